@@ -1,0 +1,158 @@
+#pragma once
+
+/// @file
+/// `CheckpointManager`: the checkpoints of one directory.
+
+#include <mpi.h>
+
+#include <any>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reprieve/checkpoint.hpp"
+
+namespace reprieve {
+
+/// How the data of a checkpoint reach the file. Both give the same content to any HDF5 tool; see src/storage/FORMAT.md.
+enum class WriterKind {
+  direct,  ///< the chief lays the file out, every rank writes its data with pwrite at the offsets of the datasets
+  mpio,    ///< collective HDF5 transfers through MPI-IO, read back and compared before the commit
+};
+
+/// Why a checkpoint was written.
+struct SaveReason {
+  enum class Kind { user, periodic, preemption };
+  Kind kind = Kind::user;
+  int rank = -1;        ///< preemption: the rank that had the notice
+  std::string host;     ///< preemption: its host
+  std::string source;   ///< preemption: "signal SIGTERM", "watcher function", "file", ...
+  std::string message;  ///< what the notice said, or what the user gave
+};
+
+/// Lower-case name: "user", "periodic", "preemption".
+const char* to_string(SaveReason::Kind kind) noexcept;
+
+/// What a user's save function gets.
+struct SaveFnContext {
+  /// Where this rank may write. The chief's files there are committed together with the checkpoint, as the directory
+  /// `<prefix>-<number>.files`; the other ranks' directories are scratch and vanish.
+  std::filesystem::path write_directory;
+  std::uint64_t number = 0;  ///< number of the checkpoint
+  bool is_chief = false;
+  std::span<const std::any> args;  ///< the arguments of `save_checkpoint_if_preempted(args...)`
+};
+
+/// A user's own part of a save, called on every rank before the commit. An exception makes the save fail on all ranks.
+using SaveFn = std::function<void(const SaveFnContext&)>;
+
+/// What is known about one checkpoint without reading its data.
+struct CheckpointInfo {
+  std::filesystem::path path;
+  std::uint64_t number = 0;     ///< from the file name
+  std::uint64_t run_calls = 0;  ///< the handler's `total_run_calls()` at the save
+  int world_size = 0;           ///< ranks that saved
+  std::chrono::system_clock::time_point time;
+  std::uint64_t size_bytes = 0;
+  SaveReason reason;
+  /// The chief's files of the user's save function, if there were any.
+  std::optional<std::filesystem::path> files_directory;
+};
+
+/// Figures of one save; the same on every rank.
+struct SaveReport {
+  std::filesystem::path path;
+  std::uint64_t number = 0;
+  std::uint64_t bytes = 0;  ///< size of the state, all ranks together
+  double seconds = 0;       ///< from the call to the commit, the slowest rank's
+};
+
+/// Settings of a CheckpointManager.
+struct ManagerOptions {
+  std::string prefix = "ckpt";  ///< file names are `<prefix>-<number>.h5`
+  /// Newest checkpoints to keep; 0 keeps all.
+  std::uint64_t max_to_keep = 3;
+  /// Beyond `max_to_keep`, keep one checkpoint for every such span of time; zero: off.
+  std::chrono::seconds keep_every{0};
+  WriterKind writer = WriterKind::direct;
+  /// fsync before the commit. Switching it off gives up the promise against power cuts; for tests and throw-away runs.
+  bool durable = true;
+  /// Verify the checksums when a checkpoint is restored.
+  bool verify_on_restore = true;
+  /// How long to wait for a run that still holds the directory (the ranks of a killed run live on for seconds).
+  std::chrono::milliseconds lock_timeout{30'000};
+  /// How long a rank waits for the others in one stage of a save or a restore before it gives up and names them.
+  std::chrono::milliseconds io_timeout{1'800'000};
+};
+
+/// The checkpoints of one directory: saves, finds, restores, verifies and retires them.
+///
+/// One living run owns a directory at a time (a lock file, released by the kernel when the process ends, however it
+/// ends). All members are called from one thread. Members marked "collective" must be called by all ranks of the
+/// communicator in the same order; they have the same result, or throw the same error, on every rank.
+class CheckpointManager {
+ public:
+  /// Opens the directory, makes it if needed, takes its lock, and removes what dead runs left behind. Collective.
+  /// @param comm  duplicated; needs to live only during the call. MPI must be initialised.
+  /// @param checkpoint  the state; must outlive the manager
+  /// @throws StorageError (locked, permission, io), ConfigError (prefix, limits), MpiError, UnresponsiveError
+  CheckpointManager(MPI_Comm comm, Checkpoint& checkpoint, std::filesystem::path directory,
+                    ManagerOptions options = {});
+  /// Releases the lock and the communicator. Collective unless the process is ending after an error. Does not throw.
+  ~CheckpointManager();
+  CheckpointManager(CheckpointManager&&) noexcept;
+  CheckpointManager& operator=(CheckpointManager&&) noexcept;
+  CheckpointManager(const CheckpointManager&) = delete;
+  CheckpointManager& operator=(const CheckpointManager&) = delete;
+
+  /// Writes the state as checkpoint @p number, commits it, then retires old ones. An existing checkpoint of that number
+  /// is replaced atomically. Collective. Returns when the checkpoint is durable.
+  /// @throws StorageError, MismatchError (ranks registered different variables), MpiError, UnresponsiveError.
+  /// On failure the temporary files are removed and all older checkpoints are untouched.
+  SaveReport save(std::uint64_t number, const SaveReason& reason = {});
+
+  /// The full form: with the handler's call count, and a user's save function with its arguments. Collective.
+  struct SaveRequest {
+    std::uint64_t number = 0;
+    std::uint64_t run_calls = 0;
+    SaveReason reason;
+    SaveFn save_fn;
+    std::span<const std::any> save_fn_args;
+  };
+  SaveReport save(const SaveRequest& request);
+
+  /// Restores the newest valid checkpoint; damaged ones are passed over with a log line and set aside (suffix
+  /// `.corrupt`). If there is none, calls @p initialize (if given) on every rank and returns nothing. Collective.
+  /// @throws CorruptError if there are checkpoints and not one of them is valid; MismatchError if the newest valid one
+  /// does not fit the registered state (it is not set aside); StorageError, MpiError, UnresponsiveError
+  std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize = {});
+
+  /// Restores one file. Collective.
+  /// @throws CorruptError, MismatchError, StorageError, MpiError, UnresponsiveError; after an error the state is
+  /// unspecified
+  CheckpointInfo restore(const std::filesystem::path& file);
+
+  /// The newest committed checkpoint, without verification of its data. Collective.
+  [[nodiscard]] std::optional<CheckpointInfo> latest() const;
+
+  /// All committed checkpoints, oldest first. Collective.
+  [[nodiscard]] std::vector<CheckpointInfo> checkpoints() const;
+
+  [[nodiscard]] const std::filesystem::path& directory() const noexcept;
+  [[nodiscard]] const ManagerOptions& options() const noexcept;
+
+  /// Internal to the library.
+  struct Impl;
+  [[nodiscard]] Impl& impl() const noexcept { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reprieve

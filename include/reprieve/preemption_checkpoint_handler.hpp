@@ -1,0 +1,150 @@
+#pragma once
+
+/// @file
+/// `PreemptionCheckpointHandler`: turns a termination notice on any rank into one checkpoint of all.
+
+#include <mpi.h>
+
+#include <any>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "reprieve/checkpoint.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve {
+
+class PreemptionScope;
+
+/// Starts to record the signals of @p signals, in the whole process. Call it first thing in main, before MPI_Init, so
+/// that a notice that comes while the program starts is kept instead of killing it; a handler made later takes it up.
+/// Calling it again, or making a handler, adds signals. Thread: main, before others start.
+/// @throws UsageError if a signal cannot be caught
+void watch_signals(const std::vector<int>& signals = TerminationConfig{}.signals);
+
+/// Coordinates all ranks of a communicator to save one checkpoint when any of them is about to be taken away.
+///
+/// The constructor restores the newest valid checkpoint. After that every call of `run` or
+/// `save_checkpoint_if_preempted` is a *step boundary*: there, if all ranks have agreed that this is the save step, the
+/// state is saved and the exit function is called. All ranks must call the same members in the same order. Members are
+/// called from one thread, the one that initialised MPI (MPI_THREAD_FUNNELED is enough).
+///
+/// The destructor takes part in a last agreement with the other ranks, so that a rank which leaves early is an error
+/// with a name on the others. It logs, and does not throw.
+class PreemptionCheckpointHandler {
+ public:
+  /// Makes a manager for @p directory and restores from it. Collective.
+  /// @throws what the constructor of CheckpointManager and `restore_or_initialize` throw; ConfigError
+  PreemptionCheckpointHandler(MPI_Comm comm, Checkpoint& checkpoint, std::filesystem::path directory,
+                              TerminationConfig config = {}, ManagerOptions options = {});
+  /// Uses the caller's manager, which must outlive the handler and span the ranks of @p comm. Collective.
+  PreemptionCheckpointHandler(MPI_Comm comm, CheckpointManager& manager, TerminationConfig config = {});
+  ~PreemptionCheckpointHandler();
+  PreemptionCheckpointHandler(const PreemptionCheckpointHandler&) = delete;
+  PreemptionCheckpointHandler& operator=(const PreemptionCheckpointHandler&) = delete;
+
+  /// A step boundary, then `fn(args...)`, whose result it returns. If all ranks have agreed that this is the save step,
+  /// saves the state and calls the exit function instead; if that returns, goes on with `fn`. Collective: yes, all
+  /// ranks, in the same order. Thread: main. Signal-safe: no.
+  /// @throws ClusterError on every rank if `fn` threw on any (message and rank of the lowest rank that failed);
+  ///         StorageError and others of `CheckpointManager::save` if the save failed: all older checkpoints are
+  ///         untouched and the handler stays usable; UnresponsiveError if ranks do not come; UsageError if they call
+  ///         differently
+  /// Cost without notice: a clock reading and two loads; one small reduction per `check_interval`, or per step if steps
+  /// are longer.
+  template <class Fn, class... Args>
+  std::invoke_result_t<Fn, Args...> run(Fn&& fn, Args&&... args) {
+    begin_step();
+    using Result = std::invoke_result_t<Fn, Args...>;
+    try {
+      if constexpr (std::is_void_v<Result>) {
+        std::invoke(std::forward<Fn>(fn), std::forward<Args>(args)...);
+        end_step();
+      } else {
+        Result result = std::invoke(std::forward<Fn>(fn), std::forward<Args>(args)...);
+        end_step();
+        return result;
+      }
+    } catch (...) {
+      fail_step(std::current_exception());
+    }
+  }
+
+  /// A step boundary without a step, for phases between calls of `run` and for loops that do not use it.
+  /// The arguments are copied and reach the save function. Collective and exceptions as for `run`.
+  template <class... Args>
+  void save_checkpoint_if_preempted(Args&&... args) {
+    if (boundary_is_quiet()) {
+      return;
+    }
+    const std::vector<std::any> copies{std::any(std::forward<Args>(args))...};
+    boundary(copies);
+  }
+
+  /// Inside the returned scope, `run` and `save_checkpoint_if_preempted` only mark an agreed preemption and go on; the
+  /// end of the scope saves and exits. Not collective itself; its end is.
+  [[nodiscard]] PreemptionScope watch_preemption_scope();
+
+  /// Calls of `run` that completed on this rank, over all restarts: restored from the checkpoint.
+  [[nodiscard]] std::uint64_t total_run_calls() const noexcept;
+
+  /// Asks for a checkpoint at one of the next boundaries, without a notice and without an exit. Not collective: one
+  /// rank is enough. Signal-safe: no.
+  void request_checkpoint() noexcept;
+
+  /// The checkpoint that the constructor restored, or nothing. The same on every rank.
+  [[nodiscard]] const std::optional<CheckpointInfo>& restored_from() const noexcept;
+
+  /// The notice that all ranks have agreed on, if there is one: the same on every rank at the same boundary. Not
+  /// collective.
+  [[nodiscard]] const std::optional<TerminationNotice>& preemption_notice() const noexcept;
+
+  /// Whether all ranks have agreed that the job is about to end.
+  [[nodiscard]] bool preempted() const noexcept { return preemption_notice().has_value(); }
+
+  [[nodiscard]] CheckpointManager& manager() const noexcept;
+
+  /// Internal to the library.
+  struct Impl;
+
+ private:
+  friend class PreemptionScope;
+  void begin_step();
+  void end_step() noexcept;
+  [[noreturn]] void fail_step(std::exception_ptr error);
+  [[nodiscard]] bool boundary_is_quiet();
+  void boundary(const std::vector<std::any>& save_fn_args);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+/// See `PreemptionCheckpointHandler::watch_preemption_scope`. End it with `close()` to get the errors of the save as
+/// exceptions; the destructor closes as well, when the scope is left normally; left by an exception, it saves if a
+/// preemption is marked and tells the other ranks of the error.
+class PreemptionScope {
+ public:
+  ~PreemptionScope() noexcept(false);
+  PreemptionScope(PreemptionScope&& other) noexcept;
+  PreemptionScope(const PreemptionScope&) = delete;
+  PreemptionScope& operator=(const PreemptionScope&) = delete;
+  PreemptionScope& operator=(PreemptionScope&&) = delete;
+
+  /// A step boundary that saves and exits if a preemption is marked. Collective. Throws what `run` throws.
+  void close();
+
+ private:
+  friend class PreemptionCheckpointHandler;
+  explicit PreemptionScope(PreemptionCheckpointHandler& handler);
+  PreemptionCheckpointHandler* handler_;
+  int exceptions_at_start_;
+};
+
+}  // namespace reprieve

@@ -1,0 +1,14 @@
+#pragma once
+
+/// @file
+/// Everything: what a C++ program includes.
+
+#include "reprieve/checkpoint.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/element_type.hpp"
+#include "reprieve/error.hpp"
+#include "reprieve/preemption_checkpoint_handler.hpp"
+#include "reprieve/serializer.hpp"
+#include "reprieve/settings.hpp"
+#include "reprieve/termination_config.hpp"
+#include "reprieve/version.hpp"

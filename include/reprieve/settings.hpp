@@ -1,0 +1,53 @@
+#pragma once
+
+/// @file
+/// All settings as JSON and from the environment. Precedence: code over environment over file over defaults.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve {
+
+/// How much is logged: "off", "error", "warning", "info" or "debug".
+struct LogOptions {
+  std::string level = "info";           ///< on the chief
+  std::string other_ranks = "warning";  ///< on the other ranks
+  bool event_log = true;                ///< write `events.jsonl` in the checkpoint directory
+};
+
+/// Every setting of the library that can be written down. Functions (save_fn, exit_fn, ...) are set in code.
+struct Settings {
+  std::string directory;  ///< of the checkpoints; empty: the application decides
+  TerminationConfig termination;
+  ManagerOptions manager;
+  LogOptions log;
+};
+
+/// Reads a JSON text. Strict: an unknown key, a wrong type or a value out of range is an error that names the key and
+/// says what is allowed. The schema is configs/reprieve.schema.json.
+/// @param foreign_sections  top-level keys that belong to the application and are passed over
+/// @throws ConfigError
+Settings settings_from_json(const std::string& text, const std::vector<std::string>& foreign_sections = {});
+
+/// Reads a JSON file, see `settings_from_json`.
+/// @throws ConfigError, StorageError if it cannot be read
+Settings settings_from_file(const std::filesystem::path& file, const std::vector<std::string>& foreign_sections = {});
+
+/// Overrides settings by environment variables: `REPRIEVE_` and the key in upper case with `_` between the section and
+/// the name, as in `REPRIEVE_TERMINATION_GRACE_PERIOD_S=30`. A variable with that prefix that is not a setting is an
+/// error.
+/// @throws ConfigError
+void apply_environment(Settings& settings);
+
+/// The settings as JSON text, complete, so that a run can record what it used.
+std::string to_json(const Settings& settings);
+
+/// Sets the log level of this process; `is_chief` picks between the two levels.
+/// @throws ConfigError if a level is not known
+void configure_logging(const LogOptions& options, bool is_chief);
+
+}  // namespace reprieve

@@ -1,0 +1,35 @@
+#pragma once
+
+/// @file
+/// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by the chief.
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace reprieve::core {
+
+/// Appends events. Every line is one write(2) with O_APPEND, so lines of overlapping runs do not mix, and a line that
+/// was cut by a crash is the last one. Events are for people and tools: a failure to write one is logged once and not
+/// thrown.
+class EventLog {
+ public:
+  /// Not yet open: records nothing.
+  EventLog() = default;
+  explicit EventLog(const std::filesystem::path& file);
+  ~EventLog();
+  EventLog(EventLog&& other) noexcept;
+  EventLog& operator=(EventLog&& other) noexcept;
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+
+  /// Adds `event`, `time` (UTC, ISO 8601 with microseconds) and `monotonic_s` to the fields and writes the line.
+  void record(const std::string& event, const nlohmann::json& fields);
+
+ private:
+  int descriptor_ = -1;
+  bool failed_ = false;
+  std::filesystem::path file_;
+};
+
+}  // namespace reprieve::core

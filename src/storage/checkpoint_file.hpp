@@ -1,0 +1,85 @@
+#pragma once
+
+/// @file
+/// Writing and reading one checkpoint file. FORMAT.md beside this file describes its content.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "state/registry.hpp"
+
+namespace reprieve::storage {
+
+/// Metadata of a checkpoint file besides its variables.
+struct FileMetadata {
+  int format_version = 0;
+  std::uint64_t number = 0;
+  std::uint64_t run_calls = 0;
+  int world_size = 0;
+  std::int64_t time_us = 0;  ///< wall clock, microseconds since 1970
+  SaveReason reason;
+  bool has_files = false;  ///< the chief's save function left files beside the checkpoint
+  std::string library_version;
+  std::string mpi_version;
+  std::string hdf5_version;
+};
+
+struct WriteOptions {
+  WriterKind writer = WriterKind::direct;
+  bool durable = true;
+};
+
+/// Writes all variables and metadata into the new file @p file, complete, checksummed, marked complete and durable, but
+/// under its temporary name: the commit (rename) is the caller's. An existing file of that name is replaced.
+/// Collective. Returns the bytes of state written by all ranks, the same on every rank.
+/// @throws StorageError, MismatchError (ranks registered different variables or shapes), MpiError, UnresponsiveError,
+/// the same on every rank. The file is left for the caller to remove.
+std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                               const std::filesystem::path& file, const FileMetadata& metadata,
+                               const WriteOptions& options);
+
+/// Restores all registered variables from @p file. Collective.
+/// Compares names, types and shapes first and throws one MismatchError that lists all differences before any variable
+/// is touched. @throws CorruptError, MismatchError, StorageError, MpiError, UnresponsiveError, the same on every rank.
+FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                                const std::filesystem::path& file, bool verify);
+
+/// Reads the metadata. Not collective. @throws CorruptError, StorageError; MismatchError for a future format version
+FileMetadata read_metadata(const std::filesystem::path& file);
+
+/// One variable as the tools show it.
+struct VariableInfo {
+  std::string name;
+  state::Distribution distribution = state::Distribution::replicated;
+  ElementType type;
+  Extents shape;                     ///< global shape; per-rank: the number of elements of all ranks together
+  std::vector<Extents> rank_shapes;  ///< per-rank variables: the shape on each rank
+  std::uint64_t bytes = 0;
+};
+
+/// Lists the variables, sorted by name. Not collective. @throws as read_metadata
+std::vector<VariableInfo> list_variables(const std::filesystem::path& file);
+
+/// A damaged place.
+struct Damage {
+  std::string variable;  ///< empty: the file as a whole
+  std::string region;    ///< human-readable: "elements [0:512, 0:64] written by rank 3"
+  std::string problem;
+};
+
+/// Verifies every checksum. Not collective. Returns all damage found; empty if the file is sound. Does not throw for
+/// damage, only StorageError if the file cannot be read at all. @p progress, if given, is called with bytes done and
+/// bytes in all.
+std::vector<Damage> verify_file(const std::filesystem::path& file,
+                                const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+
+/// Reads the whole of one variable into memory, verified, elements in C order. Not collective.
+/// @throws CorruptError, StorageError, UsageError if there is no such variable
+std::vector<std::byte> read_variable(const std::filesystem::path& file, const std::string& name);
+
+}  // namespace reprieve::storage
