@@ -3,6 +3,7 @@
 /// @file
 /// The content of a Checkpoint as the layers below the public interface see it.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,7 +29,8 @@ struct Variable {
 /// Throws UsageError unless @p name is a valid variable name (see Checkpoint).
 void check_name(const std::string& name);
 
-/// Throws UsageError unless every box has the dimensions of the global shape and lies inside of it.
+/// Throws UsageError unless every box has the dimensions of the global shape and lies inside of it. A box that holds
+/// nothing (a zero in its extent) may have any offset.
 void check_array(const std::string& name, const DistributedArray& array);
 
 }  // namespace reprieve::state

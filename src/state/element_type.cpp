@@ -1,0 +1,26 @@
+#include "reprieve/element_type.hpp"
+
+namespace reprieve {
+
+std::string to_string(ElementType type) {
+  const std::string bits = std::to_string(std::uint64_t{type.size_bytes} * 8);
+  switch (type.element_class) {
+    case ElementClass::boolean:
+      return "bool";
+    case ElementClass::signed_integer:
+      return "int" + bits;
+    case ElementClass::unsigned_integer:
+      return "uint" + bits;
+    case ElementClass::floating:
+      return "float" + bits;
+    case ElementClass::complex:
+      return "complex" + bits;
+    case ElementClass::opaque:
+      return type.size_bytes == 1 ? "opaque" : "opaque" + bits;
+    case ElementClass::text:
+      return "text";
+  }
+  return "unknown";
+}
+
+}  // namespace reprieve

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <limits>
+
+#include "reprieve/error.hpp"
+#include "state/registry.hpp"
+
+namespace reprieve {
+
+namespace {
+
+std::string text_of(const Extents& extents) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    text += (d == 0 ? "" : ", ") + std::to_string(extents[d]);
+  }
+  return text + "]";
+}
+
+void check_same_dimensions(const Extents& extent, const Extents& other, const char* other_name) {
+  if (extent.size() != other.size()) {
+    throw UsageError("the extent " + text_of(extent) + " has " + std::to_string(extent.size()) + " dimensions, but " +
+                     other_name + " " + text_of(other) + " has " + std::to_string(other.size()));
+  }
+}
+
+/// Length of one dimension of the padded array.
+std::uint64_t padded(const Extents& extent, const Extents& ghost, std::size_t d) { return extent[d] + 2 * ghost[d]; }
+
+}  // namespace
+
+DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extents extent, const Extents& ghost,
+                                    std::size_t element_size_bytes) {
+  check_same_dimensions(extent, global_shape, "the global shape");
+  check_same_dimensions(extent, offset, "the offset");
+  check_same_dimensions(extent, ghost, "the number of ghost layers");
+  std::vector<std::ptrdiff_t> strides(extent.size());
+  auto stride = static_cast<std::uint64_t>(element_size_bytes);
+  for (std::size_t d = extent.size(); d-- > 0;) {
+    strides[d] = static_cast<std::ptrdiff_t>(stride);
+    stride *= padded(extent, ghost, d);
+  }
+  return {std::move(global_shape), std::move(offset), std::move(extent), std::move(strides)};
+}
+
+std::size_t first_interior_index(const Extents& extent, const Extents& ghost) {
+  check_same_dimensions(extent, ghost, "the number of ghost layers");
+  std::uint64_t index = 0;
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    index = index * padded(extent, ghost, d) + ghost[d];
+  }
+  return index;
+}
+
+}  // namespace reprieve
+
+namespace reprieve::state {
+
+namespace {
+
+[[noreturn]] void reject(const std::string& name, const std::string& problem) {
+  throw UsageError("distributed variable '" + name + "': " + problem);
+}
+
+/// Every byte of the array must have an offset that fits a signed 64-bit file offset.
+void check_global_shape(const std::string& name, const DistributedArray& array) {
+  if (array.global_shape.empty()) {
+    reject(name, "the global shape has no dimensions; a scalar is a replicated or a per-rank variable");
+  }
+  if (array.type.size_bytes == 0) {
+    reject(name, "the element type has the size 0");
+  }
+  if (std::find(array.global_shape.begin(), array.global_shape.end(), 0U) != array.global_shape.end()) {
+    return;
+  }
+  std::uint64_t limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / array.type.size_bytes;
+  for (const std::uint64_t length : array.global_shape) {
+    if (length > limit) {
+      reject(name, "the global shape " + text_of(array.global_shape) + " is larger than 2^63 bytes");
+    }
+    limit /= length;
+  }
+}
+
+void check_strides(const std::string& name, const MemoryBox& box, std::uint32_t element_size) {
+  if (box.strides_bytes.empty()) {
+    return;
+  }
+  if (box.strides_bytes.size() != box.extent.size()) {
+    reject(name, "it has " + std::to_string(box.strides_bytes.size()) + " strides for " +
+                     std::to_string(box.extent.size()) + " dimensions");
+  }
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    const std::ptrdiff_t stride = box.strides_bytes[d];
+    const bool overlaps = stride > -static_cast<std::ptrdiff_t>(element_size) && stride < std::ptrdiff_t{element_size};
+    if (box.extent[d] > 1 && overlaps) {
+      reject(name, "the stride of " + std::to_string(stride) + " bytes in dimension " + std::to_string(d) +
+                       " is smaller than an element of " + std::to_string(element_size) + " bytes");
+    }
+  }
+}
+
+void check_box(const std::string& name, const DistributedArray& array, const MemoryBox& box) {
+  const std::size_t dimensions = array.global_shape.size();
+  if (box.offset.size() != dimensions || box.extent.size() != dimensions) {
+    reject(name, "the offset " + text_of(box.offset) + " and the extent " + text_of(box.extent) +
+                     " must have the dimensions of the global shape " + text_of(array.global_shape));
+  }
+  check_strides(name, box, array.type.size_bytes);
+  if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) {
+    return;  // Holds nothing, so it does not matter where: uneven splits put such boxes past the end.
+  }
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const std::uint64_t length = array.global_shape[d];
+    if (box.extent[d] > length || box.offset[d] > length - box.extent[d]) {
+      reject(name, "the box at " + text_of(box.offset) + " of extent " + text_of(box.extent) +
+                       " is not inside of the global shape " + text_of(array.global_shape));
+    }
+  }
+  if (box.data == nullptr) {
+    reject(name, "the data pointer is null, but the extent is " + text_of(box.extent));
+  }
+}
+
+}  // namespace
+
+void check_array(const std::string& name, const DistributedArray& array) {
+  check_global_shape(name, array);
+  for (const MemoryBox& box : array.boxes) {
+    check_box(name, array, box);
+  }
+}
+
+}  // namespace reprieve::state
