@@ -6,9 +6,15 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace reprieve::core::log {
+
+/// The names of the levels, the quietest first.
+inline constexpr std::array<std::string_view, 5> kLevelNames{"off", "error", "warning", "info", "debug"};
 
 /// The logger behind the functions below, for its level.
 spdlog::logger& logger();
@@ -16,7 +22,7 @@ spdlog::logger& logger();
 /// Sets the rank that lines carry; -1 (the start value) shows none.
 void set_rank(int rank);
 
-/// Sets the level by its name: off, error, warning, info, debug.
+/// Sets the level by its name, one of `kLevelNames`.
 /// @throws ConfigError if the name is not one of these
 void set_level(const std::string& name);
 

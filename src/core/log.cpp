@@ -1,0 +1,42 @@
+#include "core/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "reprieve/error.hpp"
+
+namespace reprieve::core::log {
+namespace {
+
+/// "[reprieve 12:00:01.123 rank 0 info] message"
+std::string pattern_for(int rank) {
+  const std::string who = rank < 0 ? "" : fmt::format("rank {} ", rank);
+  return "[%n %H:%M:%S.%e " + who + "%l] %v";
+}
+
+std::unique_ptr<spdlog::logger> make_logger() {
+  auto logger = std::make_unique<spdlog::logger>("reprieve", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern(pattern_for(-1));
+  return logger;
+}
+
+}  // namespace
+
+spdlog::logger& logger() {
+  // Never destroyed: destructors of static objects may still log.
+  static spdlog::logger& instance = *make_logger().release();
+  return instance;
+}
+
+void set_rank(int rank) { logger().set_pattern(pattern_for(rank)); }
+
+void set_level(const std::string& name) {
+  if (std::find(kLevelNames.begin(), kLevelNames.end(), name) == kLevelNames.end()) {
+    throw ConfigError(fmt::format("unknown log level \"{}\"; allowed: {}", name, fmt::join(kLevelNames, ", ")));
+  }
+  logger().set_level(spdlog::level::from_str(name));
+}
+
+}  // namespace reprieve::core::log
