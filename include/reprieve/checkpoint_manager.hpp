@@ -85,6 +85,8 @@ struct ManagerOptions {
   bool durable = true;
   /// Verify the checksums when a checkpoint is restored.
   bool verify_on_restore = true;
+  /// Write `events.jsonl` in the directory: one JSON object per line for every start, restore, save and exit.
+  bool event_log = true;
   /// How long to wait for a run that still holds the directory (the ranks of a killed run live on for seconds).
   std::chrono::milliseconds lock_timeout{30'000};
   /// How long a rank waits for the others in one stage of a save or a restore before it gives up and names them.

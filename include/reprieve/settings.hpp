@@ -16,7 +16,6 @@ namespace reprieve {
 struct LogOptions {
   std::string level = "info";           ///< on the chief
   std::string other_ranks = "warning";  ///< on the other ranks
-  bool event_log = true;                ///< write `events.jsonl` in the checkpoint directory
 };
 
 /// Every setting of the library that can be written down. Functions (save_fn, exit_fn, ...) are set in code.
