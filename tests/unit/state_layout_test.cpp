@@ -1,0 +1,162 @@
+// Memory layouts of distributed arrays.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "reprieve/checkpoint.hpp"
+#include "reprieve/error.hpp"
+#include "state/registry.hpp"
+
+namespace reprieve {
+namespace {
+
+TEST(GhostLayers, StridesAreThoseOfThePaddedArray) {
+  const DistributedLayout layout = with_ghost_layers({10, 20, 30}, {0, 5, 0}, {4, 5, 6}, {1, 0, 2}, 8);
+  EXPECT_EQ(layout.global_shape, (Extents{10, 20, 30}));
+  EXPECT_EQ(layout.offset, (Extents{0, 5, 0}));
+  EXPECT_EQ(layout.extent, (Extents{4, 5, 6}));
+  EXPECT_EQ(layout.strides_bytes, (std::vector<std::ptrdiff_t>{5 * 10 * 8, 10 * 8, 8}));
+}
+
+TEST(GhostLayers, FirstInteriorElementLiesBehindTheLayers) {
+  EXPECT_EQ(first_interior_index({4, 5, 6}, {1, 0, 2}), 1U * 5 * 10 + 0 * 10 + 2);
+  EXPECT_EQ(first_interior_index({7}, {3}), 3U);
+  EXPECT_EQ(first_interior_index({4, 5}, {0, 0}), 0U);
+}
+
+TEST(GhostLayers, StridesReachExactlyTheInteriorElements) {
+  const Extents extent{2, 3};
+  const Extents ghost{1, 2};
+  std::array<int, 4 * 7> padded{};
+  std::iota(padded.begin(), padded.end(), 0);
+  const DistributedLayout layout = with_ghost_layers({2, 3}, {0, 0}, extent, ghost, sizeof(int));
+  const auto* first = reinterpret_cast<const std::byte*>(padded.data() + first_interior_index(extent, ghost));
+  for (int row = 0; row < 2; ++row) {
+    for (int column = 0; column < 3; ++column) {
+      const auto* element = first + row * layout.strides_bytes[0] + column * layout.strides_bytes[1];
+      EXPECT_EQ(*reinterpret_cast<const int*>(element), (row + 1) * 7 + column + 2);
+    }
+  }
+}
+
+TEST(GhostLayers, RefusesDifferentNumbersOfDimensions) {
+  EXPECT_THROW(with_ghost_layers({4, 4}, {0, 0}, {4}, {1}, 8), UsageError);
+  EXPECT_THROW(with_ghost_layers({4}, {0, 0}, {4}, {1}, 8), UsageError);
+  EXPECT_THROW(with_ghost_layers({4}, {0}, {4}, {1, 1}, 8), UsageError);
+  EXPECT_THROW((void)first_interior_index({4}, {1, 1}), UsageError);
+}
+
+class ArrayCheck : public testing::Test {
+ protected:
+  std::string problem() const {
+    try {
+      state::check_array("field", array);
+      return "";
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  }
+
+  void expect_problem(const std::string& part) const {
+    EXPECT_NE(problem().find(part), std::string::npos) << problem();
+    EXPECT_NE(problem().find("'field'"), std::string::npos) << problem();
+  }
+
+  std::array<double, 12> memory{};
+  std::byte* data = reinterpret_cast<std::byte*>(memory.data());
+  DistributedArray array{element_type_of<double>(), {8, 4}, {{data, {2, 0}, {3, 4}}}};
+};
+
+TEST_F(ArrayCheck, AcceptsABoxInside) { EXPECT_EQ(problem(), ""); }
+
+TEST_F(ArrayCheck, AcceptsABoxThatEndsAtTheEdge) {
+  array.boxes[0].offset = {5, 0};
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ArrayCheck, AcceptsAnEmptyBoxAnywhere) {
+  array.boxes[0] = {nullptr, {99, 0}, {0, 4}};
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ArrayCheck, AcceptsNoBoxes) {
+  array.boxes.clear();
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ArrayCheck, AcceptsAnArrayWithoutElements) {
+  array = {element_type_of<double>(), {0, 4}, {}};
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ArrayCheck, RefusesABoxThatReachesOut) {
+  array.boxes[0].offset = {6, 0};
+  expect_problem("not inside of the global shape [8, 4]");
+}
+
+TEST_F(ArrayCheck, RefusesABoxWhoseEndOverflows) {
+  array.boxes[0].offset = {std::numeric_limits<std::uint64_t>::max() - 1, 0};
+  expect_problem("not inside");
+}
+
+TEST_F(ArrayCheck, RefusesOtherDimensions) {
+  array.boxes[0].extent = {3};
+  expect_problem("dimensions");
+}
+
+TEST_F(ArrayCheck, RefusesANullPointerToElements) {
+  array.boxes[0].data = nullptr;
+  expect_problem("null");
+}
+
+TEST_F(ArrayCheck, RefusesAScalar) {
+  array = {element_type_of<double>(), {}, {}};
+  expect_problem("no dimensions");
+}
+
+TEST_F(ArrayCheck, RefusesAShapeBeyondFileOffsets) {
+  array = {element_type_of<double>(), {std::uint64_t{1} << 31, std::uint64_t{1} << 31}, {}};
+  expect_problem("larger than");
+  array.global_shape = {std::uint64_t{1} << 31, std::uint64_t{1} << 28};
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(ArrayCheck, ChecksStrides) {
+  array.boxes[0].strides_bytes = {32, 8};
+  EXPECT_EQ(problem(), "");
+  array.boxes[0].strides_bytes = {-32, 8};
+  EXPECT_EQ(problem(), "");
+  array.boxes[0].strides_bytes = {32};
+  expect_problem("1 strides for 2 dimensions");
+  array.boxes[0].strides_bytes = {32, 4};
+  expect_problem("stride of 4 bytes in dimension 1");
+  array.boxes[0].strides_bytes = {0, 8};
+  expect_problem("stride of 0 bytes in dimension 0");
+}
+
+TEST(DistributedRegistration, DescribesTheBoxThatWasRegistered) {
+  std::vector<float> memory(6);
+  Checkpoint checkpoint;
+  checkpoint.add_distributed("field", memory.data(), {{6, 3}, {2, 0}, {2, 3}});
+  const DistributedArray array = checkpoint.registry().variables.at("field").describe();
+  EXPECT_EQ(array.type, element_type_of<float>());
+  EXPECT_EQ(array.global_shape, (Extents{6, 3}));
+  ASSERT_EQ(array.boxes.size(), 1U);
+  EXPECT_EQ(array.boxes[0].data, reinterpret_cast<std::byte*>(memory.data()));
+  EXPECT_EQ(array.boxes[0].extent, (Extents{2, 3}));
+}
+
+TEST(DistributedRegistration, RefusesABoxOutside) {
+  std::vector<float> memory(6);
+  Checkpoint checkpoint;
+  EXPECT_THROW(checkpoint.add_distributed("field", memory.data(), {{6, 3}, {5, 0}, {2, 3}}), UsageError);
+  EXPECT_EQ(checkpoint.size(), 0U);
+}
+
+}  // namespace
+}  // namespace reprieve

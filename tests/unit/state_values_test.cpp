@@ -1,0 +1,132 @@
+// Element types, and access to the values of replicated and per-rank variables.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <complex>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "reprieve/checkpoint.hpp"
+#include "reprieve/error.hpp"
+#include "state/registry.hpp"
+
+namespace reprieve {
+namespace {
+
+enum class Phase : std::uint16_t { warm_up, steady };
+
+TEST(ElementTypes, HaveTheNamesThatToolsShow) {
+  EXPECT_EQ(to_string(element_type_of<bool>()), "bool");
+  EXPECT_EQ(to_string(element_type_of<double>()), "float64");
+  EXPECT_EQ(to_string(element_type_of<float>()), "float32");
+  EXPECT_EQ(to_string(element_type_of<std::int32_t>()), "int32");
+  EXPECT_EQ(to_string(element_type_of<std::uint8_t>()), "uint8");
+  EXPECT_EQ(to_string(element_type_of<std::complex<double>>()), "complex128");
+  EXPECT_EQ(to_string(element_type_of<std::byte>()), "opaque");
+  EXPECT_EQ(to_string(element_type_of<Phase>()), "uint16");
+  EXPECT_EQ(to_string(ElementType{ElementClass::text, 1}), "text");
+  EXPECT_EQ(to_string(ElementType{ElementClass::opaque, 3}), "opaque24");
+}
+
+TEST(Distributions, HaveNames) {
+  EXPECT_STREQ(state::to_string(state::Distribution::replicated), "replicated");
+  EXPECT_STREQ(state::to_string(state::Distribution::distributed), "distributed");
+  EXPECT_STREQ(state::to_string(state::Distribution::per_rank), "per_rank");
+}
+
+/// What a save and a restore do with a value, without a file between them.
+template <class T>
+void expect_round_trip(T value, T other, const Extents& shape) {
+  Checkpoint saved;
+  Checkpoint restored;
+  saved.add_replicated("value", value);
+  restored.add_replicated("value", other);
+  ValueAccess& from = *saved.registry().variables.at("value").value;
+  ValueAccess& to = *restored.registry().variables.at("value").value;
+  EXPECT_EQ(from.type(), to.type());
+  EXPECT_EQ(from.shape(), shape);
+  const std::span<const std::byte> bytes = from.bytes();
+  const std::span<std::byte> target = to.prepare(bytes.size());
+  ASSERT_EQ(target.size(), bytes.size());
+  if (!bytes.empty()) {
+    std::memcpy(target.data(), bytes.data(), bytes.size());
+  }
+  to.commit();
+  EXPECT_EQ(other, value);
+}
+
+TEST(Values, EveryKindComesBack) {
+  expect_round_trip(1.5, 0.0, {});
+  expect_round_trip(true, false, {});
+  expect_round_trip(Phase::steady, Phase::warm_up, {});
+  expect_round_trip(std::complex<float>(1, -2), {}, {});
+  expect_round_trip(std::string("text\0with a zero", 16), std::string("x"), {16});
+  expect_round_trip(std::vector<int>{1, 2, 3}, {}, {3});
+  expect_round_trip(std::vector<int>{}, {7, 8}, {0});
+  expect_round_trip(std::array<double, 2>{1, 2}, {}, {2});
+}
+
+TEST(Values, RandomEnginesComeBackInTheMiddleOfTheirSequence) {
+  std::mt19937_64 engine(7);
+  engine.discard(1001);
+  Checkpoint saved;
+  saved.add_per_rank("engine", engine);
+  const std::span<const std::byte> bytes = saved.registry().variables.at("engine").value->bytes();
+
+  std::mt19937_64 other;
+  Checkpoint restored;
+  restored.add_per_rank("engine", other);
+  ValueAccess& to = *restored.registry().variables.at("engine").value;
+  EXPECT_TRUE(to.resizable());
+  std::memcpy(to.prepare(bytes.size()).data(), bytes.data(), bytes.size());
+  to.commit();
+  EXPECT_EQ(other, engine);
+}
+
+TEST(Values, BytesThatAreNoEngineAreAMismatch) {
+  std::minstd_rand engine;
+  Checkpoint checkpoint;
+  checkpoint.add_per_rank("engine", engine);
+  ValueAccess& access = *checkpoint.registry().variables.at("engine").value;
+  std::memcpy(access.prepare(3).data(), "abc", 3);
+  EXPECT_THROW(access.commit(), MismatchError);
+}
+
+TEST(Values, OnlyContainersThatGrowAreResizable) {
+  std::vector<int> vector;
+  std::array<int, 3> array{};
+  std::string text;
+  int scalar = 0;
+  Checkpoint checkpoint;
+  checkpoint.add_replicated("vector", vector);
+  checkpoint.add_replicated("array", array);
+  checkpoint.add_replicated("text", text);
+  checkpoint.add_replicated("scalar", scalar);
+  checkpoint.add_replicated("span", std::span<int>(array));
+  const auto resizable = [&](const char* name) { return checkpoint.registry().variables.at(name).value->resizable(); };
+  EXPECT_TRUE(resizable("vector"));
+  EXPECT_TRUE(resizable("text"));
+  EXPECT_FALSE(resizable("array"));
+  EXPECT_FALSE(resizable("scalar"));
+  EXPECT_FALSE(resizable("span"));
+}
+
+TEST(Values, RedistributionGetsTheRegisteredValue) {
+  int value = 0;
+  Checkpoint checkpoint;
+  checkpoint.add_per_rank<int>("value", value, [](const PerRankPieces& pieces, int rank, int size, int& target) {
+    target = pieces.count() * 100 + rank * 10 + size;
+  });
+  struct Pieces final : PerRankPieces {
+    [[nodiscard]] int count() const override { return 4; }
+    [[nodiscard]] std::vector<std::byte> bytes(int) const override { return {}; }
+  };
+  checkpoint.registry().variables.at("value").redistribute(Pieces{}, 2, 3);
+  EXPECT_EQ(value, 423);
+}
+
+}  // namespace
+}  // namespace reprieve
