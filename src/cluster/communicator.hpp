@@ -77,6 +77,7 @@ class Communicator {
  private:
   void check_usable(std::string_view what) const;
   void exchange_hosts();
+  std::int64_t reduce(std::int64_t value, MPI_Op operation, std::string_view what);
   [[nodiscard]] bool roll_call_seen() const;
   [[noreturn]] void call_the_roll(std::string_view what, std::chrono::milliseconds waited);
 
