@@ -1,0 +1,33 @@
+# Real processes: one program, e2e_tests, that starts the programs of this build, under mpirun where they are parallel.
+# Every test is a ctest entry of its own. A source file programs/<name>.cpp is a program e2e_<name> that tests start.
+if(NOT REPRIEVE_BUILD_APPS)
+  return()
+endif()
+
+file(GLOB e2e_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
+file(GLOB e2e_program_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/programs/*.cpp)
+
+add_executable(e2e_tests ${e2e_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
+target_link_libraries(e2e_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest_main GTest::gmock)
+target_include_directories(e2e_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(e2e_tests PRIVATE
+  REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
+foreach(source IN LISTS e2e_program_sources)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(e2e_${name} ${source})
+  target_link_libraries(e2e_${name} PRIVATE reprieve_internal reprieve_options)
+  add_dependencies(e2e_tests e2e_${name})
+endforeach()
+
+# The tests start every program of apps/, so building them builds those.
+get_property(app_folders DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY SUBDIRECTORIES)
+foreach(folder IN LISTS app_folders)
+  get_property(programs DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  if(programs)
+    add_dependencies(e2e_tests ${programs})
+  endif()
+endforeach()
+
+# PROCESSORS: a parallel ctest on two cores runs one of them at a time.
+gtest_discover_tests(e2e_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS e2e TIMEOUT 300 PROCESSORS 2)
