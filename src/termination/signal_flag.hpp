@@ -1,0 +1,43 @@
+#pragma once
+
+/// @file
+/// The signal handler and the flag that it sets: the only mutable globals of the library.
+///
+/// The handler stores to lock-free atomics, calls the handler that was installed before, and does nothing else. Signals
+/// may arrive on any thread (those of MPI's helper threads inherit an open mask), so nothing here is thread-local.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprieve::termination {
+
+/// What is known of a watched signal that arrived.
+struct SignalNotice {
+  int signal = 0;
+  pid_t sender = 0;          ///< process that sent it, 0 if the kernel did
+  bool from_parent = false;  ///< the launcher sent it: a preemption, or the tear-down after a peer's death
+  std::chrono::steady_clock::time_point time;  ///< when the first one since the last acknowledgement arrived
+};
+
+/// Installs the handler for each of @p signals that is not watched yet. Not thread-safe.
+/// @throws UsageError for a signal that cannot be caught
+void install_signal_handler(const std::vector<int>& signals);
+
+/// Gives the signals back to the handlers from before. Notices recorded so far stay. Not thread-safe.
+void uninstall_signal_handler() noexcept;
+
+/// A watched signal that arrived and is not acknowledged. @p signals limits it to these. Thread-safe.
+std::optional<SignalNotice> pending_signal(const std::vector<int>& signals);
+
+/// Forgets the arrivals of @p signals: the notice was acted on.
+void acknowledge_signals(const std::vector<int>& signals) noexcept;
+
+/// "SIGTERM" for SIGTERM; "signal 63" for one without a name.
+std::string signal_name(int signal);
+
+}  // namespace reprieve::termination
