@@ -1,0 +1,30 @@
+/// @file
+/// Tests that must fail, each in its way: they show that the test main notices.
+
+#include <chrono>
+#include <thread>
+
+#include "support/mpi_test.hpp"
+
+namespace {
+
+using reprieve::testing::world_rank;
+
+TEST(Probe, FailsOnRank1) { EXPECT_NE(world_rank(), 1) << "on rank one"; }
+
+TEST(Probe, FailsOnRank0) { EXPECT_NE(world_rank(), 0) << "on the chief"; }
+
+TEST(Probe, HangsOnRank1) {
+  if (world_rank() == 1) {
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+}
+
+class ProbeSetUp : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { EXPECT_NE(world_rank(), 2) << "in the set-up"; }
+};
+
+TEST_F(ProbeSetUp, PassesItself) {}
+
+}  // namespace

@@ -1,0 +1,50 @@
+# Tests under mpirun. Sets reprieve_mpi_environment (for all tests that start mpirun) and offers reprieve_add_mpi_test.
+
+# Root is refused by mpirun without being told twice. Tests run more ranks than there are cores: ranks then have to
+# yield while they wait, and must not be bound to cores. The single-copy mechanism is forbidden in many containers.
+set(reprieve_mpi_environment
+  OMPI_ALLOW_RUN_AS_ROOT=1
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1
+  OMPI_MCA_mpi_yield_when_idle=1
+  OMPI_MCA_hwloc_base_binding_policy=none
+  OMPI_MCA_btl_vader_single_copy_mechanism=none)
+
+# reprieve_add_mpi_test(NAME name RANKS n COMMAND program args... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT ...])
+# One ctest entry that runs the program under mpirun. The time limit of ctest is the last resort: the test main names
+# the ranks that hang long before.
+function(reprieve_add_mpi_test)
+  cmake_parse_arguments(arg "" "NAME;RANKS;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 600)
+  endif()
+  add_test(NAME ${arg_NAME}
+    COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} ${arg_COMMAND})
+  set_tests_properties(${arg_NAME} PROPERTIES
+    ENVIRONMENT "${reprieve_mpi_environment};${arg_ENVIRONMENT}"
+    LABELS "${arg_LABELS}"
+    PROCESSORS ${arg_RANKS}
+    TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+add_library(mpi_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/mpi_main.cpp ${CMAKE_CURRENT_LIST_DIR}/watchdog.cpp)
+target_include_directories(mpi_test_main PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
+target_link_libraries(mpi_test_main PUBLIC reprieve_internal reprieve_options GTest::gtest GTest::gmock)
+
+# The test main is tested as well: by a program whose tests fail, diverge and hang.
+add_executable(mpi_main_probe ${CMAKE_CURRENT_LIST_DIR}/mpi_main_probe.cpp)
+target_link_libraries(mpi_main_probe PRIVATE mpi_test_main)
+
+# reprieve_probe_mpi_main(name filter pattern): the probe must fail, and say what the pattern wants.
+function(reprieve_probe_mpi_main name filter pattern)
+  reprieve_add_mpi_test(NAME mpi_main.${name} RANKS 3 LABELS mpi TIMEOUT 60
+    COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT REPRIEVE_TEST_TIMEOUT_S=3)
+  set_tests_properties(mpi_main.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${pattern}")
+  reprieve_add_mpi_test(NAME mpi_main.${name}.exit_code RANKS 3 LABELS mpi TIMEOUT 60
+    COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT REPRIEVE_TEST_TIMEOUT_S=3)
+  set_tests_properties(mpi_main.${name}.exit_code PROPERTIES WILL_FAIL ON)
+endfunction()
+reprieve_probe_mpi_main(shows_failures_of_other_ranks Probe.FailsOnRank1 "\\[rank 1/3\\] .*on rank one.*FAILED")
+reprieve_probe_mpi_main(shows_failures_of_the_chief Probe.FailsOnRank0 "\\[rank 0/3\\] .*on the chief.*FAILED")
+reprieve_probe_mpi_main(shows_failures_outside_of_tests ProbeSetUp.* "\\[rank 2/3\\] .*in the set-up")
+reprieve_probe_mpi_main(names_ranks_that_hang Probe.HangsOnRank1 "\\[rank 1/3\\] stuck in Probe.HangsOnRank1 for 3 s")
