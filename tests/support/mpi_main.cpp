@@ -16,7 +16,7 @@
 
 namespace {
 
-using reprieve::testing::Watchdog;
+using reprieve::test::Watchdog;
 
 std::string full_name(const testing::TestInfo& test) { return std::string(test.test_suite_name()) + "." + test.name(); }
 

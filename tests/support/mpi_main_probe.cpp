@@ -8,7 +8,7 @@
 
 namespace {
 
-using reprieve::testing::world_rank;
+using reprieve::test::world_rank;
 
 TEST(Probe, FailsOnRank1) { EXPECT_NE(world_rank(), 1) << "on rank one"; }
 

@@ -14,7 +14,7 @@
 
 #include "support/temp_directory.hpp"
 
-namespace reprieve::testing {
+namespace reprieve::test {
 
 inline int world_rank() {
   int rank = 0;
@@ -52,11 +52,11 @@ class SharedTempDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace reprieve::testing
+}  // namespace reprieve::test
 
 /// Skips the test unless there are at least so many ranks.
 #define REPRIEVE_NEEDS_RANKS(count)                  \
-  if (::reprieve::testing::world_size() < (count)) { \
+  if (::reprieve::test::world_size() < (count)) { \
     GTEST_SKIP() << "needs " << (count) << " ranks"; \
   }                                                  \
   static_assert(true, "a semicolon follows")

@@ -10,7 +10,7 @@
 #include <string>
 #include <system_error>
 
-namespace reprieve::testing {
+namespace reprieve::test {
 
 /// Makes an empty directory under the system's temporary one, and removes it with all it holds at the end.
 class TempDirectory {
@@ -36,4 +36,4 @@ class TempDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace reprieve::testing
+}  // namespace reprieve::test

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <utility>
 
-namespace reprieve::testing {
+namespace reprieve::test {
 namespace {
 
 constexpr int kStuckExitCode = 3;
@@ -62,4 +62,4 @@ void Watchdog::give_up() const {
   _exit(shown ? kStuckExitCode : kStuckExitCode + 1);
 }
 
-}  // namespace reprieve::testing
+}  // namespace reprieve::test

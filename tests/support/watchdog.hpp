@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace reprieve::testing {
+namespace reprieve::test {
 
 /// Every rank has one. When a rank stays in one place for longer than the limit, it prints
 /// `[rank 1/4] stuck in Suite.Test for 60 s`, leaves the other ranks a moment to say where they are, and ends the
@@ -40,4 +40,4 @@ class Watchdog {
   std::jthread thread_;  // last: it uses the members above
 };
 
-}  // namespace reprieve::testing
+}  // namespace reprieve::test
