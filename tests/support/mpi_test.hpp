@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "support/temp_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace reprieve::test {
 
@@ -29,26 +29,26 @@ inline int world_size() {
 }
 
 /// One temporary directory for all ranks: rank 0 makes and removes it. Construction and destruction are collective.
-class SharedTempDirectory {
+class SharedTemporaryDirectory {
  public:
-  SharedTempDirectory() {
+  SharedTemporaryDirectory() {
     std::array<char, PATH_MAX> name{};
     if (world_rank() == 0) {
-      owned_ = std::make_unique<TempDirectory>();
+      owned_ = std::make_unique<TemporaryDirectory>();
       std::strncpy(name.data(), owned_->path().c_str(), name.size() - 1);
     }
     MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
     path_ = name.data();
   }
-  ~SharedTempDirectory() { MPI_Barrier(MPI_COMM_WORLD); }
-  SharedTempDirectory(const SharedTempDirectory&) = delete;
-  SharedTempDirectory& operator=(const SharedTempDirectory&) = delete;
+  ~SharedTemporaryDirectory() { MPI_Barrier(MPI_COMM_WORLD); }
+  SharedTemporaryDirectory(const SharedTemporaryDirectory&) = delete;
+  SharedTemporaryDirectory& operator=(const SharedTemporaryDirectory&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
-  std::unique_ptr<TempDirectory> owned_;  ///< rank 0 only
+  std::unique_ptr<TemporaryDirectory> owned_;  ///< rank 0 only
   std::filesystem::path path_;
 };
 
@@ -56,7 +56,7 @@ class SharedTempDirectory {
 
 /// Skips the test unless there are at least so many ranks.
 #define REPRIEVE_NEEDS_RANKS(count)                  \
-  if (::reprieve::test::world_size() < (count)) { \
+  if (::reprieve::test::world_size() < (count)) {    \
     GTEST_SKIP() << "needs " << (count) << " ranks"; \
   }                                                  \
   static_assert(true, "a semicolon follows")

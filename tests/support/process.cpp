@@ -162,22 +162,6 @@ int shell_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 
 }  // namespace
 
-TemporaryDirectory::TemporaryDirectory(const fs::path& parent) {
-  std::string name = (parent / "e2e.XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    throw_errno("cannot make a directory in " + parent.string());
-  }
-  path_ = name;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code error;
-  fs::remove_all(path_, error);
-  if (error) {
-    std::cerr << "cannot remove " << path_ << ": " << error.message() << '\n';
-  }
-}
-
 bool wait_until(const std::function<bool()>& predicate, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!predicate()) {

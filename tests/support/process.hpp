@@ -13,26 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_directory.hpp"
+
 namespace reprieve::test {
 
 /// Variables to set, or (without a value) to remove, on top of this process's environment.
 using Environment = std::map<std::string, std::optional<std::string>>;
-
-/// A new, empty directory that is removed with its content at the end.
-class TemporaryDirectory {
- public:
-  /// @param parent  where to make it
-  explicit TemporaryDirectory(const std::filesystem::path& parent = std::filesystem::temp_directory_path());
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  [[nodiscard]] std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Asks @p predicate every few milliseconds until it is true; false if it is not within @p limit.
 [[nodiscard]] bool wait_until(const std::function<bool()>& predicate, std::chrono::milliseconds limit);
