@@ -134,20 +134,18 @@ Verdict StepAgreement::fail(std::chrono::milliseconds limit) {
   return take(channel_.wait(where("report of an error"), std::max(limit - spent, std::chrono::milliseconds(1))));
 }
 
-bool StepAgreement::close() {
+Verdict StepAgreement::close() {
   if (pending_) {
-    if (take(channel_.wait(where("end"), options_.peer_timeout)).failed_rank >= 0) {
-      return false;
+    const Verdict earlier = take(channel_.wait(where("end"), options_.peer_timeout));
+    if (earlier.failed_rank >= 0) {
+      return earlier;
     }
   }
   for (;;) {
     post(Contribution{.index = index_, .closing = true});
     const Verdict verdict = take(channel_.wait(where("end"), options_.peer_timeout));
-    if (verdict.failed_rank >= 0) {
-      return false;
-    }
-    if (verdict.all_closing) {
-      return true;
+    if (verdict.failed_rank >= 0 || verdict.all_closing) {
+      return verdict;
     }
   }
 }

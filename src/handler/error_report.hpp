@@ -1,0 +1,26 @@
+#pragma once
+
+/// @file
+/// The error file beside the checkpoints: what a supervisor or a person finds when a job ended with an error.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace reprieve::handler {
+
+struct ErrorReport {
+  int rank = 0;
+  std::string host;
+  std::uint64_t run_calls = 0;
+  std::string message;
+};
+
+/// Writes `<directory>/error.json` (rank, host, run_calls, message, time). Failing ranks race for it and the last one
+/// wins; each writes a whole file. A failure to write is logged, since the error itself matters more.
+void write_error_report(const std::filesystem::path& directory, const ErrorReport& report) noexcept;
+
+/// Removes the file of an earlier run.
+void remove_error_report(const std::filesystem::path& directory) noexcept;
+
+}  // namespace reprieve::handler

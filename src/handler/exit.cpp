@@ -1,0 +1,63 @@
+// The ways to leave: exit and abort functions for a TerminationConfig.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <thread>
+
+#include "core/log.hpp"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve {
+
+namespace {
+
+/// How long a rank waits for the others before it leaves alone.
+constexpr std::chrono::seconds kLeaveTimeout{10};
+
+/// Waits until all ranks are here, without ever throwing: the checkpoint is committed, so leaving matters most.
+void meet(MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(comm, &request) != MPI_SUCCESS) {
+    core::log::warning("cannot wait for the other ranks before the exit");
+    return;
+  }
+  const auto end = std::chrono::steady_clock::now() + kLeaveTimeout;
+  int done = 0;
+  while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+    if (std::chrono::steady_clock::now() >= end) {
+      core::log::warning("not all ranks came to the exit within 10 s: leaving without them");
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace
+
+void leave_together(const ExitContext& context) {
+  // First the meeting, then the flush: under a launcher that tears the job down, output can block for good.
+  meet(context.comm);
+  std::cout.flush();
+  std::clog.flush();
+  core::log::logger().flush();
+  std::fflush(nullptr);
+  _exit(context.exit_code);
+}
+
+void throw_preempted(const ExitContext& context) { throw Preempted(context); }
+
+void abort_job(MPI_Comm comm, int exit_code) {
+  std::fflush(nullptr);
+  MPI_Abort(comm, exit_code);
+  _exit(exit_code);  // MPI_Abort does not return, but nothing in its interface says so
+}
+
+Preempted::Preempted(ExitContext context)
+    : context_(std::move(context)),
+      message_(fmt::format("preempted ({} on rank {}): the state is saved in {}", context_.notice.source,
+                           context_.notice.rank, context_.checkpoint)) {}
+
+}  // namespace reprieve

@@ -1,0 +1,399 @@
+#include "handler/handler_impl.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/log.hpp"
+#include "handler/error_report.hpp"
+#include "handler/settings_check.hpp"
+#include "manager/manager_impl.hpp"
+
+namespace reprieve {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+const TerminationConfig& checked(const TerminationConfig& config) {
+  validate(config);
+  return config;
+}
+
+cluster::Bytes to_bytes(const std::string& text) {
+  cluster::Bytes bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+std::string to_text(const cluster::Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+double seconds_since(Clock::time_point time) { return Seconds(Clock::now() - time).count(); }
+
+}  // namespace
+
+PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager,
+                                        std::unique_ptr<CheckpointManager> owned, TerminationConfig termination_config)
+    : config(checked(termination_config)),
+      owned_manager(std::move(owned)),
+      manager(checkpoint_manager),
+      comm_(user_comm, config.peer_timeout),
+      sources_(config),
+      channel_(comm_),
+      agreement_(
+          channel_, comm_.rank(), comm_.size(), {config.check_interval, config.peer_timeout}, [this] { return look(); },
+          [this](const cluster::Verdict& verdict) { hear(verdict); }),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  if (!config.exit_fn) {
+    config.exit_fn = leave_together;
+  }
+  if (!config.abort_fn) {
+    config.abort_fn = abort_job;
+  }
+  if (manager.impl().comm().size() != comm_.size()) {
+    throw UsageError(
+        fmt::format("the handler's communicator has {} ranks, its manager's {}: they must be the same ranks",
+                    comm_.size(), manager.impl().comm().size()));
+  }
+  restored = manager.restore_or_initialize();
+  if (restored) {
+    run_calls = restored->run_calls;
+    last_periodic_calls_ = run_calls;
+  }
+  if (comm_.is_chief()) {
+    handler::remove_error_report(manager.directory());
+    if (const auto save_time = manager.impl().last_recorded_save_time()) {
+      warn_if_save_does_not_fit(*save_time, "the last save of an earlier run");
+    }
+  }
+  last_save_time_ = Clock::now();
+  agreement_.restart_step_clock();
+}
+
+PreemptionCheckpointHandler::Impl::~Impl() {
+  if (ended || comm_.broken()) {
+    return;
+  }
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    fail_quietly("an exception outside of run() ended the program's use of the handler");
+    return;
+  }
+  try {
+    if (const int failed_rank = agreement_.close().failed_rank; failed_rank >= 0) {
+      hear_error(failed_rank, {});
+    }
+    if (comm_.is_chief() && !notice && sources_.current()) {
+      core::log::info("a notice came after the last step boundary: nothing is saved for it");
+    }
+  } catch (const std::exception& error) {
+    core::log::error("end of the handler: {}", error.what());
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Agreement: what this rank says, and what it hears.
+
+cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
+  cluster::LocalView view;
+  view.wish = wish;
+  const bool periodic_is_on = config.save_every.count() > 0;
+  if (periodic_is_on && comm_.is_chief() && Clock::now() - last_save_time_ >= config.save_every) {
+    view.wish = std::max(view.wish, cluster::SaveWish::periodic);
+  }
+  if (const auto local = sources_.current()) {
+    view.notice = true;
+    if (local->deadline) {
+      view.time_left = std::chrono::duration_cast<std::chrono::milliseconds>(*local->deadline - Clock::now());
+    }
+  }
+  return view;
+}
+
+void PreemptionCheckpointHandler::Impl::hear(const cluster::Verdict& verdict) {
+  verdict_ = verdict;
+  if (verdict.failed_rank >= 0) {
+    hear_error(verdict.failed_rank, {});
+  }
+  check_call_counts(verdict);
+  comm_.set_last_seen(fmt::format("step boundary {}", verdict.first_index));
+  decide(verdict);
+}
+
+void PreemptionCheckpointHandler::Impl::check_call_counts(const cluster::Verdict& verdict) {
+  if (verdict.closing_index >= 0 && agreement_.index() > verdict.closing_index) {
+    fail(std::make_exception_ptr(UsageError(
+        fmt::format("the ranks make different numbers of calls: a rank ended its handler after step boundary "
+                    "{}, while rank {} is at step boundary {}",
+                    verdict.closing_index, comm_.rank(), agreement_.index()))));
+  }
+}
+
+/// Every input here is the same on all ranks, so all ranks decide alike.
+void PreemptionCheckpointHandler::Impl::decide(const cluster::Verdict& verdict) {
+  using Kind = Decision::Kind;
+  if (decision_ && decision_->kind != Kind::wish) {
+    return;
+  }
+  if (verdict.notice_rank >= 0 && !notice) {
+    decision_ = Decision{Kind::preemption, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
+  } else if (training_on_ && handler::final_save_is_due(grace_inputs(verdict))) {
+    decision_ = Decision{Kind::final_save, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
+  } else if (verdict.wish != cluster::SaveWish::none && !decision_ && !notice) {
+    const bool is_user = verdict.wish == cluster::SaveWish::user;
+    decision_ = Decision{Kind::wish, verdict.act_at, -1, is_user ? SaveReason::Kind::user : SaveReason::Kind::periodic};
+  }
+}
+
+handler::GraceInputs PreemptionCheckpointHandler::Impl::grace_inputs(const cluster::Verdict& verdict) const {
+  return {verdict.time_left.value_or(std::chrono::milliseconds(0)), save_times_.upper_estimate(), verdict.step_time,
+          config.check_interval, config.grace_margin};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Boundaries.
+
+void PreemptionCheckpointHandler::Impl::check_usable() const {
+  if (ended) {
+    throw UsageError("the handler ended with an error that all ranks heard; make a new one to go on");
+  }
+}
+
+bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
+  if (ended) [[unlikely]] {
+    check_usable();
+  }
+  agreement_.at_boundary();
+  return !decision_is_due() && !periodic_save_is_due();
+}
+
+bool PreemptionCheckpointHandler::Impl::decision_is_due() const {
+  return decision_ && agreement_.index() >= decision_->at;
+}
+
+bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
+  return config.save_every_steps > 0 && run_calls != last_periodic_calls_ && run_calls % config.save_every_steps == 0 &&
+         !notice;
+}
+
+void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn_args) {
+  agreement_.confirm();
+  const bool periodic = periodic_save_is_due();
+  last_periodic_calls_ = run_calls;
+  const bool preemption_is_near = decision_ && decision_->kind != Decision::Kind::wish;
+  if (decision_is_due()) {
+    const Decision decision = *decision_;
+    decision_.reset();
+    carry_out(decision, save_fn_args);
+  } else if (periodic && !preemption_is_near) {
+    save({.kind = SaveReason::Kind::periodic}, save_fn_args);
+  }
+  agreement_.restart_step_clock();
+}
+
+void PreemptionCheckpointHandler::Impl::carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args) {
+  switch (decision.kind) {
+    case Decision::Kind::wish:
+      save({.kind = decision.reason}, save_fn_args);
+      return;
+    case Decision::Kind::preemption:
+      learn_notice(decision.notice_rank);
+      if (scope_depth == 0) {
+        save_for_preemption(false, save_fn_args);
+      }
+      return;
+    case Decision::Kind::final_save:
+      save_for_preemption(true, save_fn_args);
+      return;
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::close_scope() {
+  check_usable();
+  agreement_.at_boundary();
+  agreement_.confirm();
+  // All ranks stand here with the same verdicts: what they imply need not wait for a later boundary, there may be none.
+  if (decision_ && decision_->kind == Decision::Kind::preemption) {
+    learn_notice(decision_->notice_rank);
+    decision_.reset();
+  }
+  if (notice) {
+    save_for_preemption(true, {});
+  }
+  agreement_.restart_step_clock();
+}
+
+void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
+  const auto now = Clock::now();
+  Json message;
+  if (comm_.rank() == rank) {
+    const auto local = sources_.current().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
+    message = {{"source", local.source}, {"message", local.message}, {"age_s", Seconds(now - local.time).count()}};
+    if (local.deadline) {
+      message["time_left_s"] = Seconds(*local.deadline - now).count();
+    }
+  }
+  cluster::Bytes bytes = to_bytes(message.dump(-1, ' ', false, Json::error_handler_t::replace));
+  comm_.broadcast(bytes, rank, "sharing a termination notice");
+  message = Json::parse(to_text(bytes));
+
+  const auto before = [&](double age_s) { return now - std::chrono::duration_cast<Clock::duration>(Seconds(age_s)); };
+  TerminationNotice shared{rank, comm_.host_of(rank), message["source"], message["message"], before(message["age_s"]),
+                           {}};
+  if (message.contains("time_left_s")) {
+    shared.deadline = before(-message["time_left_s"].get<double>());
+  }
+  notice = std::move(shared);
+  if (comm_.is_chief()) {
+    core::log::warning("preemption: {} on rank {} ({}), {}; all ranks agreed on step {}", notice->source, notice->rank,
+                       notice->host, notice->message, run_calls);
+    message.update({{"rank", rank}, {"host", notice->host}});
+    manager.impl().events().record("notice", message);
+    manager.impl().events().record("agreement", {{"run_calls", run_calls},
+                                                 {"boundary", agreement_.index()},
+                                                 {"seconds_from_notice", seconds_since(notice->time)}});
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Saves and the exit.
+
+void PreemptionCheckpointHandler::Impl::save(SaveReason reason, const std::vector<std::any>& save_fn_args) {
+  CheckpointManager::SaveRequest request;
+  request.number = run_calls;
+  request.run_calls = run_calls;
+  request.reason = std::move(reason);
+  request.save_fn = config.save_fn;
+  request.save_fn_args = save_fn_args;
+  const SaveReport report = manager.save(request);
+  wish = cluster::SaveWish::none;
+  last_checkpoint_ = report.path.string();
+  last_save_index_ = agreement_.index();
+  last_save_time_ = Clock::now();
+  const bool is_first = save_times_.empty();
+  save_times_.add(Seconds(report.seconds));
+  if (is_first && comm_.is_chief()) {
+    warn_if_save_does_not_fit(Seconds(report.seconds), "the first save");
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {
+  if (agreement_.index() != last_save_index_) {
+    save({SaveReason::Kind::preemption, notice->rank, notice->host, notice->source, notice->message}, save_fn_args);
+  }
+  if (!is_final && notice->deadline) {
+    // The time left after the save, agreed on anew: all ranks must decide alike whether to train on.
+    const auto inputs = grace_inputs(agreement_.confirm());
+    if (handler::room_for_another_save(inputs)) {
+      training_on_ = true;
+      if (comm_.is_chief()) {
+        core::log::info("{:.1f} s are left: training on, with another checkpoint before the end",
+                        inputs.time_left.count());
+        manager.impl().events().record("train_on",
+                                       {{"run_calls", run_calls}, {"time_left_s", inputs.time_left.count()}});
+      }
+      return;
+    }
+  }
+  leave();
+}
+
+void PreemptionCheckpointHandler::Impl::leave() {
+  const ExitContext context{comm_.handle(), config.restart_code, *notice, last_checkpoint_};
+  if (comm_.is_chief()) {
+    const double seconds = seconds_since(notice->time);
+    core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", last_checkpoint_, seconds,
+                    config.restart_code);
+    manager.impl().events().record("exit", {{"run_calls", run_calls},
+                                            {"exit_code", config.restart_code},
+                                            {"checkpoint", last_checkpoint_},
+                                            {"seconds_from_notice", seconds}});
+  }
+  sources_.acknowledge();
+  ended = true;  // if the exit function throws, the ranks unwind without a further agreement
+  config.exit_fn(context);
+  ended = false;
+  training_on_ = false;
+  notice.reset();
+}
+
+void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::duration<double> save_time,
+                                                                  const char* when) const {
+  if (config.grace_period.count() > 0 && !handler::save_fits(config.grace_period, save_time, config.grace_margin)) {
+    core::log::warning(
+        "the grace period of {:.3g} s is too short: {} took {:.3g} s, and {:.3g} s are to be left over; ask for a "
+        "longer "
+        "grace period, or save less",
+        Seconds(config.grace_period).count(), when, save_time.count(), Seconds(config.grace_margin).count());
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Errors.
+
+std::chrono::milliseconds PreemptionCheckpointHandler::Impl::error_limit() const {
+  // Peers that are in a long step are not stuck.
+  const auto steps = 2 * (verdict_ ? verdict_->step_time : std::chrono::nanoseconds(0));
+  return config.error_timeout + std::chrono::duration_cast<std::chrono::milliseconds>(steps);
+}
+
+/// Takes part in the spreading of the error of @p origin_rank and throws it. @p mine is used if that is this rank.
+void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::Failure& mine) {
+  ended = true;
+  Json message;
+  if (comm_.rank() == origin_rank) {
+    message = {{"code", static_cast<std::int32_t>(mine.code)}, {"message", mine.message}};
+  }
+  cluster::Bytes bytes = to_bytes(message.dump(-1, ' ', false, Json::error_handler_t::replace));
+  comm_.broadcast(bytes, origin_rank, "spreading an error");
+  message = Json::parse(to_text(bytes));
+  const std::string text = message["message"];
+  if (comm_.is_chief()) {
+    manager.impl().events().record("error", {{"rank", origin_rank}, {"message", text}, {"run_calls", run_calls}});
+  }
+  throw_error(static_cast<ErrorCode>(message["code"].get<std::int32_t>()), text, origin_rank);
+}
+
+void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
+  if (ended || comm_.broken()) {
+    std::rethrow_exception(error);  // the ranks are leaving already, or cannot be told
+  }
+  core::Failure failure = core::failure_of(error);
+  if (failure.code != ErrorCode::usage) {
+    failure = {ErrorCode::cluster, fmt::format("rank {} ({}) failed in step {}: {}", comm_.rank(), comm_.host(),
+                                               run_calls, failure.message)};
+  }
+  handler::write_error_report(manager.directory(), {comm_.rank(), comm_.host(), run_calls, failure.message});
+  cluster::Verdict verdict;
+  try {
+    verdict = agreement_.fail(error_limit());
+  } catch (const UnresponsiveError& unresponsive) {
+    ended = true;
+    report_stuck_peers(failure, unresponsive.what());
+    config.abort_fn(comm_.handle(), 1);
+    std::rethrow_exception(error);
+  }
+  hear_error(verdict.failed_rank, failure);
+}
+
+void PreemptionCheckpointHandler::Impl::fail_quietly(const std::string& message) noexcept {
+  try {
+    fail(std::make_exception_ptr(ClusterError(message)));
+  } catch (const std::exception& error) {
+    core::log::debug("{}", error.what());
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::report_stuck_peers(const core::Failure& failure,
+                                                           const std::string& why) const noexcept {
+  core::log::error("{}", failure.message);
+  core::log::error(
+      "the other ranks did not come to hear of this error ({}): they may wait for this rank in a collective call of "
+      "the "
+      "application; ending the job",
+      why);
+}
+
+}  // namespace reprieve

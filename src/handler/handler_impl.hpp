@@ -1,0 +1,93 @@
+#pragma once
+
+/// @file
+/// The state and the decisions of a PreemptionCheckpointHandler.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "cluster/mpi_channel.hpp"
+#include "cluster/step_agreement.hpp"
+#include "core/outcome.hpp"
+#include "handler/grace_planner.hpp"
+#include "reprieve/preemption_checkpoint_handler.hpp"
+#include "termination/notice_sources.hpp"
+
+namespace reprieve {
+
+struct PreemptionCheckpointHandler::Impl {
+  Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager, std::unique_ptr<CheckpointManager> owned,
+       TerminationConfig termination_config);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  /// Counts a boundary; true if nothing is to be done there.
+  bool boundary_is_quiet();
+  /// Does what is due at this boundary: saves, and leaves if that was decided.
+  void act(const std::vector<std::any>& save_fn_args);
+  /// The end of a scope: acts on a marked preemption.
+  void close_scope();
+  /// This rank's step failed: every rank hears it and throws.
+  [[noreturn]] void fail(const std::exception_ptr& error);
+  /// The same where nothing may be thrown: the scope or the handler was left by an exception.
+  void fail_quietly(const std::string& message) noexcept;
+
+  TerminationConfig config;
+  std::unique_ptr<CheckpointManager> owned_manager;
+  CheckpointManager& manager;
+  std::optional<CheckpointInfo> restored;
+  std::uint64_t run_calls = 0;
+  std::optional<TerminationNotice> notice;  ///< agreed on by all ranks
+  int scope_depth = 0;
+  cluster::SaveWish wish = cluster::SaveWish::none;  ///< this rank's
+  bool ended = false;  ///< after an error, or while the exit function runs: no further agreement
+
+ private:
+  /// What all ranks have agreed to do, and where.
+  struct Decision {
+    enum class Kind { preemption, final_save, wish };
+    Kind kind = Kind::wish;
+    cluster::BoundaryIndex at = 0;
+    int notice_rank = -1;
+    SaveReason::Kind reason = SaveReason::Kind::user;
+  };
+
+  [[nodiscard]] cluster::LocalView look();
+  void hear(const cluster::Verdict& verdict);
+  void decide(const cluster::Verdict& verdict);
+  void check_call_counts(const cluster::Verdict& verdict);
+  [[noreturn]] void hear_error(int origin_rank, const core::Failure& mine);
+  [[nodiscard]] bool decision_is_due() const;
+  [[nodiscard]] bool periodic_save_is_due() const;
+  void carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args);
+  void learn_notice(int rank);
+  void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
+  void save(SaveReason reason, const std::vector<std::any>& save_fn_args);
+  void leave();
+  void check_usable() const;
+  void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
+  [[nodiscard]] handler::GraceInputs grace_inputs(const cluster::Verdict& verdict) const;
+  [[nodiscard]] std::chrono::milliseconds error_limit() const;
+  void report_stuck_peers(const core::Failure& failure, const std::string& why) const noexcept;
+
+  cluster::Communicator comm_;
+  termination::NoticeSources sources_;
+  cluster::MpiReductionChannel channel_;
+  cluster::StepAgreement agreement_;
+
+  std::optional<Decision> decision_;
+  std::optional<cluster::Verdict> verdict_;  ///< the latest
+  handler::DurationHistory save_times_;
+  bool training_on_ = false;  ///< within a grace period, after its first save
+  std::string last_checkpoint_;
+  cluster::BoundaryIndex last_save_index_ = -1;
+  std::uint64_t last_periodic_calls_ = 0;
+  std::chrono::steady_clock::time_point last_save_time_;
+  int exceptions_at_start_;
+};
+
+}  // namespace reprieve

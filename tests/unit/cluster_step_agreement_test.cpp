@@ -1,0 +1,285 @@
+// The agreement protocol with threads as ranks and reductions in memory, so that schedules which MPI rarely shows can
+// be forced.
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "cluster/step_agreement.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The n-th reduction of all ranks, complete when each has posted it.
+class SharedReductions {
+ public:
+  explicit SharedReductions(int size) : size_(size) {}
+
+  void post(std::size_t n, const AgreementVector& mine) {
+    const std::lock_guard lock(mutex_);
+    Reduction& reduction = reductions_[n];
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      reduction.result[i] = reduction.posted == 0 ? mine[i] : std::max(reduction.result[i], mine[i]);
+    }
+    if (++reduction.posted == size_) {
+      complete_.notify_all();
+    }
+  }
+
+  bool test(std::size_t n, AgreementVector& result) {
+    const std::lock_guard lock(mutex_);
+    result = reductions_[n].result;
+    return reductions_[n].posted == size_;
+  }
+
+  AgreementVector wait(std::size_t n, std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    if (!complete_.wait_for(lock, limit, [&] { return reductions_[n].posted == size_; })) {
+      throw UnresponsiveError("a rank did not post", {});
+    }
+    return reductions_[n].result;
+  }
+
+ private:
+  struct Reduction {
+    int posted = 0;
+    AgreementVector result{};
+  };
+  int size_;
+  std::mutex mutex_;
+  std::condition_variable complete_;
+  std::map<std::size_t, Reduction> reductions_;
+};
+
+class ThreadChannel final : public ReductionChannel {
+ public:
+  explicit ThreadChannel(SharedReductions& shared) : shared_(shared) {}
+  void post(const AgreementVector& mine) override { shared_.post(next_, mine); }
+  bool test(AgreementVector& result) override {
+    const bool done = shared_.test(next_, result);
+    next_ += done ? 1 : 0;
+    return done;
+  }
+  AgreementVector wait(const std::string&, std::chrono::milliseconds limit) override {
+    return shared_.wait(next_++, limit);
+  }
+
+ private:
+  SharedReductions& shared_;
+  std::size_t next_ = 0;
+};
+
+/// One rank of a simulated program: a loop of boundaries that acts on a notice as the handler does.
+struct SimulatedRank {
+  BoundaryIndex notice_from = -1;           ///< sees a notice from this boundary on
+  std::function<void(BoundaryIndex)> step;  ///< the work between boundaries
+  BoundaryIndex last_boundary = 100'000;    ///< closes after it
+  BoundaryIndex fails_at = -1;              ///< its step after this boundary fails
+  // Results.
+  BoundaryIndex acted_at = -1;
+  BoundaryIndex notice_index = -1;
+  int heard_failure_of = -1;
+  std::string error;
+  bool closed = false;
+};
+
+class RankProgram {
+ public:
+  RankProgram(SharedReductions& shared, int rank, int size, SimulatedRank& plan)
+      : plan_(plan),
+        channel_(shared),
+        agreement_(
+            channel_, rank, size, {10ms, 5s}, [this] { return look(); }, [this](const Verdict& v) { hear(v); }) {}
+
+  void run() {
+    try {
+      while (agreement_.index() < plan_.last_boundary) {
+        agreement_.at_boundary();
+        if (act_at_ && agreement_.index() >= *act_at_) {
+          agreement_.confirm();
+          plan_.acted_at = agreement_.index();
+          return;
+        }
+        if (agreement_.index() == plan_.fails_at) {
+          plan_.heard_failure_of = agreement_.fail(5s).failed_rank;
+          return;
+        }
+        plan_.step(agreement_.index());
+      }
+      const Verdict verdict = agreement_.close();
+      plan_.closed = verdict.all_closing;
+      plan_.heard_failure_of = verdict.failed_rank;
+    } catch (const std::exception& error) {
+      plan_.error = error.what();
+    }
+  }
+
+ private:
+  struct HeardFailure : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+
+  LocalView look() {
+    LocalView view;
+    view.notice = plan_.notice_from >= 0 && agreement_.index() >= plan_.notice_from;
+    return view;
+  }
+
+  void hear(const Verdict& verdict) {
+    if (verdict.failed_rank >= 0) {
+      plan_.heard_failure_of = verdict.failed_rank;
+      throw HeardFailure("heard a failure");
+    }
+    if (verdict.notice_rank >= 0 && !act_at_) {
+      act_at_ = verdict.act_at;
+      plan_.notice_index = verdict.notice_index;
+    }
+  }
+
+  SimulatedRank& plan_;
+  ThreadChannel channel_;
+  StepAgreement agreement_;
+  std::optional<BoundaryIndex> act_at_;
+};
+
+void run_all(std::vector<SimulatedRank>& ranks) {
+  SharedReductions shared(static_cast<int>(ranks.size()));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    threads.emplace_back([&shared, &ranks, rank] {
+      RankProgram(shared, static_cast<int>(rank), static_cast<int>(ranks.size()), ranks[rank]).run();
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
+void no_work(BoundaryIndex) {}
+
+class StepAgreementSizes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, StepAgreementSizes, testing::Values(1, 2, 3, 5));
+
+TEST_P(StepAgreementSizes, AllRanksActAtOneBoundaryAfterTheNotice) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 12; ++round) {
+    std::vector<SimulatedRank> ranks(static_cast<std::size_t>(GetParam()));
+    for (auto& rank : ranks) {
+      // Uncoupled ranks of different speeds that also change their speed.
+      const auto pause = std::chrono::microseconds(random() % 300);
+      rank.step = [pause](BoundaryIndex index) { std::this_thread::sleep_for(index % 7 == 0 ? 4 * pause : pause); };
+    }
+    const auto source = random() % ranks.size();
+    ranks[source].notice_from = static_cast<BoundaryIndex>(random() % 60);
+    run_all(ranks);
+    for (const auto& rank : ranks) {
+      EXPECT_EQ(rank.error, "");
+      EXPECT_EQ(rank.acted_at, ranks[0].acted_at);
+      EXPECT_GE(rank.acted_at, rank.notice_index);
+      EXPECT_GE(rank.notice_index, ranks[source].notice_from);
+    }
+  }
+}
+
+TEST_P(StepAgreementSizes, ANoticeBeforeTheFirstBoundaryIsActedOnThere) {
+  std::vector<SimulatedRank> ranks(static_cast<std::size_t>(GetParam()));
+  for (auto& rank : ranks) {
+    rank.step = no_work;
+  }
+  ranks.back().notice_from = 0;
+  run_all(ranks);
+  for (const auto& rank : ranks) {
+    EXPECT_EQ(rank.error, "");
+    EXPECT_EQ(rank.acted_at, 1);
+  }
+}
+
+TEST(StepAgreement, LongStepsAreCheckedAtEveryBoundary) {
+  std::vector<SimulatedRank> ranks(2);
+  for (auto& rank : ranks) {
+    rank.step = [](BoundaryIndex) { std::this_thread::sleep_for(12ms); };
+  }
+  ranks[1].notice_from = 4;
+  run_all(ranks);
+  EXPECT_EQ(ranks[0].acted_at, 4);
+  EXPECT_EQ(ranks[1].acted_at, 4);
+}
+
+TEST(StepAgreement, StepsThatGrowFromMicrosecondsToLongAreCheckedAtTheNextBoundary) {
+  std::vector<SimulatedRank> ranks(2);
+  for (auto& rank : ranks) {
+    rank.step = [](BoundaryIndex index) {
+      if (index >= 50'000) {
+        std::this_thread::sleep_for(30ms);
+      }
+    };
+  }
+  ranks[0].notice_from = 50'003;
+  run_all(ranks);
+  EXPECT_EQ(ranks[0].error, "");
+  EXPECT_EQ(ranks[0].acted_at, ranks[1].acted_at);
+  // One boundary later is allowed: the rank that was behind may still have had a reduction under way.
+  EXPECT_LE(ranks[0].acted_at, 50'004);
+}
+
+TEST(StepAgreement, AllRanksHearOfAFailureWhereverTheyAre) {
+  std::vector<SimulatedRank> ranks(4);
+  for (auto& rank : ranks) {
+    rank.step = [](BoundaryIndex) { std::this_thread::sleep_for(100us); };
+  }
+  ranks[2].fails_at = 40;
+  ranks[3].last_boundary = 10;  // waits in close()
+  ranks[0].notice_from = 39;    // stands in confirm() when the failure comes, or hears of it before
+  run_all(ranks);
+  for (const auto& rank : ranks) {
+    EXPECT_EQ(rank.heard_failure_of, 2);
+    EXPECT_EQ(rank.acted_at, -1);
+  }
+}
+
+TEST(StepAgreement, OfTwoFailuresAllRanksHearTheSameOne) {
+  for (int round = 0; round < 20; ++round) {
+    std::vector<SimulatedRank> ranks(3);
+    for (auto& rank : ranks) {
+      rank.step = no_work;
+    }
+    ranks[1].fails_at = 500;
+    ranks[2].fails_at = 500 + round;
+    run_all(ranks);
+    EXPECT_EQ(ranks[0].heard_failure_of, ranks[1].heard_failure_of);
+    EXPECT_EQ(ranks[0].heard_failure_of, ranks[2].heard_failure_of);
+    EXPECT_GT(ranks[0].heard_failure_of, 0);
+  }
+}
+
+TEST(StepAgreement, RanksThatMakeTheSameNumberOfBoundariesClose) {
+  std::vector<SimulatedRank> ranks(3);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].step = [i](BoundaryIndex) { std::this_thread::sleep_for(std::chrono::microseconds(50 * i)); };
+    ranks[i].last_boundary = 200;
+  }
+  run_all(ranks);
+  for (const auto& rank : ranks) {
+    EXPECT_EQ(rank.error, "");
+    EXPECT_TRUE(rank.closed);
+  }
+}
+
+TEST(StepAgreement, AMissingRankIsAnErrorAfterTheLimit) {
+  SharedReductions shared(2);
+  ThreadChannel channel(shared);
+  StepAgreement agreement(
+      channel, 0, 2, {10ms, 50ms}, [] { return LocalView{}; }, [](const Verdict&) {});
+  EXPECT_THROW(agreement.at_boundary(), UnresponsiveError);
+}
+
+}  // namespace
+}  // namespace reprieve::cluster
