@@ -1,0 +1,12 @@
+# Every public header compiles alone, with what the library gives its users, and may be included twice.
+file(GLOB public_headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/include/reprieve/*.hpp)
+set(header_sources)
+foreach(header IN LISTS public_headers)
+  get_filename_component(name ${header} NAME_WE)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/public_headers/${name}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@header@\"\n#include \"@header@\"\n" @ONLY)
+  list(APPEND header_sources ${source})
+endforeach()
+add_library(public_headers OBJECT ${header_sources})
+target_link_libraries(public_headers PRIVATE reprieve reprieve_options)
