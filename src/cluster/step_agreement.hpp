@@ -85,9 +85,9 @@ class StepAgreement {
   /// there, not here. @throws UnresponsiveError after @p limit
   Verdict fail(std::chrono::milliseconds limit);
 
-  /// Ends the sequence: returns true when all ranks close at the same boundary; false as soon as a verdict shows that a
-  /// rank failed. Verdicts are not delivered. @throws UnresponsiveError
-  bool close();
+  /// Ends the sequence. Returns the verdict in which all ranks close, or the first one in which a rank failed; verdicts
+  /// are not delivered to on_verdict. @throws UnresponsiveError
+  Verdict close();
 
   [[nodiscard]] BoundaryIndex index() const noexcept { return index_; }
   /// Sets the time of the last boundary to now, so that the time of a save or a pause does not count as a step's.
