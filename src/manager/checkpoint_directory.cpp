@@ -1,0 +1,291 @@
+#include "manager/checkpoint_directory.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <system_error>
+
+#include "core/log.hpp"
+#include "manager/file_operations.hpp"
+#include "storage/posix_file.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Calls @p visit for everything in a directory.
+void for_each_entry(const fs::path& directory, const std::function<void(const fs::directory_entry&)>& visit) {
+  std::error_code error;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    visit(*entries);
+  }
+  if (error) {
+    throw storage::storage_error("list", directory, error.value());
+  }
+}
+
+bool is_real_directory(const fs::path& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+}
+
+/// @p path with the suffix `.corrupt`, or `.corrupt.2` and so on: the first that is free.
+fs::path free_corrupt_name(const fs::path& path) {
+  const std::string first = path.string() + ".corrupt";
+  fs::path name = first;
+  for (int count = 2; is_there(name); ++count) {
+    name = first + "." + std::to_string(count);
+  }
+  return name;
+}
+
+}  // namespace
+
+CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata) {
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  if (error) {
+    throw storage::storage_error("look at", file, error.value());
+  }
+  CheckpointInfo info;
+  info.path = file;
+  info.number = number;
+  info.run_calls = metadata.run_calls;
+  info.world_size = metadata.world_size;
+  info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
+  info.size_bytes = size;
+  info.reason = metadata.reason;
+  if (metadata.has_files) {
+    info.files_directory = fs::path(file).replace_extension(kFilesSuffix);
+  }
+  return info;
+}
+
+CheckpointDirectory::CheckpointDirectory(fs::path path, std::string prefix, bool durable)
+    : path_(std::move(path)), prefix_(std::move(prefix)), durable_(durable) {}
+
+fs::path CheckpointDirectory::file(std::uint64_t number) const {
+  return path_ / format_name(prefix_, number, kCheckpointSuffix);
+}
+
+fs::path CheckpointDirectory::files_directory(std::uint64_t number) const {
+  return path_ / format_name(prefix_, number, kFilesSuffix);
+}
+
+fs::path CheckpointDirectory::staged_file(StagedName staged) const {
+  return staging() / format_staged_name(prefix_, staged, kCheckpointSuffix);
+}
+
+fs::path CheckpointDirectory::staged_files_directory(StagedName staged) const {
+  return staging() / format_staged_name(prefix_, staged, kFilesSuffix);
+}
+
+std::vector<std::uint64_t> CheckpointDirectory::numbers() const {
+  std::vector<std::uint64_t> numbers;
+  for_each_entry(path_, [&](const fs::directory_entry& entry) {
+    const auto number = parse_name(prefix_, entry.path().filename().string(), kCheckpointSuffix);
+    std::error_code ignored;
+    if (number && entry.is_regular_file(ignored)) {
+      numbers.push_back(*number);
+    } else if (number) {
+      core::log::warning("{} has the name of a checkpoint, but is not a file: passed over", entry.path().string());
+    }
+  });
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
+  const fs::path path = file(number);
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    core::log::warning("{} left out: {}", path.string(), std::generic_category().message(errno));
+    return std::nullopt;
+  }
+  const auto known = known_.find(number);
+  if (known != known_.end() && known->second.inode == status.st_ino && known->second.size == status.st_size &&
+      known->second.modified.tv_sec == status.st_mtim.tv_sec &&
+      known->second.modified.tv_nsec == status.st_mtim.tv_nsec) {
+    return known->second.info;
+  }
+  try {
+    const CheckpointInfo info = make_info(path, number, storage::read_metadata(path));
+    known_.insert_or_assign(number, Known{status.st_ino, status.st_size, status.st_mtim, info});
+    return info;
+  } catch (const Error& error) {
+    core::log::warning("{} left out: {}", path.string(), error.what());
+    return std::nullopt;
+  }
+}
+
+void CheckpointDirectory::prepare_staging(std::uint64_t number) {
+  const fs::path target = file(number);
+  std::error_code ignored;
+  if (is_there(target) && !fs::is_regular_file(target, ignored)) {
+    throw StorageError(ErrorCode::io, "cannot save checkpoint " + std::to_string(number) + ": " + target.string() +
+                                          " exists and is not a file; move it away");
+  }
+  recover();
+  make_directory(staging(), 0700);
+}
+
+void CheckpointDirectory::commit(StagedName staged, bool has_files) {
+  rename_path(staged_file(staged), file(staged.number));
+  make_durable();
+  if (has_files) {
+    install_files(staged);
+  } else {
+    remove_tree_or_log(files_directory(staged.number));  // of the checkpoint that this one has replaced
+  }
+}
+
+void CheckpointDirectory::install_files(StagedName staged) {
+  const fs::path target = files_directory(staged.number);
+  remove_tree(target);
+  rename_path(staged_files_directory(staged), target);
+  make_durable();
+}
+
+void CheckpointDirectory::make_durable() const {
+  if (durable_) {
+    sync_directory(path_);
+  }
+}
+
+void CheckpointDirectory::recover() {
+  const fs::path directory = staging();
+  if (is_real_directory(directory)) {
+    for_each_entry(directory, [&](const fs::directory_entry& entry) { recover_files(entry.path()); });
+  }
+  remove_tree(directory);
+}
+
+void CheckpointDirectory::recover_files(const fs::path& staged_path) {
+  const auto staged = parse_staged_name(prefix_, staged_path.filename().string(), kFilesSuffix);
+  if (!staged || !is_there(file(staged->number))) {
+    return;
+  }
+  const auto committed = info(staged->number);
+  if (committed && committed->time.time_since_epoch() == std::chrono::microseconds(staged->time_us)) {
+    install_files(*staged);
+    core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
+  }
+}
+
+void CheckpointDirectory::remove_left_overs() {
+  try {
+    recover();
+    remove_orphaned_files();
+    remove_write_directories();
+  } catch (const StorageError& error) {
+    core::log::warning("left-overs of an earlier run stay behind: {}", error.what());
+  }
+}
+
+void CheckpointDirectory::remove_orphaned_files() const {
+  std::vector<fs::path> orphans;
+  for_each_entry(path_, [&](const fs::directory_entry& entry) {
+    const auto number = parse_name(prefix_, entry.path().filename().string(), kFilesSuffix);
+    if (number && !is_there(file(*number))) {
+      orphans.push_back(entry.path());
+    }
+  });
+  for (const fs::path& orphan : orphans) {
+    core::log::info("removing {}: its checkpoint is gone", orphan.string());
+    remove_tree(orphan);
+  }
+}
+
+void CheckpointDirectory::remove_write_directories() const {
+  std::vector<fs::path> found;
+  for_each_entry(path_.parent_path(), [&](const fs::directory_entry& entry) {
+    constexpr std::string_view kPrefix = "workertemp_";
+    const std::string name = entry.path().filename().string();
+    const bool is_worker = name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+                           name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+    if (is_worker && is_real_directory(entry.path() / path_.filename())) {
+      found.push_back(entry.path() / path_.filename());
+    }
+  });
+  for (const fs::path& directory : found) {
+    core::log::info("removing {}, left behind by an earlier run", directory.string());
+    remove_worker_directory(directory);
+  }
+}
+
+fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
+  const fs::path path = file(number);
+  const fs::path name = free_corrupt_name(path);
+  // The files first: without their checkpoint they would count as a left-over.
+  if (const fs::path files = files_directory(number); is_there(files)) {
+    rename_path(files, free_corrupt_name(files));
+  }
+  rename_path(path, name);
+  make_durable();
+  known_.erase(number);
+  return name;
+}
+
+std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed) {
+  if (policy.max_to_keep == 0) {
+    return {};
+  }
+  std::vector<RetentionEntry> entries;
+  for (const std::uint64_t number : numbers()) {
+    if (const auto known = info(number)) {
+      entries.push_back({number, known->time});
+    }
+  }
+  std::vector<std::uint64_t> retired = to_retire(std::move(entries), policy, committed);
+  for (const std::uint64_t number : retired) {
+    remove_tree(file(number));
+    known_.erase(number);
+    if (const fs::path files = files_directory(number); is_there(files)) {
+      make_durable();  // the checkpoint must not come back without its files
+      remove_tree(files);
+    }
+  }
+  return retired;
+}
+
+fs::path worker_directory(const fs::path& directory, int rank) {
+  return directory.parent_path() / ("workertemp_" + std::to_string(rank)) / directory.filename();
+}
+
+void make_worker_directory(const fs::path& worker) {
+  remove_tree(worker);
+  // Another job with the same parent may remove `workertemp_<rank>`, then empty, between the two calls.
+  constexpr int kAttempts = 20;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (::mkdir(worker.parent_path().c_str(), 0777) != 0 && errno != EEXIST) {
+      throw storage::storage_error("make directory", worker.parent_path(), errno);
+    }
+    if (::mkdir(worker.c_str(), 0700) == 0) {
+      return;
+    }
+    if (errno != ENOENT) {
+      break;
+    }
+  }
+  throw storage::storage_error("make directory", worker, errno);
+}
+
+void remove_worker_directory(const fs::path& worker) noexcept {
+  remove_tree_or_log(worker);
+  const fs::path parent = worker.parent_path();
+  if (::rmdir(parent.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
+    core::log::warning("cannot remove {}: {}", parent.string(), std::generic_category().message(errno));
+  }
+}
+
+}  // namespace reprieve::manager

@@ -1,0 +1,103 @@
+#pragma once
+
+/// @file
+/// The content of a checkpoint directory, as the chief sees and changes it. No MPI.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manager/file_names.hpp"
+#include "manager/retention.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "storage/checkpoint_file.hpp"
+
+namespace reprieve::manager {
+
+/// Name of the directory for what is not committed yet, inside the checkpoint directory.
+inline constexpr const char* kStagingName = ".chieftemp";
+inline constexpr const char* kLockName = ".reprieve.lock";
+inline constexpr const char* kEventLogName = "events.jsonl";
+
+/// The information about one checkpoint, from its metadata and its file.
+/// @throws StorageError if the file cannot be looked at
+CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
+                         const storage::FileMetadata& metadata);
+
+/// Paths are valid on every rank; the members that read or change the directory are for the chief, under the lock.
+class CheckpointDirectory {
+ public:
+  CheckpointDirectory(std::filesystem::path path, std::string prefix, bool durable);
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] std::filesystem::path file(std::uint64_t number) const;
+  [[nodiscard]] std::filesystem::path files_directory(std::uint64_t number) const;
+  [[nodiscard]] std::filesystem::path staging() const { return path_ / kStagingName; }
+  [[nodiscard]] std::filesystem::path staged_file(StagedName staged) const;
+  [[nodiscard]] std::filesystem::path staged_files_directory(StagedName staged) const;
+
+  /// Numbers of the committed checkpoints, ascending, whether they are sound or not. Directories and broken links that
+  /// have the name of one are passed over with a warning.
+  [[nodiscard]] std::vector<std::uint64_t> numbers() const;
+
+  /// What is known about a checkpoint; nothing, with a warning, if it cannot be read. Read once, then remembered for as
+  /// long as the file stays the same.
+  [[nodiscard]] std::optional<CheckpointInfo> info(std::uint64_t number);
+
+  /// Makes the staging directory, empty, after `recover`. @throws StorageError, also if something stands in the way of
+  /// checkpoint @p number
+  void prepare_staging(std::uint64_t number);
+
+  /// Steps 4 and 5 of the commit protocol (save.cpp): the rename that makes the staged checkpoint exist, and then its
+  /// files.
+  void commit(StagedName staged, bool has_files);
+
+  /// Finishes what a commit that was cut short still has to do, and removes the rest of the staging directory.
+  void recover();
+
+  /// `recover`, and removes what else dead runs left: files of checkpoints that were half retired, and the write
+  /// directories of their ranks. Only logs what cannot be removed.
+  void remove_left_overs();
+
+  /// Gives a damaged checkpoint, and its files, the suffix `.corrupt`. Returns the new name of the file.
+  std::filesystem::path set_aside(std::uint64_t number);
+
+  /// Removes checkpoints by the policy, and returns their numbers. @throws StorageError
+  std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed);
+
+ private:
+  struct Known {
+    ino_t inode;
+    off_t size;
+    timespec modified;
+    CheckpointInfo info;
+  };
+
+  void install_files(StagedName staged);
+  void recover_files(const std::filesystem::path& staged_path);
+  void remove_orphaned_files() const;
+  void remove_write_directories() const;
+  void make_durable() const;
+
+  std::filesystem::path path_;
+  std::string prefix_;
+  bool durable_;
+  std::map<std::uint64_t, Known> known_;
+};
+
+/// Where a rank other than the chief may write during a save: `<parent>/workertemp_<rank>/<base>`.
+std::filesystem::path worker_directory(const std::filesystem::path& directory, int rank);
+
+/// Makes such a directory, empty. @throws StorageError
+void make_worker_directory(const std::filesystem::path& worker);
+
+/// Removes it, and its `workertemp_<rank>` if nothing else is in there. Logs failures.
+void remove_worker_directory(const std::filesystem::path& worker) noexcept;
+
+}  // namespace reprieve::manager

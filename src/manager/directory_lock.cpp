@@ -1,0 +1,184 @@
+#include "manager/directory_lock.hpp"
+
+#include <fcntl.h>
+#include <spdlog/fmt/chrono.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/log.hpp"
+#include "storage/posix_file.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kFirstRetry = 5ms;
+constexpr std::chrono::milliseconds kLongestRetry = 250ms;
+
+std::string mark_of(const LockHolder& holder) {
+  const nlohmann::json json{
+      {"host", holder.host}, {"pid", holder.pid}, {"started", holder.started}, {"world_size", holder.world_size}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+/// The holder for messages. The file may be empty or half written: the lock is what counts, not its text.
+std::string describe_holder(const std::string& mark, const LockHolder& self) {
+  const nlohmann::json json = nlohmann::json::parse(mark, nullptr, false);
+  if (!json.is_object()) {
+    return "another run";
+  }
+  try {
+    const int pid = json.at("pid").get<int>();
+    const auto host = json.at("host").get<std::string>();
+    return fmt::format("the run of process {} on {}{} (started {}, {} ranks)", pid, host,
+                       pid == self.pid && host == self.host ? " (this very process)" : "",
+                       json.at("started").get<std::string>(), json.at("world_size").get<int>());
+  } catch (const nlohmann::json::exception&) {
+    return "another run";
+  }
+}
+
+}  // namespace
+
+LockHolder LockHolder::self(std::string host, int world_size) {
+  const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const auto since_epoch = now.time_since_epoch().count();
+  return {std::move(host), ::getpid(),
+          fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
+                      since_epoch % 1'000'000),
+          world_size};
+}
+
+DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout)
+    : file_(std::move(file)), mark_(mark_of(self)) {
+  try {
+    acquire(self, timeout);
+    write_mark();
+  } catch (...) {
+    close_file();
+    throw;
+  }
+}
+
+DirectoryLock::~DirectoryLock() {
+  // Explicitly, since a forked child may still share the lock.
+  if (::flock(descriptor_, LOCK_UN) != 0 && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
+    core::log::warning("releasing the lock {} failed: {}", file_.string(), std::generic_category().message(errno));
+  }
+  close_file();
+}
+
+void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds timeout) {
+  const auto start = Clock::now();
+  bool told = false;
+  for (auto pause = kFirstRetry;; pause = std::min(pause * 2, kLongestRetry)) {
+    open_file();
+    if (try_lock() && is_the_file_at_its_path()) {
+      return;
+    }
+    close_file();
+    const std::string holder = describe_holder(read_lock_mark(file_), self);
+    const auto waited = Clock::now() - start;
+    if (waited >= timeout) {
+      throw StorageError(
+          ErrorCode::locked,
+          fmt::format("the checkpoint directory {} is in use by {}; waited {:.1f} s for it. Wait until that run has "
+                      "ended, end it, or use another directory; lock_timeout sets how long to wait",
+                      file_.parent_path().string(), holder, std::chrono::duration<double>(waited).count()));
+    }
+    if (!told) {
+      told = true;
+      core::log::warning("waiting up to {:.1f} s for the checkpoint directory {}, which is in use by {}",
+                         std::chrono::duration<double>(timeout).count(), file_.parent_path().string(), holder);
+    }
+    std::this_thread::sleep_for(std::min<Clock::duration>(pause, timeout - waited));
+  }
+}
+
+void DirectoryLock::open_file() {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (descriptor_ < 0) {
+    throw storage::storage_error("open the lock file", file_, errno);
+  }
+}
+
+void DirectoryLock::close_file() noexcept {
+  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
+    core::log::warning("closing {} failed: {}", file_.string(), std::generic_category().message(errno));
+  }
+  descriptor_ = -1;
+}
+
+bool DirectoryLock::try_lock() {
+  int result = 0;
+  do {
+    result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) {
+    return true;
+  }
+  switch (errno) {
+    case EWOULDBLOCK:
+      return false;
+    case ENOSYS:
+    case EOPNOTSUPP:
+    case ENOLCK:
+      core::log::warning("the file system of {} has no locks ({}): nothing keeps a second run out of the directory",
+                         file_.string(), std::generic_category().message(errno));
+      return true;
+    default:
+      throw storage::storage_error("lock", file_, errno);
+  }
+}
+
+bool DirectoryLock::is_the_file_at_its_path() const {
+  struct stat held = {};
+  struct stat named = {};
+  if (::fstat(descriptor_, &held) != 0) {
+    throw storage::storage_error("look at", file_, errno);
+  }
+  return ::stat(file_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+void DirectoryLock::write_mark() {
+  // Over the old content, then cut: on a full disk the block that the file has is enough.
+  const auto size = static_cast<ssize_t>(mark_.size());
+  const ssize_t written = ::pwrite(descriptor_, mark_.data(), mark_.size(), 0);
+  if (written != size) {
+    throw storage::storage_error("write the lock file", file_, written < 0 ? errno : ENOSPC);
+  }
+  if (::ftruncate(descriptor_, size) != 0 || ::fsync(descriptor_) != 0) {
+    throw storage::storage_error("write the lock file", file_, errno);
+  }
+}
+
+void DirectoryLock::check_held() const {
+  if (!is_the_file_at_its_path()) {
+    throw StorageError(ErrorCode::io, "the checkpoint directory " + file_.parent_path().string() +
+                                          " was removed or replaced while in use (its lock file is gone); nothing can "
+                                          "be saved there until the job is started again");
+  }
+  if (const std::string found = read_lock_mark(file_); found != mark_) {
+    throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +
+                                              file_.parent_path().string() + ": its lock file now says " + found);
+  }
+}
+
+std::string read_lock_mark(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace reprieve::manager

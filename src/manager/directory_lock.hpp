@@ -1,0 +1,68 @@
+#pragma once
+
+/// @file
+/// The lock that keeps a second living run out of a checkpoint directory.
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+namespace reprieve::manager {
+
+/// Who holds a lock; written into the lock file for the messages of those who wait.
+struct LockHolder {
+  std::string host;
+  int pid = 0;
+  std::string started;  ///< UTC, ISO 8601
+  int world_size = 0;
+
+  /// This process, from now on.
+  static LockHolder self(std::string host, int world_size);
+};
+
+/// An exclusive flock(2) on a file, held from construction to destruction by the chief alone.
+///
+/// The kernel releases it when the process ends, however it ends. It belongs to the open file description, not to the
+/// process: two managers of one process exclude each other, closing another descriptor of the file does not release
+/// it, and programs that are started do not inherit it (O_CLOEXEC). A child that was forked shares it until it execs or
+/// ends, or until this object lets go.
+///
+/// On NFS, Linux maps it to a lock of the whole file on the server: it works between nodes (unless mounted with
+/// `local_lock=flock`), but after the crash of a node the server keeps it until the lease runs out (some 90 s). File
+/// systems without locks (Lustre mounted without `-o flock`) get a warning; there `check_held` alone notices a second
+/// run.
+///
+/// The file is never removed: removing a lock file lets two waiters lock two different files of one name.
+class DirectoryLock {
+ public:
+  /// Waits up to @p timeout for another holder; logs once that it waits, and for whom.
+  /// @throws StorageError (locked) naming the holder; others if the file cannot be made
+  DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+  /// The content of the lock file, unlike that of any other run: who reads it sees the same directory.
+  [[nodiscard]] const std::string& mark() const noexcept { return mark_; }
+
+  /// Throws StorageError if the file was removed or replaced, or another run has taken over since the locks of the file
+  /// system failed. To be called before a commit.
+  void check_held() const;
+
+ private:
+  void acquire(const LockHolder& self, std::chrono::milliseconds timeout);
+  [[nodiscard]] bool try_lock();
+  [[nodiscard]] bool is_the_file_at_its_path() const;
+  void open_file();
+  void close_file() noexcept;
+  void write_mark();
+
+  std::filesystem::path file_;
+  std::string mark_;
+  int descriptor_ = -1;
+};
+
+/// The content of a lock file as another rank sees it; empty if it cannot be read.
+std::string read_lock_mark(const std::filesystem::path& file);
+
+}  // namespace reprieve::manager

@@ -1,0 +1,38 @@
+#pragma once
+
+/// @file
+/// Names of checkpoint files. Pure: no files are touched.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace reprieve::manager {
+
+inline constexpr std::string_view kCheckpointSuffix = ".h5";
+inline constexpr std::string_view kFilesSuffix = ".files";
+
+/// @throws ConfigError unless file names can begin with @p prefix
+void check_prefix(const std::string& prefix);
+
+/// `<prefix>-<number><suffix>`
+std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix);
+
+/// The number in a name that `format_name` makes; nothing for every other name, such as one with leading zeros.
+std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_view name, std::string_view suffix);
+
+/// A checkpoint that is not committed yet. The time of its save makes the name its own: a rank of a dead run that still
+/// lives, and opens the file of its save, never finds that of another run.
+struct StagedName {
+  std::uint64_t number = 0;
+  std::int64_t time_us = 0;  ///< as in the metadata of the checkpoint
+
+  friend bool operator==(const StagedName&, const StagedName&) = default;
+};
+
+/// `<prefix>-<number>.<time_us><suffix>`
+std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix);
+std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string_view name, std::string_view suffix);
+
+}  // namespace reprieve::manager

@@ -1,0 +1,56 @@
+#pragma once
+
+/// @file
+/// The inside of a CheckpointManager, as the handler uses it.
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "core/event_log.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+
+namespace reprieve {
+
+/// Members are collective unless they say otherwise. "The chief's" are empty on the other ranks.
+struct CheckpointManager::Impl {
+  /// See the constructor of CheckpointManager (open.cpp).
+  Impl(MPI_Comm parent, Checkpoint& state, const std::filesystem::path& path, ManagerOptions manager_options);
+
+  /// See the members of CheckpointManager (save.cpp, restore.cpp).
+  SaveReport save(const SaveRequest& request);
+  std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
+  CheckpointInfo restore(const std::filesystem::path& file, std::optional<std::uint64_t> number = std::nullopt);
+  std::optional<CheckpointInfo> latest();
+  std::vector<CheckpointInfo> checkpoints();
+
+  /// Writes a line into the event log on the chief; nothing on the other ranks, nor if the log is switched off. Not
+  /// collective.
+  void record(const std::string& event, const nlohmann::json& fields);
+
+  /// Bytes that the chief makes, on every rank.
+  cluster::Bytes from_chief(const std::function<cluster::Bytes()>& make, std::string_view what);
+
+  cluster::Communicator comm;
+  Checkpoint& checkpoint;
+  ManagerOptions options;
+  manager::CheckpointDirectory directory;
+  std::optional<manager::DirectoryLock> lock;  ///< the chief's
+  core::EventLog events;                       ///< the chief's
+
+ private:
+  void open_directory();
+  void check_directory_is_shared();
+  /// Numbers of the committed checkpoints, newest first.
+  std::vector<std::uint64_t> candidates();
+  void set_aside(const std::vector<std::uint64_t>& damaged);
+};
+
+}  // namespace reprieve

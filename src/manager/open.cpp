@@ -1,0 +1,173 @@
+// Opening a checkpoint directory: the ranks compare what they were given, the chief makes and locks the directory, and
+// every rank makes sure that it sees the same one.
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <thread>
+
+#include "core/log.hpp"
+#include "manager/file_names.hpp"
+#include "manager/manager_impl.hpp"
+#include "reprieve/version.hpp"
+#include "storage/posix_file.hpp"
+
+namespace reprieve {
+
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+/// More than any job lasts; keeps sums of time limits far from overflow.
+constexpr milliseconds kLongestTimeout = std::chrono::hours(24 * 366);
+/// How long a new directory may take to be seen on all nodes (NFS remembers for some seconds that a name is not there).
+constexpr std::chrono::seconds kVisibilityTimeout{10};
+
+void check_options(const fs::path& directory, const ManagerOptions& options) {
+  manager::check_prefix(options.prefix);
+  if (directory.empty()) {
+    throw ConfigError("the checkpoint directory must be given");
+  }
+  if (directory.lexically_normal() == directory.root_path()) {
+    throw ConfigError("the root directory cannot be the checkpoint directory");
+  }
+  if (options.keep_every.count() < 0) {
+    throw ConfigError("keep_every must not be negative");
+  }
+  if (options.lock_timeout < milliseconds(0) || options.lock_timeout > kLongestTimeout) {
+    throw ConfigError("lock_timeout must be between 0 and one year");
+  }
+  if (options.io_timeout <= milliseconds(0) || options.io_timeout > kLongestTimeout) {
+    throw ConfigError("io_timeout must be more than 0 and at most one year");
+  }
+}
+
+/// Everything that must be the same on all ranks, for comparison and for the message if it is not.
+std::string describe_arguments(const fs::path& directory, const ManagerOptions& options) {
+  return fmt::format(
+      "directory {}, prefix {}, max_to_keep {}, keep_every {} s, writer {}, durable {}, verify_on_restore {}, "
+      "event_log {}, lock_timeout {} ms, io_timeout {} ms",
+      directory.lexically_normal().string(), options.prefix, options.max_to_keep, options.keep_every.count(),
+      options.writer == WriterKind::direct ? "direct" : "mpio", options.durable, options.verify_on_restore,
+      options.event_log, options.lock_timeout.count(), options.io_timeout.count());
+}
+
+cluster::Bytes to_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string to_text(const cluster::Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+/// Absolute, without `.`, `..` and a slash at the end, and not changed by a later chdir.
+fs::path absolute_directory(const fs::path& directory) {
+  const fs::path path = fs::absolute(directory).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// The arguments are checked on every rank and compared with the chief's; the path of all is the chief's, since ranks
+/// may have been started in different working directories. Collective.
+fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directory, const ManagerOptions& options) {
+  constexpr const char* kWhat = "opening the checkpoint directory";
+  comm.agree(core::capture([&] { check_options(directory, options); }), kWhat);
+  const std::string mine = describe_arguments(directory, options);
+  cluster::Bytes chiefs = to_bytes(mine);
+  comm.broadcast(chiefs, 0, kWhat);
+  comm.agree(core::capture([&] {
+               if (const std::string expected = to_text(chiefs); mine != expected) {
+                 throw UsageError(
+                     fmt::format("rank {} opens a checkpoint manager with other arguments than the "
+                                 "chief.\n  chief: {}\n  rank {}: {}",
+                                 comm.rank(), expected, comm.rank(), mine));
+               }
+             }),
+             kWhat);
+  cluster::Bytes path = to_bytes(comm.is_chief() ? absolute_directory(directory).string() : "");
+  comm.broadcast(path, 0, kWhat);
+  return to_text(path);
+}
+
+void make_directories(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    const StorageError cause = storage::storage_error("make the checkpoint directory", directory, error.value());
+    throw StorageError(
+        cause.code(),
+        std::string(cause.what()) + "; choose one that this user can write, on a file system that all nodes share");
+  }
+}
+
+/// While the directory is opened, the other ranks wait for the chief to get the lock.
+milliseconds opening_timeout(const ManagerOptions& options) {
+  return std::clamp(options.io_timeout, milliseconds(1), kLongestTimeout) +
+         std::clamp(options.lock_timeout, milliseconds(0), kLongestTimeout);
+}
+
+}  // namespace
+
+CheckpointManager::Impl::Impl(MPI_Comm parent, Checkpoint& state, const fs::path& path, ManagerOptions manager_options)
+    : comm(parent, opening_timeout(manager_options)),
+      checkpoint(state),
+      options(std::move(manager_options)),
+      directory(agree_on_arguments(comm, path, options), options.prefix, options.durable) {
+  core::log::set_rank(comm.rank());
+  comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
+  check_directory_is_shared();
+  comm.set_timeout(options.io_timeout);
+}
+
+void CheckpointManager::Impl::open_directory() {
+  make_directories(directory.path());
+  const auto self = manager::LockHolder::self(comm.host(), comm.size());
+  lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
+  directory.remove_left_overs();
+  if (options.event_log) {
+    events = core::EventLog(directory.path() / manager::kEventLogName);
+  }
+  record("start", {{"host", self.host},
+                   {"pid", self.pid},
+                   {"world_size", self.world_size},
+                   {"directory", directory.path().string()},
+                   {"library_version", REPRIEVE_VERSION}});
+}
+
+void CheckpointManager::Impl::check_directory_is_shared() {
+  constexpr const char* kWhat = "looking at the checkpoint directory from all ranks";
+  const std::string expected = to_text(from_chief([this] { return to_bytes(lock->mark()); }, kWhat));
+  const auto seen = [&] { return manager::read_lock_mark(directory.path() / manager::kLockName) == expected; };
+  const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
+  bool shared = seen();
+  while (!shared && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(50));
+    shared = seen();
+  }
+  comm.agree(core::capture([&] {
+               if (!shared) {
+                 throw StorageError(ErrorCode::io,
+                                    fmt::format("rank {} on host {} does not see the checkpoint directory {} that the "
+                                                "chief on host {} has opened: it must lie on a file system that all "
+                                                "nodes share",
+                                                comm.rank(), comm.host(), directory.path().string(), comm.host_of(0)));
+               }
+             }),
+             kWhat);
+}
+
+void CheckpointManager::Impl::record(const std::string& event, const nlohmann::json& fields) {
+  if (comm.is_chief()) {
+    events.record(event, fields);
+  }
+}
+
+cluster::Bytes CheckpointManager::Impl::from_chief(const std::function<cluster::Bytes()>& make, std::string_view what) {
+  cluster::Bytes bytes;
+  comm.on_chief([&] { bytes = make(); }, what);
+  comm.broadcast(bytes, 0, what);
+  return bytes;
+}
+
+}  // namespace reprieve

@@ -1,0 +1,271 @@
+// Saving a checkpoint. The commit protocol:
+//
+// 1. The chief, which holds the lock of the directory, makes `<dir>/.chieftemp/` anew, and chooses the time of the
+// save;
+//    all ranks check that they are asked for the same checkpoint.
+// 2. The user's save function runs on every rank with a directory to write to: the chief's is staged as
+//    `.chieftemp/<prefix>-<number>.<time>.files`, and made durable if there is anything in it; those of the others are
+//    scratch.
+// 3. All ranks write the state into `.chieftemp/<prefix>-<number>.<time>.h5`, checksummed, complete and durable
+//    (src/storage).
+// 4. The chief makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
+//    directory. This rename is the commit.
+// 5. The chief renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the next
+// run
+//    does this at its start: number and time in the name tell whether the committed checkpoint is the one they belong
+//    to. So a checkpoint that replaces another one of its number never has the files of the other.
+// 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed.
+//
+// After each step all ranks agree on errors. On an error the temporary files are removed, everything older is kept, and
+// every rank throws the same. Ranks of a killed run that live on cannot do harm: only a chief commits, and it holds the
+// lock until its own death; the others at most go on writing into a staged file that is no longer there, or fail to
+// open it, since the time in its name is that of their own save.
+
+#include <spdlog/fmt/fmt.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/log.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/file_operations.hpp"
+#include "manager/info_codec.hpp"
+#include "manager/manager_impl.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+std::int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// The user's function, its errors marked as such.
+void call_save_fn(const SaveFn& save_fn, const SaveFnContext& context) {
+  constexpr const char* kFailed = "the save function failed: ";
+  try {
+    save_fn(context);
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), kFailed + std::string(error.what()));
+  } catch (const std::exception& error) {
+    throw ClusterError(kFailed + std::string(error.what()));
+  } catch (...) {
+    throw ClusterError(kFailed + std::string("it threw something that is not a std::exception"));
+  }
+}
+
+/// One save, from the call to the commit and the clean-up.
+class Save {
+ public:
+  Save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request)
+      : manager_(manager), request_(request), what_(fmt::format("save {}", request.number)) {}
+  ~Save();
+  Save(const Save&) = delete;
+  Save& operator=(const Save&) = delete;
+
+  SaveReport run();
+
+ private:
+  void begin();
+  void run_save_fn();
+  void write_state();
+  void commit();
+  void retire();
+
+  [[nodiscard]] std::string step(const char* name) const { return what_ + ": " + name; }
+  [[nodiscard]] fs::path write_directory() const;
+  void make_write_directory();
+  [[nodiscard]] bool keep_written_files();
+
+  CheckpointManager::Impl& manager_;
+  const CheckpointManager::SaveRequest& request_;
+  std::string what_;
+  Clock::time_point start_ = Clock::now();
+  manager::StagedName staged_;
+  bool began_ = false;                ///< the chief: the staging directory is there
+  bool has_write_directory_ = false;  ///< this rank's, for the save function
+  bool has_files_ = false;
+  std::uint64_t bytes_ = 0;
+  double seconds_ = 0;
+};
+
+SaveReport Save::run() {
+  begin();
+  run_save_fn();
+  write_state();
+  commit();
+  if (manager_.comm.is_chief()) {
+    retire();
+  }
+  return {manager_.directory.file(request_.number), request_.number, bytes_, seconds_};
+}
+
+/// Nothing is left behind, however the save ended.
+Save::~Save() {
+  if (!manager_.comm.is_chief()) {
+    if (has_write_directory_) {
+      manager::remove_worker_directory(write_directory());
+    }
+    return;
+  }
+  try {
+    if (began_) {
+      manager_.lock->check_held();  // else the staging directory is another run's by now
+      manager_.directory.recover();
+    }
+  } catch (const std::exception& error) {
+    core::log::warning("{}: temporary files are left behind: {}", what_, error.what());
+  }
+}
+
+void Save::begin() {
+  cluster::Communicator& comm = manager_.comm;
+  comm.on_chief(
+      [&] {
+        manager_.lock->check_held();
+        manager_.directory.prepare_staging(request_.number);
+        began_ = true;
+      },
+      step("preparing"));
+  std::array<std::int64_t, 2> mine{static_cast<std::int64_t>(request_.number), wall_clock_us()};
+  const auto view = std::as_bytes(std::span(mine));
+  cluster::Bytes chiefs(view.begin(), view.end());
+  comm.broadcast(chiefs, 0, step("preparing"));
+  std::memcpy(mine.data(), chiefs.data(), sizeof mine);
+  staged_ = {static_cast<std::uint64_t>(mine[0]), mine[1]};
+  comm.agree(core::capture([&] {
+               if (request_.number != staged_.number) {
+                 throw UsageError(fmt::format("rank {} saves checkpoint {} while the chief saves checkpoint {}",
+                                              comm.rank(), request_.number, staged_.number));
+               }
+             }),
+             step("preparing"));
+  manager_.record(
+      "save_started",
+      {{"number", request_.number}, {"run_calls", request_.run_calls}, {"reason", manager::to_json(request_.reason)}});
+}
+
+fs::path Save::write_directory() const {
+  return manager_.comm.is_chief() ? manager_.directory.staged_files_directory(staged_)
+                                  : manager::worker_directory(manager_.directory.path(), manager_.comm.rank());
+}
+
+void Save::make_write_directory() {
+  if (manager_.comm.is_chief()) {
+    manager::make_directory(write_directory(), 0777);
+  } else {
+    manager::make_worker_directory(write_directory());
+  }
+  has_write_directory_ = true;
+}
+
+void Save::run_save_fn() {
+  cluster::Communicator& comm = manager_.comm;
+  bool files_written = false;
+  comm.agree(
+      core::capture([&] {
+        if (!request_.save_fn) {
+          return;
+        }
+        make_write_directory();
+        call_save_fn(request_.save_fn, {write_directory(), request_.number, comm.is_chief(), request_.save_fn_args});
+        files_written = comm.is_chief() && keep_written_files();
+      }),
+      step("the save function"));
+  has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
+}
+
+/// Whether the chief's save function left anything; if so, makes it durable.
+bool Save::keep_written_files() {
+  std::error_code error;
+  if (fs::is_empty(write_directory(), error)) {
+    return false;
+  }
+  if (error) {
+    throw StorageError(ErrorCode::io, fmt::format("cannot look at {} after the save function: {}",
+                                                  write_directory().string(), error.message()));
+  }
+  if (manager_.options.durable) {
+    manager::sync_tree(write_directory());
+  }
+  return true;
+}
+
+void Save::write_state() {
+  storage::FileMetadata metadata;
+  metadata.number = request_.number;
+  metadata.run_calls = request_.run_calls;
+  metadata.world_size = manager_.comm.size();
+  metadata.time_us = staged_.time_us;
+  metadata.reason = request_.reason;
+  metadata.has_files = has_files_;
+  bytes_ =
+      storage::write_checkpoint(manager_.comm, manager_.checkpoint.registry(), manager_.directory.staged_file(staged_),
+                                metadata, {manager_.options.writer, manager_.options.durable});
+}
+
+void Save::commit() {
+  manager_.comm.on_chief(
+      [&] {
+        manager_.lock->check_held();
+        manager_.directory.commit(staged_, has_files_);
+      },
+      step("committing"));
+  const auto elapsed = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_);
+  seconds_ = static_cast<double>(manager_.comm.max(elapsed.count(), step("committing"))) * 1e-6;
+  const std::string file = manager_.directory.file(request_.number).filename().string();
+  manager_.record("save_finished", {{"number", request_.number},
+                                    {"file", file},
+                                    {"bytes", bytes_},
+                                    {"seconds", seconds_},
+                                    {"run_calls", request_.run_calls},
+                                    {"reason", manager::to_json(request_.reason)}});
+  if (manager_.comm.is_chief()) {
+    core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, bytes_, seconds_,
+                    to_string(request_.reason.kind));
+  }
+}
+
+/// The checkpoint is committed: what goes wrong from here on is not an error of the save.
+void Save::retire() {
+  try {
+    const manager::RetentionPolicy policy{manager_.options.max_to_keep, manager_.options.keep_every};
+    for (const std::uint64_t number : manager_.directory.retire(policy, request_.number)) {
+      manager_.record("retired", {{"number", number}});
+    }
+    if (const auto numbers = manager_.directory.numbers(); !numbers.empty() && numbers.back() > request_.number) {
+      core::log::warning(
+          "checkpoint {} is older than checkpoint {}, which a restart would take; move that away if it "
+          "is not wanted",
+          request_.number, numbers.back());
+    }
+  } catch (const std::exception& error) {
+    core::log::warning("old checkpoints could not be removed: {}", error.what());
+  }
+}
+
+}  // namespace
+
+SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+  try {
+    return Save(*this, request).run();
+  } catch (const Error& error) {
+    record("save_failed", {{"number", request.number},
+                           {"error", to_string(error.code())},
+                           {"message", error.what()},
+                           {"origin_rank", error.origin_rank()}});
+    if (comm.is_chief()) {
+      core::log::error("checkpoint {} was not saved: {}", request.number, error.what());
+    }
+    throw;
+  }
+}
+
+}  // namespace reprieve

@@ -1,0 +1,63 @@
+// Names of checkpoint files.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "manager/file_names.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::manager {
+namespace {
+
+TEST(FileNames, FormatAndParseAreInverse) {
+  for (const std::uint64_t number :
+       {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{100}, std::numeric_limits<std::uint64_t>::max()}) {
+    for (const std::string prefix : {"ckpt", "a-1", "run.2", "x y"}) {
+      EXPECT_EQ(parse_name(prefix, format_name(prefix, number, ".h5"), ".h5"), number);
+    }
+  }
+  EXPECT_EQ(format_name("ckpt", 12, ".h5"), "ckpt-12.h5");
+}
+
+class OtherName : public testing::TestWithParam<std::string> {};
+
+TEST_P(OtherName, IsNotACheckpoint) { EXPECT_EQ(parse_name("ckpt", GetParam(), ".h5"), std::nullopt); }
+
+INSTANTIATE_TEST_SUITE_P(FileNames, OtherName,
+                         testing::Values("", "ckpt", "ckpt-", "ckpt-.h5", "-12.h5", "ckpt12.h5", "ckpt-12", "ckpt-12.h",
+                                         "ckpt-12.h5.corrupt", "ckpt-12.h5~", ".ckpt-12.h5", "xckpt-12.h5",
+                                         "ckpt-a-12.h5", "ckpt-+12.h5", "ckpt--12.h5", "ckpt-012.h5", "ckpt-00.h5",
+                                         "ckpt-1x.h5", "ckpt- 1.h5", "ckpt-12.34.h5", "ckpt-18446744073709551616.h5",
+                                         "ckpt-99999999999999999999999.h5"));
+
+TEST(FileNames, StagedNamesCarryNumberAndTime) {
+  const StagedName staged{12, 1'700'000'000'000'000};
+  EXPECT_EQ(format_staged_name("ckpt", staged, ".files"), "ckpt-12.1700000000000000.files");
+  EXPECT_EQ(parse_staged_name("ckpt", "ckpt-12.1700000000000000.files", ".files"), staged);
+}
+
+TEST(FileNames, OtherNamesAreNotStaged) {
+  for (const char* name : {"ckpt-12.files", "ckpt-12..files", "ckpt-.5.files", "ckpt-12.x.files", "ckpt-12.-5.files",
+                           "ckpt-12.5.6.files", "ckpt-12.5.h5", "files", ""}) {
+    EXPECT_EQ(parse_staged_name("ckpt", name, ".files"), std::nullopt) << name;
+  }
+}
+
+TEST(FileNames, AStagedNameIsNotThatOfACommittedCheckpoint) {
+  EXPECT_EQ(parse_name("ckpt", format_staged_name("ckpt", {12, 5}, ".h5"), ".h5"), std::nullopt);
+}
+
+TEST(FileNames, PrefixesAreChecked) {
+  for (const char* good : {"ckpt", "a", "a.b", "step-", "\xc3\xa4"}) {
+    EXPECT_NO_THROW(check_prefix(good)) << good;
+  }
+  for (const std::string bad : {"", ".hidden", "a/b", "/", "a\n", "..", "a\x7f"}) {
+    EXPECT_THROW(check_prefix(bad), ConfigError) << bad;
+  }
+  EXPECT_THROW(check_prefix(std::string(181, 'p')), ConfigError);
+}
+
+}  // namespace
+}  // namespace reprieve::manager

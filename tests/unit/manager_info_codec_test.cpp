@@ -1,0 +1,58 @@
+// CheckpointInfo on its way from the chief to the other ranks.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "manager/info_codec.hpp"
+
+namespace reprieve::manager {
+namespace {
+
+TEST(InfoCodec, EverythingArrives) {
+  CheckpointInfo info;
+  info.path = "/some/where/ckpt-12.h5";
+  info.number = 12;
+  info.run_calls = 18'446'744'073'709'551'615U;
+  info.world_size = 4;
+  info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(1'700'000'000'123'456));
+  info.size_bytes = 99;
+  info.reason = {SaveReason::Kind::preemption, 3, "node7", "signal SIGTERM", "maintenance"};
+  info.files_directory = "/some/where/ckpt-12.files";
+
+  const auto decoded = decode(encode({info, CheckpointInfo{}}));
+  ASSERT_EQ(decoded.size(), 2U);
+  EXPECT_EQ(decoded[0].path, info.path);
+  EXPECT_EQ(decoded[0].number, info.number);
+  EXPECT_EQ(decoded[0].run_calls, info.run_calls);
+  EXPECT_EQ(decoded[0].world_size, info.world_size);
+  EXPECT_EQ(decoded[0].time, info.time);
+  EXPECT_EQ(decoded[0].size_bytes, info.size_bytes);
+  EXPECT_EQ(decoded[0].reason.kind, info.reason.kind);
+  EXPECT_EQ(decoded[0].reason.rank, info.reason.rank);
+  EXPECT_EQ(decoded[0].reason.host, info.reason.host);
+  EXPECT_EQ(decoded[0].reason.source, info.reason.source);
+  EXPECT_EQ(decoded[0].reason.message, info.reason.message);
+  EXPECT_EQ(decoded[0].files_directory, info.files_directory);
+  EXPECT_EQ(decoded[1].files_directory, std::nullopt);
+}
+
+TEST(InfoCodec, NoCheckpoints) { EXPECT_TRUE(decode(encode({})).empty()); }
+
+TEST(InfoCodec, TextNeedNotBeUtf8) {
+  CheckpointInfo info;
+  info.path = "/latin\xe9/ckpt-1.h5";
+  info.reason.message = "\xff\xfe";
+  const auto decoded = decode(encode({info}));
+  EXPECT_EQ(decoded.at(0).path, info.path);
+  EXPECT_EQ(decoded.at(0).reason.message, info.reason.message);
+}
+
+TEST(SaveReasons, HaveNames) {
+  EXPECT_STREQ(to_string(SaveReason::Kind::user), "user");
+  EXPECT_STREQ(to_string(SaveReason::Kind::periodic), "periodic");
+  EXPECT_STREQ(to_string(SaveReason::Kind::preemption), "preemption");
+}
+
+}  // namespace
+}  // namespace reprieve::manager
