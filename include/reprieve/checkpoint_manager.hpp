@@ -30,10 +30,10 @@ enum class WriterKind {
 struct SaveReason {
   enum class Kind { user, periodic, preemption };
   Kind kind = Kind::user;
-  int rank = -1;        ///< preemption: the rank that had the notice
-  std::string host;     ///< preemption: its host
-  std::string source;   ///< preemption: "signal SIGTERM", "watcher function", "file", ...
-  std::string message;  ///< what the notice said, or what the user gave
+  int rank = -1;          ///< preemption: the rank that had the notice
+  std::string host{};     ///< preemption: its host
+  std::string source{};   ///< preemption: "signal SIGTERM", "watcher function", "file", ...
+  std::string message{};  ///< what the notice said, or what the user gave
 };
 
 /// Lower-case name: "user", "periodic", "preemption".

@@ -30,8 +30,8 @@ class PreemptionScope;
 /// @throws UsageError if a signal cannot be caught
 void watch_signals(const std::vector<int>& signals = TerminationConfig{}.signals);
 
-/// Gives the watched signals back to the handlers from before, for the time after the last handler: a signal then ends the
-/// program again. Without it signals are recorded until the process ends. Thread: main.
+/// Gives the watched signals back to the handlers from before, for the time after the last handler: a signal then ends
+/// the program again. Without it signals are recorded until the process ends. Thread: main.
 void unwatch_signals() noexcept;
 
 /// Coordinates all ranks of a communicator to save one checkpoint when any of them is about to be taken away.

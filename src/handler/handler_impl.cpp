@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/event_reader.hpp"
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
 #include "handler/settings_check.hpp"
@@ -53,10 +54,10 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   if (!config.abort_fn) {
     config.abort_fn = abort_job;
   }
-  if (manager.impl().comm().size() != comm_.size()) {
+  if (manager.impl().comm.size() != comm_.size()) {
     throw UsageError(
         fmt::format("the handler's communicator has {} ranks, its manager's {}: they must be the same ranks",
-                    comm_.size(), manager.impl().comm().size()));
+                    comm_.size(), manager.impl().comm.size()));
   }
   restored = manager.restore_or_initialize();
   if (restored) {
@@ -65,9 +66,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   if (comm_.is_chief()) {
     handler::remove_error_report(manager.directory());
-    if (const auto save_time = manager.impl().last_recorded_save_time()) {
-      warn_if_save_does_not_fit(*save_time, "the last save of an earlier run");
-    }
+    warn_if_earlier_saves_do_not_fit();
   }
   last_save_time_ = Clock::now();
   agreement_.restart_step_clock();
@@ -250,10 +249,10 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
     core::log::warning("preemption: {} on rank {} ({}), {}; all ranks agreed on step {}", notice->source, notice->rank,
                        notice->host, notice->message, run_calls);
     message.update({{"rank", rank}, {"host", notice->host}});
-    manager.impl().events().record("notice", message);
-    manager.impl().events().record("agreement", {{"run_calls", run_calls},
-                                                 {"boundary", agreement_.index()},
-                                                 {"seconds_from_notice", seconds_since(notice->time)}});
+    manager.impl().record("notice", message);
+    manager.impl().record("agreement", {{"run_calls", run_calls},
+                                        {"boundary", agreement_.index()},
+                                        {"seconds_from_notice", seconds_since(notice->time)}});
   }
 }
 
@@ -291,8 +290,7 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
       if (comm_.is_chief()) {
         core::log::info("{:.1f} s are left: training on, with another checkpoint before the end",
                         inputs.time_left.count());
-        manager.impl().events().record("train_on",
-                                       {{"run_calls", run_calls}, {"time_left_s", inputs.time_left.count()}});
+        manager.impl().record("train_on", {{"run_calls", run_calls}, {"time_left_s", inputs.time_left.count()}});
       }
       return;
     }
@@ -306,10 +304,10 @@ void PreemptionCheckpointHandler::Impl::leave() {
     const double seconds = seconds_since(notice->time);
     core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", last_checkpoint_, seconds,
                     config.restart_code);
-    manager.impl().events().record("exit", {{"run_calls", run_calls},
-                                            {"exit_code", config.restart_code},
-                                            {"checkpoint", last_checkpoint_},
-                                            {"seconds_from_notice", seconds}});
+    manager.impl().record("exit", {{"run_calls", run_calls},
+                                   {"exit_code", config.restart_code},
+                                   {"checkpoint", last_checkpoint_},
+                                   {"seconds_from_notice", seconds}});
   }
   sources_.acknowledge();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
@@ -327,6 +325,16 @@ void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::d
         "longer "
         "grace period, or save less",
         Seconds(config.grace_period).count(), when, save_time.count(), Seconds(config.grace_margin).count());
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const {
+  const auto events = core::read_events(manager.directory() / manager::kEventLogName);
+  const auto save = std::find_if(events.rbegin(), events.rend(), [](const Json& event) {
+    return event.value("event", Json()) == "save_finished" && event.value("seconds", Json()).is_number();
+  });
+  if (save != events.rend()) {
+    warn_if_save_does_not_fit(Seconds((*save)["seconds"].get<double>()), "the last save of an earlier run");
   }
 }
 
@@ -351,7 +359,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   message = Json::parse(to_text(bytes));
   const std::string text = message["message"];
   if (comm_.is_chief()) {
-    manager.impl().events().record("error", {{"rank", origin_rank}, {"message", text}, {"run_calls", run_calls}});
+    manager.impl().record("error", {{"rank", origin_rank}, {"message", text}, {"run_calls", run_calls}});
   }
   throw_error(static_cast<ErrorCode>(message["code"].get<std::int32_t>()), text, origin_rank);
 }

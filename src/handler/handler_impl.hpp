@@ -70,6 +70,7 @@ struct PreemptionCheckpointHandler::Impl {
   void leave();
   void check_usable() const;
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
+  void warn_if_earlier_saves_do_not_fit() const;
   [[nodiscard]] handler::GraceInputs grace_inputs(const cluster::Verdict& verdict) const;
   [[nodiscard]] std::chrono::milliseconds error_limit() const;
   void report_stuck_peers(const core::Failure& failure, const std::string& why) const noexcept;

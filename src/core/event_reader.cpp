@@ -1,0 +1,30 @@
+#include "core/event_reader.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace reprieve::core {
+
+std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::size_t tail_bytes) {
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) {
+    return {};
+  }
+  const auto size = static_cast<std::size_t>(std::max<std::streamoff>(0, stream.tellg()));
+  const std::size_t start = size > tail_bytes ? size - tail_bytes : 0;
+  stream.seekg(static_cast<std::streamoff>(start));
+  std::vector<nlohmann::json> events;
+  std::string line;
+  if (start > 0) {
+    std::getline(stream, line);  // most likely the rest of a line
+  }
+  while (std::getline(stream, line)) {
+    auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.contains("event")) {
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
+}
+
+}  // namespace reprieve::core

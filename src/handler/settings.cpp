@@ -1,0 +1,191 @@
+#include "reprieve/settings.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "core/log.hpp"
+#include "core/strict_json.hpp"
+#include "handler/settings_check.hpp"
+
+namespace reprieve {
+namespace {
+
+using core::Json;
+using core::Problems;
+using Table = core::Table<Settings>;
+
+constexpr std::string_view kPrefix = "REPRIEVE_";
+
+std::string section_of(const std::string& key) {
+  const auto dot = key.find('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+/// "termination.restart_code" is REPRIEVE_TERMINATION_RESTART_CODE.
+std::string variable_of(const std::string& key) {
+  std::string name(kPrefix);
+  for (const char c : key) {
+    name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+/// Takes the values of a document into settings.
+class Reader {
+ public:
+  Reader(Settings& settings, const std::vector<std::string>& foreign_sections)
+      : settings_(settings), foreign_(foreign_sections.begin(), foreign_sections.end()) {
+    foreign_.insert("$schema");
+    for (const auto& row : table_) {
+      const std::string section = section_of(row.key);
+      members_[section].push_back(row.key.substr(section.empty() ? 0 : section.size() + 1));
+    }
+  }
+
+  void read(const Json& document) {
+    for (const auto& [key, value] : document.items()) {
+      if (foreign_.contains(key)) {
+        continue;
+      }
+      if (!key.empty() && members_.contains(key)) {
+        read_section(key, value);
+      } else {
+        read_setting("", key, value);
+      }
+    }
+    problems_.throw_if_any();
+  }
+
+ private:
+  void read_section(const std::string& section, const Json& content) {
+    if (!content.is_object()) {
+      problems_.add(section, "found " + content.dump() + "; allowed: an object, {...}");
+      return;
+    }
+    for (const auto& [key, value] : content.items()) {
+      read_setting(section, key, value);
+    }
+  }
+
+  void read_setting(const std::string& section, const std::string& name, const Json& value) {
+    const std::string key = section.empty() ? name : section + "." + name;
+    const auto row = std::find_if(table_.begin(), table_.end(), [&](const auto& each) { return each.key == key; });
+    if (row == table_.end()) {
+      problems_.add_unknown(key, siblings(section), all_names());
+    } else if (problems_.check(key, row->rule, value)) {
+      row->set(settings_, value);
+    }
+  }
+
+  /// What may stand beside an unknown key.
+  [[nodiscard]] std::vector<std::string> siblings(const std::string& section) const {
+    return section.empty() ? top_level() : members_.at(section);
+  }
+
+  [[nodiscard]] std::vector<std::string> top_level() const {
+    std::vector<std::string> names = members_.at("");
+    for (const auto& [section, keys] : members_) {
+      if (!section.empty()) {
+        names.push_back(section);
+      }
+    }
+    names.insert(names.end(), foreign_.begin(), foreign_.end());
+    return names;
+  }
+
+  [[nodiscard]] std::vector<std::string> all_names() const {
+    std::vector<std::string> names = top_level();
+    const auto keys = core::keys_of(table_);
+    names.insert(names.end(), keys.begin(), keys.end());
+    return names;
+  }
+
+  const Table table_ = all_settings();
+  Settings& settings_;
+  std::set<std::string> foreign_;
+  std::map<std::string, std::vector<std::string>> members_;  ///< by section; those outside of sections under ""
+  Problems problems_;
+};
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  if (!stream.is_open() || stream.bad()) {
+    const int error = errno;
+    const auto code = error == EACCES || error == EPERM ? ErrorCode::permission : ErrorCode::io;
+    throw StorageError(code, "cannot read " + file.string() + ": " + std::generic_category().message(error));
+  }
+  return text;
+}
+
+/// The variables of the environment that begin with the prefix.
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (text.starts_with(kPrefix) && equals != std::string_view::npos) {
+      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return variables;
+}
+
+}  // namespace
+
+Settings settings_from_json(const std::string& text, const std::vector<std::string>& foreign_sections) {
+  Settings settings;
+  Reader(settings, foreign_sections).read(core::parse_object(text));
+  return settings;
+}
+
+Settings settings_from_file(const std::filesystem::path& file, const std::vector<std::string>& foreign_sections) {
+  const std::string text = content_of(file);
+  try {
+    return settings_from_json(text, foreign_sections);
+  } catch (const ConfigError& error) {
+    throw ConfigError(file.string() + ": " + error.what());
+  }
+}
+
+void apply_environment(Settings& settings) {
+  Table table = all_settings();
+  for (auto& row : table) {
+    row.key = variable_of(row.key);
+  }
+  Problems problems;
+  for (const auto& [name, text] : own_environment()) {
+    const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == name; });
+    if (row == table.end()) {
+      problems.add_unknown(name, core::keys_of(table), core::keys_of(table));
+      continue;
+    }
+    const Json value = core::value_from_text(row->rule, text);
+    if (problems.check(name, row->rule, value)) {
+      row->set(settings, value);
+    }
+  }
+  problems.throw_if_any();
+}
+
+std::string to_json(const Settings& settings) {
+  core::OrderedJson document = core::OrderedJson::object();
+  for (const auto& row : all_settings()) {
+    const std::string section = section_of(row.key);
+    auto& place = section.empty() ? document : document[section];
+    place[row.key.substr(section.empty() ? 0 : section.size() + 1)] = row.get(settings);
+  }
+  return document.dump(2, ' ', false, core::OrderedJson::error_handler_t::replace);
+}
+
+void configure_logging(const LogOptions& options, bool is_chief) {
+  core::log::set_level(is_chief ? options.level : options.other_ranks);
+}
+
+}  // namespace reprieve

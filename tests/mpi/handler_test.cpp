@@ -1,0 +1,457 @@
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "reprieve/reprieve.hpp"
+#include "support/mpi_test.hpp"
+
+namespace reprieve {
+namespace {
+
+using namespace std::chrono_literals;
+using test::SharedTemporaryDirectory;
+using test::world_rank;
+using test::world_size;
+
+/// A program with a replicated counter and a distributed array, in which the notice comes at a step of a rank's own.
+class Program {
+ public:
+  explicit Program(const std::filesystem::path& directory) : directory_(directory) {
+    config.exit_fn = throw_preempted;
+    config.peer_timeout = 20s;
+    config.error_timeout = 20s;
+    config.poll_interval = 1ms;
+    const auto mine = static_cast<std::uint64_t>(world_rank());
+    checkpoint_.add_replicated("counter", counter);
+    checkpoint_.add_distributed(
+        "field", field.data(),
+        {.global_shape = {4 * static_cast<std::uint64_t>(world_size())}, .offset = {4 * mine}, .extent = {4}});
+  }
+
+  void start() { handler.emplace(MPI_COMM_WORLD, checkpoint_, directory_, config, options); }
+
+  /// Runs until @p steps are done in all. Before the step with its number, `before_step` is called.
+  void run(
+      int steps, const std::function<void(int)>& before_step = [](int) {}) {
+    while (handler->total_run_calls() < static_cast<std::uint64_t>(steps)) {
+      before_step(static_cast<int>(handler->total_run_calls()));
+      handler->run([this] { step(); });
+    }
+  }
+
+  void step() {
+    std::this_thread::sleep_for(step_time);
+    ++counter;
+    for (std::size_t i = 0; i < field.size(); ++i) {
+      field[i] = field[i] * 1.5 + world_rank() + static_cast<double>(i);
+    }
+  }
+
+  TerminationConfig config;
+  ManagerOptions options;
+  std::chrono::microseconds step_time{200};
+  int counter = 0;
+  std::array<double, 4> field{};
+  std::optional<PreemptionCheckpointHandler> handler;
+
+ private:
+  std::filesystem::path directory_;
+  Checkpoint checkpoint_;
+};
+
+/// Every rank has the value of rank 0.
+template <class T>
+void expect_same_on_all_ranks(T value) {
+  auto chiefs = static_cast<std::int64_t>(value);
+  MPI_Bcast(&chiefs, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+  EXPECT_EQ(chiefs, static_cast<std::int64_t>(value));
+}
+
+/// Runs the program to the end without a notice and returns its field.
+std::array<double, 4> uninterrupted(int steps) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "reference");
+  program.step_time = 0us;
+  program.start();
+  program.run(steps);
+  EXPECT_EQ(program.counter, steps);
+  return program.field;
+}
+
+class HandlerSignals : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(On, HandlerSignals, testing::Values("first", "last", "all", "staggered"));
+
+TEST_P(HandlerSignals, SavesAtOneStepAndResumesToTheSameEnd) {
+  constexpr int kSteps = 120;
+  const std::string who = GetParam();
+  const auto notice_step = [&]() -> int {
+    if (who == "first") return world_rank() == 0 ? 30 : -1;
+    if (who == "last") return world_rank() == world_size() - 1 ? 30 : -1;
+    if (who == "all") return 30;
+    return 30 + 3 * world_rank();
+  }();
+  const SharedTemporaryDirectory directory;
+  std::uint64_t saved_at = 0;
+  {
+    Program program(directory / "run");
+    program.start();
+    EXPECT_FALSE(program.handler->restored_from());
+    try {
+      program.run(kSteps, [&](int step) {
+        if (step == notice_step) {
+          std::raise(SIGTERM);
+        }
+      });
+      FAIL() << "was not preempted";
+    } catch (const Preempted& preempted) {
+      EXPECT_EQ(preempted.exit_code(), 42);
+      EXPECT_EQ(preempted.context().notice.source, "signal SIGTERM");
+      saved_at = program.handler->total_run_calls();
+      expect_same_on_all_ranks(saved_at);
+      EXPECT_EQ(program.counter, static_cast<int>(saved_at));
+      EXPECT_GE(program.counter, 30);
+    }
+  }
+  Program program(directory / "run");
+  program.start();
+  ASSERT_TRUE(program.handler->restored_from());
+  EXPECT_EQ(program.handler->restored_from()->number, saved_at);
+  EXPECT_EQ(program.handler->restored_from()->reason.kind, SaveReason::Kind::preemption);
+  EXPECT_EQ(program.counter, static_cast<int>(saved_at));
+  program.run(kSteps);
+  program.handler.reset();
+  EXPECT_EQ(program.field, uninterrupted(kSteps));
+}
+
+TEST(Handler, ANoticeBeforeTheFirstStepSavesBeforeIt) {
+  const SharedTemporaryDirectory directory;
+  if (world_rank() == world_size() - 1) {
+    watch_signals();
+    std::raise(SIGUSR1);  // before there is a handler
+  }
+  Program program(directory / "run");
+  program.start();
+  EXPECT_THROW(program.run(5), Preempted);
+  EXPECT_EQ(program.handler->total_run_calls(), 0U);
+  EXPECT_EQ(program.counter, 0);
+}
+
+TEST(Handler, AWatcherFunctionGivesANotice) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  std::atomic<bool> notice = false;
+  program.config.termination_watcher_fn = [&] {
+    WatchResult result = notice.load();
+    result.message = "maintenance";
+    return result;
+  };
+  program.start();
+  try {
+    program.run(20'000, [&](int step) { notice = step >= 10 && world_rank() == world_size() - 1; });
+    FAIL() << "was not preempted";
+  } catch (const Preempted& preempted) {
+    EXPECT_EQ(preempted.context().notice.source, "watcher function");
+    EXPECT_EQ(preempted.context().notice.message, "maintenance");
+    EXPECT_EQ(preempted.context().notice.rank, world_size() - 1);
+  }
+}
+
+TEST(Handler, RunReturnsTheResultOfTheFunction) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  EXPECT_EQ(program.handler->run([](int a, int b) { return a * b; }, 6, 7), 42);
+  int changed = 0;
+  program.handler->run([](int& value) { value = 5; }, changed);
+  EXPECT_EQ(changed, 5);
+  int& reference = program.handler->run([&]() -> int& { return changed; });
+  EXPECT_EQ(&reference, &changed);
+  EXPECT_EQ(program.handler->total_run_calls(), 3U);
+}
+
+TEST(Handler, AnExceptionOnOneRankReachesAllRanks) {
+  const SharedTemporaryDirectory directory;
+  const int failing = world_size() - 1;
+  Program program(directory / "run");
+  program.start();
+  try {
+    for (int step = 0; step < 100'000; ++step) {
+      program.handler->run([&] {
+        if (world_rank() == failing && step == 25) {
+          throw std::runtime_error("diverged");
+        }
+        program.step();
+      });
+    }
+    FAIL() << "nothing was thrown";
+  } catch (const ClusterError& error) {
+    EXPECT_EQ(error.origin_rank(), failing);
+    EXPECT_NE(std::string(error.what()).find("diverged"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(failing)), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(program.handler->run([] {}), UsageError);
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::ifstream report(directory / "run/error.json");
+  EXPECT_EQ(nlohmann::json::parse(report)["rank"], failing);
+}
+
+TEST(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
+  REPRIEVE_NEEDS_RANKS(2);
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  if (world_rank() == 1) {
+    program.run(50);
+    program.handler.reset();  // logs the error of the others
+    return;
+  }
+  try {
+    program.run(100'000);
+    FAIL() << "nothing was thrown";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("different numbers of calls"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Handler, PeriodicSavesByStepsAndBySaveWish) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.config.save_every_steps = 10;
+  program.options.max_to_keep = 0;
+  program.start();
+  program.run(35, [&](int step) {
+    if (step == 33 && world_rank() == world_size() - 1) {
+      program.handler->request_checkpoint();
+    }
+  });
+  for (int i = 0; i < 1000 && program.handler->manager().checkpoints().size() < 4; ++i) {
+    program.handler->run([] { std::this_thread::sleep_for(100us); });
+  }
+  const auto checkpoints = program.handler->manager().checkpoints();
+  ASSERT_GE(checkpoints.size(), 4U);
+  EXPECT_EQ(checkpoints[0].number, 10U);
+  EXPECT_EQ(checkpoints[1].number, 20U);
+  EXPECT_EQ(checkpoints[2].number, 30U);
+  EXPECT_EQ(checkpoints[2].reason.kind, SaveReason::Kind::periodic);
+  const auto wished = std::find_if(checkpoints.begin(), checkpoints.end(),
+                                   [](const auto& c) { return c.reason.kind == SaveReason::Kind::user; });
+  ASSERT_NE(wished, checkpoints.end());
+  EXPECT_GE(wished->number, 33U);
+}
+
+TEST(Handler, PeriodicSavesByTime) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.config.save_every = 50ms;
+  program.start();
+  bool saved = false;
+  for (int i = 0; i < 20'000 && !saved; ++i) {
+    program.handler->run([] { std::this_thread::sleep_for(100us); });
+    if (i % 500 == 499) {
+      saved = !program.handler->manager().checkpoints().empty();
+    }
+  }
+  EXPECT_TRUE(saved);
+}
+
+TEST(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.step_time = 12ms;  // checked at every boundary
+  program.config.save_every_steps = 5;
+  program.options.max_to_keep = 0;
+  program.start();
+  EXPECT_THROW(program.run(50,
+                           [&](int step) {
+                             if (step == 5) {
+                               std::raise(SIGTERM);  // before the boundary of step 5, which is also periodic
+                             }
+                           }),
+               Preempted);
+  const auto checkpoints = program.handler->manager().checkpoints();
+  ASSERT_EQ(checkpoints.size(), 1U);
+  EXPECT_EQ(checkpoints[0].number, 5U);
+  EXPECT_EQ(checkpoints[0].reason.kind, SaveReason::Kind::preemption);
+}
+
+TEST(Handler, AGracePeriodGivesTwoCheckpoints) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.config.grace_period = 3s;
+  program.config.grace_margin = 1s;
+  program.step_time = 1ms;
+  program.start();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(program.run(100'000,
+                           [&](int step) {
+                             if (step == 20 && world_rank() == world_size() - 1) {
+                               std::raise(SIGTERM);
+                             }
+                           }),
+               Preempted);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
+  const auto checkpoints = program.handler->manager().checkpoints();
+  ASSERT_EQ(checkpoints.size(), 2U);
+  EXPECT_GT(checkpoints[1].number, checkpoints[0].number);
+  EXPECT_EQ(checkpoints[1].number, program.handler->total_run_calls());
+}
+
+TEST(Handler, AGracePeriodTooShortForTwoGivesOneCheckpoint) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.config.grace_period = 500ms;
+  program.config.grace_margin = 1s;
+  program.start();
+  EXPECT_THROW(program.run(100'000,
+                           [&](int step) {
+                             if (step == 20) {
+                               std::raise(SIGTERM);
+                             }
+                           }),
+               Preempted);
+  EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
+}
+
+TEST(Handler, AnExitFunctionThatReturnsLeadsBackIntoTheLoop) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  int exits = 0;
+  program.config.exit_fn = [&](const ExitContext& context) {
+    ++exits;
+    EXPECT_FALSE(context.checkpoint.empty());
+  };
+  program.start();
+  program.run(400, [&](int step) {
+    if ((step == 20 || step == 300) && world_rank() == 0) {
+      std::raise(SIGTERM);
+    }
+  });
+  // The first boundaries after the last notice may be too early for it to be seen by all.
+  while (exits < 2 && program.handler->total_run_calls() < 100'000) {
+    program.handler->run([] { std::this_thread::sleep_for(100us); });
+  }
+  EXPECT_EQ(exits, 2);
+  EXPECT_FALSE(program.handler->preempted());
+}
+
+TEST(Handler, AScopeMarksAndSavesAtItsEnd) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  std::uint64_t calls = 0;
+  try {
+    auto scope = program.handler->watch_preemption_scope();
+    program.run(300, [&](int step) {
+      if (step == 20 && world_rank() == world_size() - 1) {
+        std::raise(SIGTERM);
+      }
+    });
+    EXPECT_TRUE(program.handler->preempted());
+    EXPECT_TRUE(program.handler->manager().checkpoints().empty());
+    calls = program.handler->total_run_calls();
+    scope.close();
+    FAIL() << "was not preempted";
+  } catch (const Preempted&) {
+    EXPECT_EQ(calls, 300U);
+    EXPECT_EQ(program.handler->manager().latest()->number, 300U);
+  }
+}
+
+TEST(Handler, AScopeWithoutANoticeIsSilent) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  {
+    auto scope = program.handler->watch_preemption_scope();
+    program.run(30);
+  }
+  EXPECT_TRUE(program.handler->manager().checkpoints().empty());
+}
+
+TEST(Handler, TheSaveFunctionGetsTheArgumentsAndItsFilesAreCommitted) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  std::string seen;
+  program.config.save_fn = [&](const SaveFnContext& context) {
+    seen = std::any_cast<std::string>(context.args[0]);
+    std::ofstream(context.write_directory / "note.txt") << "from rank " << world_rank();
+  };
+  program.start();
+  program.run(3);
+  std::raise(SIGTERM);
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 100'000; ++i) {
+          program.handler->save_checkpoint_if_preempted(std::string("evaluation"), i);
+          std::this_thread::sleep_for(100us);
+        }
+      },
+      Preempted);
+  EXPECT_EQ(seen, "evaluation");
+  const auto latest = program.handler->manager().latest();
+  ASSERT_TRUE(latest && latest->files_directory);
+  EXPECT_TRUE(std::filesystem::exists(*latest->files_directory / "note.txt"));
+  EXPECT_EQ(latest->run_calls, 3U);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    EXPECT_EQ(entry.path().filename().string().find("workertemp"), std::string::npos) << entry.path();
+  }
+}
+
+TEST(Handler, AFailedSaveIsTheSameErrorOnAllRanksAndTheHandlerStaysUsable) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  int saves = 0;
+  program.config.save_fn = [&](const SaveFnContext&) {
+    if (++saves == 1 && world_rank() == world_size() - 1) {
+      throw std::runtime_error("no licence");
+    }
+  };
+  program.start();
+  std::raise(SIGTERM);
+  try {
+    program.run(100);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.origin_rank(), world_size() - 1);
+    EXPECT_NE(std::string(error.what()).find("no licence"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(program.run(100'000), Preempted);  // the notice is still there
+  EXPECT_EQ(saves, 2);
+}
+
+TEST(Handler, LocalModeWorksTheSame) {
+  const SharedTemporaryDirectory directory;
+  const auto mine = directory / ("rank-" + std::to_string(world_rank()));
+  Checkpoint checkpoint;
+  int counter = 0;
+  checkpoint.add_replicated("counter", counter);
+  TerminationConfig config;
+  config.exit_fn = throw_preempted;
+  {
+    PreemptionCheckpointHandler handler(MPI_COMM_SELF, checkpoint, mine, config);
+    std::raise(SIGTERM);
+    EXPECT_THROW(handler.run([&] { ++counter; }), Preempted);
+  }
+  counter = 99;
+  PreemptionCheckpointHandler handler(MPI_COMM_SELF, checkpoint, mine, config);
+  EXPECT_EQ(counter, 0);
+}
+
+TEST(Handler, AManagerOfTheCallersOwnIsUsed) {
+  const SharedTemporaryDirectory directory;
+  Checkpoint checkpoint;
+  int value = 3;
+  checkpoint.add_replicated("value", value);
+  CheckpointManager manager(MPI_COMM_WORLD, checkpoint, directory / "run", {.prefix = "mine"});
+  TerminationConfig config;
+  config.exit_fn = throw_preempted;
+  PreemptionCheckpointHandler handler(MPI_COMM_WORLD, manager, config);
+  std::raise(SIGUSR1);
+  EXPECT_THROW(handler.run([] {}), Preempted);
+  EXPECT_EQ(manager.latest()->path.filename(), "mine-0.h5");
+}
+
+}  // namespace
+}  // namespace reprieve
