@@ -236,6 +236,15 @@ fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
   return name;
 }
 
+void CheckpointDirectory::remove(std::uint64_t number) {
+  remove_tree(file(number));
+  known_.erase(number);
+  if (const fs::path files = files_directory(number); exists(files)) {
+    make_durable();  // the checkpoint must not come back without its files
+    remove_tree(files);
+  }
+}
+
 std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed) {
   if (policy.max_to_keep == 0) {
     return {};
@@ -248,12 +257,7 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   }
   std::vector<std::uint64_t> retired = to_retire(std::move(entries), policy, committed);
   for (const std::uint64_t number : retired) {
-    remove_tree(file(number));
-    known_.erase(number);
-    if (const fs::path files = files_directory(number); is_there(files)) {
-      make_durable();  // the checkpoint must not come back without its files
-      remove_tree(files);
-    }
+    remove(number);
   }
   return retired;
 }

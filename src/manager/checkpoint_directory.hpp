@@ -68,6 +68,9 @@ class CheckpointDirectory {
   /// Gives a damaged checkpoint, and its files, the suffix `.corrupt`. Returns the new name of the file.
   std::filesystem::path set_aside(std::uint64_t number);
 
+  /// Removes a checkpoint and its files. @throws StorageError
+  void remove(std::uint64_t number);
+
   /// Removes checkpoints by the policy, and returns their numbers. @throws StorageError
   std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed);
 
