@@ -15,7 +15,7 @@
 
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
-#include "support/temp_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace reprieve::manager {
 namespace {
