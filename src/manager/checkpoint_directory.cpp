@@ -239,7 +239,7 @@ fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
 void CheckpointDirectory::remove(std::uint64_t number) {
   remove_tree(file(number));
   known_.erase(number);
-  if (const fs::path files = files_directory(number); exists(files)) {
+  if (const fs::path files = files_directory(number); is_there(files)) {
     make_durable();  // the checkpoint must not come back without its files
     remove_tree(files);
   }
