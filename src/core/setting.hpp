@@ -1,0 +1,216 @@
+#pragma once
+
+/// @file
+/// Settings as a table: one row says how a setting is called, what it may be and where it lives. Reading JSON and the
+/// environment, writing JSON, the schema and the check of values set in code all go through the rows, so that they
+/// cannot come to differ.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprieve::core {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+/// What a setting may be.
+struct Rule {
+  enum class Kind { flag, whole_number, number, text, choice, list_of_choices };
+  Kind kind = Kind::text;
+  double min = 0;                           ///< numbers
+  double max = 0;                           ///< numbers
+  std::vector<std::int64_t> excluded = {};  ///< whole numbers
+  std::vector<std::string> choices = {};    ///< choice, list_of_choices
+  std::string pattern = {};                 ///< text: a regular expression; empty: anything
+  std::string pattern_meaning = {};         ///< the pattern in words
+};
+
+/// Whether @p value is of the right type and in range.
+bool permits(const Rule& rule, const Json& value);
+/// What is allowed, in words: "a whole number from 2 to 125, but not 110".
+std::string allowed(const Rule& rule);
+/// The rule as JSON schema.
+OrderedJson schema_of(const Rule& rule);
+/// The value that a text (of an environment variable) stands for under the rule.
+Json value_from_text(const Rule& rule, const std::string& text);
+
+/// One setting of `Options`.
+template <class Options>
+struct Setting {
+  std::string key;      ///< with its section: "termination.grace_period_s"
+  std::string meaning;  ///< for people, in the schema
+  Rule rule;
+  std::function<Json(const Options&)> get;
+  std::function<void(Options&, const Json&)> set;  ///< after the rule permitted the value
+};
+
+template <class Options>
+using Table = std::vector<Setting<Options>>;
+
+struct Range {
+  double min = 0;
+  double max = 0;
+};
+
+template <class Options>
+Setting<Options> flag(std::string key, bool Options::*member, std::string meaning) {
+  return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::flag},
+          [member](const Options& options) { return Json(options.*member); },
+          [member](Options& options, const Json& value) { options.*member = value.get<bool>(); }};
+}
+
+template <class Options, std::integral T>
+Setting<Options> whole_number(std::string key, T Options::*member, Range range, std::string meaning,
+                              std::vector<std::int64_t> excluded = {}) {
+  return {std::move(key), std::move(meaning),
+          Rule{.kind = Rule::Kind::whole_number, .min = range.min, .max = range.max, .excluded = std::move(excluded)},
+          [member](const Options& options) { return Json(options.*member); },
+          [member](Options& options, const Json& value) { options.*member = value.get<T>(); }};
+}
+
+/// Any text, or one that matches @p pattern, which @p pattern_meaning puts into words.
+template <class Options>
+Setting<Options> text(std::string key, std::string Options::*member, std::string meaning, std::string pattern = {},
+                      std::string pattern_meaning = {}) {
+  return {std::move(key), std::move(meaning),
+          Rule{.kind = Rule::Kind::text, .pattern = std::move(pattern), .pattern_meaning = std::move(pattern_meaning)},
+          [member](const Options& options) { return Json(options.*member); },
+          [member](Options& options, const Json& value) { options.*member = value.get<std::string>(); }};
+}
+
+/// A duration in units of `Unit` (std::milli for keys that end in _ms, std::ratio<1> for _s). Fractions are allowed
+/// where the member is finer than the unit; what is more than nothing stays more than nothing.
+template <class Unit, class Options, class Duration>
+Setting<Options> duration(std::string key, Duration Options::*member, Range range, std::string meaning) {
+  using Value = std::chrono::duration<double, Unit>;
+  const bool whole = std::ratio_greater_equal_v<typename Duration::period, Unit>;
+  const auto get = [member, whole](const Options& options) {
+    const double value = Value(options.*member).count();
+    return whole || value == std::floor(value) ? Json(std::llround(value)) : Json(value);
+  };
+  const auto set = [member](Options& options, const Json& value) {
+    const Value wanted(value.get<double>());
+    options.*member = Duration(std::llround(std::chrono::duration<double, typename Duration::period>(wanted).count()));
+    if (wanted.count() > 0) {
+      options.*member = std::max(options.*member, Duration(1));
+    }
+  };
+  return {std::move(key), std::move(meaning),
+          Rule{.kind = whole ? Rule::Kind::whole_number : Rule::Kind::number, .min = range.min, .max = range.max}, get,
+          set};
+}
+
+template <class T>
+using Names = std::vector<std::pair<std::string, T>>;
+
+/// The name of @p value, or the bare value if it has none: no rule permits that.
+template <class T>
+Json name_of(const Names<T>& names, const T& value) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.second == value; });
+  if (found != names.end()) {
+    return found->first;
+  }
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<std::int64_t>(value);
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+T named(const Names<T>& names, const Json& name) {
+  return std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; })->second;
+}
+
+template <class T>
+std::vector<std::string> only_names(const Names<T>& names) {
+  std::vector<std::string> result;
+  for (const auto& entry : names) {
+    result.push_back(entry.first);
+  }
+  return result;
+}
+
+/// One of a set of names.
+template <class Options, class T>
+Setting<Options> choice(std::string key, T Options::*member, Names<T> names, std::string meaning) {
+  return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::choice, .choices = only_names(names)},
+          [member, names](const Options& options) { return name_of(names, options.*member); },
+          [member, names](Options& options, const Json& value) { options.*member = named(names, value); }};
+}
+
+/// Any number of a set of names.
+template <class Options, class T>
+Setting<Options> list_of_choices(std::string key, std::vector<T> Options::*member, Names<T> names,
+                                 std::string meaning) {
+  const auto get = [member, names](const Options& options) {
+    Json list = Json::array();
+    for (const auto& value : options.*member) {
+      list.push_back(name_of(names, value));
+    }
+    return list;
+  };
+  const auto set = [member, names](Options& options, const Json& list) {
+    (options.*member).clear();
+    for (const auto& name : list) {
+      (options.*member).push_back(named(names, name));
+    }
+  };
+  return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::list_of_choices, .choices = only_names(names)},
+          get, set};
+}
+
+/// The rows of @p inner as rows of the structure that holds it, under the section @p name.
+template <class Outer, class Inner>
+void append_section(Table<Outer>& table, const std::string& name, Inner Outer::*member, const Table<Inner>& inner) {
+  for (const auto& row : inner) {
+    table.push_back({name + "." + row.key, row.meaning, row.rule,
+                     [member, get = row.get](const Outer& options) { return get(options.*member); },
+                     [member, set = row.set](Outer& options, const Json& value) { set(options.*member, value); }});
+  }
+}
+
+/// Problems of several settings, to be told all at once.
+class Problems {
+ public:
+  void add(const std::string& where, const std::string& problem);
+  /// Adds a problem unless the rule permits the value. Returns whether it does.
+  bool check(const std::string& where, const Rule& rule, const Json& value);
+  /// Adds that there is no setting @p where, with the nearest of @p all, or else with those in its place, @p siblings.
+  void add_unknown(const std::string& where, const std::vector<std::string>& siblings,
+                   const std::vector<std::string>& all);
+  /// @throws ConfigError with a line for each problem, if there is any
+  void throw_if_any() const;
+
+ private:
+  std::string lines_;
+};
+
+template <class Options>
+std::vector<std::string> keys_of(const Table<Options>& table) {
+  std::vector<std::string> keys;
+  for (const auto& row : table) {
+    keys.push_back(row.key);
+  }
+  return keys;
+}
+
+/// Checks options that were made in code. @throws ConfigError
+template <class Options>
+void check_all(const Table<Options>& table, const Options& options) {
+  Problems problems;
+  for (const auto& row : table) {
+    problems.check(row.key, row.rule, row.get(options));
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace reprieve::core

@@ -1,0 +1,59 @@
+#include "core/strict_json.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "reprieve/error.hpp"
+
+namespace reprieve::core {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Notices keys that come twice in one object; the parser itself would keep the last.
+class DuplicateKeys {
+ public:
+  void see(Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::object_start) {
+      open_.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      open_.pop_back();
+    } else if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
+      throw ConfigError(fmt::format("the key \"{}\" is there twice", value.get<std::string>()));
+    }
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;  ///< the keys of the objects that are not closed yet
+};
+
+/// The parser's message without its own error number.
+std::string reason_of(const Json::parse_error& error) {
+  const std::string message = error.what();
+  const auto start = message.find("] ");
+  return start == std::string::npos ? message : message.substr(start + 2);
+}
+
+}  // namespace
+
+Json parse_object(const std::string& text) {
+  DuplicateKeys duplicates;
+  Json document;
+  try {
+    document = Json::parse(text, [&duplicates](int, Json::parse_event_t event, const Json& value) {
+      duplicates.see(event, value);
+      return true;
+    });
+  } catch (const Json::parse_error& error) {
+    throw ConfigError("not valid JSON: " + reason_of(error));
+  }
+  if (!document.is_object()) {
+    throw ConfigError(fmt::format("found {}; allowed: an object, {{...}}", document.dump()));
+  }
+  return document;
+}
+
+}  // namespace reprieve::core

@@ -1,0 +1,31 @@
+#include "manager/manager_settings.hpp"
+
+namespace reprieve {
+
+core::Table<ManagerOptions> manager_settings() {
+  using core::duration;
+  using O = ManagerOptions;
+  using Second = std::ratio<1>;
+  constexpr double kYear = 31'536'000;
+  return {
+      core::text("prefix", &O::prefix, "checkpoint files are called <prefix>-<number>.h5",
+                 R"([^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,179})",
+                 "1 to 180 characters, without / and control characters, not beginning with a dot"),
+      core::whole_number("max_to_keep", &O::max_to_keep, {0, 1e9}, "newest checkpoints to keep; 0: all"),
+      duration<Second>("keep_every_s", &O::keep_every, {0, kYear},
+                       "beyond max_to_keep, keep one checkpoint for every such span of time; 0: off"),
+      core::choice("writer", &O::writer, {{"direct", WriterKind::direct}, {"mpio", WriterKind::mpio}},
+                   "how the data reach the file: each rank by itself, or collectively through MPI-IO"),
+      core::flag("durable", &O::durable, "fsync before the commit; without it a power cut can lose checkpoints"),
+      core::flag("verify_on_restore", &O::verify_on_restore, "verify the checksums of what is restored"),
+      core::flag("event_log", &O::event_log, "write events.jsonl in the directory"),
+      duration<Second>("lock_timeout_s", &O::lock_timeout, {0, kYear},
+                       "how long to wait for a run that still holds the directory"),
+      duration<Second>("io_timeout_s", &O::io_timeout, {0.1, kYear},
+                       "how long a rank waits for the others in one stage of a save or a restore"),
+  };
+}
+
+void validate(const ManagerOptions& options) { core::check_all(manager_settings(), options); }
+
+}  // namespace reprieve

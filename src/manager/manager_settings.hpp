@@ -1,0 +1,17 @@
+#pragma once
+
+/// @file
+/// What the options of a manager may be.
+
+#include "core/setting.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+
+namespace reprieve {
+
+/// Keys without a section. Functions and what is not a setting are left out.
+core::Table<ManagerOptions> manager_settings();
+
+/// @throws ConfigError that names every option out of range and says what is allowed
+void validate(const ManagerOptions& options);
+
+}  // namespace reprieve
