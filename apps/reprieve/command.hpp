@@ -1,0 +1,36 @@
+#pragma once
+
+/// @file
+/// The subcommands. Each defines its options on the application and, when it is the one that the user chose, runs and
+/// leaves its exit code.
+
+#include <CLI/CLI.hpp>
+
+namespace reprieve::tool {
+
+/// Exit codes, the same for every subcommand.
+enum ExitCode : int {
+  kGood = 0,     ///< done; sound; equal
+  kBad = 1,      ///< damaged; different
+  kTrouble = 2,  ///< wrong usage, or something could not be read
+};
+
+void add_ls(CLI::App& app, int& exit_code);
+void add_show(CLI::App& app, int& exit_code);
+void add_verify(CLI::App& app, int& exit_code);
+void add_diff(CLI::App& app, int& exit_code);
+void add_prune(CLI::App& app, int& exit_code);
+
+/// Makes a subcommand whose @p options are bound by @p define and which runs @p run with them.
+template <class Options>
+void add_command(CLI::App& app, int& exit_code, const char* name, const char* summary, const char* footer,
+                 void (*define)(CLI::App&, Options&), int (*run)(const Options&)) {
+  CLI::App* command = app.add_subcommand(name, summary);
+  command->footer(footer);
+  // The options live as long as the callback, which CLI11 keeps.
+  auto options = std::make_shared<Options>();
+  define(*command, *options);
+  command->callback([options, run, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace reprieve::tool

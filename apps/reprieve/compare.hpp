@@ -1,0 +1,32 @@
+#pragma once
+
+/// @file
+/// How two arrays of the same type and shape differ.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "reprieve/element_type.hpp"
+
+namespace reprieve::tool {
+
+/// What was found, over all pieces that were compared.
+struct Comparison {
+  std::uint64_t different = 0;               ///< elements that are not the same
+  std::optional<std::uint64_t> first_index;  ///< of the first of them, counted in C order
+  /// Greatest |a - b| and |a - b| / max(|a|, |b|) among the different numbers; nothing for types that are not numbers.
+  std::optional<long double> max_absolute;
+  std::optional<long double> max_relative;
+  /// Differences that are no finite number, since one side is infinite or not a number. The greatest leave them out.
+  std::uint64_t not_finite = 0;
+};
+
+/// Compares two pieces and adds to @p comparison. Two elements are the same if no bit differs: a NaN equals itself, and
+/// -0.0 is not 0.0.
+/// @param first_index  index of the pieces' first element in the whole
+void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, std::span<const std::byte> a,
+                   std::span<const std::byte> b);
+
+}  // namespace reprieve::tool

@@ -1,0 +1,110 @@
+#include "files.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "manager/file_names.hpp"
+#include "reprieve/error.hpp"
+#include "storage/posix_file.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Throws UsageError if there is nothing at @p path, or it cannot be looked at.
+fs::file_status status_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    throw UsageError(path.string() + " does not exist; check the spelling, relative paths start at " +
+                     fs::current_path().string());
+  }
+  if (error) {
+    throw UsageError("cannot look at " + path.string() + ": " + error.message());
+  }
+  return status;
+}
+
+/// The regular files in a directory.
+std::vector<fs::path> regular_files(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    std::error_code vanished;
+    if (entries->is_regular_file(vanished)) {
+      files.push_back(entries->path());
+    }
+  }
+  if (error) {
+    throw storage::storage_error("list", directory, error.value());
+  }
+  return files;
+}
+
+std::optional<CheckpointFile> as_checkpoint(const fs::path& path) {
+  const std::string name = path.filename().string();
+  // The number has no dash, so the last one ends the prefix.
+  const std::string prefix = name.substr(0, name.find_last_of('-'));
+  const auto number = manager::parse_name(prefix, name, manager::kCheckpointSuffix);
+  if (!number || prefix.starts_with('.')) {
+    return std::nullopt;
+  }
+  return CheckpointFile{path, prefix, *number};
+}
+
+}  // namespace
+
+void require_file(const fs::path& file) {
+  const fs::file_status status = status_of(file);
+  if (fs::is_directory(status)) {
+    throw UsageError(file.string() + " is a directory; name one of its checkpoints (`reprieve ls " + file.string() +
+                     "` lists them)");
+  }
+  if (!fs::is_regular_file(status)) {
+    throw UsageError(file.string() + " is not a regular file, so it cannot be a checkpoint");
+  }
+}
+
+void require_directory(const fs::path& directory) {
+  if (!fs::is_directory(status_of(directory))) {
+    throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");
+  }
+}
+
+std::vector<CheckpointFile> checkpoint_files(const fs::path& directory) {
+  std::vector<CheckpointFile> found;
+  for (const fs::path& path : regular_files(directory)) {
+    if (auto checkpoint = as_checkpoint(path)) {
+      found.push_back(std::move(*checkpoint));
+    }
+  }
+  std::ranges::sort(found, {}, [](const CheckpointFile& file) { return std::tie(file.prefix, file.number); });
+  return found;
+}
+
+std::vector<fs::path> set_aside_files(const fs::path& directory) {
+  std::vector<fs::path> found = regular_files(directory);
+  std::erase_if(found,
+                [](const fs::path& path) { return path.filename().string().find(".h5.corrupt") == std::string::npos; });
+  std::ranges::sort(found);
+  return found;
+}
+
+std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata) {
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
+}
+
+std::string damage_text(const storage::Damage& damage) {
+  std::string place = damage.variable.empty() ? "the file as a whole" : damage.variable;
+  if (!damage.region.empty()) {
+    place += ", " + damage.region;
+  }
+  return printable(place + ": " + damage.problem);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,42 @@
+#pragma once
+
+/// @file
+/// The files that the subcommands are given.
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "storage/checkpoint_file.hpp"
+
+namespace reprieve::tool {
+
+/// Throws UsageError, with what to do, unless @p file is a file.
+void require_file(const std::filesystem::path& file);
+
+/// Throws UsageError, with what to do, unless @p directory is a directory.
+void require_directory(const std::filesystem::path& directory);
+
+/// A file with the name of a checkpoint: `<prefix>-<number>.h5`.
+struct CheckpointFile {
+  std::filesystem::path path;
+  std::string prefix;
+  std::uint64_t number = 0;
+};
+
+/// The committed checkpoints in a directory, whatever their prefix and whether sound or not, sorted by prefix and
+/// number.
+/// @throws StorageError if the directory cannot be read
+std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& directory);
+
+/// The damaged checkpoints that a restart has set aside (suffix `.corrupt`), sorted by name.
+std::vector<std::filesystem::path> set_aside_files(const std::filesystem::path& directory);
+
+/// When a checkpoint was saved.
+std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
+
+/// "optimizer/momentum, elements [0:512] written by rank 3: checksum does not match".
+std::string damage_text(const storage::Damage& damage);
+
+}  // namespace reprieve::tool

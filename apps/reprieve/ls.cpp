@@ -1,0 +1,169 @@
+// reprieve ls DIR
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "progress.hpp"
+#include "reprieve/error.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(Lists the committed checkpoints, oldest first, and verifies their checksums. STEP is the number of calls of run()
+that the state holds. A restart takes the newest valid one.
+
+Examples:
+  reprieve ls checkpoints
+  reprieve ls checkpoints --quick                 without reading the data: at once, also for terabytes
+  reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
+
+Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usage.)";
+
+struct Options {
+  std::filesystem::path directory;
+  bool quick = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  command.add_flag("--quick", options.quick, "Do not verify the data");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+/// One file of the list.
+struct Entry {
+  std::filesystem::path file;
+  std::uint64_t number = 0;
+  std::uint64_t size_bytes = 0;
+  std::optional<storage::FileMetadata> metadata;  ///< nothing if it cannot be read
+  std::optional<bool> valid;                      ///< nothing if the data were not verified
+  std::string problem;                            ///< why it is not valid
+};
+
+void verify(Entry& entry) {
+  Progress progress("verifying " + entry.file.filename().string());
+  const auto damages = storage::verify_file(entry.file, [&](auto done, auto total) { progress.update(done, total); });
+  entry.valid = damages.empty();
+  if (!damages.empty()) {
+    entry.problem = damage_text(damages.front());
+  }
+}
+
+Entry look_at(const CheckpointFile& checkpoint, bool quick) {
+  const std::filesystem::path& file = checkpoint.path;
+  Entry entry;
+  entry.file = file;
+  entry.number = checkpoint.number;
+  try {
+    std::error_code vanished;
+    const std::uintmax_t size = std::filesystem::file_size(file, vanished);
+    entry.size_bytes = vanished ? 0 : size;
+    entry.metadata = storage::read_metadata(file);
+    if (!quick) {
+      verify(entry);
+    }
+  } catch (const Error& error) {
+    entry.valid = false;
+    entry.problem = error.what();
+  }
+  return entry;
+}
+
+std::string validity_text(const Entry& entry) {
+  if (!entry.valid) {
+    return "not checked";
+  }
+  return *entry.valid ? "valid" : "INVALID: " + printable(entry.problem);
+}
+
+void print_entries(const std::vector<Entry>& entries) {
+  constexpr auto kRight = Table::Align::right;
+  Table table(
+      {{"FILE"}, {"NUMBER", kRight}, {"STEP", kRight}, {"SIZE", kRight}, {"AGE", kRight}, {"REASON"}, {"STATE"}});
+  for (const Entry& entry : entries) {
+    std::vector<std::string> cells{printable(entry.file.filename().string()),
+                                   std::to_string(entry.number),
+                                   "?",
+                                   human_size(entry.size_bytes),
+                                   "?",
+                                   "?",
+                                   validity_text(entry)};
+    if (entry.metadata) {
+      cells[2] = std::to_string(entry.metadata->run_calls);
+      cells[4] = human_age(time_of(*entry.metadata));
+      cells[5] = reason_text(entry.metadata->reason);
+    }
+    table.add_row(std::move(cells));
+  }
+  table.print(std::cout);
+}
+
+void print_text(const Options& options, const std::vector<Entry>& entries) {
+  if (entries.empty()) {
+    std::cout << "no checkpoints in " << options.directory.string() << '\n';
+  } else {
+    print_entries(entries);
+  }
+  for (const auto& file : set_aside_files(options.directory)) {
+    std::cout << "set aside as damaged: " << printable(file.filename().string()) << '\n';
+  }
+}
+
+Json to_json(const Entry& entry) {
+  Json json{{"file", entry.file.string()}, {"number", entry.number}};
+  if (entry.metadata) {
+    const auto& metadata = *entry.metadata;
+    const std::chrono::duration<double> age = std::chrono::system_clock::now() - time_of(metadata);
+    json["step"] = metadata.run_calls;
+    json["world_size"] = metadata.world_size;
+    json["time"] = utc_time(time_of(metadata));
+    json["age_s"] = age.count();
+    json["reason"] = tool::to_json(metadata.reason);
+  }
+  json["size_bytes"] = entry.size_bytes;
+  json["valid"] = entry.valid ? Json(*entry.valid) : Json();
+  json["problem"] = entry.problem.empty() ? Json() : Json(entry.problem);
+  return json;
+}
+
+Json to_json(const Options& options, const std::vector<Entry>& entries) {
+  Json json{{"directory", options.directory.string()}, {"checkpoints", Json::array()}, {"set_aside", Json::array()}};
+  for (const Entry& entry : entries) {
+    json["checkpoints"].push_back(to_json(entry));
+  }
+  for (const auto& file : set_aside_files(options.directory)) {
+    json["set_aside"].push_back(file.string());
+  }
+  return json;
+}
+
+int run(const Options& options) {
+  require_directory(options.directory);
+  std::vector<Entry> entries;
+  for (const CheckpointFile& file : checkpoint_files(options.directory)) {
+    entries.push_back(look_at(file, options.quick));
+  }
+  if (options.json) {
+    print_json(std::cout, to_json(options, entries));
+  } else {
+    print_text(options, entries);
+  }
+  return kGood;
+}
+
+}  // namespace
+
+void add_ls(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "ls", "List the checkpoints of a directory", kFooter, define, run);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,196 @@
+// reprieve prune DIR --keep N
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <set>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
+#include "manager/retention.hpp"
+#include "progress.hpp"
+#include "reprieve/error.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(Removes all but the newest N checkpoints, with the files that a save function left beside them. The newest
+checkpoint whose checksums hold is found first, and the N are counted from there: it always stays. Damaged ones
+newer than it are left for the next restart, which sets them aside. While a run uses the directory, nothing is
+removed.
+
+Examples:
+  reprieve prune checkpoints --keep 2 --dry-run     what would go?
+  reprieve prune checkpoints --keep 2
+  reprieve prune shared --keep 1 --prefix jobA      of several programs' checkpoints in one directory
+
+Exit codes: 0 done, 2 directory in use, no valid checkpoint, or wrong usage.)";
+
+struct Options {
+  std::filesystem::path directory;
+  std::uint64_t keep = 0;
+  std::string prefix;
+  bool dry_run = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
+      ->required()
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
+  command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+/// Who stands in the lock file while the directory is pruned.
+manager::LockHolder this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) {
+    host[0] = '?';
+  }
+  return manager::LockHolder::self(host.data(), 1);
+}
+
+/// The checkpoints of the one prefix that is meant, in ascending order.
+std::vector<CheckpointFile> checkpoints_meant(const Options& options) {
+  std::vector<CheckpointFile> files = checkpoint_files(options.directory);
+  if (!options.prefix.empty()) {
+    std::erase_if(files, [&](const CheckpointFile& file) { return file.prefix != options.prefix; });
+  }
+  if (files.empty()) {
+    throw UsageError(fmt::format("there is no checkpoint {}-<number>.h5 in {}",
+                                 options.prefix.empty() ? "<prefix>" : options.prefix, options.directory.string()));
+  }
+  std::set<std::string> prefixes;
+  for (const CheckpointFile& file : files) {
+    prefixes.insert(file.prefix);
+  }
+  if (prefixes.size() > 1) {
+    throw UsageError(fmt::format("there are checkpoints of several kinds in {}; choose one with --prefix: {}",
+                                 options.directory.string(), fmt::join(prefixes, ", ")));
+  }
+  return files;
+}
+
+bool is_sound(const std::filesystem::path& file) {
+  Progress progress("verifying " + file.filename().string());
+  return storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); }).empty();
+}
+
+/// What is to be done.
+struct Plan {
+  std::vector<CheckpointFile> keep;
+  std::vector<CheckpointFile> remove;
+  std::vector<CheckpointFile> damaged;  ///< newer than the newest valid one, left alone
+};
+
+/// Takes the damaged ones off the end of @p files, which then ends with the newest valid checkpoint.
+std::vector<CheckpointFile> split_off_damaged(std::vector<CheckpointFile>& files, const Options& options) {
+  std::vector<CheckpointFile> damaged;
+  while (!files.empty() && !is_sound(files.back().path)) {
+    damaged.insert(damaged.begin(), files.back());
+    files.pop_back();
+  }
+  if (files.empty()) {
+    throw CorruptError("no checkpoint in " + options.directory.string() +
+                       " is valid, so none is removed; `reprieve verify` shows what is damaged");
+  }
+  return damaged;
+}
+
+Plan make_plan(const Options& options) {
+  Plan plan;
+  std::vector<CheckpointFile> files = checkpoints_meant(options);
+  plan.damaged = split_off_damaged(files, options);
+  std::vector<manager::RetentionEntry> entries;
+  for (const CheckpointFile& file : files) {
+    entries.push_back({file.number, {}});  // times count for keeping by time only
+  }
+  const manager::RetentionPolicy policy{.max_to_keep = options.keep};
+  const auto retired = manager::to_retire(entries, policy, files.back().number);
+  for (CheckpointFile& file : files) {
+    const bool goes = std::ranges::binary_search(retired, file.number);
+    (goes ? plan.remove : plan.keep).push_back(std::move(file));
+  }
+  return plan;
+}
+
+void carry_out(const Plan& plan, const Options& options) {
+  for (const CheckpointFile& file : plan.remove) {
+    manager::CheckpointDirectory(options.directory, file.prefix, true).remove(file.number);
+  }
+}
+
+std::uint64_t total_size(const std::vector<CheckpointFile>& files) {
+  std::uint64_t bytes = 0;
+  for (const CheckpointFile& file : files) {
+    bytes += std::filesystem::file_size(file.path);
+  }
+  return bytes;
+}
+
+void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {
+  const auto print = [](const char* what, const std::vector<CheckpointFile>& files) {
+    for (const CheckpointFile& file : files) {
+      std::cout << fmt::format("{:<12}  {}\n", what, printable(file.path.filename().string()));
+    }
+  };
+  print(options.dry_run ? "would remove" : "removed", plan.remove);
+  print("kept", plan.keep);
+  print("damaged", plan.damaged);
+  std::cout << fmt::format("{} {}\n", human_size(freed_bytes), options.dry_run ? "would be freed" : "freed");
+}
+
+Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {
+  const auto names = [](const std::vector<CheckpointFile>& files) {
+    Json json = Json::array();
+    for (const CheckpointFile& file : files) {
+      json.push_back(file.path.string());
+    }
+    return json;
+  };
+  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run},
+          {"removed", names(plan.remove)},           {"kept", names(plan.keep)},
+          {"damaged", names(plan.damaged)},          {"freed_bytes", freed_bytes}};
+}
+
+int run(const Options& options) {
+  require_directory(options.directory);
+  std::optional<manager::DirectoryLock> lock;
+  if (!options.dry_run) {
+    lock.emplace(options.directory / manager::kLockName, this_process(), std::chrono::milliseconds(0));
+  }
+  const Plan plan = make_plan(options);
+  const std::uint64_t freed_bytes = total_size(plan.remove);
+  if (!options.dry_run) {
+    carry_out(plan, options);
+  }
+  if (options.json) {
+    print_json(std::cout, to_json(plan, freed_bytes, options));
+  } else {
+    print_text(plan, freed_bytes, options);
+  }
+  return kGood;
+}
+
+}  // namespace
+
+void add_prune(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define,
+                       run);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,117 @@
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+namespace reprieve::tool {
+
+std::string human_size(std::uint64_t bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  // 1023.95 would be shown as 1024.0 of the smaller unit.
+  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string human_age(std::chrono::system_clock::time_point time) {
+  using std::chrono::seconds;
+  const auto age = std::chrono::duration_cast<seconds>(std::chrono::system_clock::now() - time).count();
+  if (age < 0) {
+    return "in the future";
+  }
+  constexpr long kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+  if (age < kMinute) {
+    return fmt::format("{} s", age);
+  }
+  if (age < kHour) {
+    return fmt::format("{} min", age / kMinute);
+  }
+  if (age < kDay) {
+    return fmt::format("{} h {} min", age / kHour, age % kHour / kMinute);
+  }
+  return fmt::format("{} d {} h", age / kDay, age % kDay / kHour);
+}
+
+std::string utc_time(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm fields{};
+  std::array<char, 64> text{};
+  if (::gmtime_r(&seconds, &fields) == nullptr ||
+      std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &fields) == 0) {
+    return "unknown";
+  }
+  return text.data();
+}
+
+std::string shape_text(const Extents& shape) {
+  return shape.empty() ? "scalar" : fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+std::string reason_text(const SaveReason& reason) {
+  std::string text = to_string(reason.kind);
+  if (reason.kind == SaveReason::Kind::preemption) {
+    text += fmt::format(": {} on rank {} ({})", reason.source, reason.rank, reason.host);
+  }
+  if (!reason.message.empty()) {
+    text += ": " + reason.message;
+  }
+  return printable(text);
+}
+
+std::string printable(const std::string& text) {
+  std::string result = text;
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return result;
+}
+
+std::string count_text(std::uint64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+Json to_json(const SaveReason& reason) {
+  Json json{{"kind", to_string(reason.kind)}};
+  if (reason.kind == SaveReason::Kind::preemption) {
+    json["rank"] = reason.rank;
+    json["host"] = reason.host;
+    json["source"] = reason.source;
+  }
+  json["message"] = reason.message;
+  return json;
+}
+
+void print_json(std::ostream& out, const Json& json) {
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+void Table::print(std::ostream& out) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t column = 0; column < columns_.size(); ++column) {
+    std::size_t width = columns_[column].title.size();
+    for (const auto& row : rows_) {
+      width = std::max(width, row.at(column).size());
+    }
+    widths.push_back(width);
+  }
+  const auto print_row = [&](const auto& cell_of) {
+    std::string line;
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+      const bool right = columns_[column].align == Align::right;
+      line += fmt::format(fmt::runtime(right ? "{:>{}}" : "{:<{}}"), cell_of(column), widths[column]) + "  ";
+    }
+    out << line.substr(0, line.find_last_not_of(' ') + 1) << '\n';
+  };
+  print_row([&](std::size_t column) { return columns_[column].title; });
+  for (const auto& row : rows_) {
+    print_row([&](std::size_t column) { return row[column]; });
+  }
+}
+
+}  // namespace reprieve::tool
