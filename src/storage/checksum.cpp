@@ -1,0 +1,26 @@
+#include "storage/checksum.hpp"
+
+#include <xxhash.h>
+
+#include <new>
+
+namespace reprieve::storage {
+
+std::uint64_t xxh3(std::span<const std::byte> bytes) noexcept { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
+  if (state_ == nullptr) {
+    throw std::bad_alloc();
+  }
+  XXH3_64bits_reset(state_.get());
+}
+
+void Xxh3Stream::update(std::span<const std::byte> bytes) noexcept {
+  XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
+}
+
+std::uint64_t Xxh3Stream::digest() const noexcept { return XXH3_64bits_digest(state_.get()); }
+
+void Xxh3Stream::Free::operator()(XXH3_state_s* state) const noexcept { XXH3_freeState(state); }
+
+}  // namespace reprieve::storage

@@ -1,0 +1,296 @@
+#include "storage/file_index.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace reprieve::storage {
+
+using nlohmann::json;
+
+void BoxTable::add(const BoxRow& row) {
+  words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
+  for (const Extents* numbers : {&row.offset, &row.extent}) {
+    words_.insert(words_.end(), numbers->begin(), numbers->end());
+    words_.insert(words_.end(), dimensions_ - numbers->size(), 0);
+  }
+}
+
+BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents) const {
+  const auto words = std::span(words_).subspan(index * row_words(), row_words());
+  const auto offset = words.subspan(kFixedWords, offsets);
+  const auto extent = words.subspan(kFixedWords + dimensions_, extents);
+  return {words[0], words[1], words[2], Extents(offset.begin(), offset.end()), Extents(extent.begin(), extent.end())};
+}
+
+BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
+  const bool per_rank = variable.distribution == state::Distribution::per_rank;
+  return boxes.row(variable.first_box + box, variable.shape.size(),
+                   per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size());
+}
+
+Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
+  if (variable.distribution == state::Distribution::per_rank) {
+    return {row.offset, {volume(row.extent)}};
+  }
+  return {row.offset, row.extent};
+}
+
+const StoredVariable* FileIndex::find(const std::string& name) const {
+  const auto found = std::lower_bound(variables.begin(), variables.end(), name,
+                                      [](const StoredVariable& v, const std::string& n) { return v.name < n; });
+  return found != variables.end() && found->name == name ? &*found : nullptr;
+}
+
+std::uint64_t FileIndex::state_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const StoredVariable& variable : variables) {
+    bytes += variable.bytes();
+  }
+  return bytes;
+}
+
+std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end) {
+  std::sort(taken.begin(), taken.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+  std::vector<Region> gaps;
+  for (const Region& region : taken) {
+    if (region.offset > begin) {
+      gaps.push_back({begin, region.offset - begin});
+    }
+    begin = std::max(begin, region.offset + region.size);
+  }
+  if (end > begin) {
+    gaps.push_back({begin, end - begin});
+  }
+  return gaps;
+}
+
+namespace {
+
+/// Names of element classes in the manifest, in the order of the enumeration.
+constexpr const char* kClassNames[] = {"boolean", "signed", "unsigned", "floating", "complex", "opaque", "text"};
+constexpr const char* kDistributionNames[] = {"replicated", "distributed", "per_rank"};
+constexpr const char* kReasonNames[] = {"user", "periodic", "preemption"};
+
+/// The enumerator with the name that @p value holds.
+template <class Enum, std::size_t n>
+Enum named(const char* const (&names)[n], const json& value) {
+  const auto& name = value.get_ref<const std::string&>();
+  const auto found = std::find(std::begin(names), std::end(names), name);
+  if (found == std::end(names)) {
+    throw CorruptError("unknown name '" + name + "'");
+  }
+  return static_cast<Enum>(found - std::begin(names));
+}
+
+template <class Enum, std::size_t n>
+const char* name_of(const char* const (&names)[n], Enum value) {
+  return names[static_cast<std::size_t>(value)];
+}
+
+json encode_metadata(const FileMetadata& metadata) {
+  return {{"format_version", kFormatVersion},
+          {"number", metadata.number},
+          {"run_calls", metadata.run_calls},
+          {"world_size", metadata.world_size},
+          {"time_us", metadata.time_us},
+          {"reason",
+           {{"kind", name_of(kReasonNames, metadata.reason.kind)},
+            {"rank", metadata.reason.rank},
+            {"host", metadata.reason.host},
+            {"source", metadata.reason.source},
+            {"message", metadata.reason.message}}},
+          {"has_files", metadata.has_files},
+          {"library_version", metadata.library_version},
+          {"mpi_version", metadata.mpi_version},
+          {"hdf5_version", metadata.hdf5_version}};
+}
+
+/// An integer that T can hold; nlohmann's own conversion would accept fractions and wrap around.
+template <class T>
+T integer(const json& value) {
+  if (value.is_number_unsigned() && std::in_range<T>(value.get<std::uint64_t>())) {
+    return static_cast<T>(value.get<std::uint64_t>());
+  }
+  if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<T>(value.get<std::int64_t>())) {
+    return static_cast<T>(value.get<std::int64_t>());
+  }
+  throw CorruptError("'" + value.dump() + "' where an integer is expected");
+}
+
+FileMetadata decode_metadata(const json& from) {
+  const json& reason = from.at("reason");
+  FileMetadata metadata;
+  metadata.format_version = integer<int>(from.at("format_version"));
+  metadata.number = integer<std::uint64_t>(from.at("number"));
+  metadata.run_calls = integer<std::uint64_t>(from.at("run_calls"));
+  metadata.world_size = integer<int>(from.at("world_size"));
+  metadata.time_us = integer<std::int64_t>(from.at("time_us"));
+  metadata.reason.kind = named<SaveReason::Kind>(kReasonNames, reason.at("kind"));
+  metadata.reason.rank = integer<int>(reason.at("rank"));
+  metadata.reason.host = reason.at("host").get<std::string>();
+  metadata.reason.source = reason.at("source").get<std::string>();
+  metadata.reason.message = reason.at("message").get<std::string>();
+  metadata.has_files = from.at("has_files").get<bool>();
+  metadata.library_version = from.at("library_version").get<std::string>();
+  metadata.mpi_version = from.at("mpi_version").get<std::string>();
+  metadata.hdf5_version = from.at("hdf5_version").get<std::string>();
+  return metadata;
+}
+
+json encode_variable(const StoredVariable& variable) {
+  return {{"name", variable.name},
+          {"distribution", name_of(kDistributionNames, variable.distribution)},
+          {"class", name_of(kClassNames, variable.type.element_class)},
+          {"size_bytes", variable.type.size_bytes},
+          {"shape", variable.shape},
+          {"file_offset", variable.file_offset},
+          {"piece_dimensions", variable.piece_dimensions}};
+}
+
+StoredVariable decode_variable(const json& from) {
+  StoredVariable variable;
+  variable.name = from.at("name").get<std::string>();
+  variable.distribution = named<state::Distribution>(kDistributionNames, from.at("distribution"));
+  variable.type.element_class = named<ElementClass>(kClassNames, from.at("class"));
+  variable.type.size_bytes = integer<std::uint32_t>(from.at("size_bytes"));
+  for (const json& length : from.at("shape")) {
+    variable.shape.push_back(integer<std::uint64_t>(length));
+  }
+  variable.file_offset = integer<std::uint64_t>(from.at("file_offset"));
+  variable.piece_dimensions = integer<std::uint64_t>(from.at("piece_dimensions"));
+  return variable;
+}
+
+std::vector<std::uint64_t> words_of(const Bytes& bytes) {
+  if (bytes.size() % sizeof(std::uint64_t) != 0) {
+    throw CorruptError("a table is cut short");
+  }
+  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
+  if (!words.empty()) {
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+  }
+  return words;
+}
+
+void require(bool condition, const std::string& what) {
+  if (!condition) {
+    throw CorruptError(what);
+  }
+}
+
+/// Shape and place of a dataset, and the order of names.
+void check_variable(const FileIndex& index, std::size_t i) {
+  const StoredVariable& variable = index.variables[i];
+  const std::string who = "variable '" + variable.name + "': ";
+  const bool per_rank = variable.distribution == state::Distribution::per_rank;
+  std::uint64_t bytes = 0;
+  require(i == 0 || index.variables[i - 1].name < variable.name, who + "not in the order of names");
+  require(variable.type.size_bytes > 0, who + "element size 0");
+  require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), who + "impossible shape");
+  require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset,
+          who + "lies outside of the file");
+  require(!per_rank || variable.shape.size() == 1, who + "a per-rank dataset must have one dimension");
+  require(variable.shape.size() <= index.boxes.dimensions() && variable.piece_dimensions <= index.boxes.dimensions(),
+          who + "more dimensions than the table of boxes");
+}
+
+/// One row: who wrote it, and that it lies inside of its dataset. Returns its number of blocks.
+std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRow& row) {
+  const std::string who = "variable '" + variable.name + "': ";
+  std::uint64_t bytes = 0;
+  require(row.rank < static_cast<std::uint64_t>(index.metadata.world_size), who + "written by an impossible rank");
+  require(checked_bytes(row.extent, variable.type.size_bytes, bytes), who + "impossible box");
+  const Box box = FileIndex::dataset_box(variable, row);
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    require(box.extent[d] <= variable.shape[d] && box.offset[d] <= variable.shape[d] - box.extent[d],
+            who + "a box is not inside of its dataset");
+  }
+  return BlockSplit(box, variable.type.size_bytes).count();
+}
+
+/// Assigns the rows to the variables and checks them all.
+void check_boxes(FileIndex& index) {
+  std::size_t next = 0;
+  std::uint64_t checksums = 0;
+  for (std::size_t v = 0; v < index.variables.size(); ++v) {
+    StoredVariable& variable = index.variables[v];
+    const bool per_rank = variable.distribution == state::Distribution::per_rank;
+    variable.first_box = next;
+    for (; next < index.boxes.size() && index.boxes.variable_of(next) == v; ++next) {
+      const std::size_t box = variable.box_count++;
+      const BoxRow row = index.row(variable, box);
+      require(!per_rank || row.rank == box, "variable '" + variable.name + "': the ranks are not in order");
+      require(row.first_checksum == checksums, "variable '" + variable.name + "': wrong place in the checksums");
+      checksums += check_row(index, variable, row);
+      require(checksums <= index.checksums.size(), "there are fewer checksums than blocks");
+    }
+    require(!per_rank || variable.box_count == static_cast<std::size_t>(index.metadata.world_size),
+            "variable '" + variable.name + "': not one value for each rank");
+    require(variable.distribution != state::Distribution::replicated || variable.box_count == 1,
+            "variable '" + variable.name + "': not one value");
+  }
+  require(next == index.boxes.size(), "the table of boxes is not in the order of variables");
+  require(checksums == index.checksums.size(), "there are more checksums than blocks");
+}
+
+void check_apart(const FileIndex& index) {
+  std::vector<Region> regions;
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.bytes() > 0) {
+      regions.push_back({variable.file_offset, variable.bytes()});
+    }
+  }
+  std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+  for (std::size_t i = 1; i < regions.size(); ++i) {
+    require(regions[i - 1].offset + regions[i - 1].size <= regions[i].offset, "two variables share bytes of the file");
+  }
+}
+
+FileIndex parse(const IndexBytes& bytes) {
+  const json manifest = json::parse(reinterpret_cast<const char*>(bytes.manifest.data()),
+                                    reinterpret_cast<const char*>(bytes.manifest.data() + bytes.manifest.size()));
+  FileIndex index;
+  index.file_size = bytes.file_size;
+  index.metadata = decode_metadata(manifest);
+  require(index.metadata.world_size > 0, "written by no ranks");
+  for (const json& variable : manifest.at("variables")) {
+    index.variables.push_back(decode_variable(variable));
+  }
+  const auto dimensions = integer<std::uint64_t>(manifest.at("box_dimensions"));
+  require(dimensions > 0 && dimensions <= bytes.boxes.size() + 1, "impossible number of dimensions");
+  index.boxes = BoxTable(static_cast<std::size_t>(dimensions), words_of(bytes.boxes));
+  require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
+  index.checksums = words_of(bytes.checksums);
+  for (std::size_t i = 0; i < index.variables.size(); ++i) {
+    check_variable(index, i);
+  }
+  check_boxes(index);
+  check_apart(index);
+  return index;
+}
+
+}  // namespace
+
+std::string encode_manifest(const FileIndex& index) {
+  json manifest = encode_metadata(index.metadata);
+  manifest["box_dimensions"] = index.boxes.dimensions();
+  json& variables = manifest["variables"] = json::array();
+  for (const StoredVariable& variable : index.variables) {
+    variables.push_back(encode_variable(variable));
+  }
+  // Names are UTF-8 (checked when they are collected); the free text of a notice need not be.
+  return manifest.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {
+  try {
+    return parse(bytes);
+  } catch (const json::exception& error) {
+    throw CorruptError(file_name + " has an impossible manifest: " + error.what());
+  } catch (const CorruptError& error) {
+    throw CorruptError(file_name + " contradicts itself: " + error.what());
+  }
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,110 @@
+#pragma once
+
+/// @file
+/// What a checkpoint file says about itself: the metadata, where each variable lies, which rank wrote which box, and
+/// the checksum of every block. Pure: in memory and as bytes, without files.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/blocks.hpp"
+#include "storage/checkpoint_file.hpp"
+#include "storage/codec.hpp"
+
+namespace reprieve::storage {
+
+inline constexpr int kFormatVersion = 1;
+
+/// One dataset of the file. The elements of a per-rank variable lie one rank after the other in one dimension.
+struct StoredVariable {
+  std::string name;
+  state::Distribution distribution = state::Distribution::replicated;
+  ElementType type;
+  Extents shape;                       ///< of the dataset
+  std::uint64_t file_offset = 0;       ///< of the first element, in bytes from the start of the file
+  std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
+  std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
+  std::size_t box_count = 0;
+
+  /// Size of the dataset; the shape has been checked not to overflow.
+  [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
+};
+
+/// One row of the table of boxes: a box that one rank wrote.
+struct BoxRow {
+  std::uint64_t variable = 0;
+  std::uint64_t rank = 0;
+  std::uint64_t first_checksum = 0;  ///< index of the box's first block in the table of checksums
+  Extents offset;                    ///< per-rank: one number, the position of the piece in the dataset
+  Extents extent;                    ///< per-rank: the shape of the piece
+};
+
+/// The table of boxes as it lies in the file: rows of 64-bit words, sorted by variable, then by rank. Every row has
+/// room for `dimensions()` offsets and extents.
+class BoxTable {
+ public:
+  explicit BoxTable(std::size_t dimensions = 1) : dimensions_(dimensions) {}
+  BoxTable(std::size_t dimensions, std::vector<std::uint64_t> words)
+      : dimensions_(dimensions), words_(std::move(words)) {}
+
+  void add(const BoxRow& row);
+  /// Row @p index, with as many offsets and extents as asked for.
+  [[nodiscard]] BoxRow row(std::size_t index, std::size_t offsets, std::size_t extents) const;
+  [[nodiscard]] std::uint64_t variable_of(std::size_t index) const { return words_[index * row_words()]; }
+  [[nodiscard]] std::size_t size() const noexcept { return words_.size() / row_words(); }
+  [[nodiscard]] std::size_t dimensions() const noexcept { return dimensions_; }
+  [[nodiscard]] std::size_t row_words() const noexcept { return kFixedWords + 2 * dimensions_; }
+  [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_; }
+
+ private:
+  static constexpr std::size_t kFixedWords = 3;
+
+  std::size_t dimensions_;
+  std::vector<std::uint64_t> words_;
+};
+
+struct FileIndex {
+  FileMetadata metadata;
+  std::uint64_t file_size = 0;
+  std::vector<StoredVariable> variables;  ///< sorted by name
+  BoxTable boxes;
+  std::vector<std::uint64_t> checksums;  ///< of every block of every box, in the order of the table of boxes
+
+  /// The row of one of a variable's boxes, counted from 0.
+  [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
+  /// That box in the dataset.
+  [[nodiscard]] static Box dataset_box(const StoredVariable& variable, const BoxRow& row);
+  /// Nothing if there is no such variable.
+  [[nodiscard]] const StoredVariable* find(const std::string& name) const;
+  /// Bytes of all variables.
+  [[nodiscard]] std::uint64_t state_bytes() const;
+};
+
+/// The metadata and the list of variables as JSON, the content of `/reprieve/manifest`.
+[[nodiscard]] std::string encode_manifest(const FileIndex& index);
+
+/// The parts of an index as they lie in a file, and as they travel between ranks.
+struct IndexBytes {
+  Bytes manifest;
+  Bytes boxes;
+  Bytes checksums;
+  std::uint64_t file_size = 0;
+};
+
+/// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,
+/// datasets inside of the file and apart from each other, one checksum per block.
+/// @throws CorruptError, with @p file_name in the message
+[[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name);
+
+/// A range of bytes in the file.
+struct Region {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.
+[[nodiscard]] std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,63 @@
+#pragma once
+
+/// @file
+/// HDF5 identifiers that close themselves, and errors as exceptions with HDF5's own account of them.
+
+#include <hdf5.h>
+
+#include <concepts>
+#include <string>
+#include <utility>
+
+namespace reprieve::storage {
+
+/// Silences HDF5's printing of errors while it lives: errors travel in exceptions.
+class QuietHdf5 {
+ public:
+  QuietHdf5();
+  ~QuietHdf5();
+  QuietHdf5(const QuietHdf5&) = delete;
+  QuietHdf5& operator=(const QuietHdf5&) = delete;
+
+ private:
+  H5E_auto2_t function_ = nullptr;
+  void* data_ = nullptr;
+};
+
+/// Throws the error of a failed HDF5 call: StorageError with @p action and HDF5's error stack, its code taken from the
+/// system's error number in that stack if there is one.
+[[noreturn]] void throw_hdf5_error(const std::string& action);
+
+/// Passes on the result of an HDF5 call, or throws if it is negative. @p action completes "cannot ...".
+template <std::signed_integral Result>
+Result check_hdf5(Result result, const std::string& action) {
+  if (result < 0) {
+    throw_hdf5_error(action);
+  }
+  return result;
+}
+
+/// Owns an HDF5 identifier.
+class Hdf5Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+
+  /// Takes the result of the call that made the identifier, and throws if it failed.
+  Hdf5Handle(hid_t id, Close closer, const std::string& action) : id_(check_hdf5(id, action)), close_(closer) {}
+  ~Hdf5Handle();
+  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Hdf5Handle& operator=(Hdf5Handle&&) = delete;
+  Hdf5Handle(const Hdf5Handle&) = delete;
+  Hdf5Handle& operator=(const Hdf5Handle&) = delete;
+
+  [[nodiscard]] hid_t get() const noexcept { return id_; }
+
+  /// Closes and reports failure, which for a file means that its content is not complete.
+  void close(const std::string& action);
+
+ private:
+  hid_t id_;
+  Close close_;
+};
+
+}  // namespace reprieve::storage

@@ -1,0 +1,31 @@
+#pragma once
+
+/// @file
+/// How element types look in HDF5.
+
+#include <map>
+#include <utility>
+
+#include "reprieve/element_type.hpp"
+#include "reprieve/error.hpp"
+#include "storage/hdf5_handle.hpp"
+
+namespace reprieve::storage {
+
+/// Makes the HDF5 type of an element type: numbers as native types, bool as the enumeration and complex numbers as the
+/// compound that h5py uses, text as fixed-length strings of one byte, the rest opaque.
+[[nodiscard]] Hdf5Handle make_hdf5_type(ElementType type);
+
+/// A UTF-8 string of @p size bytes.
+[[nodiscard]] Hdf5Handle make_hdf5_string(std::size_t size);
+
+/// HDF5 types made once and shared by thousands of datasets.
+class Hdf5Types {
+ public:
+  hid_t get(ElementType type);
+
+ private:
+  std::map<std::pair<ElementClass, std::uint32_t>, Hdf5Handle> types_;
+};
+
+}  // namespace reprieve::storage

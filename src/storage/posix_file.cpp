@@ -1,0 +1,164 @@
+#include "storage/posix_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/log.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Linux transfers at most 2 GiB less a page per call; more would only be cut short.
+constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
+
+ErrorCode code_of(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return ErrorCode::no_space;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::permission;
+    default:
+      return ErrorCode::io;
+  }
+}
+
+off_t file_offset(std::uint64_t offset) { return static_cast<off_t>(offset); }
+
+/// ", 12 bytes available" for messages; empty if that cannot be told.
+std::string available_space(const std::filesystem::path& path) {
+  struct statvfs status = {};
+  if (::statvfs(path.c_str(), &status) != 0) {
+    return "";
+  }
+  return ", " + std::to_string(std::uint64_t{status.f_bavail} * status.f_frsize) + " bytes available";
+}
+
+}  // namespace
+
+StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
+  return {code_of(error_number),
+          "cannot " + action + " " + path.string() + ": " + std::generic_category().message(error_number)};
+}
+
+PosixFile::PosixFile(std::filesystem::path path, int flags, const char* action) : path_(std::move(path)) {
+  do {
+    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) {
+    throw storage_error(action, path_, errno);
+  }
+}
+
+PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
+  PosixFile file(path, O_RDONLY | O_NONBLOCK, "open");  // a FIFO must not make the open wait
+  struct stat status = {};
+  if (::fstat(file.descriptor_, &status) != 0) {
+    throw storage_error("look at", path, errno);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw StorageError(ErrorCode::io, "cannot read " + path.string() + ": not a regular file");
+  }
+  return file;
+}
+
+PosixFile PosixFile::open_to_write(const std::filesystem::path& path) { return {path, O_RDWR, "open for writing"}; }
+
+PosixFile::PosixFile(PosixFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+PosixFile::~PosixFile() {
+  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
+    core::log::error("closing {} failed: {}", path_.string(), std::generic_category().message(errno));
+  }
+}
+
+void PosixFile::write_all(std::span<const std::byte> bytes, std::uint64_t offset) const {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
+    if (written < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      throw storage_error("write", path_, errno);
+    }
+    if (written == 0) {
+      throw StorageError(ErrorCode::io, "cannot write " + path_.string() + ": the system accepts no bytes");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+}
+
+void PosixFile::read_all(std::span<std::byte> bytes, std::uint64_t offset) const {
+  while (!bytes.empty()) {
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
+    if (got < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      throw storage_error("read", path_, errno);
+    }
+    if (got == 0) {
+      throw CorruptError(path_.string() + " ends at byte " + std::to_string(offset) + ", before its data does");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+std::uint64_t PosixFile::size() const {
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0) {
+    throw storage_error("look at", path_, errno);
+  }
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void PosixFile::allocate(std::uint64_t size) const {
+  int result = 0;
+  do {
+    result = ::fallocate(descriptor_, 0, 0, file_offset(size));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) {
+    return;
+  }
+  const int error_number = errno;
+  if (error_number != EOPNOTSUPP && error_number != ENOSYS) {
+    const StorageError cause = storage_error("allocate", path_, error_number);
+    throw StorageError(cause.code(), std::string(cause.what()) + " (" + std::to_string(size) + " bytes needed" +
+                                         available_space(path_) + ")");
+  }
+  if (::ftruncate(descriptor_, file_offset(size)) != 0) {
+    throw storage_error("set the length of", path_, errno);
+  }
+}
+
+void PosixFile::sync() const {
+  // Not repeated after a failure: the kernel may have dropped the pages that it could not write.
+  if (::fsync(descriptor_) != 0) {
+    throw storage_error("make durable", path_, errno);
+  }
+}
+
+void PosixFile::close() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor >= 0 && ::close(descriptor) != 0) {
+    throw storage_error("close", path_, errno);
+  }
+}
+
+}  // namespace reprieve::storage

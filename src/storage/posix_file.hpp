@@ -1,0 +1,60 @@
+#pragma once
+
+/// @file
+/// A file descriptor whose every call is checked. No MPI, no HDF5: safe on any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "reprieve/error.hpp"
+
+namespace reprieve::storage {
+
+/// The error of a failed file system call: the cause as a code (no_space, permission, io), and a message with the path
+/// and the system's own text.
+StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number);
+
+class PosixFile {
+ public:
+  /// Opens an existing file. @throws StorageError
+  static PosixFile open_to_read(const std::filesystem::path& path);
+  static PosixFile open_to_write(const std::filesystem::path& path);
+
+  ~PosixFile();
+  PosixFile(PosixFile&& other) noexcept;
+  PosixFile& operator=(PosixFile&&) = delete;
+  PosixFile(const PosixFile&) = delete;
+  PosixFile& operator=(const PosixFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Writes all bytes at @p offset, across short writes and interruptions. @throws StorageError
+  void write_all(std::span<const std::byte> bytes, std::uint64_t offset) const;
+
+  /// Fills @p bytes from @p offset. @throws StorageError; CorruptError if the file ends before
+  void read_all(std::span<std::byte> bytes, std::uint64_t offset) const;
+
+  [[nodiscard]] std::uint64_t size() const;
+
+  /// Makes the file @p size bytes long and takes the space for it from the file system at once, so that a full disk is
+  /// known before any data is written. Where the file system cannot do that, only the length is set.
+  /// @throws StorageError (no_space) with the bytes needed and the bytes available
+  void allocate(std::uint64_t size) const;
+
+  /// fsync: returns when the file's data and length are on the device.
+  void sync() const;
+
+  /// Closes and reports what close(2) reports; the destructor can only log it.
+  void close();
+
+ private:
+  PosixFile(std::filesystem::path path, int flags, const char* action);
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace reprieve::storage

@@ -1,0 +1,49 @@
+#pragma once
+
+/// @file
+/// The seal: the first 4096 bytes of a checkpoint file, which HDF5 leaves alone (a "user block"). It is written last,
+/// so that it is also the mark of a complete file, and it guards every byte outside of the variables' data.
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+
+#include "storage/file_index.hpp"
+#include "storage/posix_file.hpp"
+
+namespace reprieve::storage {
+
+inline constexpr std::uint64_t kSealBytes = 4096;
+
+/// A range of the file with its checksum.
+struct GuardedRegion {
+  Region region;
+  std::uint64_t digest = 0;
+};
+
+struct Seal {
+  std::uint64_t file_size = 0;
+  GuardedRegion manifest;
+  GuardedRegion boxes;
+  GuardedRegion checksums;
+  /// Of all bytes that belong neither to the seal nor to a variable nor to the table of checksums: HDF5's own
+  /// structures, the manifest, the table of boxes and what is unused.
+  std::uint64_t structure_digest = 0;
+};
+
+void write_seal(const PosixFile& file, const Seal& seal);
+
+/// @throws CorruptError if the file is not a complete checkpoint, or not as long as it was, or the seal is damaged;
+/// MismatchError if the file has a format version that this library does not know
+[[nodiscard]] Seal read_seal(const PosixFile& file);
+
+/// The digest that belongs into `Seal::structure_digest`, of the file as it is now.
+[[nodiscard]] std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums);
+
+/// Reads the guarded parts of a file and compares their digests. @throws CorruptError, StorageError
+[[nodiscard]] IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal);
+
+/// All of the above: what the file says about itself.
+[[nodiscard]] FileIndex read_index(const PosixFile& file);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,51 @@
+#pragma once
+
+/// @file
+/// The two ways in which the ranks' data reach a file that has been laid out. Both leave the same bytes.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "storage/block_io.hpp"
+
+namespace reprieve::storage {
+
+/// Everything a rank needs to write its part of a file: places that the chief laid out, and the memory that goes there.
+/// Made collectively; from then on the direct writer needs neither MPI nor HDF5.
+struct WritePlan {
+  /// One variable, as much as all ranks must know of it to write it together.
+  struct Variable {
+    std::string name;
+    ElementType type;
+    std::uint64_t bytes = 0;        ///< of the whole dataset
+    std::uint64_t most_pieces = 0;  ///< mpio: the greatest number of pieces that any rank writes
+    std::size_t first_item = 0;     ///< this rank's boxes of it
+    std::size_t item_count = 0;
+  };
+
+  std::filesystem::path file;
+  std::vector<Variable> variables;
+  std::vector<WriteItem> items;   ///< by variable
+  std::uint64_t state_bytes = 0;  ///< of all ranks
+};
+
+/// Writes this rank's items with pwrite and makes them durable. Not collective. Returns the blocks' checksums.
+/// @throws StorageError
+[[nodiscard]] std::vector<std::uint64_t> write_direct(const WritePlan& plan, bool durable);
+
+/// Writes all ranks' items with collective HDF5 transfers through MPI-IO, reads this rank's back, compares them, and
+/// makes them durable. Collective. Returns the checksums of this rank's blocks.
+///
+/// A failing rank can leave the others inside of an MPI-IO call from which nothing returns. If one stage takes longer
+/// than the communicator's time limit, a line on stderr names the rank, the file and the stage, and the process is
+/// aborted: there is no other way out of such a call.
+/// @throws StorageError, CorruptError (on this rank alone: the caller agrees)
+[[nodiscard]] std::vector<std::uint64_t> write_mpio(cluster::Communicator& comm, const WritePlan& plan, bool durable);
+
+/// The largest piece of one collective transfer. MPI-IO counts in int; far below that, buffers stay small as well.
+inline constexpr std::uint64_t kMpioPieceBytes = std::uint64_t{64} << 20U;
+
+}  // namespace reprieve::storage
