@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -115,7 +117,11 @@ class Reader {
 
 std::string content_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
+  }
   if (!stream.is_open() || stream.bad()) {
     const int error = errno;
     const auto code = error == EACCES || error == EPERM ? ErrorCode::permission : ErrorCode::io;

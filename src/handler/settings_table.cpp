@@ -1,5 +1,3 @@
-#include <array>
-
 #include "core/log.hpp"
 #include "handler/settings_check.hpp"
 #include "manager/manager_settings.hpp"

@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/event_log.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace reprieve::core {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+class EventLogFile : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::ifstream stream(file_);
+    std::vector<std::string> result;
+    for (std::string line; std::getline(stream, line);) {
+      result.push_back(line);
+    }
+    return result;
+  }
+
+  test::TemporaryDirectory directory_;
+  std::filesystem::path file_ = directory_ / "events.jsonl";
+};
+
+TEST_F(EventLogFile, LineHoldsEventTimesAndFields) {
+  EventLog(file_).record("save_finished", {{"bytes", 12}, {"path", "ckpt-1.h5"}});
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_THAT(lines()[0], ::testing::StartsWith(R"({"event":"save_finished","time":")"));
+  const auto event = json::parse(lines()[0]);
+  EXPECT_THAT(event.at("time").get<std::string>(),
+              MatchesRegex(R"(20[0-9][0-9]-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+\.[0-9]{6}Z)"));
+  EXPECT_GT(event.at("monotonic_s").get<double>(), 0);
+  EXPECT_EQ(event.at("bytes"), 12);
+  EXPECT_EQ(event.at("path"), "ckpt-1.h5");
+}
+
+TEST_F(EventLogFile, AppendsToWhatIsThere) {
+  EventLog(file_).record("one", json::object());
+  EventLog(file_).record("two", json::object());
+  ASSERT_EQ(lines().size(), 2U);
+  EXPECT_EQ(json::parse(lines()[1]).at("event"), "two");
+}
+
+TEST_F(EventLogFile, ALineThatWasCutSpoilsNoOther) {
+  std::ofstream(file_) << R"({"event":"cut in the mid)";
+  EventLog(file_).record("next", json::object());
+  ASSERT_EQ(lines().size(), 2U);
+  EXPECT_EQ(json::parse(lines()[1]).at("event"), "next");
+}
+
+TEST_F(EventLogFile, BytesThatAreNotUtf8AreReplaced) {
+  EventLog(file_).record("notice", {{"message", "broken \xff text"}});
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_THAT(json::parse(lines()[0]).at("message").get<std::string>(), HasSubstr("broken"));
+}
+
+TEST_F(EventLogFile, LinesOfSeveralWritersStayWhole) {
+  constexpr std::size_t kLines = 200;
+  const auto write = [this](const std::string& name) {
+    EventLog log(file_);
+    for (std::size_t i = 0; i < kLines; ++i) {
+      log.record(name, {{"payload", std::string(500, 'x')}});
+    }
+  };
+  {
+    const std::jthread one(write, "one");
+    const std::jthread two(write, "two");
+  }
+  ASSERT_EQ(lines().size(), 2 * kLines);
+  for (const auto& line : lines()) {
+    EXPECT_TRUE(json::accept(line)) << line;
+  }
+}
+
+TEST_F(EventLogFile, MovedLogGoesOn) {
+  EventLog first(file_);
+  EventLog second;
+  second = std::move(first);
+  second.record("moved", json::object());
+  EXPECT_EQ(lines().size(), 1U);
+}
+
+TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
+  ::testing::internal::CaptureStderr();
+  EventLog log("/dev/full");
+  log.record("one", json::object());
+  log.record("two", json::object());
+  const std::string shown = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(shown, HasSubstr("event log /dev/full: No space left on device"));
+  EXPECT_EQ(shown.find("event log"), shown.rfind("event log"));
+}
+
+TEST_F(EventLogFile, ADirectoryThatIsNotThereIsLogged) {
+  ::testing::internal::CaptureStderr();
+  EventLog log(directory_ / "missing" / "events.jsonl");
+  log.record("lost", json::object());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("No such file or directory"));
+}
+
+TEST(EventLog, ClosedOneRecordsNothing) {
+  ::testing::internal::CaptureStderr();
+  EventLog().record("nowhere", json::object());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace reprieve::core

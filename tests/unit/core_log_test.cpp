@@ -1,0 +1,74 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::core {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+class Log : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    log::set_rank(-1);
+    log::set_level("info");
+  }
+
+  template <class Action>
+  static std::string output_of(Action action) {
+    ::testing::internal::CaptureStderr();
+    action();
+    return ::testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(Log, LineHasTimeRankAndLevel) {
+  log::set_rank(3);
+  const auto line = output_of([] { log::info("saved {} bytes", 17); });
+  EXPECT_THAT(line, MatchesRegex(R"(\[reprieve [0-9:]+\.[0-9]+ rank 3 info\] saved 17 bytes
+)"));
+}
+
+TEST_F(Log, LineWithoutRankShowsNone) {
+  const auto line = output_of([] { log::warning("careful"); });
+  EXPECT_THAT(line, MatchesRegex(R"(\[reprieve [0-9:]+\.[0-9]+ warning\] careful
+)"));
+}
+
+TEST_F(Log, LevelDecidesWhatIsShown) {
+  log::set_level("warning");
+  EXPECT_THAT(output_of([] { log::info("quiet"); }), IsEmpty());
+  EXPECT_THAT(output_of([] { log::error("loud"); }), HasSubstr("loud"));
+  log::set_level("off");
+  EXPECT_THAT(output_of([] { log::error("nothing"); }), IsEmpty());
+  log::set_level("debug");
+  EXPECT_THAT(output_of([] { log::debug("all"); }), HasSubstr("debug] all"));
+}
+
+TEST_F(Log, EveryLevelNameIsKnown) {
+  for (const auto name : log::kLevelNames) {
+    log::set_level(std::string(name));
+    const auto back = spdlog::level::to_string_view(log::logger().level());
+    EXPECT_EQ(std::string(back.data(), back.size()), name);
+  }
+}
+
+TEST_F(Log, UnknownLevelIsAnErrorThatSaysWhatIsAllowed) {
+  try {
+    log::set_level("verbose");
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("\"verbose\""));
+    EXPECT_THAT(error.what(), HasSubstr("off, error, warning, info, debug"));
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::core

@@ -1,0 +1,179 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "core/setting.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::core {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+enum class Colour { red, green };
+
+struct Sample {
+  bool on = true;
+  int count = 5;
+  std::uint64_t steps = 0;
+  std::string name = "x";
+  std::chrono::milliseconds pause{1500};
+  std::chrono::seconds span{2};
+  Colour colour = Colour::green;
+  std::vector<Colour> colours;
+};
+
+const Names<Colour> kColours{{"red", Colour::red}, {"green", Colour::green}};
+
+template <class S>
+bool accepts(const S& setting, const Json& value) {
+  return permits(setting.rule, value);
+}
+
+Sample with(const Setting<Sample>& setting, const Json& value) {
+  Sample sample;
+  setting.set(sample, value);
+  return sample;
+}
+
+TEST(Setting, Flag) {
+  const auto setting = flag("on", &Sample::on, "");
+  EXPECT_TRUE(accepts(setting, false));
+  EXPECT_FALSE(accepts(setting, 0));
+  EXPECT_FALSE(accepts(setting, "true"));
+  EXPECT_FALSE(with(setting, false).on);
+  EXPECT_EQ(setting.get({}), Json(true));
+}
+
+TEST(Setting, WholeNumber) {
+  const auto setting = whole_number("count", &Sample::count, {2, 10}, "", {7});
+  for (const int good : {2, 5, 10}) {
+    EXPECT_TRUE(accepts(setting, good)) << good;
+  }
+  for (const Json& bad : {Json(1), Json(11), Json(7), Json(2.5), Json(3.0), Json("3"), Json(nullptr), Json(true)}) {
+    EXPECT_FALSE(accepts(setting, bad)) << bad;
+  }
+  EXPECT_EQ(with(setting, 3).count, 3);
+  EXPECT_EQ(allowed(setting.rule), "a whole number from 2 to 10, but not 7");
+}
+
+TEST(Setting, WholeNumberBeyondSignedRangeIsOutOfRange) {
+  const auto setting = whole_number("steps", &Sample::steps, {0, 1e15}, "");
+  EXPECT_FALSE(accepts(setting, std::numeric_limits<std::uint64_t>::max()));
+  EXPECT_FALSE(accepts(setting, -1));
+}
+
+TEST(Setting, TextWithAPattern) {
+  const auto setting = text("name", &Sample::name, "", "[a-z]+", "small letters");
+  EXPECT_TRUE(accepts(setting, "abc"));
+  EXPECT_FALSE(accepts(setting, "aBc"));
+  EXPECT_FALSE(accepts(setting, ""));
+  EXPECT_FALSE(accepts(setting, 3));
+  EXPECT_EQ(allowed(setting.rule), "small letters");
+}
+
+TEST(Setting, DurationTakesFractionsWhereTheyCanBeKept) {
+  const auto fine = duration<std::ratio<1>>("pause_s", &Sample::pause, {0, 100}, "");
+  EXPECT_EQ(with(fine, 0.25).pause, 250ms);
+  EXPECT_EQ(with(fine, 12.3).pause, 12300ms);
+  EXPECT_EQ(with(fine, 3).pause, 3s);
+  EXPECT_EQ(fine.get({}), Json(1.5));
+  EXPECT_FALSE(accepts(fine, -0.1));
+  EXPECT_FALSE(accepts(fine, 100.1));
+
+  const auto coarse = duration<std::ratio<1>>("span_s", &Sample::span, {0, 100}, "");
+  EXPECT_FALSE(accepts(coarse, 0.5));
+  EXPECT_EQ(with(coarse, 7).span, 7s);
+
+  const auto small = duration<std::milli>("pause_ms", &Sample::pause, {0, 100}, "");
+  EXPECT_EQ(with(small, 7).pause, 7ms);
+  EXPECT_FALSE(accepts(small, 0.5));
+}
+
+TEST(Setting, DurationThatIsMoreThanNothingStaysSo) {
+  const auto setting = duration<std::ratio<1>>("pause_s", &Sample::pause, {0, 100}, "");
+  EXPECT_EQ(with(setting, 0.0001).pause, 1ms);
+  EXPECT_EQ(with(setting, 0).pause, 0ms);
+}
+
+TEST(Setting, DurationIsWrittenAsItIsRead) {
+  const auto setting = duration<std::ratio<1>>("pause_s", &Sample::pause, {0, 1e9}, "");
+  for (const auto pause : {0ms, 1ms, 999ms, 1000ms, 1001ms, 31'536'000'001ms}) {
+    Sample sample;
+    sample.pause = pause;
+    EXPECT_EQ(with(setting, Json::parse(setting.get(sample).dump())).pause, pause);
+  }
+}
+
+TEST(Setting, Choice) {
+  const auto setting = choice("colour", &Sample::colour, kColours, "");
+  EXPECT_TRUE(accepts(setting, "red"));
+  EXPECT_FALSE(accepts(setting, "Red"));
+  EXPECT_EQ(with(setting, "red").colour, Colour::red);
+  EXPECT_EQ(setting.get({}), Json("green"));
+  EXPECT_EQ(allowed(setting.rule), R"(one of "red", "green")");
+}
+
+TEST(Setting, ListOfChoices) {
+  const auto setting = list_of_choices("colours", &Sample::colours, kColours, "");
+  EXPECT_TRUE(accepts(setting, Json::array()));
+  EXPECT_FALSE(accepts(setting, Json::array({"red", "blue"})));
+  EXPECT_FALSE(accepts(setting, "red"));
+  EXPECT_EQ(with(setting, Json::array({"green", "red"})).colours, (std::vector{Colour::green, Colour::red}));
+}
+
+TEST(Setting, ValuesSetInCodeAreCheckedByTheSameRules) {
+  const Table<Sample> table{whole_number("count", &Sample::count, {2, 10}, ""),
+                            choice("colour", &Sample::colour, kColours, "")};
+  EXPECT_NO_THROW(check_all(table, Sample{}));
+  Sample sample;
+  sample.count = 11;
+  sample.colour = static_cast<Colour>(9);
+  try {
+    check_all(table, sample);
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(),
+                 "count: found 11; allowed: a whole number from 2 to 10\n"
+                 "colour: found 9; allowed: one of \"red\", \"green\"");
+  }
+}
+
+TEST(Setting, TextsOfTheEnvironmentBecomeValues) {
+  const auto of = [](Rule::Kind kind, const char* text) { return value_from_text(Rule{.kind = kind}, text); };
+  EXPECT_EQ(of(Rule::Kind::flag, "true"), Json(true));
+  EXPECT_EQ(of(Rule::Kind::number, "0.5"), Json(0.5));
+  EXPECT_EQ(of(Rule::Kind::whole_number, "7"), Json(7));
+  EXPECT_EQ(of(Rule::Kind::whole_number, "7x"), Json("7x"));
+  EXPECT_EQ(of(Rule::Kind::number, ""), Json(""));
+  EXPECT_EQ(of(Rule::Kind::number, "nan"), Json("nan"));
+  EXPECT_EQ(of(Rule::Kind::text, "17"), Json("17"));
+  EXPECT_EQ(of(Rule::Kind::list_of_choices, "a,b"), Json::array({"a", "b"}));
+  EXPECT_EQ(of(Rule::Kind::list_of_choices, ""), Json::array());
+}
+
+std::string unknown(const std::string& key) {
+  Problems problems;
+  problems.add_unknown(key, {"alpha", "beta_s"}, {"alpha", "beta_s", "one.grace_period_s", "one.timeout_s"});
+  try {
+    problems.throw_if_any();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Setting, UnknownKeysGetTheNearestOneThatThereIs) {
+  EXPECT_EQ(unknown("alhpa"), "alhpa: unknown; allowed: alpha, beta_s");
+  EXPECT_EQ(unknown("alpa"), "alpa: unknown; did you mean alpha?");
+  EXPECT_EQ(unknown("one.grace_periode_s"), "one.grace_periode_s: unknown; did you mean one.grace_period_s?");
+  EXPECT_EQ(unknown("one.grace_period"), "one.grace_period: unknown; did you mean one.grace_period_s?");
+  EXPECT_EQ(unknown("timeout_s"), "timeout_s: unknown; did you mean one.timeout_s?");
+  EXPECT_EQ(unknown("colour"), "colour: unknown; allowed: alpha, beta_s");
+}
+
+}  // namespace
+}  // namespace reprieve::core

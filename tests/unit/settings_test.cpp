@@ -1,0 +1,244 @@
+#include "reprieve/settings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "core/log.hpp"
+#include "handler/settings_check.hpp"
+#include "manager/manager_settings.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace reprieve {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::filesystem::path kConfigs = std::filesystem::path(REPRIEVE_SOURCE_DIR) / "configs";
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  return (std::ostringstream() << stream.rdbuf()).str();
+}
+
+template <class Action>
+std::string config_error_of(Action action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string error_of(const std::string& text) {
+  return config_error_of([&] { settings_from_json(text); });
+}
+
+/// Sets variables for one test.
+class SettingsEnvironment : public ::testing::Test {
+ protected:
+  void set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    names_.push_back(name);
+  }
+  void TearDown() override {
+    for (const auto& name : names_) {
+      ::unsetenv(name.c_str());
+    }
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(Settings, ReadsEverySection) {
+  const auto settings = settings_from_json(R"({
+    "directory": "/scratch/run",
+    "termination": {"signals": ["SIGUSR2"], "restart_code": 75, "grace_period_s": 30.5, "save_every_steps": 100,
+                    "check_interval_ms": 5},
+    "checkpoints": {"prefix": "net", "max_to_keep": 0, "keep_every_s": 3600, "writer": "mpio", "durable": false},
+    "log": {"level": "debug", "other_ranks": "off"}})");
+  EXPECT_EQ(settings.directory, "/scratch/run");
+  EXPECT_THAT(settings.termination.signals, ElementsAre(SIGUSR2));
+  EXPECT_EQ(settings.termination.restart_code, 75);
+  EXPECT_EQ(settings.termination.grace_period, 30500ms);
+  EXPECT_EQ(settings.termination.save_every_steps, 100U);
+  EXPECT_EQ(settings.termination.check_interval, 5ms);
+  EXPECT_EQ(settings.manager.prefix, "net");
+  EXPECT_EQ(settings.manager.max_to_keep, 0U);
+  EXPECT_EQ(settings.manager.keep_every, 3600s);
+  EXPECT_EQ(settings.manager.writer, WriterKind::mpio);
+  EXPECT_FALSE(settings.manager.durable);
+  EXPECT_EQ(settings.log.level, "debug");
+  EXPECT_EQ(settings.log.other_ranks, "off");
+}
+
+TEST(Settings, WhatIsNotSaidKeepsItsDefault) { EXPECT_EQ(to_json(settings_from_json("{}")), to_json(Settings{})); }
+
+TEST(Settings, WrittenSettingsReadBack) {
+  Settings settings;
+  settings.directory = "somewhere";
+  settings.termination.signals = {SIGINT, SIGTERM};
+  settings.termination.error_timeout = 1234ms;
+  settings.manager.writer = WriterKind::mpio;
+  settings.log.level = "error";
+  const std::string text = to_json(settings);
+  EXPECT_NE(text, to_json(Settings{}));
+  EXPECT_EQ(to_json(settings_from_json(text)), text);
+}
+
+TEST(Settings, MistakesAreNamedWithWhatIsAllowed) {
+  EXPECT_EQ(error_of(R"({"termination": {"restart_code": 300}})"),
+            "termination.restart_code: found 300; allowed: a whole number from 2 to 125, but not 110");
+  EXPECT_EQ(error_of(R"({"termination": {"restart_code": "42"}})"),
+            "termination.restart_code: found \"42\"; allowed: a whole number from 2 to 125, but not 110");
+  EXPECT_EQ(error_of(R"({"checkpoints": {"writer": "fast"}})"),
+            R"(checkpoints.writer: found "fast"; allowed: one of "direct", "mpio")");
+  EXPECT_THAT(error_of(R"({"termination": {"signals": ["SIGKILL"]}})"), HasSubstr(R"(found ["SIGKILL"])"));
+  EXPECT_THAT(error_of(R"({"checkpoints": {"prefix": "../x"}})"), HasSubstr("checkpoints.prefix: found \"../x\""));
+  EXPECT_EQ(error_of(R"({"log": 3})"), "log: found 3; allowed: an object, {...}");
+}
+
+TEST(Settings, UnknownKeysAreNamedWithTheLikelyOne) {
+  EXPECT_EQ(error_of(R"({"termination": {"grace_periode_s": 30}})"),
+            "termination.grace_periode_s: unknown; did you mean termination.grace_period_s?");
+  EXPECT_EQ(error_of(R"({"grace_period_s": 30})"), "grace_period_s: unknown; did you mean termination.grace_period_s?");
+  EXPECT_EQ(error_of(R"({"terminaton": {}})"), "terminaton: unknown; did you mean termination?");
+  EXPECT_THAT(error_of(R"({"log": {"colour": true}})"), HasSubstr("log.colour: unknown; allowed: level, other_ranks"));
+}
+
+TEST(Settings, AllMistakesAreToldAtOnce) {
+  const auto error = error_of(R"({"directory": 3, "log": {"level": "loud"}, "nonsense": 1})");
+  EXPECT_THAT(error, HasSubstr("directory: found 3"));
+  EXPECT_THAT(error, HasSubstr("log.level: found \"loud\""));
+  EXPECT_THAT(error, HasSubstr("nonsense: unknown"));
+}
+
+TEST(Settings, SectionsOfTheApplicationArePassedOver) {
+  const std::string text = R"({"$schema": "reprieve.schema.json", "trainer": {"epochs": 3}})";
+  EXPECT_NO_THROW(settings_from_json(text, {"trainer"}));
+  EXPECT_THAT(error_of(text), HasSubstr("trainer: unknown"));
+  EXPECT_THAT(config_error_of([&] { settings_from_json(R"({"trainr": {}})", {"trainer"}); }),
+              HasSubstr("did you mean trainer?"));
+}
+
+TEST(Settings, FileIsNamedInErrors) {
+  const test::TemporaryDirectory directory;
+  const auto file = directory / "job.json";
+  std::ofstream(file) << R"({"log": {"level": "loud"}})";
+  EXPECT_THAT(config_error_of([&] { settings_from_file(file); }), StartsWith(file.string() + ": log.level: found"));
+}
+
+TEST(Settings, FileThatCannotBeReadIsAStorageError) {
+  const test::TemporaryDirectory directory;
+  for (const auto& file : {directory / "missing.json", directory.path()}) {
+    try {
+      settings_from_file(file);
+      ADD_FAILURE() << "no error for " << file;
+    } catch (const StorageError& error) {
+      EXPECT_EQ(error.code(), ErrorCode::io);
+      EXPECT_THAT(error.what(), HasSubstr(file.string() + ": "));
+    }
+  }
+}
+
+TEST_F(SettingsEnvironment, OverridesTheFile) {
+  auto settings = settings_from_json(R"({"directory": "file", "termination": {"grace_period_s": 10}})");
+  set("REPRIEVE_DIRECTORY", "environment");
+  set("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "2.5");
+  set("REPRIEVE_TERMINATION_SIGNALS", "SIGINT,SIGUSR2");
+  set("REPRIEVE_CHECKPOINTS_DURABLE", "false");
+  set("REPRIEVE_CHECKPOINTS_WRITER", "mpio");
+  apply_environment(settings);
+  EXPECT_EQ(settings.directory, "environment");
+  EXPECT_EQ(settings.termination.grace_period, 2500ms);
+  EXPECT_THAT(settings.termination.signals, ElementsAre(SIGINT, SIGUSR2));
+  EXPECT_FALSE(settings.manager.durable);
+  EXPECT_EQ(settings.manager.writer, WriterKind::mpio);
+}
+
+TEST_F(SettingsEnvironment, EverySettingHasAVariable) {
+  const Settings defaults;
+  for (const auto& row : all_settings()) {
+    std::string name = "REPRIEVE_" + row.key;
+    std::replace(name.begin(), name.end(), '.', '_');
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+    const auto value = row.get(defaults);
+    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (value.is_array()) {
+      text = value.at(0).get<std::string>() + "," + value.at(1).get<std::string>();
+    }
+    set(name, text);
+  }
+  Settings settings;
+  ASSERT_NO_THROW(apply_environment(settings));
+  EXPECT_EQ(to_json(settings), to_json(defaults));
+}
+
+TEST_F(SettingsEnvironment, MistakesNameTheVariable) {
+  Settings settings;
+  set("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "soon");
+  set("REPRIEVE_TERMINATION_GRACE_PERIOD", "30");
+  const auto error = config_error_of([&] { apply_environment(settings); });
+  EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE_PERIOD_S: found \"soon\"; allowed: a number from 0"));
+  EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE_PERIOD: unknown; did you mean "
+                               "REPRIEVE_TERMINATION_GRACE_PERIOD_S?"));
+}
+
+TEST(Settings, DefaultsAreInRange) {
+  EXPECT_NO_THROW(validate(TerminationConfig{}));
+  EXPECT_NO_THROW(validate(ManagerOptions{}));
+}
+
+TEST(Settings, ValuesSetInCodeAreChecked) {
+  TerminationConfig config;
+  config.restart_code = 110;
+  config.grace_period = -1s;
+  config.signals = {SIGTERM, SIGSEGV};
+  const auto error = config_error_of([&] { validate(config); });
+  EXPECT_THAT(error, HasSubstr("restart_code: found 110"));
+  EXPECT_THAT(error, HasSubstr("grace_period_s: found -1"));
+  EXPECT_THAT(error, HasSubstr("signals: found [\"SIGTERM\",11]"));
+
+  ManagerOptions options;
+  options.prefix = "a/b";
+  EXPECT_THAT(config_error_of([&] { validate(options); }), HasSubstr("prefix: found \"a/b\""));
+}
+
+TEST(Settings, SchemaIsThatOfTheTable) {
+  const auto file = kConfigs / "reprieve.schema.json";
+  EXPECT_EQ(core::OrderedJson::parse(content_of(file)), settings_schema()) << file << " should be:\n"
+                                                                           << settings_schema().dump(2);
+}
+
+TEST(Settings, ExampleHoldsTheDefaults) {
+  const auto file = kConfigs / "reprieve.json";
+  EXPECT_EQ(to_json(settings_from_file(file)), to_json(Settings{}));
+  auto document = nlohmann::json::parse(content_of(file));
+  document.erase("$schema");
+  EXPECT_EQ(document, nlohmann::json::parse(to_json(Settings{}))) << file << " leaves settings out";
+}
+
+TEST(Settings, LogLevelFollowsTheRank) {
+  const LogOptions options{.level = "debug", .other_ranks = "error"};
+  configure_logging(options, true);
+  EXPECT_EQ(core::log::logger().level(), spdlog::level::debug);
+  configure_logging(options, false);
+  EXPECT_EQ(core::log::logger().level(), spdlog::level::err);
+  configure_logging(LogOptions{}, true);
+  EXPECT_THROW(configure_logging({.level = "loud", .other_ranks = "off"}, true), ConfigError);
+}
+
+}  // namespace
+}  // namespace reprieve
