@@ -51,7 +51,7 @@ Table<TerminationConfig> termination_settings() {
       duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600}, "how often the watcher function is asked"),
       duration<std::milli>("check_interval_ms", &C::check_interval, {0, 60'000},
                            "longest time between two agreement checks while steps are short"),
-      duration<Second>("peer_timeout_s", &C::peer_timeout, {0.1, kYear},
+      duration<Second>("peer_timeout_s", &C::peer_timeout, {0.001, kYear},
                        "how long a rank waits for the others at a step boundary"),
       duration<Second>("error_timeout_s", &C::error_timeout, {0, kYear},
                        "how long a rank whose step failed waits for the others to hear of it"),

@@ -1,6 +1,5 @@
 #include "manager/file_names.hpp"
 
-#include <algorithm>
 #include <charconv>
 
 #include "reprieve/error.hpp"
@@ -8,9 +7,6 @@
 namespace reprieve::manager {
 
 namespace {
-
-/// File systems allow names of 255 bytes; number, time and suffixes take up to 60.
-constexpr std::size_t kMaxPrefixBytes = 180;
 
 /// A decimal number without sign and leading zeros that fills the whole text.
 template <class Integer>
@@ -38,17 +34,6 @@ std::optional<std::string_view> middle_of(std::string_view prefix, std::string_v
 }
 
 }  // namespace
-
-void check_prefix(const std::string& prefix) {
-  const bool forbidden = std::any_of(prefix.begin(), prefix.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return c == '/' || byte < 0x20 || byte == 0x7f;
-  });
-  if (prefix.empty() || prefix.front() == '.' || prefix.size() > kMaxPrefixBytes || forbidden) {
-    throw ConfigError("the prefix of checkpoint files must have 1 to " + std::to_string(kMaxPrefixBytes) +
-                      " bytes, without '/' and control characters, and must not begin with '.'");
-  }
-}
 
 std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix) {
   return std::string(prefix) + '-' + std::to_string(number) + std::string(suffix);

@@ -13,9 +13,6 @@ namespace reprieve::manager {
 inline constexpr std::string_view kCheckpointSuffix = ".h5";
 inline constexpr std::string_view kFilesSuffix = ".files";
 
-/// @throws ConfigError unless file names can begin with @p prefix
-void check_prefix(const std::string& prefix);
-
 /// `<prefix>-<number><suffix>`
 std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix);
 

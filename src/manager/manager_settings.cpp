@@ -2,6 +2,7 @@
 
 namespace reprieve {
 
+// A prefix has at most 180 bytes: file systems allow names of 255, and number, time and suffixes take up to 60.
 core::Table<ManagerOptions> manager_settings() {
   using core::duration;
   using O = ManagerOptions;
@@ -21,7 +22,7 @@ core::Table<ManagerOptions> manager_settings() {
       core::flag("event_log", &O::event_log, "write events.jsonl in the directory"),
       duration<Second>("lock_timeout_s", &O::lock_timeout, {0, kYear},
                        "how long to wait for a run that still holds the directory"),
-      duration<Second>("io_timeout_s", &O::io_timeout, {0.1, kYear},
+      duration<Second>("io_timeout_s", &O::io_timeout, {0.001, kYear},
                        "how long a rank waits for the others in one stage of a save or a restore"),
   };
 }

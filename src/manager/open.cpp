@@ -11,6 +11,7 @@
 #include "core/log.hpp"
 #include "manager/file_names.hpp"
 #include "manager/manager_impl.hpp"
+#include "manager/manager_settings.hpp"
 #include "reprieve/version.hpp"
 #include "storage/posix_file.hpp"
 
@@ -27,21 +28,12 @@ constexpr milliseconds kLongestTimeout = std::chrono::hours(24 * 366);
 constexpr std::chrono::seconds kVisibilityTimeout{10};
 
 void check_options(const fs::path& directory, const ManagerOptions& options) {
-  manager::check_prefix(options.prefix);
+  validate(options);
   if (directory.empty()) {
     throw ConfigError("the checkpoint directory must be given");
   }
   if (directory.lexically_normal() == directory.root_path()) {
     throw ConfigError("the root directory cannot be the checkpoint directory");
-  }
-  if (options.keep_every.count() < 0) {
-    throw ConfigError("keep_every must not be negative");
-  }
-  if (options.lock_timeout < milliseconds(0) || options.lock_timeout > kLongestTimeout) {
-    throw ConfigError("lock_timeout must be between 0 and one year");
-  }
-  if (options.io_timeout <= milliseconds(0) || options.io_timeout > kLongestTimeout) {
-    throw ConfigError("io_timeout must be more than 0 and at most one year");
   }
 }
 

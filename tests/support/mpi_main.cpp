@@ -154,7 +154,7 @@ void install_listeners(const World& world, Watchdog& watchdog) {
 }
 
 std::chrono::seconds time_limit() {
-  const char* text = std::getenv("REPRIEVE_TEST_TIMEOUT_S");
+  const char* text = std::getenv("MPI_TEST_TIMEOUT_S");
   return std::chrono::seconds(text == nullptr ? 60 : std::stol(text));
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "manager/file_names.hpp"
-#include "reprieve/error.hpp"
 
 namespace reprieve::manager {
 namespace {
@@ -47,16 +46,6 @@ TEST(FileNames, OtherNamesAreNotStaged) {
 
 TEST(FileNames, AStagedNameIsNotThatOfACommittedCheckpoint) {
   EXPECT_EQ(parse_name("ckpt", format_staged_name("ckpt", {12, 5}, ".h5"), ".h5"), std::nullopt);
-}
-
-TEST(FileNames, PrefixesAreChecked) {
-  for (const char* good : {"ckpt", "a", "a.b", "step-", "\xc3\xa4"}) {
-    EXPECT_NO_THROW(check_prefix(good)) << good;
-  }
-  for (const std::string bad : {"", ".hidden", "a/b", "/", "a\n", "..", "a\x7f"}) {
-    EXPECT_THROW(check_prefix(bad), ConfigError) << bad;
-  }
-  EXPECT_THROW(check_prefix(std::string(181, 'p')), ConfigError);
 }
 
 }  // namespace

@@ -216,6 +216,19 @@ TEST(Settings, ValuesSetInCodeAreChecked) {
   EXPECT_THAT(config_error_of([&] { validate(options); }), HasSubstr("prefix: found \"a/b\""));
 }
 
+TEST(Settings, PrefixesMustBeBeginningsOfFileNames) {
+  ManagerOptions options;
+  for (const char* good : {"ckpt", "a", "a.b", "step-", "\xc3\xa4"}) {
+    options.prefix = good;
+    EXPECT_NO_THROW(validate(options)) << good;
+  }
+  for (const std::string& bad : {std::string(), std::string(".hidden"), std::string("a/b"), std::string("/"),
+                                 std::string("a\n"), std::string(".."), std::string("a\x7f"), std::string(181, 'p')}) {
+    options.prefix = bad;
+    EXPECT_THROW(validate(options), ConfigError) << bad;
+  }
+}
+
 TEST(Settings, SchemaIsThatOfTheTable) {
   const auto file = kConfigs / "reprieve.schema.json";
   EXPECT_EQ(core::OrderedJson::parse(content_of(file)), settings_schema()) << file << " should be:\n"
