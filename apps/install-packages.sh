@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Reprieve needs, as far as they are missing. The lists below are the only ones.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+usage: apps/install-packages.sh [GROUP...]
+
+Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
+Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy).
+Made for Debian 12. Elsewhere it names the packages, and leaves finding their like to you.
+END
+}
+
+build_packages=(
+  git g++ cmake ninja-build pkg-config ccache
+  openmpi-bin libopenmpi-dev openssh-client   # mpirun looks for ssh, on one machine too
+  libhdf5-openmpi-dev hdf5-tools
+  nlohmann-json3-dev libspdlog-dev libfmt-dev libxxhash-dev
+  libcli11-dev zlib1g-dev                     # the programs
+  procps                                      # ps and pgrep, for the scripts
+)
+test_packages=(libgtest-dev libgmock-dev)
+lint_packages=(clang-format clang-tidy)
+
+is_installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
+}
+
+wanted=()
+[ $# -gt 0 ] || set -- build
+for group in "$@"; do
+  case $group in
+    build) wanted+=("${build_packages[@]}") ;;
+    tests) wanted+=("${test_packages[@]}") ;;
+    lint) wanted+=("${lint_packages[@]}") ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "This is not a Debian: the packages there are called ${wanted[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "Missing, and this is neither root nor is there sudo. As root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs all tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: tests/run.sh [--preset NAME] [--label REGEX] [--jobs N] [--no-install]
+
+Installs the packages that are missing (as root or with sudo), builds into build/NAME and runs the tests.
+  --preset NAME   dev (default), release or asan (AddressSanitizer and UndefinedBehaviorSanitizer)
+  --label REGEX   only tests with such a label: unit, mpi, e2e, ... ("unit|mpi")
+  --jobs N        compilers and tests at a time (default: the number of cores); each rank of a test counts as one
+  --no-install    leave the packages alone
+END
+}
+
+preset=dev
+jobs=$(nproc)
+install=yes
+selection=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --preset) preset=${2:?--preset needs a name}; shift ;;
+    --label) selection=(--label-regex "${2:?--label needs a label}"); shift ;;
+    --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --no-install) install=no ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+[ $install = no ] || apps/install-packages.sh build tests
+
+if command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+fi
+if [ "$preset" = asan ]; then
+  # The fast unwinder loses its way in MPI, and then no suppression matches.
+  export ASAN_OPTIONS=${ASAN_OPTIONS-fast_unwind_on_malloc=0}
+  export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0}
+  export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
+  export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-180}
+fi
+
+cmake --preset "$preset"
+cmake --build --preset "$preset" --parallel "$jobs"
+ctest --preset "$preset" --parallel "$jobs" "${selection[@]}"
