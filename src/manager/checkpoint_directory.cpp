@@ -176,7 +176,8 @@ void CheckpointDirectory::recover_files(const fs::path& staged_path) {
     return;
   }
   const auto committed = info(staged->number);
-  if (committed && committed->time.time_since_epoch() == std::chrono::microseconds(staged->time_us)) {
+  if (committed && committed->files_directory &&
+      committed->time.time_since_epoch() == std::chrono::microseconds(staged->time_us)) {
     install_files(*staged);
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
   }

@@ -1,0 +1,211 @@
+// Opening a directory: arguments, the lock, and directories that cannot be used.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "manager/directory_lock.hpp"
+#include "manager_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class OpenTest : public ManagerTest {
+ protected:
+  SeenError error_of_opening(const fs::path& path, const ManagerOptions& options = {}) {
+    return same_error_on_all_ranks([&] { CheckpointManager(MPI_COMM_WORLD, state.checkpoint, path, options); });
+  }
+
+  static ManagerOptions impatient() { return {.lock_timeout = 50ms}; }
+};
+
+TEST_F(OpenTest, MakesTheDirectory) {
+  const fs::path deep = temporary / "a/b/c";
+  const CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, deep);
+  EXPECT_TRUE(fs::is_directory(deep));
+  EXPECT_EQ(manager.directory(), deep);
+}
+
+TEST_F(OpenTest, ThePathIsAbsoluteAndWithoutASlashAtTheEnd) {
+  const fs::path before = fs::current_path();
+  fs::current_path(temporary.path());
+  CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, "./x/../run/");
+  fs::current_path(before);
+  EXPECT_EQ(manager.directory(), directory);
+  manager.save(1);
+  EXPECT_EQ(names(), Names{"ckpt-1.h5"});
+}
+
+TEST_F(OpenTest, TheChiefsWorkingDirectoryCounts) {
+  on_chief([&] { fs::create_directory(temporary / "elsewhere"); });
+  const fs::path before = fs::current_path();
+  fs::current_path(world_rank() == 0 ? temporary.path() : temporary / "elsewhere");
+  const CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, "run");
+  fs::current_path(before);
+  EXPECT_EQ(manager.directory(), directory);
+}
+
+TEST_F(OpenTest, BadOptionsAreConfigErrors) {
+  EXPECT_EQ(error_of_opening("").code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening("/").code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening(directory, {.prefix = "a/b"}).code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening(directory, {.prefix = ""}).code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening(directory, {.keep_every = -1s}).code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening(directory, {.lock_timeout = -1ms}).code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening(directory, {.lock_timeout = std::chrono::milliseconds::max()}).code, ErrorCode::config);
+  EXPECT_EQ(error_of_opening(directory, {.io_timeout = 0ms}).code, ErrorCode::config);
+  EXPECT_FALSE(fs::exists(directory));
+}
+
+TEST_F(OpenTest, DifferentArgumentsAreAUsageErrorOnAllRanks) {
+  REPRIEVE_NEEDS_RANKS(2);
+  const SeenError options = error_of_opening(directory, {.max_to_keep = world_rank() == 1 ? 4U : 3U});
+  EXPECT_EQ(options.code, ErrorCode::usage);
+  EXPECT_THAT(options.message, AllOf(HasSubstr("max_to_keep 3"), HasSubstr("max_to_keep 4"), HasSubstr("rank 1")));
+  EXPECT_EQ(error_of_opening(temporary / std::to_string(world_rank())).code, ErrorCode::usage);
+}
+
+TEST_F(OpenTest, ADirectoryBelowAFileIsAStorageError) {
+  on_chief([&] { write_text(temporary / "file", "x"); });
+  const SeenError error = error_of_opening(temporary / "file/run");
+  EXPECT_EQ(error.code, ErrorCode::io);
+  EXPECT_EQ(error.origin_rank, 0);
+  EXPECT_THAT(error.message, AllOf(HasSubstr((temporary / "file/run").string()), HasSubstr("choose one")));
+}
+
+TEST_F(OpenTest, AFileInPlaceOfTheDirectoryIsAStorageError) {
+  on_chief([&] { write_text(directory, "x"); });
+  EXPECT_EQ(error_of_opening(directory).code, ErrorCode::io);
+  EXPECT_EQ(read_text(directory), "x");
+}
+
+TEST_F(OpenTest, ADirectoryThatTakesNoFilesIsAStorageError) {
+  EXPECT_EQ(error_of_opening("/proc/self/fdinfo").origin_rank, 0);
+}
+
+TEST_F(OpenTest, ASecondManagerIsLockedOut) {
+  CheckpointManager first = open();
+  first.save(1);
+  const SeenError error = error_of_opening(directory, impatient());
+  EXPECT_EQ(error.code, ErrorCode::locked);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(directory.string()), HasSubstr("this very process"),
+                                   HasSubstr(std::to_string(world_size()) + " ranks"), HasSubstr("lock_timeout")));
+  first.save(2);  // undisturbed
+  EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5"}));
+}
+
+TEST_F(OpenTest, AManagerThatIsGoneHasLetGo) {
+  { const CheckpointManager manager = open(); }
+  EXPECT_NO_THROW(CheckpointManager(MPI_COMM_WORLD, state.checkpoint, directory, impatient()));
+}
+
+TEST_F(OpenTest, AManagerCanBeMoved) {
+  CheckpointManager first = open();
+  CheckpointManager second = std::move(first);
+  second.save(1);
+  EXPECT_EQ(names(), Names{"ckpt-1.h5"});
+  EXPECT_EQ(error_of_opening(directory, impatient()).code, ErrorCode::locked);
+}
+
+TEST_F(OpenTest, ManagersOfDifferentDirectoriesGoTogether) {
+  CheckpointManager first = open();
+  CheckpointManager second(MPI_COMM_WORLD, state.checkpoint, temporary / "other");
+  first.save(1);
+  second.save(2);
+  EXPECT_EQ(names(), Names{"ckpt-1.h5"});
+  EXPECT_EQ(names_in(temporary / "other"), Names{"ckpt-2.h5"});
+}
+
+/// A process of the chief's that holds the lock until it is killed.
+class OtherRun {
+ public:
+  explicit OtherRun(const fs::path& directory) {
+    if (world_rank() == 0) {
+      start(directory);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  ~OtherRun() {
+    end();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  OtherRun(const OtherRun&) = delete;
+  OtherRun& operator=(const OtherRun&) = delete;
+
+  void kill_after(std::chrono::milliseconds time) {
+    if (pid_ > 0) {
+      killer_ = std::thread([time, pid = pid_] {
+        std::this_thread::sleep_for(time);
+        kill(pid, SIGKILL);
+      });
+    }
+  }
+
+ private:
+  void start(const fs::path& directory) {
+    std::array<int, 2> ready{};
+    ASSERT_EQ(pipe(ready.data()), 0);
+    pid_ = fork();
+    ASSERT_GE(pid_, 0);
+    if (pid_ == 0) {
+      const manager::DirectoryLock lock(directory / ".reprieve.lock", manager::LockHolder::self("node7", 64), 10s);
+      if (write(ready[1], "x", 1) != 1) {
+        _exit(1);
+      }
+      for (;;) {
+        pause();
+      }
+    }
+    char byte = 0;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+  }
+
+  void end() {
+    if (killer_.joinable()) {
+      killer_.join();
+    }
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+
+  pid_t pid_ = -1;
+  std::thread killer_;
+};
+
+TEST_F(OpenTest, AnotherRunIsNamed) {
+  on_chief([&] { fs::create_directory(directory); });
+  const OtherRun other(directory);
+  const SeenError error = error_of_opening(directory, impatient());
+  EXPECT_EQ(error.code, ErrorCode::locked);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("on node7"), HasSubstr("64 ranks")));
+}
+
+TEST_F(OpenTest, WaitsForAnotherRunThatIsDying) {
+  on_chief([&] { fs::create_directory(directory); });
+  OtherRun other(directory);
+  other.kill_after(200ms);
+  CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, directory, {.lock_timeout = 50s});
+  manager.save(1);
+  EXPECT_EQ(names(), Names{"ckpt-1.h5"});
+}
+
+TEST_F(OpenTest, LeftOversOfALivingRunAreNotTouched) {
+  on_chief([&] { write_text(directory / ".chieftemp/in_use", "x"); });
+  const OtherRun other(directory);
+  EXPECT_EQ(error_of_opening(directory, impatient()).code, ErrorCode::locked);
+  EXPECT_EQ(names(), Names{".chieftemp"});
+}
+
+}  // namespace
+}  // namespace reprieve::test

@@ -1,0 +1,321 @@
+// The commit: save functions, retention, errors, events, and what dead runs leave behind.
+
+#include <nlohmann/json.hpp>
+
+#include "manager_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SaveTest : public ManagerTest {
+ protected:
+  /// A save function that writes a file of the given content on every rank.
+  static SaveFn writes(const std::string& content) {
+    return [content](const SaveFnContext& context) { write_text(context.write_directory / "sub/note.txt", content); };
+  }
+
+  static SaveReport save_with(CheckpointManager& manager, std::uint64_t number, SaveFn save_fn) {
+    CheckpointManager::SaveRequest request;
+    request.number = number;
+    request.save_fn = std::move(save_fn);
+    return manager.save(request);
+  }
+
+  /// Nothing that a save needed for itself is left.
+  void expect_no_temporary_files() const {
+    EXPECT_FALSE(names().contains(".chieftemp"));
+    EXPECT_EQ(names_in(temporary.path()), Names{"run"});
+  }
+
+  [[nodiscard]] std::vector<std::string> events() const {
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::vector<std::string> found;
+    std::ifstream lines(directory / "events.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      found.push_back(nlohmann::json::parse(line).at("event").get<std::string>());
+    }
+    return found;
+  }
+};
+
+TEST_F(SaveTest, KeepsTheNewest) {
+  CheckpointManager manager = open({.max_to_keep = 2});
+  save_each(manager, {1, 2, 3, 4});
+  EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-4.h5"}));
+}
+
+TEST_F(SaveTest, KeepsOnePerSpan) {
+  CheckpointManager manager = open({.max_to_keep = 2, .keep_every = std::chrono::hours(1)});
+  save_each(manager, {1, 2, 3, 4, 5});
+  EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-4.h5", "ckpt-5.h5"}));
+}
+
+TEST_F(SaveTest, NeverRetiresWhatItHasJustSaved) {
+  CheckpointManager manager = open({.max_to_keep = 2});
+  save_each(manager, {7, 8, 3});
+  EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-7.h5", "ckpt-8.h5"}));
+}
+
+TEST_F(SaveTest, LeavesOtherFilesAlone) {
+  CheckpointManager manager = open({.prefix = "a", .max_to_keep = 1});
+  const Names others{"b-1.h5", "a-1.h5.corrupt", "a-01.h5", "a-b-1.h5", "notes.txt"};
+  on_chief([&] {
+    for (const std::string& name : others) {
+      write_text(directory / name, "");
+    }
+  });
+  save_each(manager, {1, 2, 3});
+  Names expected = others;
+  expected.insert("a-3.h5");
+  EXPECT_EQ(names(), expected);
+}
+
+TEST_F(SaveTest, ACheckpointOfTheSameNumberIsReplaced) {
+  CheckpointManager manager = open();
+  state.set(1);
+  manager.save(5);
+  state.set(2);
+  manager.save(5);
+  state.set(99);
+  manager.restore_or_initialize();
+  expect_state(2);
+  EXPECT_EQ(names(), Names{"ckpt-5.h5"});
+}
+
+TEST_F(SaveTest, SaveFunctionGetsItsDirectoryAndArguments) {
+  CheckpointManager manager = open();
+  const std::vector<std::any> args{std::any(7), std::any(std::string("x"))};
+  CheckpointManager::SaveRequest request;
+  request.number = 4;
+  request.save_fn_args = args;
+  int calls = 0;
+  request.save_fn = [&](const SaveFnContext& context) {
+    ++calls;
+    EXPECT_EQ(context.number, 4U);
+    EXPECT_EQ(context.is_chief, world_rank() == 0);
+    EXPECT_TRUE(fs::is_directory(context.write_directory));
+    EXPECT_TRUE(fs::is_empty(context.write_directory));
+    if (context.is_chief) {
+      EXPECT_EQ(context.write_directory.parent_path(), directory / ".chieftemp");
+    } else {
+      EXPECT_EQ(context.write_directory, temporary / ("workertemp_" + std::to_string(world_rank())) / "run");
+    }
+    ASSERT_EQ(context.args.size(), 2U);
+    EXPECT_EQ(std::any_cast<int>(context.args[0]), 7);
+    EXPECT_EQ(std::any_cast<std::string>(context.args[1]), "x");
+  };
+  manager.save(request);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(names(), Names{"ckpt-4.h5"});  // nothing was written, so no files directory
+  expect_no_temporary_files();
+}
+
+TEST_F(SaveTest, TheChiefsFilesAreCommitted) {
+  CheckpointManager manager = open();
+  save_with(manager, 4, writes("by rank " + std::to_string(world_rank())));
+  EXPECT_EQ(names(), (Names{"ckpt-4.files", "ckpt-4.h5"}));
+  EXPECT_EQ(read_text(directory / "ckpt-4.files/sub/note.txt"), "by rank 0");
+  EXPECT_EQ(manager.latest()->files_directory, directory / "ckpt-4.files");
+  expect_no_temporary_files();
+}
+
+TEST_F(SaveTest, FilesAreReplacedWithTheirCheckpoint) {
+  CheckpointManager manager = open();
+  save_with(manager, 4, writes("old"));
+  save_with(manager, 4, writes("new"));
+  EXPECT_EQ(read_text(directory / "ckpt-4.files/sub/note.txt"), "new");
+  manager.save(4);
+  EXPECT_EQ(names(), Names{"ckpt-4.h5"});
+  EXPECT_FALSE(manager.latest()->files_directory.has_value());
+}
+
+TEST_F(SaveTest, FilesAreRetiredWithTheirCheckpoint) {
+  CheckpointManager manager = open({.max_to_keep = 1});
+  save_with(manager, 4, writes("x"));
+  manager.save(5);
+  EXPECT_EQ(names(), Names{"ckpt-5.h5"});
+}
+
+TEST_F(SaveTest, FilesAreSetAsideWithTheirCheckpoint) {
+  CheckpointManager manager = open();
+  manager.save(3);
+  save_with(manager, 4, writes("x"));
+  on_chief([&] { fs::resize_file(directory / "ckpt-4.h5", 100); });
+  EXPECT_EQ(manager.restore_or_initialize()->number, 3U);
+  EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-4.files.corrupt", "ckpt-4.h5.corrupt"}));
+}
+
+/// Fails the save on one rank, the parameter counted from the end.
+class FailingSaveFn : public SaveTest, public testing::WithParamInterface<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Manager, FailingSaveFn, testing::Values(0, 1, 2));
+
+TEST_P(FailingSaveFn, FailsOnAllRanksAndHarmsNothing) {
+  REPRIEVE_NEEDS_RANKS(GetParam() + 1);
+  const int failing = world_size() - 1 - GetParam();
+  CheckpointManager manager = open();
+  save_with(manager, 1, writes("first"));
+  state.set(99);
+  const SeenError error = same_error_on_all_ranks([&] {
+    save_with(manager, 2, [&](const SaveFnContext& context) {
+      write_text(context.write_directory / "half", "x");
+      if (world_rank() == failing) {
+        throw std::runtime_error("quota of the license server");
+      }
+    });
+  });
+  EXPECT_EQ(error.code, ErrorCode::cluster);
+  EXPECT_EQ(error.origin_rank, failing);
+  EXPECT_THAT(error.message, HasSubstr("quota of the license server"));
+  EXPECT_EQ(names(), (Names{"ckpt-1.files", "ckpt-1.h5"}));
+  expect_no_temporary_files();
+
+  manager.restore_or_initialize();
+  expect_state(1);
+  save_with(manager, 2, writes("second"));  // still usable
+  EXPECT_EQ(manager.latest()->number, 2U);
+}
+
+TEST_F(SaveTest, CodesOfStorageErrorsFromASaveFunctionAreKept) {
+  CheckpointManager manager = open();
+  const SeenError error = same_error_on_all_ranks(
+      [&] { save_with(manager, 1, [](const SaveFnContext&) { throw StorageError(ErrorCode::no_space, "full"); }); });
+  EXPECT_EQ(error.code, ErrorCode::no_space);
+  EXPECT_EQ(error.origin_rank, 0);  // the lowest of those that failed
+}
+
+TEST_F(SaveTest, DifferentNumbersAreAnErrorOnAllRanks) {
+  REPRIEVE_NEEDS_RANKS(2);
+  CheckpointManager manager = open();
+  const SeenError error = same_error_on_all_ranks([&] { manager.save(world_rank() == world_size() - 1 ? 8 : 7); });
+  EXPECT_EQ(error.code, ErrorCode::usage);
+  EXPECT_THAT(error.message, HasSubstr("checkpoint 8 while the chief saves checkpoint 7"));
+  EXPECT_EQ(names(), Names{});
+  manager.save(9);
+  EXPECT_EQ(names(), Names{"ckpt-9.h5"});
+}
+
+TEST_F(SaveTest, DifferentVariablesAreAnErrorOnAllRanks) {
+  REPRIEVE_NEEDS_RANKS(2);
+  double surplus = 0;
+  if (world_rank() == 1) {
+    state.checkpoint.add_replicated("surplus", surplus);
+  }
+  CheckpointManager manager = open();
+  const SeenError error = same_error_on_all_ranks([&] { manager.save(1); });
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
+  EXPECT_THAT(error.message, HasSubstr("surplus"));
+  EXPECT_EQ(names(), Names{});
+}
+
+TEST_F(SaveTest, ADirectoryInTheWayIsAClearError) {
+  CheckpointManager manager = open();
+  manager.save(4);
+  on_chief([&] { fs::create_directory(directory / "ckpt-5.h5"); });
+  const SeenError error = same_error_on_all_ranks([&] { manager.save(5); });
+  EXPECT_EQ(error.code, ErrorCode::io);
+  EXPECT_THAT(error.message, HasSubstr("ckpt-5.h5 exists and is not a file; move it away"));
+  EXPECT_EQ(names(), (Names{"ckpt-4.h5", "ckpt-5.h5"}));
+  EXPECT_EQ(manager.restore_or_initialize()->number, 4U);
+}
+
+TEST_F(SaveTest, ADirectoryThatVanishesIsAClearError) {
+  CheckpointManager manager = open();
+  manager.save(4);
+  on_chief([&] { fs::remove_all(directory); });
+  const SeenError error = same_error_on_all_ranks([&] { manager.save(5); });
+  EXPECT_EQ(error.code, ErrorCode::io);
+  EXPECT_THAT(error.message, HasSubstr(directory.string()));
+  EXPECT_FALSE(fs::exists(directory));
+  EXPECT_EQ(same_error_on_all_ranks([&] { (void)manager.checkpoints(); }).code, ErrorCode::io);
+}
+
+TEST_F(SaveTest, AnotherRunThatHasTakenOverIsLeftAlone) {
+  CheckpointManager manager = open();
+  on_chief([&] {
+    write_text(directory / ".reprieve.lock", "another run");
+    write_text(directory / ".chieftemp/of_the_other_run", "x");
+  });
+  EXPECT_EQ(same_error_on_all_ranks([&] { manager.save(5); }).code, ErrorCode::locked);
+  EXPECT_TRUE(fs::exists(directory / ".chieftemp/of_the_other_run"));
+  EXPECT_FALSE(fs::exists(directory / "ckpt-5.h5"));
+}
+
+TEST_F(SaveTest, EventsTellTheStory) {
+  {
+    CheckpointManager manager = open({.max_to_keep = 2});
+    save_each(manager, {1, 2, 3});
+    same_error_on_all_ranks(
+        [&] { save_with(manager, 4, [](const SaveFnContext&) { throw std::runtime_error("no"); }); });
+    on_chief([&] { write_text(directory / "ckpt-3.h5", "damage"); });
+    manager.restore_or_initialize();
+  }
+  EXPECT_THAT(events(),
+              ElementsAre("start", "save_started", "save_finished", "save_started", "save_finished", "save_started",
+                          "save_finished", "retired", "save_started", "save_failed", "passed_over", "restore"));
+}
+
+TEST_F(SaveTest, TheEventLogCanBeSwitchedOff) {
+  CheckpointManager manager = open({.event_log = false});
+  manager.save(1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(fs::exists(directory / "events.jsonl"));
+}
+
+TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
+  { open().save(1); }
+  on_chief([&] {
+    write_text(directory / ".chieftemp/ckpt-2.1700000000000000.h5", "half");
+    write_text(directory / ".chieftemp/ckpt-2.1700000000000000.files/a", "half");
+    write_text(directory / "ckpt-0.files/a", "its checkpoint was retired");
+    write_text(directory / "other-0.files/a", "not ours");
+    write_text(temporary / "workertemp_3/run/a", "scratch");
+    write_text(temporary / "workertemp_4/run/a", "scratch");
+    write_text(temporary / "workertemp_4/other/a", "of another directory");
+    write_text(temporary / "workertemp_x/run/a", "not ours");
+  });
+  const CheckpointManager manager = open();
+  EXPECT_EQ(names(), (Names{"ckpt-1.h5", "other-0.files"}));
+  EXPECT_EQ(names_in(temporary.path()), (Names{"run", "workertemp_4", "workertemp_x"}));
+  EXPECT_EQ(names_in(temporary / "workertemp_4"), Names{"other"});
+}
+
+/// The state between the commit and the move of the files (steps 4 and 5 of the protocol).
+class CutShort : public SaveTest {
+ protected:
+  /// Moves the files of checkpoint 4 back to where they were staged, with an age in microseconds of the other's.
+  void stage_files_again(std::int64_t older_us) {
+    CheckpointManager manager = open();
+    save_with(manager, 4, writes("new"));
+    const auto time = manager.latest()->time.time_since_epoch() - std::chrono::microseconds(older_us);
+    const auto time_us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+    on_chief([&] {
+      fs::create_directory(directory / ".chieftemp");
+      fs::rename(directory / "ckpt-4.files",
+                 directory / ".chieftemp" / ("ckpt-4." + std::to_string(time_us) + ".files"));
+      write_text(directory / "ckpt-4.files/of_the_replaced_checkpoint", "old");
+    });
+  }
+};
+
+TEST_F(CutShort, TheNextRunPutsTheFilesInPlace) {
+  stage_files_again(0);
+  CheckpointManager manager = open();
+  EXPECT_EQ(names(), (Names{"ckpt-4.files", "ckpt-4.h5"}));
+  EXPECT_EQ(names_in(directory / "ckpt-4.files"), Names{"sub"});
+  EXPECT_EQ(read_text(directory / "ckpt-4.files/sub/note.txt"), "new");
+}
+
+TEST_F(CutShort, FilesOfASaveThatWasNotCommittedAreRemoved) {
+  stage_files_again(1);
+  CheckpointManager manager = open();
+  EXPECT_EQ(names(), (Names{"ckpt-4.files", "ckpt-4.h5"}));
+  EXPECT_EQ(names_in(directory / "ckpt-4.files"), Names{"of_the_replaced_checkpoint"});
+}
+
+}  // namespace
+}  // namespace reprieve::test
