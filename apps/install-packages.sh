@@ -20,7 +20,10 @@ build_packages=(
   libcli11-dev zlib1g-dev                     # the programs
   procps                                      # ps and pgrep, for the scripts
 )
-test_packages=(libgtest-dev libgmock-dev)
+test_packages=(
+  libgtest-dev libgmock-dev
+  slurm-wlm                                   # the tests with Slurm start one of their own
+)
 lint_packages=(clang-format clang-tidy)
 
 is_installed() {
