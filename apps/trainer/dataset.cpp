@@ -1,0 +1,123 @@
+#include "trainer/dataset.hpp"
+
+#include <xxhash.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <reprieve/error.hpp>
+
+namespace trainer {
+namespace {
+
+constexpr std::size_t kHoldOutEvery = 5;
+constexpr unsigned kMaxPixel = 16;
+
+/// Closes without a look at the result: nothing was written.
+struct GzClose {
+  void operator()(gzFile file) const noexcept { static_cast<void>(gzclose_r(file)); }
+};
+using GzFile = std::unique_ptr<gzFile_s, GzClose>;
+
+[[noreturn]] void fail_line(const std::string& origin, std::size_t line, const std::string& problem) {
+  throw reprieve::ConfigError("data set " + origin + ", line " + std::to_string(line) + ": " + problem);
+}
+
+/// Splits a line into its numbers; the caller's array gets the first ones. Returns how many there are.
+std::size_t parse_numbers(std::string_view line, std::array<unsigned, kPixels + 1>& numbers, const std::string& origin,
+                          std::size_t line_number) {
+  std::size_t count = 0;
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  while (true) {
+    unsigned value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    const bool ends_well = next == end || *next == ',';
+    if (error != std::errc{} || !ends_well) {
+      fail_line(origin, line_number, "value " + std::to_string(count + 1) + " is not a number that fits");
+    }
+    if (count < numbers.size()) {
+      numbers[count] = value;
+    }
+    ++count;
+    if (next == end) {
+      return count;
+    }
+    at = next + 1;
+  }
+}
+
+void add_image(Samples& samples, const std::array<unsigned, kPixels + 1>& numbers) {
+  for (std::size_t p = 0; p < kPixels; ++p) {
+    samples.inputs.push_back(static_cast<double>(numbers[p]) / kMaxPixel);
+  }
+  samples.labels.push_back(static_cast<std::uint8_t>(numbers[kPixels]));
+}
+
+void parse_line(std::string_view line, const std::string& origin, std::size_t line_number, Samples& samples) {
+  std::array<unsigned, kPixels + 1> numbers{};
+  const std::size_t count = parse_numbers(line, numbers, origin, line_number);
+  if (count != numbers.size()) {
+    fail_line(origin, line_number,
+              std::to_string(count) + " values instead of " + std::to_string(numbers.size()) + " (pixels and digit)");
+  }
+  if (std::any_of(numbers.begin(), numbers.end() - 1, [](unsigned pixel) { return pixel > kMaxPixel; })) {
+    fail_line(origin, line_number, "a pixel is greater than " + std::to_string(kMaxPixel));
+  }
+  if (numbers[kPixels] >= kClasses) {
+    fail_line(origin, line_number, "digit " + std::to_string(numbers[kPixels]) + " is not one of 0 to 9");
+  }
+  add_image(samples, numbers);
+}
+
+}  // namespace
+
+std::string read_gzip(const std::filesystem::path& file) {
+  errno = 0;
+  const GzFile input(gzopen(file.c_str(), "rb"));
+  if (!input) {
+    throw reprieve::StorageError(reprieve::ErrorCode::io, "cannot open the data set " + file.string() + ": " +
+                                                              std::strerror(errno == 0 ? ENOMEM : errno));
+  }
+  std::string text;
+  std::array<char, 65536> buffer{};
+  int got = 0;
+  while ((got = gzread(input.get(), buffer.data(), buffer.size())) > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  // A file that was cut short ends like a complete one for gzread; only the error code tells.
+  int code = Z_OK;
+  const std::string problem = gzerror(input.get(), &code);
+  if (got < 0 || code != Z_OK) {
+    throw reprieve::StorageError(reprieve::ErrorCode::io, "cannot read the data set " + file.string() + ": " +
+                                                              (code == Z_ERRNO ? std::strerror(errno) : problem));
+  }
+  return text;
+}
+
+Dataset parse_digits(std::string_view text, const std::string& origin) {
+  Dataset dataset;
+  dataset.fingerprint = XXH3_64bits(text.data(), text.size());
+  std::size_t line_number = 0;
+  while (!text.empty()) {
+    const std::size_t length = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, length);
+    text.remove_prefix(std::min(length + 1, text.size()));
+    if (line.ends_with('\r')) {
+      line.remove_suffix(1);
+    }
+    Samples& part = line_number % kHoldOutEvery == 0 ? dataset.held_out : dataset.training;
+    ++line_number;
+    parse_line(line, origin, line_number, part);
+  }
+  if (dataset.training.labels.empty()) {
+    throw reprieve::ConfigError("data set " + origin + ": fewer than two images");
+  }
+  return dataset;
+}
+
+}  // namespace trainer

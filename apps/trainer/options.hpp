@@ -1,0 +1,53 @@
+#pragma once
+
+/// @file
+/// What the program can be told, on the command line and in a JSON file.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <reprieve/settings.hpp>
+#include <string>
+#include <vector>
+
+#include "trainer/optimizer.hpp"
+
+namespace trainer {
+
+/// Where in a step `--fail-rank` throws.
+enum class FailPoint : std::uint8_t {
+  begin,  ///< before the ranks exchange gradients: the others are stuck in the exchange
+  end,    ///< after it: the others come to the next step boundary and hear of it there
+};
+
+struct Options {
+  /// Not empty: this is to be shown instead of training (--help, --version).
+  std::string answer;
+
+  std::filesystem::path data;  ///< empty: the data set that comes with the program
+  std::filesystem::path summary;
+
+  std::uint64_t epochs = 40;
+  std::uint64_t steps_per_epoch = 0;  ///< 0: as many as the training set has batches
+  std::uint64_t batch_size = 64;      ///< of all ranks together
+  std::vector<std::size_t> hidden{64};
+  OptimizerKind optimizer = OptimizerKind::adam;
+  std::optional<double> learning_rate;
+  double noise = 0.1;
+  std::uint64_t seed = 1;
+
+  std::chrono::milliseconds step_delay{0};
+  int fail_rank = -1;
+  std::uint64_t fail_step = 1;
+  FailPoint fail_point = FailPoint::end;
+
+  /// Those of the library: command line over environment over file over defaults.
+  reprieve::Settings settings;
+};
+
+/// Reads the command line, the file that `--config` names, and the environment. Not collective.
+/// @throws reprieve::ConfigError, reprieve::StorageError
+Options parse_options(int argc, const char* const* argv);
+
+}  // namespace trainer

@@ -1,0 +1,71 @@
+#pragma once
+
+/// @file
+/// What the training needs of MPI: every call checked, every sum in the order of the ranks.
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/slice.hpp"
+
+namespace trainer {
+
+using Bytes = std::vector<std::byte>;
+
+/// The ranks of a communicator. All members but the first few are collective.
+///
+/// Sums are made by one rank, in the order of the ranks, and not by MPI_Allreduce: the standard only advises MPI to add
+/// in the same order every time, and a resumed run, perhaps on other nodes, must come to the same bits.
+class Ranks {
+ public:
+  /// @param comm  kept, not duplicated; its errors are returned instead of ending the process from now on
+  explicit Ranks(MPI_Comm comm);
+
+  [[nodiscard]] MPI_Comm handle() const noexcept { return comm_; }
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] bool is_chief() const noexcept { return rank_ == 0; }
+
+  /// This rank's part of a range.
+  [[nodiscard]] Slice my_slice(std::size_t total) const { return slice_of(total, index(), count()); }
+
+  /// The sum of all ranks' vectors, of which this rank gets its slice.
+  [[nodiscard]] std::vector<double> sum_slice(std::span<const double> values) const;
+
+  /// Fills in the other ranks' slices of @p values, of which this rank has its own.
+  void all_gather_slices(std::span<double> values) const;
+
+  /// Replaces each value by its sum over the ranks. For a few values.
+  void sum(std::span<double> values) const;
+
+  /// All ranks' bytes one after the other, on the chief; empty on the others.
+  [[nodiscard]] Bytes gather(std::span<const std::byte> mine) const;
+
+  /// @p value of every rank, by rank.
+  [[nodiscard]] std::vector<std::uint64_t> all_gather(std::uint64_t value) const;
+
+  /// The text of rank @p root, on every rank.
+  void broadcast(std::string& text, int root) const;
+
+  /// Runs @p operation, which may not be collective, on every rank. If it throws on any, every rank throws the error of
+  /// the lowest such rank.
+  void on_every_rank(const std::function<void()>& operation) const;
+
+ private:
+  [[nodiscard]] std::size_t index() const noexcept { return static_cast<std::size_t>(rank_); }
+  [[nodiscard]] std::size_t count() const noexcept { return static_cast<std::size_t>(size_); }
+
+  MPI_Comm comm_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace trainer
