@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "core/log.hpp"
+#include "core/run_record.hpp"
 #include "core/strict_json.hpp"
 #include "handler/settings_check.hpp"
 
@@ -167,12 +168,15 @@ void apply_environment(Settings& settings) {
   }
   Problems problems;
   for (const auto& [name, text] : own_environment()) {
+    if (name == core::kRunDirectoryVariable) {
+      continue;  // the supervisor's
+    }
     const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == name; });
     if (row == table.end()) {
       problems.add_unknown(name, core::keys_of(table), core::keys_of(table));
       continue;
     }
-    const Json value = core::value_from_text(row->rule, text);
+    const Json value = core::value_from_text(row->rule, variable.second);
     if (problems.check(name, row->rule, value)) {
       row->set(settings, value);
     }
