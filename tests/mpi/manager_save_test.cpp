@@ -31,12 +31,16 @@ class SaveTest : public ManagerTest {
     EXPECT_EQ(names_in(temporary.path()), Names{"run"});
   }
 
-  [[nodiscard]] std::vector<std::string> events() const {
+  /// The events of the given kinds, in order.
+  [[nodiscard]] std::vector<std::string> events(const Names& kinds) const {
     MPI_Barrier(MPI_COMM_WORLD);
     std::vector<std::string> found;
     std::ifstream lines(directory / "events.jsonl");
     for (std::string line; std::getline(lines, line);) {
-      found.push_back(nlohmann::json::parse(line).at("event").get<std::string>());
+      const auto kind = nlohmann::json::parse(line).at("event").get<std::string>();
+      if (kinds.contains(kind)) {
+        found.push_back(kind);
+      }
     }
     return found;
   }

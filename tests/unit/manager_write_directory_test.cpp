@@ -64,7 +64,7 @@ TEST(WriteDirectory, NeighboursThatRemoveTheSharedParentDoNotDisturb) {
   std::atomic<int> failures = 0;
   const auto make_and_remove = [&](const char* name) {
     const fs::path worker = worker_directory(temporary / name, 3);
-    for (int round = 0; round < 2000; ++round) {
+    for (int round = 0; round < 300; ++round) {
       try {
         make_worker_directory(worker);
         failures += fs::is_directory(worker) ? 0 : 1;
