@@ -23,10 +23,22 @@ BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents
   return {words[0], words[1], words[2], Extents(offset.begin(), offset.end()), Extents(extent.begin(), extent.end())};
 }
 
-BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
+bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const {
+  const auto numbers = std::span(words_).subspan(index * row_words() + kFixedWords, 2 * dimensions_);
+  const auto is_zero = [](std::uint64_t word) { return word == 0; };
+  const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
+  const auto unused_extents = numbers.last(dimensions_).subspan(extents);
+  return std::all_of(unused_offsets.begin(), unused_offsets.end(), is_zero) &&
+         std::all_of(unused_extents.begin(), unused_extents.end(), is_zero);
+}
+
+std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
   const bool per_rank = variable.distribution == state::Distribution::per_rank;
-  return boxes.row(variable.first_box + box, variable.shape.size(),
-                   per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size());
+  return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
+}
+
+BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
+  return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
 }
 
 Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
@@ -222,6 +234,8 @@ void check_boxes(FileIndex& index) {
       const BoxRow row = index.row(variable, box);
       require(!per_rank || row.rank == box, "variable '" + variable.name + "': the ranks are not in order");
       require(row.first_checksum == checksums, "variable '" + variable.name + "': wrong place in the checksums");
+      require(index.boxes.padded_with_zeros(next, variable.shape.size(), FileIndex::row_dimensions(variable)),
+              "variable '" + variable.name + "': a box with more dimensions than the variable");
       checksums += check_row(index, variable, row);
       require(checksums <= index.checksums.size(), "there are fewer checksums than blocks");
     }

@@ -52,6 +52,8 @@ class BoxTable {
   void add(const BoxRow& row);
   /// Row @p index, with as many offsets and extents as asked for.
   [[nodiscard]] BoxRow row(std::size_t index, std::size_t offsets, std::size_t extents) const;
+  /// True if the room for more offsets and extents than asked for holds zeros.
+  [[nodiscard]] bool padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const;
   [[nodiscard]] std::uint64_t variable_of(std::size_t index) const { return words_[index * row_words()]; }
   [[nodiscard]] std::size_t size() const noexcept { return words_.size() / row_words(); }
   [[nodiscard]] std::size_t dimensions() const noexcept { return dimensions_; }
@@ -74,6 +76,8 @@ struct FileIndex {
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
+  /// Dimensions of the extents in a variable's rows.
+  [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
   /// That box in the dataset.
   [[nodiscard]] static Box dataset_box(const StoredVariable& variable, const BoxRow& row);
   /// Nothing if there is no such variable.

@@ -1,0 +1,252 @@
+// From the descriptions of all ranks to the plan of a file, and the file's index as bytes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "storage/file_index.hpp"
+#include "storage/layout.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+using state::Distribution;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+constexpr ElementType kDouble{ElementClass::floating, 8};
+constexpr ElementType kInt{ElementClass::signed_integer, 4};
+
+Description replicated(std::string name, Extents shape, ElementType type = kDouble) {
+  return {std::move(name), Distribution::replicated, type, std::move(shape), {}};
+}
+Description per_rank(std::string name, Extents shape) {
+  return {std::move(name), Distribution::per_rank, kDouble, std::move(shape), {}};
+}
+Description distributed(std::string name, Extents shape, std::vector<Box> boxes) {
+  return {std::move(name), Distribution::distributed, kDouble, std::move(shape), std::move(boxes)};
+}
+
+using ByRank = std::vector<std::vector<Description>>;
+
+FileIndex plan(const ByRank& by_rank) { return plan_file(by_rank, {}); }
+
+TEST(PlanOfAFile, WritesReplicatedVariablesOnce) {
+  const FileIndex index = plan({{replicated("a", {3})}, {replicated("a", {3})}});
+  ASSERT_EQ(index.variables.size(), 1U);
+  ASSERT_EQ(index.boxes.size(), 1U);
+  EXPECT_EQ(index.row(index.variables[0], 0).extent, (Extents{3}));
+  EXPECT_EQ(index.metadata.world_size, 2);
+  EXPECT_EQ(index.metadata.format_version, kFormatVersion);
+  EXPECT_EQ(index.state_bytes(), 24U);
+}
+
+TEST(PlanOfAFile, LaysPerRankValuesOneAfterTheOther) {
+  const FileIndex index = plan({{per_rank("p", {2, 3})}, {per_rank("p", {0, 3})}, {per_rank("p", {1, 3})}});
+  const StoredVariable& variable = index.variables[0];
+  EXPECT_EQ(variable.shape, (Extents{9}));
+  EXPECT_EQ(variable.piece_dimensions, 2U);
+  ASSERT_EQ(variable.box_count, 3U);
+  EXPECT_EQ(index.row(variable, 1).extent, (Extents{0, 3}));
+  EXPECT_EQ(index.row(variable, 2).offset, (Extents{6}));
+  EXPECT_EQ(FileIndex::dataset_box(variable, index.row(variable, 2)), (Box{{6}, {3}}));
+  EXPECT_EQ(index.checksums.size(), 2U);  // the empty value has no block
+}
+
+TEST(PlanOfAFile, CountsOneChecksumPerBlock) {
+  const std::uint64_t elements = kMaxBlockBytes / 8 * 2 + 1;
+  const FileIndex index = plan({{replicated("a", {elements}), replicated("b", {})}});
+  EXPECT_EQ(index.checksums.size(), 4U);
+  EXPECT_EQ(index.row(index.variables[1], 0).first_checksum, 3U);
+}
+
+TEST(PlanOfAFile, ListsEveryDifferenceBetweenTheRanks) {
+  const ByRank by_rank{{replicated("a", {3}), replicated("b", {3}), replicated("c", {3}), per_rank("d", {1})},
+                       {replicated("a", {4}), replicated("b", {3}, kInt), per_rank("c", {3}), per_rank("d", {})}};
+  EXPECT_THAT([&] { plan(by_rank); },
+              ThrowsMessage<MismatchError>(AllOf(
+                  HasSubstr("'a': rank 1 has the shape [4], rank 0 has [3]"),
+                  HasSubstr("'b': rank 1 has elements of type int32, rank 0 of float64"),
+                  HasSubstr("'c': rank 1 registered it as per_rank, rank 0 as replicated"), HasSubstr("'d': rank 1"))));
+}
+
+TEST(PlanOfAFile, NamesTheRanksThatMissAVariable) {
+  EXPECT_THAT(
+      [] {
+        plan({{replicated("a", {}), replicated("z", {})}, {replicated("z", {})}, {replicated("b", {})}});
+      },
+      ThrowsMessage<MismatchError>(AllOf(HasSubstr("'a': rank 1 did not"), HasSubstr("'a': rank 2 did not"),
+                                         HasSubstr("'b': rank 0 did not"), HasSubstr("'z': rank 2 did not"),
+                                         Not(HasSubstr("'z': rank 1")))));
+}
+
+TEST(PlanOfAFile, RefusesOverlappingBoxes) {
+  const ByRank by_rank{{distributed("grid", {8, 8}, {{{0, 0}, {4, 8}}})},
+                       {distributed("grid", {8, 8}, {{{4, 0}, {2, 8}}, {{3, 6}, {1, 2}}})}};
+  EXPECT_THAT([&] { plan(by_rank); },
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("'grid'"), HasSubstr("[0:4, 0:8] of rank 0"),
+                                              HasSubstr("[3:4, 6:8] of rank 1"), HasSubstr("overlap in [3:4, 6:8]"))));
+}
+
+TEST(Descriptions, SurviveTheMessage) {
+  std::vector<LocalVariable> variables(2);
+  variables[0].description = distributed("grid", {8, 9}, {{{0, 1}, {4, 5}}, {{4, 0}, {1, 1}}});
+  variables[1].description = replicated("x/y", {}, kInt);
+  const auto decoded = decode_descriptions(encode_descriptions(variables));
+  ASSERT_EQ(decoded.size(), 2U);
+  EXPECT_EQ(decoded[0].name, "grid");
+  EXPECT_EQ(decoded[0].shape, (Extents{8, 9}));
+  EXPECT_EQ(decoded[0].boxes, variables[0].description.boxes);
+  EXPECT_EQ(decoded[1].type, kInt);
+  EXPECT_EQ(decoded[1].distribution, Distribution::replicated);
+}
+
+TEST(Descriptions, ThatAreCutShortAreNoticed) {
+  std::vector<LocalVariable> variables(1);
+  variables[0].description = distributed("grid", {8, 9}, {{{0, 1}, {4, 5}}});
+  const Bytes message = encode_descriptions(variables);
+  for (std::size_t size = 0; size < message.size(); ++size) {
+    EXPECT_THROW(decode_descriptions(std::span(message).first(size)), Error) << size;
+  }
+}
+
+TEST(Gaps, AreWhatIsNotTaken) {
+  const auto gaps = gaps_between({{50, 10}, {20, 5}, {0, 0}, {60, 10}}, 10, 100);
+  ASSERT_EQ(gaps.size(), 3U);
+  EXPECT_EQ(gaps[0].offset, 10U);
+  EXPECT_EQ(gaps[0].size, 10U);
+  EXPECT_EQ(gaps[1].offset, 25U);
+  EXPECT_EQ(gaps[1].size, 25U);
+  EXPECT_EQ(gaps[2].offset, 70U);
+  EXPECT_EQ(gaps[2].size, 30U);
+}
+
+/// An index as it would be read from a file, to be damaged on purpose.
+class IndexOfAFile : public testing::Test {
+ protected:
+  IndexOfAFile() {
+    FileMetadata metadata;
+    metadata.number = 12;
+    metadata.run_calls = 345;
+    metadata.time_us = -5;
+    metadata.reason = {SaveReason::Kind::preemption, 1, "node7", "signal SIGTERM", "bad \xff text"};
+    index_ = plan_file({{distributed("grid", {8, 8}, {{{0, 0}, {4, 8}}}), per_rank("p", {2}), replicated("r", {})},
+                        {distributed("grid", {8, 8}, {{{4, 0}, {4, 8}}}), per_rank("p", {3}), replicated("r", {})}},
+                       metadata);
+    index_.file_size = 10000;
+    std::uint64_t offset = 5000;
+    for (StoredVariable& variable : index_.variables) {
+      variable.file_offset = offset;
+      offset += variable.bytes();
+    }
+    manifest_ = nlohmann::json::parse(encode_manifest(index_));
+    boxes_.assign(index_.boxes.words().begin(), index_.boxes.words().end());
+  }
+
+  [[nodiscard]] FileIndex parse() const {
+    const std::string manifest = manifest_.dump();
+    const auto bytes_of = [](const auto& container) {
+      const auto bytes = std::as_bytes(std::span(container));
+      return Bytes(bytes.begin(), bytes.end());
+    };
+    return parse_index({bytes_of(manifest), bytes_of(boxes_), bytes_of(index_.checksums), index_.file_size}, "x.h5");
+  }
+
+  void expect_refused(const std::string& reason) const {
+    EXPECT_THAT([&] { static_cast<void>(parse()); },
+                ThrowsMessage<CorruptError>(AllOf(HasSubstr("x.h5"), HasSubstr(reason))));
+  }
+
+  FileIndex index_;
+  nlohmann::json manifest_;
+  std::vector<std::uint64_t> boxes_;
+};
+
+TEST_F(IndexOfAFile, SurvivesTheFile) {
+  const FileIndex parsed = parse();
+  EXPECT_EQ(parsed.metadata.number, 12U);
+  EXPECT_EQ(parsed.metadata.run_calls, 345U);
+  EXPECT_EQ(parsed.metadata.world_size, 2);
+  EXPECT_EQ(parsed.metadata.time_us, -5);
+  EXPECT_EQ(parsed.metadata.reason.kind, SaveReason::Kind::preemption);
+  EXPECT_EQ(parsed.metadata.reason.host, "node7");
+  EXPECT_EQ(parsed.metadata.reason.message, "bad \xef\xbf\xbd text");
+  ASSERT_EQ(parsed.variables.size(), 3U);
+  EXPECT_EQ(parsed.variables[0].shape, (Extents{8, 8}));
+  EXPECT_EQ(parsed.variables[0].box_count, 2U);
+  EXPECT_EQ(parsed.row(parsed.variables[0], 1).offset, (Extents{4, 0}));
+  EXPECT_EQ(parsed.row(parsed.variables[1], 1).extent, (Extents{3}));
+  ASSERT_NE(parsed.find("p"), nullptr);
+  EXPECT_EQ(parsed.find("q"), nullptr);
+}
+
+TEST_F(IndexOfAFile, MustBeJson) {
+  EXPECT_THROW(static_cast<void>(parse_index({Bytes(10), {}, {}, 100}, "x.h5")), CorruptError);
+}
+
+TEST_F(IndexOfAFile, MustHaveSensibleVariables) {
+  const auto damaged = [&](const char* key, const nlohmann::json& value, const std::string& reason) {
+    const auto sound = manifest_;
+    manifest_["variables"][0][key] = value;
+    expect_refused(reason);
+    manifest_ = sound;
+  };
+  damaged("file_offset", 9999, "outside of the file");
+  damaged("file_offset", 18446744073709551615ULL, "outside of the file");
+  damaged("file_offset", -1, "integer is expected");
+  damaged("file_offset", 1.5, "integer is expected");
+  damaged("file_offset", 5100, "share bytes");
+  damaged("shape", {4294967296, 4294967296}, "impossible shape");
+  damaged("shape", {8}, "more dimensions than the variable");
+  damaged("shape", {8, 7}, "not inside of its dataset");
+  damaged("shape", {1, 1, 1}, "more dimensions");
+  damaged("size_bytes", 0, "element size 0");
+  damaged("class", "imaginary", "unknown name 'imaginary'");
+  damaged("distribution", 7, "");
+  damaged("name", "zzz", "order of names");
+  damaged("piece_dimensions", 3, "more dimensions");
+}
+
+TEST_F(IndexOfAFile, MustHaveSensibleBoxes) {
+  const std::size_t words = index_.boxes.row_words();
+  const auto damaged = [&](std::size_t row, std::size_t word, std::uint64_t value, const std::string& reason) {
+    const auto sound = boxes_;
+    boxes_[row * words + word] = value;
+    expect_refused(reason);
+    boxes_ = sound;
+  };
+  damaged(0, 0, 1, "");
+  damaged(4, 0, 7, "not one value");
+  damaged(3, 0, 7, "not one value for each rank");
+  damaged(0, 1, 2, "impossible rank");
+  damaged(2, 1, 1, "ranks are not in order");
+  damaged(1, 2, 0, "wrong place in the checksums");
+  damaged(1, 3, 5, "not inside");
+  damaged(1, 3, 18446744073709551615ULL, "not inside");
+  damaged(1, 5, 1ULL << 62U, "impossible box");
+  boxes_.pop_back();
+  expect_refused("cut short");
+}
+
+TEST_F(IndexOfAFile, MustHaveOneChecksumPerBlock) {
+  index_.checksums.push_back(0);
+  expect_refused("more checksums than blocks");
+  index_.checksums.resize(2);
+  expect_refused("fewer checksums than blocks");
+}
+
+TEST_F(IndexOfAFile, MustHaveEveryRanksValue) {
+  manifest_["world_size"] = 3;
+  expect_refused("not one value for each rank");
+  manifest_["world_size"] = 0;
+  expect_refused("no ranks");
+  manifest_["box_dimensions"] = 1ULL << 60U;
+  manifest_["world_size"] = 2;
+  expect_refused("impossible number of dimensions");
+}
+
+}  // namespace
+}  // namespace reprieve::storage
