@@ -10,6 +10,7 @@
 #include "handler/error_report.hpp"
 #include "handler/settings_check.hpp"
 #include "manager/manager_impl.hpp"
+#include "termination/signal_flag.hpp"
 
 namespace reprieve {
 
@@ -68,8 +69,19 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     handler::remove_error_report(manager.directory());
     warn_if_earlier_saves_do_not_fit();
   }
+  record_ready();
   last_save_time_ = Clock::now();
   agreement_.restart_step_clock();
+}
+
+/// The restore was collective, so by now every rank watches its signals.
+void PreemptionCheckpointHandler::Impl::record_ready() {
+  Json signals = Json::array();
+  for (const int signal : config.signals) {
+    signals.push_back(termination::signal_name(signal));
+  }
+  manager.impl().record("ready",
+                        {{"run_calls", run_calls}, {"signals", signals}, {"restart_code", config.restart_code}});
 }
 
 PreemptionCheckpointHandler::Impl::~Impl() {
@@ -87,6 +99,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
     if (comm_.is_chief() && !notice && sources_.current()) {
       core::log::info("a notice came after the last step boundary: nothing is saved for it");
     }
+    manager.impl().record("finished", {{"run_calls", run_calls}});
   } catch (const std::exception& error) {
     core::log::error("end of the handler: {}", error.what());
   }
@@ -280,7 +293,7 @@ void PreemptionCheckpointHandler::Impl::save(SaveReason reason, const std::vecto
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {
   if (agreement_.index() != last_save_index_) {
-    save({SaveReason::Kind::preemption, notice->rank, notice->host, notice->source, notice->message}, save_fn_args);
+    try_save_for_preemption(save_fn_args);
   }
   if (!is_final && notice->deadline) {
     // The time left after the save, agreed on anew: all ranks must decide alike whether to train on.
@@ -298,6 +311,17 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
   leave();
 }
 
+void PreemptionCheckpointHandler::Impl::try_save_for_preemption(const std::vector<std::any>& save_fn_args) {
+  try {
+    save({SaveReason::Kind::preemption, notice->rank, notice->host, notice->source, notice->message}, save_fn_args);
+  } catch (...) {
+    if (!training_on_) {
+      notice.reset();  // so that the notice, which is still there, is agreed on anew if the program goes on
+    }
+    throw;
+  }
+}
+
 void PreemptionCheckpointHandler::Impl::leave() {
   const ExitContext context{comm_.handle(), config.restart_code, *notice, last_checkpoint_};
   if (comm_.is_chief()) {
@@ -312,6 +336,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   sources_.acknowledge();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
+  manager.impl().record("went_on", {{"run_calls", run_calls}});
   ended = false;
   training_on_ = false;
   notice.reset();
@@ -359,7 +384,10 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   message = Json::parse(to_text(bytes));
   const std::string text = message["message"];
   if (comm_.is_chief()) {
-    manager.impl().record("error", {{"rank", origin_rank}, {"message", text}, {"run_calls", run_calls}});
+    manager.impl().record("error", {{"rank", origin_rank},
+                                    {"error", to_string(static_cast<ErrorCode>(message["code"].get<std::int32_t>()))},
+                                    {"message", text},
+                                    {"run_calls", run_calls}});
   }
   throw_error(static_cast<ErrorCode>(message["code"].get<std::int32_t>()), text, origin_rank);
 }

@@ -56,6 +56,7 @@ struct PreemptionCheckpointHandler::Impl {
     SaveReason::Kind reason = SaveReason::Kind::user;
   };
 
+  void record_ready();
   [[nodiscard]] cluster::LocalView look();
   void hear(const cluster::Verdict& verdict);
   void decide(const cluster::Verdict& verdict);
@@ -66,6 +67,7 @@ struct PreemptionCheckpointHandler::Impl {
   void carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args);
   void learn_notice(int rank);
   void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
+  void try_save_for_preemption(const std::vector<std::any>& save_fn_args);
   void save(SaveReason reason, const std::vector<std::any>& save_fn_args);
   void leave();
   void check_usable() const;

@@ -176,7 +176,7 @@ void apply_environment(Settings& settings) {
       problems.add_unknown(name, core::keys_of(table), core::keys_of(table));
       continue;
     }
-    const Json value = core::value_from_text(row->rule, variable.second);
+    const Json value = core::value_from_text(row->rule, text);
     if (problems.check(name, row->rule, value)) {
       row->set(settings, value);
     }

@@ -31,8 +31,8 @@ struct CheckpointManager::Impl {
   std::optional<CheckpointInfo> latest();
   std::vector<CheckpointInfo> checkpoints();
 
-  /// Writes a line into the event log on the chief; nothing on the other ranks, nor if the log is switched off. Not
-  /// collective.
+  /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on the
+  /// chief; nothing on the other ranks. Not collective.
   void record(const std::string& event, const nlohmann::json& fields);
 
   /// Bytes that the chief makes, on every rank.
@@ -44,10 +44,12 @@ struct CheckpointManager::Impl {
   manager::CheckpointDirectory directory;
   std::optional<manager::DirectoryLock> lock;  ///< the chief's
   core::EventLog events;                       ///< the chief's
+  core::EventLog run_record;                   ///< the chief's
 
  private:
   void open_directory();
   void check_directory_is_shared();
+  storage::FileMetadata restore_state(const std::filesystem::path& file);
   /// Numbers of the committed checkpoints, newest first.
   std::vector<std::uint64_t> candidates();
   void set_aside(const std::vector<std::uint64_t>& damaged);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/log.hpp"
+#include "core/run_record.hpp"
 #include "manager/file_names.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/manager_settings.hpp"
@@ -120,6 +121,7 @@ void CheckpointManager::Impl::open_directory() {
   if (options.event_log) {
     events = core::EventLog(directory.path() / manager::kEventLogName);
   }
+  run_record = core::open_run_record(comm.host());
   record("start", {{"host", self.host},
                    {"pid", self.pid},
                    {"world_size", self.world_size},
@@ -152,6 +154,7 @@ void CheckpointManager::Impl::check_directory_is_shared() {
 void CheckpointManager::Impl::record(const std::string& event, const nlohmann::json& fields) {
   if (comm.is_chief()) {
     events.record(event, fields);
+    run_record.record(event, fields);
   }
 }
 

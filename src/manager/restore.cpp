@@ -78,10 +78,22 @@ std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
   return numbers;
 }
 
+storage::FileMetadata CheckpointManager::Impl::restore_state(const fs::path& file) {
+  record("restore_started", {{"file", file.filename().string()}});
+  try {
+    return storage::restore_checkpoint(comm, checkpoint.registry(), file, options.verify_on_restore);
+  } catch (const Error& error) {
+    record("restore_failed", {{"file", file.filename().string()},
+                              {"error", to_string(error.code())},
+                              {"message", error.what()},
+                              {"origin_rank", error.origin_rank()}});
+    throw;
+  }
+}
+
 CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file, std::optional<std::uint64_t> number) {
   const auto start = std::chrono::steady_clock::now();
-  const storage::FileMetadata metadata =
-      storage::restore_checkpoint(comm, checkpoint.registry(), file, options.verify_on_restore);
+  const storage::FileMetadata metadata = restore_state(file);
   if (!number) {
     number = manager::parse_name(options.prefix, file.filename().string(), manager::kCheckpointSuffix);
   }
