@@ -1,0 +1,22 @@
+#pragma once
+
+/// @file
+/// Medians and spreads of repeated measurements.
+
+#include <vector>
+
+namespace reprieve::bench {
+
+/// A summary of repeated measurements of one quantity.
+struct Summary {
+  double median = 0;
+  double low = 0;   ///< first quartile
+  double high = 0;  ///< third quartile
+  double max = 0;
+  std::size_t count = 0;
+};
+
+/// @param values  at least one
+Summary summarize(std::vector<double> values);
+
+}  // namespace reprieve::bench

@@ -1,0 +1,126 @@
+#include "step.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "report.hpp"
+#include "scratch.hpp"
+#include "statistics.hpp"
+#include "step_loops.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+struct StepOptions {
+  std::vector<double> steps_us{1, 10, 100, 1000, 100'000};
+  double round_s = 0.1;
+  int rounds = 21;
+  int reactions = 15;
+  std::filesystem::path directory;
+};
+
+/// Steps shorter than this are timed as whole loops; longer ones boundary by boundary, since the noise of the work
+/// would hide a cost of a microsecond in a millisecond.
+constexpr double kTimeBoundariesFrom_s = 50e-6;
+
+struct StepResult {
+  Summary bare;       ///< seconds a step
+  Summary boundary;   ///< seconds a step boundary
+  Summary allreduce;  ///< seconds that a blocking MPI_Allreduce adds to a step
+};
+
+StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const StepOptions& options) {
+  const std::uint64_t iterations = work.iterations(step_s);
+  const auto steps = static_cast<std::uint64_t>(std::max(5.0, options.round_s / step_s));
+  const auto count = static_cast<double>(steps);
+  std::vector<double> bare;
+  std::vector<double> boundary;
+  std::vector<double> allreduce;
+  for (int round = -2; round < options.rounds; ++round) {  // the first two warm up
+    const double plain = bare_loop(steps, iterations).total;
+    const double loop = handler.run(steps, iterations).total;
+    const double blocking = allreduce_loop(steps, iterations).total;
+    const LoopTime timed =
+        step_s >= kTimeBoundariesFrom_s ? handler.run_timing_boundaries(steps, iterations) : LoopTime{};
+    if (round >= 0) {
+      bare.push_back(plain / count);
+      allreduce.push_back((blocking - plain) / count);
+      boundary.push_back((step_s >= kTimeBoundariesFrom_s ? timed.boundaries : loop - plain) / count);
+    }
+  }
+  return {summarize(bare), summarize(boundary), summarize(allreduce)};
+}
+
+Summary measure_reaction(HandlerLoop& handler, const Work& work, double step_s, const StepOptions& options) {
+  std::mt19937 random(1);  // the same on all ranks
+  std::uniform_real_distribution<double> uniform;
+  std::vector<double> reactions;
+  const std::uint64_t iterations = work.iterations(step_s);
+  for (int i = 0; i < options.reactions; ++i) {
+    // Some steps before, so that the notice meets a handler in its steady state at a random phase.
+    const double run_in_s = 0.02 * uniform(random);
+    handler.run(static_cast<std::uint64_t>(std::max(2.0, run_in_s / step_s)), iterations);
+    reactions.push_back(handler.reaction(iterations, uniform(random)));
+  }
+  return summarize(reactions);
+}
+
+void run(const StepOptions& options, bool json) {
+  const Scratch scratch(options.directory);
+  const Work work;
+  HandlerLoop handler(scratch.path());
+  Table costs("Cost of a step boundary without a notice",
+              {"step", "boundary", "quartiles", "share of the step", "MPI_Allreduce every step", "share"});
+  Table reactions("From the end of the step in which a signal came at one rank until all ranks have begun the save",
+                  {"step", "median", "longest"});
+  Report report("step");
+  for (const double step_us : options.steps_us) {
+    const StepResult cost = measure(handler, work, step_us * 1e-6, options);
+    const Summary reaction = measure_reaction(handler, work, step_us * 1e-6, options);
+    const std::string name = format_seconds(step_us * 1e-6);
+    const double share = cost.boundary.median / cost.bare.median;
+    const double allreduce_share = cost.allreduce.median / cost.bare.median;
+    costs.add_row({name, format_seconds(cost.boundary.median),
+                   format_seconds(cost.boundary.low) + " .. " + format_seconds(cost.boundary.high),
+                   format_percent(share), format_seconds(cost.allreduce.median), format_percent(allreduce_share)});
+    reactions.add_row({name, format_seconds(reaction.median), format_seconds(reaction.max)});
+    report.add({{"step_s", step_us * 1e-6},
+                {"boundary_s", cost.boundary.median},
+                {"boundary_low_s", cost.boundary.low},
+                {"boundary_high_s", cost.boundary.high},
+                {"share", share},
+                {"allreduce_s", cost.allreduce.median},
+                {"allreduce_share", allreduce_share},
+                {"reaction_median_s", reaction.median},
+                {"reaction_max_s", reaction.max}});
+  }
+  if (!scratch.is_chief()) {
+    return;
+  }
+  if (json) {
+    report.print_json();
+  } else {
+    costs.print();
+    reactions.print();
+  }
+}
+
+}  // namespace
+
+void add_step_command(CLI::App& app, const bool& json) {
+  auto options = std::make_shared<StepOptions>();
+  CLI::App* command = app.add_subcommand(
+      "step", "Cost of a step boundary against a bare loop, and the time from a signal to the start of the save");
+  command->add_option("--steps-us", options->steps_us, "Step lengths in microseconds")->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds; every loop runs once in each")->capture_default_str();
+  command->add_option("--round-seconds", options->round_s, "Length of one loop")->capture_default_str();
+  command->add_option("--reactions", options->reactions, "Signals per step length")->capture_default_str();
+  command->add_option("--directory", options->directory, "Where to put temporary files (default: the system's)");
+  command->callback([options, &json] { run(*options, json); });
+}
+
+}  // namespace reprieve::bench

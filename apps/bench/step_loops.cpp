@@ -1,0 +1,147 @@
+#include "step_loops.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+
+#include "cluster/communicator.hpp"
+#include "reprieve/reprieve.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using cluster::check_mpi;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// steady_clock is CLOCK_MONOTONIC: one clock for all processes of a node.
+double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
+double slowest(double mine) {
+  double all = 0;
+  check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  return all;
+}
+
+void meet() { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+
+template <class Step>
+LoopTime time_loop(std::uint64_t steps, Step&& step) {
+  meet();
+  const auto start = Clock::now();
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    step();
+  }
+  return {slowest(seconds_between(start, Clock::now())), 0};
+}
+
+}  // namespace
+
+void Work::run(std::uint64_t iterations) {
+  // A chain of dependent operations that the compiler cannot shorten.
+  std::uint64_t state = 88172645463325252ULL;
+  for (std::uint64_t i = 0; i < iterations; ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    asm volatile("" : "+r"(state));
+  }
+}
+
+Work::Work() {
+  constexpr std::uint64_t kProbe = 2'000'000;
+  double best = 1e9;
+  for (int i = 0; i < 7; ++i) {
+    const auto start = Clock::now();
+    run(kProbe);
+    best = std::min(best, seconds_between(start, Clock::now()));
+  }
+  // All ranks do the same number of iterations.
+  seconds_per_iteration_ = slowest(best) / kProbe;
+}
+
+std::uint64_t Work::iterations(double seconds) const {
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(seconds / seconds_per_iteration_));
+}
+
+LoopTime bare_loop(std::uint64_t steps, std::uint64_t iterations) {
+  return time_loop(steps, [iterations] { Work::run(iterations); });
+}
+
+LoopTime allreduce_loop(std::uint64_t steps, std::uint64_t iterations) {
+  return time_loop(steps, [iterations] {
+    std::int64_t mine = -1;
+    std::int64_t all = 0;
+    check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+    Work::run(iterations);
+  });
+}
+
+struct HandlerLoop::Impl {
+  Checkpoint checkpoint;
+  int value = 0;
+  std::optional<Clock::time_point> save_began;
+  bool exited = false;
+  std::optional<PreemptionCheckpointHandler> handler;
+};
+
+HandlerLoop::HandlerLoop(const std::filesystem::path& directory) : impl_(std::make_unique<Impl>()) {
+  Impl& impl = *impl_;
+  impl.checkpoint.add_replicated("value", impl.value);
+  TerminationConfig config;
+  config.save_fn = [&impl](const SaveFnContext&) { impl.save_began = Clock::now(); };
+  config.exit_fn = [&impl](const ExitContext&) { impl.exited = true; };
+  ManagerOptions options;
+  options.durable = false;  // what is timed ends before anything is written
+  impl.handler.emplace(MPI_COMM_WORLD, impl.checkpoint, directory, config, options);
+}
+
+HandlerLoop::~HandlerLoop() = default;
+
+LoopTime HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations) {
+  return time_loop(steps, [this, iterations] { impl_->handler->run([iterations] { Work::run(iterations); }); });
+}
+
+LoopTime HandlerLoop::run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations) {
+  double boundaries = 0;
+  LoopTime time = time_loop(steps, [&] {
+    const auto before = Clock::now();
+    impl_->handler->run([&] {
+      boundaries += seconds_between(before, Clock::now());
+      Work::run(iterations);
+    });
+  });
+  time.boundaries = slowest(boundaries);
+  return time;
+}
+
+double HandlerLoop::reaction(std::uint64_t iterations, double where) {
+  Impl& impl = *impl_;
+  int rank = 0;
+  int size = 1;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  meet();
+  impl.save_began.reset();
+  impl.exited = false;
+  const auto first_part = static_cast<std::uint64_t>(static_cast<double>(iterations) * where);
+  double end_of_step = 0;
+  impl.handler->run([&] {
+    Work::run(first_part);
+    if (rank == size - 1) {
+      std::raise(SIGUSR1);
+    }
+    Work::run(iterations - first_part);
+    end_of_step = rank == size - 1 ? seconds_of(Clock::now()) : 0;
+  });
+  while (!impl.exited) {
+    impl.handler->run([iterations] { Work::run(iterations); });
+  }
+  return slowest(seconds_of(*impl.save_began)) - slowest(end_of_step);
+}
+
+}  // namespace reprieve::bench

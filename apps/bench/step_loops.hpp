@@ -1,0 +1,60 @@
+#pragma once
+
+/// @file
+/// The loops that `reprieve-bench step` compares, and the work that stands for a step.
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace reprieve::bench {
+
+/// Work of a calibrated length that touches no memory and calls nothing.
+class Work {
+ public:
+  /// Measures the speed of this machine once.
+  Work();
+  /// Iterations that take about so long.
+  [[nodiscard]] std::uint64_t iterations(double seconds) const;
+  static void run(std::uint64_t iterations);
+
+ private:
+  double seconds_per_iteration_;
+};
+
+/// Seconds for `steps` steps, the slowest rank's, and of these in the boundaries alone, where that can be told.
+struct LoopTime {
+  double total = 0;
+  double boundaries = 0;
+};
+
+/// The loops; each is collective over MPI_COMM_WORLD and begins with a barrier.
+LoopTime bare_loop(std::uint64_t steps, std::uint64_t iterations);
+LoopTime allreduce_loop(std::uint64_t steps, std::uint64_t iterations);
+
+/// A loop under a handler that lives over all calls, so that it is in its steady state.
+class HandlerLoop {
+ public:
+  explicit HandlerLoop(const std::filesystem::path& directory);
+  ~HandlerLoop();
+  HandlerLoop(const HandlerLoop&) = delete;
+  HandlerLoop& operator=(const HandlerLoop&) = delete;
+
+  /// Times the whole loop, with nothing else in it.
+  LoopTime run(std::uint64_t steps, std::uint64_t iterations);
+  /// Times every boundary on its own. For steps that are long against a clock reading.
+  LoopTime run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations);
+
+  /// Preempts the loop by a signal on the last rank at fraction @p where of a step. Returns the seconds from the end of
+  /// the step in which the signal came (on that rank) until the last rank has begun the save; the same on every rank.
+  double reaction(std::uint64_t iterations, double where);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reprieve::bench
