@@ -34,15 +34,17 @@ Pairs pair_up(const std::vector<VariableInfo>& a, const std::vector<VariableInfo
   return pairs;
 }
 
-std::string full_shape_text(const VariableInfo& variable) {
-  if (variable.distribution != state::Distribution::per_rank) {
-    return shape_text(variable.shape);
+/// What is not the same about the shapes: of per-rank variables the number of ranks, or the first rank that differs.
+std::pair<std::string, std::string> different_shapes(const VariableInfo& a, const VariableInfo& b) {
+  if (a.rank_shapes.size() != b.rank_shapes.size()) {
+    return {count_text(a.rank_shapes.size(), "rank"), count_text(b.rank_shapes.size(), "rank")};
   }
-  std::vector<std::string> shapes;
-  for (const Extents& shape : variable.rank_shapes) {
-    shapes.push_back(shape_text(shape));
+  const auto [in_a, in_b] = std::ranges::mismatch(a.rank_shapes, b.rank_shapes);
+  if (in_a == a.rank_shapes.end()) {
+    return {shape_text(a.shape), shape_text(b.shape)};
   }
-  return fmt::format("{} by rank", fmt::join(shapes, " "));
+  const std::string rank = fmt::format(" on rank {}", in_a - a.rank_shapes.begin());
+  return {shape_text(*in_a) + rank, shape_text(*in_b) + rank};
 }
 
 /// The first way in which the descriptions differ, leaving the data aside.
@@ -65,7 +67,8 @@ std::optional<Difference> compare_descriptions(const std::string& name, const Va
     return differ(Problem::type, to_string(a->type), to_string(b->type));
   }
   if (a->shape != b->shape || a->rank_shapes != b->rank_shapes) {
-    return differ(Problem::shape, full_shape_text(*a), full_shape_text(*b));
+    auto [in_a, in_b] = different_shapes(*a, *b);
+    return differ(Problem::shape, std::move(in_a), std::move(in_b));
   }
   return std::nullopt;
 }

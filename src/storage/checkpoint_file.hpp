@@ -35,7 +35,8 @@ struct WriteOptions {
 };
 
 /// Writes all variables and metadata into the new file @p file, complete, checksummed, marked complete and durable, but
-/// under its temporary name: the commit (rename) is the caller's. An existing file of that name is replaced.
+/// under its temporary name: the commit (rename) is the caller's. An existing file of that name is replaced. The
+/// versions and the world size in @p metadata are filled in here.
 /// Collective. Returns the bytes of state written by all ranks, the same on every rank.
 /// @throws StorageError, MismatchError (ranks registered different variables or shapes), MpiError, UnresponsiveError,
 /// the same on every rank. The file is left for the caller to remove.

@@ -98,12 +98,18 @@ TEST_F(ToolDiff, OtherTypesThanRealNumbers) {
   EXPECT_EQ(found["name"]["first_index"], json::array({5}));
   EXPECT_EQ(found["spectrum"]["max_abs_difference"], 5.0);
   EXPECT_EQ(found["engine"]["problem"], "values");
+  EXPECT_EQ(found["engine"]["first_rank"], 0);
 }
 
 TEST_F(ToolDiff, Shape) {
   compare("shape", 1);
   EXPECT_EQ(only_difference()["problem"], "shape");
   EXPECT_THAT(text_, HasSubstr("shape: [1000] in A, [999] in B"));
+}
+
+TEST_F(ToolDiff, ShapeOnOneRank) {
+  compare("rank_shape", 1);
+  EXPECT_THAT(text_, HasSubstr("shape: [4] on rank 1 in A, [5] on rank 1 in B"));
 }
 
 TEST_F(ToolDiff, Type) {
@@ -132,6 +138,8 @@ TEST_F(ToolDiff, NumberOfRanksCountsForPerRankVariablesOnly) {
   std::vector<std::string> names;
   for (const json& difference : report["differences"]) {
     EXPECT_EQ(difference["problem"], "shape");
+    EXPECT_EQ(difference["a"], "2 ranks");
+    EXPECT_EQ(difference["b"], "3 ranks");
     names.push_back(difference["variable"]);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"counts", "engine"}));

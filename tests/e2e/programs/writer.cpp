@@ -41,7 +41,7 @@ struct State {
   reprieve::DistributedLayout layout;
   std::vector<double> field;
   std::vector<std::int32_t> counts;
-  std::mt19937_64 engine{7};
+  std::minstd_rand engine{7};
 };
 
 /// Changes values, or shapes of vectors.
@@ -55,13 +55,15 @@ void vary(State& state, const std::string& variant, int rank, int size) {
     state.field[state.field.size() - 83] += 1e-6;  // the global index [7, 17]
   } else if (variant == "counts" && rank == size - 1) {
     state.counts[2] -= 10;
+  } else if (variant == "rank_shape" && rank == size - 1) {
+    state.counts.push_back(0);
   } else if (variant == "shape") {
     state.weights.resize(999);
   } else if (variant == "several") {
     state.done = true;
     state.name = "digitz";
     state.spectrum[4] += std::complex<double>(3.0, 4.0);
-    state.engine.discard(1);
+    state.engine.seed(8);
   }
 }
 
