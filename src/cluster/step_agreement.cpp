@@ -10,10 +10,13 @@ namespace reprieve::cluster {
 
 namespace {
 
-constexpr BoundaryIndex kNever = std::numeric_limits<BoundaryIndex>::max();
 /// A pending reduction gets about so many occasions to make progress before it is waited for: more than the rounds of
 /// an allreduce over any number of ranks (their binary logarithm).
 constexpr std::int64_t kTestsPerLag = 24;
+
+/// The stride grows at most so much from one check to the next: a few short steps do not tell what the next ones take.
+/// It shrinks at once.
+constexpr std::int64_t kMaxGrowth = 4;
 
 }  // namespace
 
@@ -25,49 +28,44 @@ StepAgreement::StepAgreement(ReductionChannel& channel, int rank, int size, Agre
       options_(options),
       look_(std::move(look)),
       on_verdict_(std::move(on_verdict)),
-      next_look_(kNever),
-      next_post_time_(Clock::time_point::min()),
-      last_boundary_(Clock::now()),
-      last_check_time_(last_boundary_) {}
+      clock_index_(1),  // the first step begins at the first boundary
+      clock_start_(Clock::now()),
+      step_time_(options.check_interval) {}
 
-void StepAgreement::look_after(Clock::time_point now) {
-  if (pending_) {
-    if (index_ >= complete_at_) {
-      complete();
-    } else if (index_ >= next_look_) {
-      next_look_ = std::min(complete_at_, index_ + test_stride_);
-      AgreementVector result;
-      if (channel_.test(result)) {
-        on_verdict_(take(result));
-      }
-    }
-    return;
+void StepAgreement::handle_event() {
+  if (!pending_) {
+    post(Contribution{.index = index_, .lag = lag_});
   }
-  if (index_ <= post_after_ || (now < next_post_time_ && last_step_ < kLongStep)) {
-    return;
-  }
-  post(Contribution{.index = index_, .lag = choose_lag()});
   if (index_ >= complete_at_) {
     complete();
+    return;
+  }
+  next_event_ = std::min(complete_at_, index_ + test_stride_);
+  AgreementVector result;
+  if (channel_.test(result)) {
+    on_verdict_(take(result));
   }
 }
 
-std::int64_t StepAgreement::choose_lag() const {
-  const auto step = recent_step_time();
-  const auto window = options_.check_interval / 4;
-  // The first boundary checks at once: a notice may have come before it.
-  return checks_ == 0 ? 0 : window / std::max(step, std::chrono::nanoseconds(1));
-}
-
-std::chrono::nanoseconds StepAgreement::recent_step_time() const noexcept {
-  const auto steps = std::max<std::int64_t>(1, index_ - last_check_index_);
-  return std::max<std::chrono::nanoseconds>(last_step_, (last_boundary_ - last_check_time_) / steps);
+std::chrono::nanoseconds StepAgreement::measure_step_time() {
+  if (index_ > clock_index_) {
+    step_time_ = (Clock::now() - clock_start_) / (index_ - clock_index_);
+  }
+  return step_time_;
 }
 
 void StepAgreement::restart_step_clock() noexcept {
-  last_boundary_ = Clock::now();
-  last_check_time_ = last_boundary_;
-  last_check_index_ = index_;
+  clock_start_ = Clock::now();
+  clock_index_ = index_;
+}
+
+/// From the verdict alone, so that all ranks plan alike.
+void StepAgreement::plan_next_check(const Verdict& verdict) {
+  const auto step_time = std::max(verdict.step_time, std::chrono::nanoseconds(1));
+  const std::int64_t wanted = std::clamp<std::int64_t>(options_.check_interval / step_time, 1, kMaxStride);
+  stride_ = std::min(wanted, kMaxGrowth * stride_);
+  lag_ = stride_ / 4;
+  next_event_ = verdict.act_at + stride_ - lag_;
 }
 
 void StepAgreement::post(Contribution contribution) {
@@ -75,12 +73,12 @@ void StepAgreement::post(Contribution contribution) {
   contribution.notice = view.notice;
   contribution.time_left = view.time_left;
   contribution.wish = view.wish;
-  contribution.step_time = recent_step_time();
+  contribution.step_time = measure_step_time();
   channel_.post(encode(contribution, rank_, size_));
   pending_ = true;
   complete_at_ = contribution.index + contribution.lag;
   test_stride_ = std::max<std::int64_t>(1, contribution.lag / kTestsPerLag);
-  next_look_ = std::min(complete_at_, index_ + test_stride_);
+  restart_step_clock();
 }
 
 void StepAgreement::complete() { on_verdict_(take(channel_.wait(where("check"), options_.peer_timeout))); }
@@ -93,32 +91,22 @@ void StepAgreement::drain() {
 
 Verdict StepAgreement::take(const AgreementVector& result) {
   pending_ = false;
-  ++checks_;
   const Verdict verdict = decode(result, size_);
-  post_after_ = std::max(post_after_, verdict.act_at);
-  last_check_time_ = Clock::now();
-  last_check_index_ = index_;
-  next_post_time_ = last_check_time_ + options_.check_interval;
-  next_look_ = kNever;
+  plan_next_check(verdict);
   return verdict;
 }
 
 Verdict StepAgreement::confirm() {
   drain();
-  for (;;) {
-    post(Contribution{.index = index_, .confirming = true});
-    const Verdict verdict = take(channel_.wait(where("confirmation of a save"), options_.peer_timeout));
-    on_verdict_(verdict);
-    if (!verdict.all_confirming) {
-      continue;
-    }
-    if (verdict.first_index != verdict.last_index) {
-      throw UsageError(fmt::format(
-          "the ranks made different numbers of step boundaries before a save: from {} to {}, {} on this rank",
-          verdict.first_index, verdict.last_index, index_));
-    }
-    return verdict;
+  post(Contribution{.index = index_, .confirming = true});
+  const Verdict verdict = take(channel_.wait(where("confirmation of a save"), options_.peer_timeout));
+  on_verdict_(verdict);
+  if (!verdict.all_confirming || verdict.first_index != verdict.last_index) {
+    throw UsageError(
+        fmt::format("the ranks make different calls: they met at step boundaries {} to {}, while rank {} saves at {}",
+                    verdict.first_index, verdict.last_index, rank_, index_));
   }
+  return verdict;
 }
 
 Verdict StepAgreement::fail(std::chrono::milliseconds limit) {

@@ -5,24 +5,24 @@
 ///
 /// Every check is one reduction (element-wise maximum) of an AgreementVector. The protocol:
 ///
-/// 1. A rank posts reduction n at the first boundary after `check_interval` has passed since reduction n-1, on its own
-///    clock; with steps of 10 ms and longer at every boundary. No schedule in numbers of steps has to be kept up to
-///    date, so a loop that goes from steps of microseconds to steps of seconds is checked at its very next boundary.
-/// 2. It contributes its boundary index and a lag: the number of further boundaries that it may make before it waits
-/// for the
-///    result. The lag hides the reduction's latency and the ranks' skew; it spans a quarter of the interval, so it is
-///    zero for long steps.
-/// 3. All ranks act on the result at the same boundary, the greatest `index + lag` of all. No rank can have passed it,
-/// since
-///    each stops at its own `index + lag`. It is also later than every step at which a notice was seen.
-/// 4. The next reduction is posted after that boundary: indices stay aligned, whatever the clocks do.
-/// 5. Before a save, all ranks confirm that they stand at the same boundary with further reductions in the same
-/// sequence, so
-///    that a rank which failed or finished in between is heard before anyone waits for it inside of the save.
+/// 1. All ranks post reduction n at the same boundary. Which one that is, and the lag of 2., follow from the verdict of
+///    reduction n-1 alone, so all ranks know both. The stride between checks is the check interval divided by the
+///    slowest rank's step time, and at most `kMaxStride`; long steps are checked at every boundary.
+/// 2. All ranks act on the verdict at the same boundary, `lag` boundaries after the post: each waits there, and not
+///    earlier, for the reduction to complete. The lag, a quarter of the stride, hides the latency and the ranks' skew.
+/// 3. Before a save, all ranks confirm that they stand at the same boundary with a further reduction in the same
+///    sequence, so that a rank which failed or finished in between is heard before anyone waits for it in the save.
+/// 4. A rank that fails or finishes posts the next reduction of the sequence out of turn; the others meet it at their
+///    next one.
 ///
 /// Every rank takes part in the same sequence of reductions and sees the same verdicts in the same order; all decisions
 /// follow from them alone. The scheme descends from TensorFlow's failure handling, in which workers agree on the
 /// greatest step of all plus one; there a key-value store carries the message, here the reduction does.
+///
+/// Posting by each rank's own clock would react sooner when steps suddenly get longer, but it deadlocks: a rank that is
+/// ahead may wait in a collective call of the application for one that is behind, which waits for its post. A post at
+/// an agreed boundary lies before all that a rank does later. The price is the bound on the stride: when steps get
+/// longer at once, the next check comes within `kMaxStride` of the long ones.
 
 #include <chrono>
 #include <functional>
@@ -52,7 +52,7 @@ struct LocalView {
 };
 
 struct AgreementOptions {
-  std::chrono::nanoseconds check_interval{std::chrono::milliseconds(12)};
+  std::chrono::nanoseconds check_interval{std::chrono::milliseconds(12)};  ///< steps of this length: every boundary
   std::chrono::milliseconds peer_timeout{1'800'000};
 };
 
@@ -61,24 +61,24 @@ class StepAgreement {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// Checks are at most so many boundaries apart: enough to make their cost small against steps of 10 us.
+  static constexpr std::int64_t kMaxStride = 128;
+
   /// @param look  asked for this rank's view when it posts
   /// @param on_verdict  called with every verdict, in order; may throw, which ends the agreement
   StepAgreement(ReductionChannel& channel, int rank, int size, AgreementOptions options,
                 std::function<LocalView()> look, std::function<void(const Verdict&)> on_verdict);
 
-  /// Counts one boundary and does what is due there. Cost when nothing is due: a clock reading and a few comparisons.
+  /// Counts one boundary and does what is due there. Cost when nothing is due: a comparison.
   void at_boundary() {
     ++index_;
-    const auto now = Clock::now();
-    last_step_ = now - last_boundary_;
-    last_boundary_ = now;
-    if (index_ >= next_look_ || now >= next_post_time_ || last_step_ >= kLongStep) {
-      look_after(now);
+    if (index_ >= next_event_) {
+      handle_event();
     }
   }
 
-  /// Waits until all ranks stand at a boundary of the same index and confirm it; verdicts of checks that complete on
-  /// the way are delivered first. @throws UsageError if ranks confirm at different indices; UnresponsiveError
+  /// Waits until all ranks confirm that they stand at this boundary; a check under way is completed first.
+  /// @throws UsageError if they do not; UnresponsiveError; what on_verdict throws
   Verdict confirm();
 
   /// Tells the other ranks that this one failed. Returns when all have heard it: the verdict is delivered to on_verdict
@@ -90,22 +90,19 @@ class StepAgreement {
   Verdict close();
 
   [[nodiscard]] BoundaryIndex index() const noexcept { return index_; }
-  /// Sets the time of the last boundary to now, so that the time of a save or a pause does not count as a step's.
+  /// Boundaries between checks, at present.
+  [[nodiscard]] std::int64_t stride() const noexcept { return stride_; }
+  /// Lets the time since the last check not count as that of steps: after a save or a pause.
   void restart_step_clock() noexcept;
-  [[nodiscard]] std::chrono::nanoseconds recent_step_time() const noexcept;
-  /// Number of reductions that completed on this rank.
-  [[nodiscard]] std::int64_t checks() const noexcept { return checks_; }
 
  private:
-  /// Steps from here on are checked at every boundary: a reduction of some 10 us is then below 0.1 % of the step.
-  static constexpr std::chrono::milliseconds kLongStep{10};
-
-  void look_after(Clock::time_point now);
+  void handle_event();
   void post(Contribution contribution);
   void complete();
   void drain();
   Verdict take(const AgreementVector& result);
-  [[nodiscard]] std::int64_t choose_lag() const;
+  void plan_next_check(const Verdict& verdict);
+  std::chrono::nanoseconds measure_step_time();
   [[nodiscard]] std::string where(const char* doing) const;
 
   ReductionChannel& channel_;
@@ -116,18 +113,21 @@ class StepAgreement {
   std::function<void(const Verdict&)> on_verdict_;
 
   BoundaryIndex index_ = 0;
-  BoundaryIndex next_look_;  ///< boundary of the next test or wait of a pending reduction
-  Clock::time_point next_post_time_;
-  Clock::time_point last_boundary_;
-  Clock::duration last_step_{0};
+  BoundaryIndex next_event_ = 1;  ///< boundary of the next post, test or completion
 
   bool pending_ = false;
-  BoundaryIndex complete_at_ = 0;  ///< the pending reduction's `index + lag` on this rank
+  BoundaryIndex complete_at_ = 0;  ///< where the pending reduction's verdict is acted on
   std::int64_t test_stride_ = 1;
-  BoundaryIndex post_after_ = 0;  ///< the last verdict's act_at
-  BoundaryIndex last_check_index_ = 0;
-  Clock::time_point last_check_time_;
-  std::int64_t checks_ = 0;
+
+  // The same on all ranks, from the last verdict. The first check is at the first boundary, since a notice may have
+  // come before it, and is acted on there.
+  std::int64_t stride_ = 1;
+  std::int64_t lag_ = 0;
+
+  // For the mean step time since the last check.
+  BoundaryIndex clock_index_;
+  Clock::time_point clock_start_;
+  std::chrono::nanoseconds step_time_;  ///< the last one known; long at first, so that checks begin close together
 };
 
 }  // namespace reprieve::cluster

@@ -71,7 +71,6 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   record_ready();
   last_save_time_ = Clock::now();
-  agreement_.restart_step_clock();
 }
 
 /// The restore was collective, so by now every rank watches its signals.
