@@ -43,6 +43,10 @@ std::string place_text(const Progress& progress, const Options& options, std::ui
 }  // namespace
 
 std::string format_duration(std::chrono::duration<double> duration) {
+  constexpr double kTenthsMatter = 9.95;
+  if (duration.count() < kTenthsMatter) {
+    return fixed(duration.count(), 1) + " s";
+  }
   const auto total = static_cast<std::int64_t>(std::llround(duration.count()));
   const std::int64_t hours = total / 3600;
   const std::int64_t minutes = total / 60 % 60;

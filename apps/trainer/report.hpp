@@ -40,7 +40,7 @@ class Report {
   Clock::time_point epoch_start_ = start_;
 };
 
-/// "7 s", "3:05", "1:02:03".
+/// "7.3 s", "42 s", "3:05", "1:02:03".
 std::string format_duration(std::chrono::duration<double> duration);
 
 }  // namespace trainer

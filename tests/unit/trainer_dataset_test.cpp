@@ -1,0 +1,134 @@
+// Reading the digits, and files that are not them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "reprieve/error.hpp"
+#include "support/temporary_directory.hpp"
+#include "trainer/dataset.hpp"
+
+namespace trainer {
+namespace {
+
+using testing::HasSubstr;
+
+const std::filesystem::path kDigits = REPRIEVE_SOURCE_DIR "/configs/digits.csv.gz";
+
+std::string image(unsigned pixel, unsigned digit) {
+  std::string line;
+  for (std::size_t i = 0; i < kPixels; ++i) {
+    line += std::to_string(pixel) + ",";
+  }
+  return line + std::to_string(digit) + "\n";
+}
+
+std::string config_error_of(const std::string& text) {
+  try {
+    static_cast<void>(parse_digits(text, "test"));
+  } catch (const reprieve::ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Digits, AreThere) {
+  const Dataset digits = parse_digits(read_gzip(kDigits), kDigits.string());
+  EXPECT_EQ(digits.training.labels.size(), 1437U);
+  EXPECT_EQ(digits.held_out.labels.size(), 360U);
+  EXPECT_EQ(digits.training.inputs.size(), 1437U * kPixels);
+  const auto [least, greatest] = std::minmax_element(digits.training.inputs.begin(), digits.training.inputs.end());
+  EXPECT_EQ(*least, 0);
+  EXPECT_EQ(*greatest, 1);
+  for (std::uint8_t digit = 0; digit < kClasses; ++digit) {
+    EXPECT_GT(std::count(digits.held_out.labels.begin(), digits.held_out.labels.end(), digit), 20);
+  }
+}
+
+TEST(Digits, EveryFifthIsHeldOut) {
+  std::string text;
+  for (unsigned i = 0; i < 10; ++i) {
+    text += image(16, i);
+  }
+  const Dataset dataset = parse_digits(text, "test");
+  EXPECT_EQ(dataset.held_out.labels, (std::vector<std::uint8_t>{0, 5}));
+  EXPECT_EQ(dataset.training.labels, (std::vector<std::uint8_t>{1, 2, 3, 4, 6, 7, 8, 9}));
+  EXPECT_EQ(dataset.training.inputs.front(), 1.0);
+}
+
+TEST(Digits, LineEndingsOfOtherSystemsAndAMissingLastOneAreFine) {
+  std::string text = image(1, 2) + image(3, 4);
+  text.pop_back();
+  const Dataset unix_like = parse_digits(text, "test");
+  text.replace(text.find('\n'), 1, "\r\n");
+  const Dataset windows_like = parse_digits(text, "test");
+  EXPECT_EQ(unix_like.training.inputs, windows_like.training.inputs);
+  EXPECT_NE(unix_like.fingerprint, windows_like.fingerprint);
+}
+
+TEST(Digits, ErrorsNameTheLineAndTheProblem) {
+  const std::string good = image(1, 2);
+  EXPECT_THAT(config_error_of(good + "1,2,3\n"), HasSubstr("line 2: 3 values instead of 65"));
+  EXPECT_THAT(config_error_of(good + "1," + good), HasSubstr("line 2: 66 values instead of 65"));
+  EXPECT_THAT(config_error_of(good + image(17, 2)), HasSubstr("line 2: a pixel is greater than 16"));
+  EXPECT_THAT(config_error_of(good + image(1, 10)), HasSubstr("line 2: digit 10"));
+  EXPECT_THAT(config_error_of(good + "x" + good), HasSubstr("line 2: value 1 is not a number"));
+  EXPECT_THAT(config_error_of(good + "-" + good), HasSubstr("line 2: value 1 is not a number"));
+  EXPECT_THAT(config_error_of(good + "99999999999," + good), HasSubstr("line 2: value 1 is not a number that fits"));
+  EXPECT_THAT(config_error_of(good + "\n" + good), HasSubstr("line 2: value 1 is not a number"));
+  EXPECT_THAT(config_error_of(good + "1,"), HasSubstr("line 2: value 2 is not a number"));
+  EXPECT_THAT(config_error_of(""), HasSubstr("fewer than two images"));
+  EXPECT_THAT(config_error_of(good), HasSubstr("fewer than two images"));
+}
+
+class GzipFile : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& content) {
+    const auto file = directory_.path() / "data.gz";
+    std::ofstream(file, std::ios::binary) << content;
+    return file;
+  }
+
+  static std::string compressed_digits() {
+    std::ifstream file(kDigits, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  static std::string storage_error_of(const std::filesystem::path& file) {
+    try {
+      static_cast<void>(read_gzip(file));
+    } catch (const reprieve::StorageError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  reprieve::test::TemporaryDirectory directory_;
+};
+
+TEST_F(GzipFile, MissingOneIsAnErrorWithItsName) {
+  EXPECT_THAT(storage_error_of(directory_.path() / "none.gz"), HasSubstr("none.gz: No such file"));
+}
+
+TEST_F(GzipFile, ADirectoryIsAnError) { EXPECT_THAT(storage_error_of(directory_.path()), HasSubstr("directory")); }
+
+TEST_F(GzipFile, CutShortIsAnErrorWhereverItEnds) {
+  const std::string whole = compressed_digits();
+  for (const std::size_t size : {std::size_t{20}, whole.size() / 2, whole.size() - 8, whole.size() - 1}) {
+    EXPECT_NE(storage_error_of(write(whole.substr(0, size))), "no error") << size;
+  }
+}
+
+TEST_F(GzipFile, AFlippedBitIsAnError) {
+  std::string damaged = compressed_digits();
+  damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
+  EXPECT_NE(storage_error_of(write(damaged)), "no error");
+}
+
+TEST_F(GzipFile, TextThatIsNotCompressedIsTakenAsItIs) { EXPECT_EQ(read_gzip(write("1,2\n")), "1,2\n"); }
+
+}  // namespace
+}  // namespace trainer
