@@ -1,6 +1,6 @@
 #include "storage/hdf5_layout.hpp"
 
-#include <array>
+#include <algorithm>
 #include <vector>
 
 #include "storage/checksum.hpp"
@@ -29,15 +29,12 @@ hsize_t structure_bytes(const FileIndex& index) {
 Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& index) {
   const std::string action = "create " + file.string();
   const Hdf5Handle access = make_property_list(H5P_FILE_ACCESS);
-  check_hdf5(H5Pset_fapl_sec2(access.get()), action);
+  // This driver takes the path of a file in memory as it is; the default one asks for the real path, which has none.
+  check_hdf5(H5Pset_fapl_stdio(access.get()), action);
   // Superblock and object headers of this version carry checksums of their own.
   check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), action);
   check_hdf5(H5Pset_alignment(access.get(), kAlignFromBytes, kAlignmentBytes), action);
   check_hdf5(H5Pset_meta_block_size(access.get(), structure_bytes(index)), action);
-#if H5_VERSION_GE(1, 10, 7)
-  // The checkpoint directory has one owner at a time, and not every parallel file system has locks.
-  check_hdf5(H5Pset_file_locking(access.get(), false, true), action);
-#endif
   const Hdf5Handle creation = make_property_list(H5P_FILE_CREATE);
   check_hdf5(H5Pset_userblock(creation.get(), kSealBytes), action);
   return {H5Fcreate(file.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose, action};
@@ -47,8 +44,7 @@ Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& 
 class Layouter {
  public:
   Layouter(const std::filesystem::path& path, FileIndex& index)
-      : path_(path),
-        index_(index),
+      : index_(index),
         file_(create_hdf5_file(path, index)),
         link_creation_(make_property_list(H5P_LINK_CREATE)),
         dataset_creation_(make_property_list(H5P_DATASET_CREATE)) {
@@ -63,13 +59,8 @@ class Layouter {
 
   Seal run() {
     create_variables();
-    const Hdf5Handle group = create_group("reprieve");
-    write_attributes(group.get());
-    Seal seal;
-    seal.boxes = write_boxes(group.get());
-    seal.checksums.region = create_checksums(group.get());
-    seal.manifest = write_manifest(group.get());
-    file_.close("finish the layout of " + path_.string());
+    Seal seal = describe();
+    file_.close("finish the layout of a file");
     return seal;
   }
 
@@ -84,7 +75,7 @@ class Layouter {
   Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Hdf5Handle& space) {
     return {
         H5Dcreate2(group, name.c_str(), type, space.get(), link_creation_.get(), dataset_creation_.get(), H5P_DEFAULT),
-        H5Dclose, "create the dataset " + name + " in " + path_.string()};
+        H5Dclose, "create the dataset " + name};
   }
 
   /// Where a dataset lies. One without elements has no place; it counts as empty at 0.
@@ -115,6 +106,16 @@ class Layouter {
            variable.bytes() <= kMaxStringBytes;
   }
 
+  Seal describe() {
+    const Hdf5Handle group = create_group("reprieve");
+    write_attributes(group.get());
+    Seal seal;
+    seal.boxes = write_boxes(group.get());
+    seal.checksums.region = create_checksums(group.get());
+    seal.manifest = write_manifest(group.get());
+    return seal;
+  }
+
   void create_variables() {
     const Hdf5Handle group = create_group("state");
     Hdf5Types types;
@@ -136,7 +137,7 @@ class Layouter {
     const Hdf5Handle dataset = create_dataset(group, name, type.get(), space);
     if (!content.empty()) {
       check_hdf5(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, content.data()),
-                 std::string("write ") + name + " into " + path_.string());
+                 std::string("write ") + name);
     }
     return {region_of(dataset, content.size()), xxh3(content)};
   }
@@ -204,20 +205,43 @@ class Layouter {
     write_attribute(group, "hdf5_version", metadata.hdf5_version);
   }
 
-  const std::filesystem::path& path_;
   FileIndex& index_;
   Hdf5Handle file_;
   Hdf5Handle link_creation_;
   Hdf5Handle dataset_creation_;
 };
 
+/// No less than the file will take.
+std::uint64_t most_bytes(const FileIndex& index) {
+  return index.state_bytes() + 2 * structure_bytes(index) + index.variables.size() * kAlignmentBytes +
+         index.boxes.words().size_bytes() + index.checksums.size() * sizeof(std::uint64_t) +
+         encode_manifest(index).size();
+}
+
+void copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>& regions) {
+  Bytes buffer;
+  for (const Region& region : regions) {
+    for (std::uint64_t done = 0; done < region.size; done += buffer.size()) {
+      buffer.resize(static_cast<std::size_t>(std::min(region.size - done, kMaxBlockBytes)));
+      from.read_all(buffer, region.offset + done);
+      to.write_all(buffer, region.offset + done);
+    }
+  }
+}
+
 }  // namespace
 
 Seal create_laid_out_file(const std::filesystem::path& file, FileIndex& index) {
+  check_file_size_limit(file, most_bytes(index));
+  PosixFile target = PosixFile::create(file);
+  const PosixFile layout = PosixFile::create_in_memory();
   const QuietHdf5 quiet;
-  Seal seal = Layouter(file, index).run();
-  index.file_size = PosixFile::open_to_read(file).size();
-  seal.file_size = index.file_size;
+  Seal seal = Layouter(layout.path(), index).run();
+  seal.file_size = index.file_size = layout.size();
+  seal.structure_digest = structure_digest(layout, index, seal.checksums.region);
+  target.allocate(index.file_size);
+  copy(layout, target, structure_regions(index, seal.checksums.region));
+  target.close();
   return seal;
 }
 

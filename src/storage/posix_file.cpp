@@ -1,6 +1,8 @@
 #include "storage/posix_file.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -52,17 +54,32 @@ StorageError storage_error(const std::string& action, const std::filesystem::pat
           "cannot " + action + " " + path.string() + ": " + std::generic_category().message(error_number)};
 }
 
-PosixFile::PosixFile(std::filesystem::path path, int flags, const char* action) : path_(std::move(path)) {
-  do {
-    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) {
-    throw storage_error(action, path_, errno);
+void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size) {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) {
+    throw storage_error("tell the limit for the size of", path, errno);
+  }
+  if (limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) {
+    throw StorageError(ErrorCode::no_space, "cannot create " + path.string() + ": it needs " + std::to_string(size) +
+                                                " bytes, but the limit for files (ulimit -f) is " +
+                                                std::to_string(limit.rlim_cur) + " bytes");
   }
 }
 
+PosixFile PosixFile::open(const std::filesystem::path& path, int flags, const char* action) {
+  constexpr mode_t for_all = 0666;  // less the umask
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, for_all);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) {
+    throw storage_error(action, path, errno);
+  }
+  return {path, descriptor};
+}
+
 PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
-  PosixFile file(path, O_RDONLY | O_NONBLOCK, "open");  // a FIFO must not make the open wait
+  PosixFile file = open(path, O_RDONLY | O_NONBLOCK, "open");  // a FIFO must not make the open wait
   struct stat status = {};
   if (::fstat(file.descriptor_, &status) != 0) {
     throw storage_error("look at", path, errno);
@@ -73,7 +90,19 @@ PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
   return file;
 }
 
-PosixFile PosixFile::open_to_write(const std::filesystem::path& path) { return {path, O_RDWR, "open for writing"}; }
+PosixFile PosixFile::open_to_write(const std::filesystem::path& path) { return open(path, O_RDWR, "open for writing"); }
+
+PosixFile PosixFile::create(const std::filesystem::path& path) {
+  return open(path, O_RDWR | O_CREAT | O_TRUNC, "create");
+}
+
+PosixFile PosixFile::create_in_memory() {
+  const int descriptor = ::memfd_create("reprieve-layout", MFD_CLOEXEC);
+  if (descriptor < 0) {
+    throw storage_error("create", "a file in memory", errno);
+  }
+  return {"/proc/self/fd/" + std::to_string(descriptor), descriptor};
+}
 
 PosixFile::PosixFile(PosixFile&& other) noexcept
     : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "reprieve/error.hpp"
 
@@ -17,11 +18,20 @@ namespace reprieve::storage {
 /// and the system's own text.
 StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number);
 
+/// Throws StorageError (no_space) if this process may not make a file of @p size bytes (RLIMIT_FSIZE); a write beyond
+/// that limit would end the process by SIGXFSZ.
+void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size);
+
 class PosixFile {
  public:
   /// Opens an existing file. @throws StorageError
   static PosixFile open_to_read(const std::filesystem::path& path);
   static PosixFile open_to_write(const std::filesystem::path& path);
+  /// Creates an empty file, or empties the one of that name.
+  static PosixFile create(const std::filesystem::path& path);
+  /// A file without a directory entry that lies in memory, as far as it has been written. Its path can be opened by
+  /// this process while it lives.
+  static PosixFile create_in_memory();
 
   ~PosixFile();
   PosixFile(PosixFile&& other) noexcept;
@@ -51,7 +61,8 @@ class PosixFile {
   void close();
 
  private:
-  PosixFile(std::filesystem::path path, int flags, const char* action);
+  PosixFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  static PosixFile open(const std::filesystem::path& path, int flags, const char* action);
 
   std::filesystem::path path_;
   int descriptor_ = -1;

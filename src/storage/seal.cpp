@@ -102,14 +102,18 @@ Seal read_seal(const PosixFile& file) {
           words[Word::structure]};
 }
 
-std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums) {
+std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums) {
   std::vector<Region> taken{checksums};
   for (const StoredVariable& variable : index.variables) {
     taken.push_back({variable.file_offset, variable.bytes()});
   }
+  return gaps_between(std::move(taken), kSealBytes, index.file_size);
+}
+
+std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums) {
   Xxh3Stream digest;
   Bytes buffer;
-  for (const Region& gap : gaps_between(std::move(taken), kSealBytes, index.file_size)) {
+  for (const Region& gap : structure_regions(index, checksums)) {
     for (std::uint64_t done = 0; done < gap.size; done += buffer.size()) {
       buffer.resize(static_cast<std::size_t>(std::min(gap.size - done, kMaxBlockBytes)));
       file.read_all(buffer, gap.offset + done);

@@ -37,6 +37,9 @@ void write_seal(const PosixFile& file, const Seal& seal);
 /// MismatchError if the file has a format version that this library does not know
 [[nodiscard]] Seal read_seal(const PosixFile& file);
 
+/// Where the bytes lie that `Seal::structure_digest` guards.
+[[nodiscard]] std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums);
+
 /// The digest that belongs into `Seal::structure_digest`, of the file as it is now.
 [[nodiscard]] std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums);
 

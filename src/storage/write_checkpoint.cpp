@@ -15,6 +15,7 @@
 #include "storage/hdf5_layout.hpp"
 #include "storage/layout.hpp"
 #include "storage/transfer.hpp"
+#include "storage/versions.hpp"
 
 namespace reprieve::storage {
 
@@ -72,11 +73,8 @@ class CheckpointWriter {
     }
     LaidOutFile& laid_out = laid_out_.emplace();
     laid_out.index = plan_file(by_rank, metadata);
+    fill_versions(laid_out.index.metadata);
     laid_out.seal = create_laid_out_file(plan_.file, laid_out.index);
-    PosixFile file = PosixFile::open_to_write(plan_.file);
-    file.allocate(laid_out.index.file_size);
-    laid_out.seal.structure_digest = structure_digest(file, laid_out.index, laid_out.seal.checksums.region);
-    file.close();
   }
 
   /// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
