@@ -20,6 +20,8 @@ void add_show(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_prune(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
+void add_launch_agent(CLI::App& app, int& exit_code);
 
 /// Makes a subcommand whose @p options are bound by @p define and which runs @p run with them.
 template <class Options>

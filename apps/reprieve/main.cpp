@@ -32,6 +32,8 @@ int parse_and_run(int argc, char** argv) {
   add_verify(app, exit_code);
   add_diff(app, exit_code);
   add_prune(app, exit_code);
+  add_run(app, exit_code);
+  add_launch_agent(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,230 @@
+// reprieve run [options] -- LAUNCHER...
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <map>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "reprieve/error.hpp"
+#include "run_output.hpp"
+#include "supervisor/job_supervisor.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kFooter =
+    R"(Starts a launcher, or any program, and sees to it that a notice of its end reaches the ranks as one: SIGTERM,
+SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 to `reprieve run` (or to its process group), a deadline, or a file DIR/PREEMPT in the
+checkpoint directory. The launcher itself gets none of these: mpirun would kill the ranks two seconds after a SIGTERM,
+and return 1. A notice that comes before the ranks are ready is kept until they are. All this ends the command as well:
+whoever sent it starts it again. A notice that only a rank got (its node is taken away) is answered by a restart, with
+--restarts.
+
+On a terminal: Ctrl-C asks the run to save and leave, a second one says what would be lost, a third ends it at once.
+
+Examples:
+  reprieve run -- mpirun -n 4 ./train                          save and leave with code 42 at SIGTERM or Ctrl-C
+  reprieve run --restarts 5 -- mpirun -n 4 ./train             start again after a crash, from the newest checkpoint
+  reprieve run --time-left 2h --lead 5m -- mpirun -n 4 ./train     leave in 1 h 55 min
+  reprieve run --slurm -- srun --mpi=pmix ./train              in a batch script: back into the queue when it is saved
+  reprieve run --slurm -- mpirun ./train                       the same; `reprieve sbatch-template` prints a whole script
+  touch checkpoints/PREEMPT                                    from anywhere: save and leave
+
+Exit codes: 0 the program finished; the restart code (42 unless the program sets another) its state is saved, start it
+again; 2 wrong usage; 75 with --slurm --requeue-exit: saved, but not to be started again by Slurm; 130 ended by a third
+Ctrl-C; otherwise the launcher's code, or 1 if the launcher returned 0 or the restart code although nothing was saved.)";
+
+struct Options {
+  std::vector<std::string> command;
+  std::string directory;
+  std::string run_directory;
+  int restarts = 0;
+  double backoff_s = 1;
+  int give_up_after = 3;
+  double time_left_s = 0;
+  std::string deadline;
+  double lead_s = 120;
+  double ready_timeout_s = 60;
+  double link_timeout_s = 120;
+  bool no_shield = false;
+  bool slurm = false;
+  bool requeue_exit = false;
+  double slurm_poll_s = 30;
+  bool quiet = false;
+  bool json = false;
+};
+
+CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning) {
+  const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},    {"m", 60},
+                                            {"min", 60},   {"h", 3600}, {"d", 86'400}};
+  return command.add_option(name, seconds, meaning)
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+}
+
+void define_restarts(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Restarts";
+  command.add_option("--restarts", options.restarts, "Start a saved or crashed run again, so often at most")
+      ->check(CLI::Range(0, 1'000'000))
+      ->group(kGroup);
+  add_duration(command, "--backoff", options.backoff_s,
+               "Pause after a crash; doubles, up to 1 min, while there is no progress")
+      ->group(kGroup);
+  command.add_option("--give-up-after", options.give_up_after, "Runs in a row without a newer checkpoint")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void define_end(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "The end of the job";
+  auto* time_left =
+      add_duration(command, "--time-left", options.time_left_s, "The job is killed in TIME")->group(kGroup);
+  command.add_option("--deadline", options.deadline, "The same as a time: 2026-03-01T12:00:00 (local, or with Z UTC)")
+      ->excludes(time_left)
+      ->group(kGroup);
+  add_duration(command, "--lead", options.lead_s, "Tell the ranks so long before the end")->group(kGroup);
+  command.add_option("--directory", options.directory, "Checkpoint directory to watch for PREEMPT from the start on")
+      ->group(kGroup);
+  add_duration(command, "--ready-timeout", options.ready_timeout_s,
+               "A notice waits so long for a program that does not use the library")
+      ->group(kGroup);
+}
+
+void define_launcher(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Launcher";
+  command.add_flag("--no-shield", options.no_shield, "Leave the launch agent of mpirun's daemons on other nodes alone")
+      ->group(kGroup);
+  add_duration(command, "--link-timeout", options.link_timeout_s,
+               "mpirun notices a dead connection to a node within TIME; 0: as it is configured")
+      ->group(kGroup);
+  command
+      .add_option("--run-dir", options.run_directory,
+                  "Where to make the private directory for the run's record; all nodes must see it. Default: the "
+                  "working directory if there are several nodes, else the directory for temporary files")
+      ->group(kGroup);
+}
+
+void define_slurm(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Slurm";
+  auto* slurm = command
+                    .add_flag("--slurm", options.slurm,
+                              "Inside a job: watch its end and its preemption, and put it back into the queue when it "
+                              "was saved, unless Slurm has decided already or the job forbids it (--no-requeue)")
+                    ->group(kGroup);
+  command
+      .add_flag("--requeue-exit", options.requeue_exit,
+                "The site has RequeueExit set to the restart code: leave with it, instead of scontrol requeue")
+      ->needs(slurm)
+      ->group(kGroup);
+  add_duration(command, "--slurm-poll", options.slurm_poll_s, "Ask Slurm so often")->needs(slurm)->group(kGroup);
+}
+
+void define(CLI::App& command, Options& options) {
+  define_restarts(command, options);
+  define_end(command, options);
+  define_slurm(command, options);
+  define_launcher(command, options);
+  command.add_flag("--quiet", options.quiet, "Show only what a person has to know");
+  command.add_flag("--json", options.json, "Show events as JSON, one per line, on standard error");
+  command.add_option("LAUNCHER", options.command, "After --: the launcher, or any program, with its arguments")
+      ->required();
+}
+
+std::chrono::seconds whole_seconds(double seconds) { return std::chrono::seconds(static_cast<std::int64_t>(seconds)); }
+
+milliseconds to_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
+
+std::chrono::system_clock::time_point parse_deadline(const std::string& text) {
+  std::tm parts{};
+  const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  const bool utc = rest != nullptr && *rest == 'Z';
+  if (rest == nullptr || (*rest != '\0' && !(utc && rest[1] == '\0'))) {
+    throw UsageError("--deadline " + text + " is not a time such as 2026-03-01T12:00:00 or 2026-03-01T12:00:00Z");
+  }
+  parts.tm_isdst = -1;
+  return std::chrono::system_clock::from_time_t(utc ? timegm(&parts) : std::mktime(&parts));
+}
+
+std::optional<std::chrono::steady_clock::time_point> deadline_of(const Options& options) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!options.deadline.empty()) {
+    const auto left = parse_deadline(options.deadline) - std::chrono::system_clock::now();
+    return now + std::chrono::duration_cast<milliseconds>(left);
+  }
+  return options.time_left_s > 0 ? std::optional(now + to_milliseconds(options.time_left_s)) : std::nullopt;
+}
+
+std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) {
+  if (!options.slurm) {
+    return std::nullopt;
+  }
+  const char* job = std::getenv("SLURM_JOB_ID");
+  if (job == nullptr || *job == '\0') {
+    throw UsageError("--slurm works inside of a Slurm job only: SLURM_JOB_ID is not set");
+  }
+  const auto way = options.requeue_exit ? supervisor::RequeueWay::exit_code : supervisor::RequeueWay::scontrol;
+  return supervisor::SlurmSettings{job, way, to_milliseconds(options.slurm_poll_s)};
+}
+
+/// Sets a checkpoint aside as a restore does with damaged ones, if there is an older one.
+std::optional<std::filesystem::path> set_aside(const std::filesystem::path& file) {
+  const auto checkpoints = checkpoint_files(file.parent_path());
+  const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),
+                                  [&](const CheckpointFile& each) { return each.path.filename() == file.filename(); });
+  if (found == checkpoints.end() || found == checkpoints.begin() || std::prev(found)->prefix != found->prefix) {
+    return std::nullopt;
+  }
+  return manager::CheckpointDirectory(file.parent_path(), found->prefix, true).set_aside(found->number);
+}
+
+supervisor::SupervisorSettings settings_of(const Options& options) {
+  supervisor::SupervisorSettings settings;
+  settings.command = options.command;
+  settings.tool = std::filesystem::read_symlink("/proc/self/exe");
+  settings.restarts.restarts = options.restarts;
+  settings.restarts.first_pause = to_milliseconds(options.backoff_s);
+  settings.restarts.fruitless_runs = options.give_up_after;
+  settings.deadline = deadline_of(options);
+  settings.lead = whole_seconds(options.lead_s);
+  settings.patience = to_milliseconds(options.ready_timeout_s);
+  if (!options.directory.empty()) {
+    settings.directory = options.directory;
+  }
+  if (!options.run_directory.empty()) {
+    settings.run_directory_parent = options.run_directory;
+  }
+  settings.shield_daemons = !options.no_shield;
+  settings.link_timeout = whole_seconds(options.link_timeout_s);
+  settings.slurm = slurm_settings(options);
+  settings.set_aside = set_aside;
+  return settings;
+}
+
+int run(const Options& options) {
+  using Form = RunOutput::Form;
+  RunOutput output(options.json ? Form::json : options.quiet ? Form::quiet : Form::text);
+  supervisor::SupervisorSettings settings = settings_of(options);
+  settings.on_event = [&](const auto& event) { output.event(event); };
+  settings.on_status = [&](const auto& text) { output.status(text); };
+  return supervisor::JobSupervisor(std::move(settings)).run();
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "run", "Run a parallel program that saves itself before it is killed", kFooter,
+                       define, run);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,60 @@
+#pragma once
+
+/// @file
+/// Starting programs, and knowing when all that they started is gone.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprieve::supervisor {
+
+/// Variables to set, or (without a value) to remove.
+using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
+
+struct SpawnOptions {
+  std::vector<std::string> arguments;  ///< the program (searched in PATH), then its arguments; no shell is involved
+  EnvironmentChanges environment = {};
+  /// A session of its own, with SIGTERM, SIGINT and SIGHUP blocked, so that none reaches it uninvited: neither from a
+  /// terminal nor sent to the process group. It is killed if this process dies.
+  bool shielded = false;
+  int output = -1;  ///< descriptor for its standard output; -1: this process's
+};
+
+/// Starts a program. @throws UsageError if it is not found or may not be executed; Error if the system has no room
+pid_t spawn(const SpawnOptions& options);
+
+/// Blocks SIGTERM, SIGINT and SIGHUP for what this process becomes by exec. @throws Error
+void block_termination_signals();
+
+/// A child that has ended.
+struct EndedChild {
+  pid_t pid = 0;
+  int code = 0;  ///< as a shell shows it: 128 + signal if one killed it
+};
+
+/// The children that have ended since the last call. Does not wait.
+std::vector<EndedChild> reap();
+
+/// Whether this process has children, ended ones that are not reaped among them.
+bool has_children();
+
+/// From now on, a descendant whose parent ends becomes a child of this process, so that none gets out of sight.
+/// @throws Error if the kernel refuses
+void adopt_orphans();
+
+/// A process as /proc shows it.
+struct ProcessInfo {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::string program;  ///< file name of the executable; empty if that cannot be seen
+};
+
+/// The living processes below @p root, without itself; parents come before their children.
+std::vector<ProcessInfo> descendants_of(pid_t root);
+
+}  // namespace reprieve::supervisor

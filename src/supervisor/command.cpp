@@ -1,0 +1,44 @@
+#include "supervisor/command.hpp"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "reprieve/error.hpp"
+
+namespace reprieve::supervisor {
+
+Command::Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    throw Error(ErrorCode::io, fmt::format("cannot make a pipe: {}", std::generic_category().message(errno)));
+  }
+  pipe_ = ends[0];
+  try {
+    pid_ = spawn({.arguments = arguments, .environment = environment, .shielded = false, .output = ends[1]});
+  } catch (...) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
+  }
+  ::close(ends[1]);
+}
+
+Command::~Command() { ::close(pipe_); }
+
+void Command::on_ended(const EndedChild& child) {
+  if (child.pid != pid_ || code_) {
+    return;
+  }
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
+    output_.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  code_ = child.code;
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,431 @@
+#include "supervisor/job_supervisor.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+#include "supervisor/command.hpp"
+#include "supervisor/run_directory.hpp"
+#include "supervisor/signal_queue.hpp"
+#include "supervisor/slurm_client.hpp"
+#include "supervisor/supervised_run.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+/// How often the record is looked at: while something is expected of it, and otherwise.
+constexpr milliseconds kShortWait = 50ms;
+constexpr milliseconds kLongWait = 500ms;
+constexpr milliseconds kFileInterval = 1s;
+constexpr milliseconds kStatusInterval = 1s;
+/// Ranks of a killed launcher end by themselves, within 3 s.
+constexpr std::chrono::seconds kDescendantsTimeout{10};
+constexpr std::chrono::seconds kKilledTimeout{5};
+/// A record on a network file system may come later than the end of its writer.
+constexpr std::chrono::seconds kRecordTimeout{5};
+/// From SIGTERM to SIGKILL, for an end at once.
+constexpr milliseconds kTerminateTimeout = 1s;
+constexpr std::chrono::seconds kSlurmTimeout{30};
+/// The code of a shell for what SIGINT ended.
+constexpr int kInterrupted = 130;
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+fs::path run_directory_parent(const SupervisorSettings& settings) {
+  if (settings.run_directory_parent) {
+    return *settings.run_directory_parent;
+  }
+  return spans_nodes(settings.command, environment_variable) ? fs::current_path() : fs::temp_directory_path();
+}
+
+const char* to_string(Verdict::End end) {
+  switch (end) {
+    case Verdict::End::finished:
+      return "finished";
+    case Verdict::End::saved:
+      return "saved";
+    case Verdict::End::failed:
+      break;
+  }
+  return "failed";
+}
+
+}  // namespace
+
+JobSupervisor::JobSupervisor(SupervisorSettings settings)
+    : settings_(std::move(settings)), plan_(settings_.patience), policy_(settings_.restarts) {}
+
+JobSupervisor::~JobSupervisor() = default;
+
+int JobSupervisor::run() {
+  signals_ = std::make_unique<SignalQueue>();
+  run_directory_ = std::make_unique<RunDirectory>(run_directory_parent(settings_));
+  adopt_orphans();
+  if (settings_.slurm) {
+    slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
+  }
+  while (true) {
+    const Verdict verdict = run_once();
+    if (!may_go_on(verdict)) {
+      return leave(verdict);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Waiting, and what comes in the meantime.
+
+void JobSupervisor::wait(milliseconds limit) {
+  for (const int signal : signals_->wait(limit)) {
+    on_signal(signal);
+  }
+  for (const EndedChild& child : reap()) {
+    if (run_) {
+      run_->on_ended(child);
+    }
+    if (slurm_) {
+      slurm_->on_ended(child);
+    }
+    if (command_) {
+      command_->on_ended(child);
+    }
+  }
+  look_for_requests();
+}
+
+void JobSupervisor::on_signal(int signal) {
+  if (signal == SIGCHLD) {
+    return;
+  }
+  slurm_decided_ |= signal == SIGTERM;
+  by_hand_ |= signal == SIGINT || signal == SIGHUP;
+  if (signal == SIGINT) {
+    on_interrupt();
+  } else {
+    request(termination::signal_name(signal));
+  }
+}
+
+void JobSupervisor::on_interrupt() {
+  ++interrupts_;
+  if (interrupts_ == 1) {
+    request("SIGINT");
+  } else if (interrupts_ == 2) {
+    say("warning", loss_text());
+  } else if (!kill_at_ && run_ && !run_->code()) {
+    end_at_once();
+  }
+}
+
+void JobSupervisor::request(const std::string& why) {
+  if (plan_.requested()) {
+    return;
+  }
+  plan_.request(Clock::now());
+  const bool runs = run_ && !run_->code();
+  const bool ready = runs && run_->progress().ready();
+  say("request",
+      why + (ready  ? ": asking the ranks to save and leave"
+             : runs ? ": kept until the ranks are ready"
+                    : ": no further start"),
+      {{"why", why}});
+}
+
+/// What besides signals may say that the job is about to end.
+void JobSupervisor::look_for_requests() {
+  if (slurm_ && !plan_.requested()) {
+    slurm_->tick();
+    if (slurm_->notice_is_due()) {
+      request(slurm_->job()->preempted ? "Slurm is preempting the job" : "the job's end in Slurm is near");
+    }
+  }
+  if (settings_.deadline && Clock::now() >= *settings_.deadline - settings_.lead && !plan_.requested()) {
+    request("the deadline is near");
+  }
+  if (Clock::now() >= next_file_look_) {
+    next_file_look_ = Clock::now() + kFileInterval;
+    look_for_preempt_file();
+  }
+}
+
+/// The file is removed when it is seen: left behind, it would preempt the next run as well.
+void JobSupervisor::look_for_preempt_file() {
+  std::vector<fs::path> directories = run_ ? run_->progress().directories() : std::vector<fs::path>{};
+  if (settings_.directory) {
+    directories.push_back(*settings_.directory);
+  }
+  for (const fs::path& directory : directories) {
+    std::error_code error;
+    if (fs::remove(directory / kPreemptFile, error)) {
+      request("the file " + (directory / kPreemptFile).string());
+    } else if (error && !plan_.requested()) {
+      core::log::warning("cannot remove {}: {}", (directory / kPreemptFile).string(), error.message());
+      request("the file " + (directory / kPreemptFile).string());
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One start of the program.
+
+Verdict JobSupervisor::run_once() {
+  ++starts_;
+  last_save_.reset();
+  unreachable_said_ = false;
+  plan_.begin_run();
+  run_ = std::make_unique<SupervisedRun>(
+      settings_.command, LaunchSettings{settings_.tool, run_directory_->make(starts_), settings_.shield_daemons,
+                                        static_cast<int>(settings_.link_timeout.count())});
+  say("start", fmt::format("start {}: {}", starts_, fmt::join(settings_.command, " ")),
+      {{"start", starts_}, {"pid", run_->pid()}, {"command", settings_.command}});
+  watch_run();
+  await_descendants();
+  const Verdict result = verdict();
+  say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
+      {{"start", starts_},
+       {"result", to_string(result.end)},
+       {"reason", result.reason},
+       {"launcher_code", *run_->code()},
+       {"exit_code", result.exit_code},
+       {"seconds", std::chrono::duration<double>(Clock::now() - run_->started()).count()}});
+  return result;
+}
+
+void JobSupervisor::watch_run() {
+  while (!run_->code()) {
+    wait(pressing() ? kShortWait : kLongWait);
+    read_record();
+    send_notice_if_due();
+    if (kill_at_ && Clock::now() >= *kill_at_) {
+      run_->kill_all();
+    }
+    show_status();
+  }
+}
+
+/// Whether something is about to happen that is not to be missed by half a second.
+bool JobSupervisor::pressing() const { return plan_.requested() || kill_at_ || !run_->progress().ready(); }
+
+void JobSupervisor::read_record() {
+  for (const RecordedEvent& recorded : run_->read_record()) {
+    if (recorded.event["event"] == "save_finished") {
+      last_save_ = Clock::now();
+    }
+    if (const auto event = describe(recorded.event); event && settings_.on_event) {
+      settings_.on_event(*event);
+    }
+  }
+}
+
+void JobSupervisor::send_notice_if_due() {
+  if (kill_at_ || run_->code() || !plan_.send_is_due(run_->progress(), Clock::now())) {
+    return;
+  }
+  const std::string told = run_->send_notice();
+  if (!told.empty()) {
+    const bool unready = run_->progress().chiefs().empty();
+    say("notice_sent",
+        fmt::format("sent {}{}", told, unready ? ", although the program never said that it is ready" : ""),
+        {{"to", told}, {"count", plan_.sent()}});
+  } else if (!std::exchange(unreachable_said_, true)) {
+    say("warning",
+        "the ranks watch no signal that can reach them: add SIGUSR1 to the signals of the program's settings");
+  }
+}
+
+std::string JobSupervisor::loss_text() const {
+  if (!run_ || run_->code()) {
+    return "no run is left to be ended";
+  }
+  std::optional<std::uint64_t> number;
+  for (const auto& [record, chief] : run_->progress().chiefs()) {
+    if (chief.stage == ChiefProgress::Stage::saved) {
+      return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
+    }
+    number = std::max(number, chief.newest ? chief.newest : chief.restored);
+  }
+  const std::string age = duration_text(Clock::now() - last_save_.value_or(run_->started()));
+  const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
+                                  : fmt::format("all its work, {}: there is no checkpoint yet", age);
+  return "the run has not saved for this notice yet. A third Ctrl-C ends it at once and loses " + lost;
+}
+
+void JobSupervisor::end_at_once() {
+  say("kill", "ending the run at once");
+  run_->terminate();
+  kill_at_ = Clock::now() + kTerminateTimeout;
+}
+
+/// A program that finished may leave others running. Otherwise the ranks may live on for some time, and go on saving.
+void JobSupervisor::await_descendants() {
+  const auto ended = Clock::now();
+  read_record();
+  const RunProgress& progress = run_->progress();
+  const auto record_is_late = [&] {
+    return *run_->code() == progress.restart_code() && progress.saved() == nullptr && progress.error() == nullptr &&
+           Clock::now() < ended + kRecordTimeout;
+  };
+  if (verdict().end == Verdict::End::finished) {
+    return;
+  }
+  bool killed = false;
+  while (has_children() || record_is_late()) {
+    wait(kShortWait);
+    read_record();
+    if (!has_children() || Clock::now() < ended + kDescendantsTimeout) {
+      continue;
+    }
+    if (!std::exchange(killed, true)) {
+      say("kill", "some of its processes live on: killing them");
+      run_->kill_all();
+    } else if (Clock::now() >= ended + kDescendantsTimeout + kKilledTimeout) {
+      core::log::warning("some processes of the run cannot be killed");
+      return;
+    }
+  }
+}
+
+Verdict JobSupervisor::verdict() const {
+  Verdict result = judge(run_->progress(), *run_->code());
+  if (result.end != Verdict::End::failed) {
+    return result;
+  }
+  if (kill_at_) {
+    result.exit_code = kInterrupted;
+    result.reason = "ended by hand";
+  } else if (const auto report = run_->error_report(); report && run_->progress().error() == nullptr) {
+    result.reason = *report;
+  }
+  return result;
+}
+
+void JobSupervisor::show_status() {
+  if (!settings_.on_status || Clock::now() < next_status_) {
+    return;
+  }
+  next_status_ = Clock::now() + kStatusInterval;
+  std::string text = fmt::format("running for {}", duration_text(Clock::now() - run_->started()));
+  for (const auto& [record, chief] : run_->progress().chiefs()) {
+    const auto number = chief.newest ? chief.newest : chief.restored;
+    text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
+  }
+  if (last_save_) {
+    text += fmt::format(", {} ago", duration_text(Clock::now() - *last_save_));
+  }
+  if (plan_.requested()) {
+    text += run_->progress().notice_arrived() ? ", saving" : ", waiting for the ranks to save";
+  }
+  settings_.on_status(text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// After it.
+
+/// Decides on a restart, and prepares it.
+bool JobSupervisor::may_go_on(const Verdict& verdict) {
+  const RestartDecision decision = policy_.decide(verdict);
+  if (decision.set_aside && settings_.set_aside) {
+    const auto moved = settings_.set_aside(*decision.set_aside);
+    if (!moved) {
+      say("give_up", fmt::format("giving up: two runs died while they read {}, and there is no older checkpoint to "
+                                 "take instead",
+                                 decision.set_aside->string()));
+      return false;
+    }
+    say("set_aside", fmt::format("two runs died while they read {}: set aside as {}",
+                                 decision.set_aside->filename().string(), moved->filename().string()));
+  }
+  if (plan_.requested()) {
+    return false;
+  }
+  if (!decision.restart) {
+    if (!decision.reason.empty()) {
+      say("give_up", decision.reason);
+    }
+    return false;
+  }
+  say("restart",
+      fmt::format("starting again{} (restart {} of {})",
+                  decision.pause > 0ms ? " in " + duration_text(decision.pause) : "", policy_.used(),
+                  settings_.restarts.restarts),
+      {{"restart", policy_.used()}, {"pause_s", std::chrono::duration<double>(decision.pause).count()}});
+  pause_before_restart(decision.pause);
+  return !plan_.requested();
+}
+
+void JobSupervisor::pause_before_restart(milliseconds pause) {
+  const auto end = Clock::now() + pause;
+  while (Clock::now() < end && !plan_.requested()) {
+    wait(kShortWait);
+  }
+}
+
+int JobSupervisor::leave(const Verdict& verdict) {
+  return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
+}
+
+int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
+  const bool saved = verdict.end == Verdict::End::saved;
+  if (saved && !slurm_decided_) {
+    ask_slurm_again();  // SIGTERM may come until then
+  }
+  const auto refusal = requeue_refusal({saved, slurm_decided_, by_hand_, slurm_->job()});
+  const bool by_code = settings_.slurm->way == RequeueWay::exit_code;
+  if (refusal) {
+    say("no_requeue", "not put back into the queue: " + *refusal);
+    return saved && by_code ? kSavedButNotAgain : verdict.exit_code;
+  }
+  if (by_code) {
+    say("requeue",
+        fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", verdict.exit_code));
+  } else if (requeue()) {
+    say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
+  } else {
+    say("no_requeue",
+        fmt::format("scontrol requeue {} failed: put the job back into the queue by hand", slurm_->job_id()));
+  }
+  return verdict.exit_code;
+}
+
+void JobSupervisor::ask_slurm_again() {
+  const auto limit = Clock::now() + kSlurmTimeout;
+  while (slurm_->asking() && Clock::now() < limit) {
+    wait(kShortWait);  // the answer to an earlier question is too old
+  }
+  slurm_->ask();
+  while (slurm_->asking() && Clock::now() < limit) {
+    wait(kShortWait);
+  }
+}
+
+bool JobSupervisor::requeue() {
+  command_ =
+      std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()}, slurm_environment());
+  const auto limit = Clock::now() + kSlurmTimeout;
+  while (!command_->code() && Clock::now() < limit) {
+    wait(kShortWait);
+  }
+  return command_->code() == 0;
+}
+
+void JobSupervisor::say(const std::string& name, const std::string& text, nlohmann::json fields) const {
+  if (settings_.on_event) {
+    settings_.on_event({name, text, std::move(fields)});
+  }
+}
+
+}  // namespace reprieve::supervisor

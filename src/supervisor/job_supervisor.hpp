@@ -1,0 +1,127 @@
+#pragma once
+
+/// @file
+/// `JobSupervisor`: keeps a parallel program, its launcher and whoever wants it to end apart.
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/notice_plan.hpp"
+#include "supervisor/restart_policy.hpp"
+#include "supervisor/slurm_job.hpp"
+#include "supervisor/supervisor_event.hpp"
+
+namespace reprieve::supervisor {
+
+class Command;
+class RunDirectory;
+class SignalQueue;
+class SlurmClient;
+class SupervisedRun;
+
+struct SlurmSettings {
+  std::string job_id;
+  RequeueWay way = RequeueWay::scontrol;
+  std::chrono::milliseconds poll{30'000};  ///< how often Slurm is asked for the job's end
+};
+
+struct SupervisorSettings {
+  std::vector<std::string> command;  ///< the launcher or program, searched in PATH, and its arguments
+  std::filesystem::path tool;        ///< the program that offers `launch-agent`
+  RestartLimits restarts;
+  /// The job is killed then, and told `lead` before.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::chrono::seconds lead{120};
+  /// A notice waits so long for a program that tells nothing of itself.
+  std::chrono::milliseconds patience{60'000};
+  /// A checkpoint directory whose PREEMPT file counts before the run has named its own.
+  std::optional<std::filesystem::path> directory;
+  /// Where to make the private directory; nothing: chosen by the number of nodes.
+  std::optional<std::filesystem::path> run_directory_parent;
+  bool shield_daemons = true;
+  std::chrono::seconds link_timeout{120};
+  std::optional<SlurmSettings> slurm;
+  /// Renames a checkpoint that cannot be restored, if there is an older one to take instead; returns its new name.
+  std::function<std::optional<std::filesystem::path>(const std::filesystem::path&)> set_aside;
+  std::function<void(const SupervisorEvent&)> on_event;
+  /// Called about once a second with a line for a terminal.
+  std::function<void(const std::string&)> on_status;
+};
+
+/// Starts the program, turns whatever says that the job is about to end (a signal to this process, a deadline, a file
+/// named PREEMPT in the checkpoint directory) into a notice that reaches the ranks, and starts it again if that is
+/// wanted. One per process: it takes over the signals and the children of the process. Thread: main.
+class JobSupervisor {
+ public:
+  explicit JobSupervisor(SupervisorSettings settings);
+  ~JobSupervisor();
+  JobSupervisor(const JobSupervisor&) = delete;
+  JobSupervisor& operator=(const JobSupervisor&) = delete;
+
+  /// Runs the program to its end, or to the end of all patience.
+  /// @return 0 if it finished, the restart code if it was saved, the code of the error otherwise
+  /// @throws UsageError if the program cannot be started; Error
+  int run();
+
+  /// The name of the file in the checkpoint directory that preempts the run when somebody makes it.
+  static constexpr const char* kPreemptFile = "PREEMPT";
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Waiting, and what comes in the meantime.
+  void wait(std::chrono::milliseconds limit);
+  void on_signal(int signal);
+  void on_interrupt();
+  void request(const std::string& why);
+  void look_for_requests();
+  void look_for_preempt_file();
+
+  // One start of the program.
+  Verdict run_once();
+  void watch_run();
+  void await_descendants();
+  void read_record();
+  void send_notice_if_due();
+  void end_at_once();
+  void show_status();
+  [[nodiscard]] bool pressing() const;
+  [[nodiscard]] std::string loss_text() const;
+  [[nodiscard]] Verdict verdict() const;
+
+  // After it.
+  [[nodiscard]] bool may_go_on(const Verdict& verdict);
+  void pause_before_restart(std::chrono::milliseconds pause);
+  int leave(const Verdict& verdict);
+  int leave_slurm_job(const Verdict& verdict);
+  void ask_slurm_again();
+  bool requeue();
+
+  void say(const std::string& name, const std::string& text, nlohmann::json fields = nlohmann::json::object()) const;
+
+  SupervisorSettings settings_;
+  std::unique_ptr<SignalQueue> signals_;
+  std::unique_ptr<RunDirectory> run_directory_;
+  std::unique_ptr<SlurmClient> slurm_;
+  std::unique_ptr<Command> command_;  ///< scontrol requeue, while it runs
+  std::unique_ptr<SupervisedRun> run_;
+  NoticePlan plan_;
+  RestartPolicy policy_;
+  int starts_ = 0;
+  int interrupts_ = 0;                        ///< SIGINTs so far
+  bool slurm_decided_ = false;                ///< SIGTERM came
+  bool by_hand_ = false;                      ///< SIGINT or SIGHUP came
+  std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
+  bool unreachable_said_ = false;
+  Clock::time_point next_file_look_;
+  Clock::time_point next_status_;
+  std::optional<Clock::time_point> last_save_;
+};
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,67 @@
+#include "supervisor/restart_policy.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace reprieve::supervisor {
+
+namespace {
+
+/// So often may a run die while it reads a checkpoint, before the checkpoint is held to be the cause.
+constexpr int kDeathsAllowed = 1;
+constexpr int kMaxDoublings = 20;
+
+}  // namespace
+
+RestartDecision RestartPolicy::decide(const Verdict& verdict) {
+  RestartDecision decision;
+  if (verdict.end == Verdict::End::finished) {
+    return decision;
+  }
+  fruitless_ = verdict.progressed ? 0 : fruitless_ + 1;
+  decision.pause = pause_after(verdict);
+  decision.set_aside = unreadable(verdict);
+  if (decision.set_aside) {
+    fruitless_ = 0;  // the next run begins elsewhere
+  }
+  decision.reason = why_not(verdict);
+  decision.restart = decision.reason.empty() && used_ < limits_.restarts;
+  used_ += decision.restart ? 1 : 0;
+  return decision;
+}
+
+std::optional<std::filesystem::path> RestartPolicy::unreadable(const Verdict& verdict) {
+  if (verdict.died_restoring && ++deaths_[*verdict.died_restoring] > kDeathsAllowed) {
+    return verdict.died_restoring;
+  }
+  return std::nullopt;
+}
+
+std::string RestartPolicy::why_not(const Verdict& verdict) const {
+  if (limits_.restarts == 0) {
+    return "";
+  }
+  if (verdict.hopeless) {
+    return "giving up: another start would meet the same error";
+  }
+  if (fruitless_ >= limits_.fruitless_runs) {
+    return verdict.end == Verdict::End::saved
+               ? fmt::format("giving up, no progress: {} runs in a row ended at the step where they began", fruitless_)
+               : fmt::format("giving up, crash loop: {} runs in a row ended without a new checkpoint", fruitless_);
+  }
+  if (used_ >= limits_.restarts) {
+    return fmt::format("giving up: all {} restarts are used", limits_.restarts);
+  }
+  return "";
+}
+
+std::chrono::milliseconds RestartPolicy::pause_after(const Verdict& verdict) const {
+  if (verdict.end == Verdict::End::saved) {
+    return std::chrono::milliseconds(0);
+  }
+  const int doublings = std::clamp(fruitless_ - 1, 0, kMaxDoublings);
+  return std::min(limits_.first_pause * (std::int64_t{1} << doublings), limits_.longest_pause);
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,180 @@
+#include "supervisor/run_progress.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace reprieve::supervisor {
+
+namespace {
+
+using Json = nlohmann::json;
+using Stage = ChiefProgress::Stage;
+
+/// The member's value, or nothing if there is none of that type: records may come from another version of the library.
+template <class T>
+std::optional<T> get(const Json& event, const char* key) {
+  const auto member = event.find(key);
+  if (member == event.end()) {
+    return std::nullopt;
+  }
+  try {
+    return member->get<T>();
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string text(const Json& event, const char* key) { return get<std::string>(event, key).value_or(""); }
+
+void on_start(ChiefProgress& chief, const Json& event) {
+  const auto newest = chief.newest;
+  chief = {};
+  chief.newest = newest;
+  chief.directory = text(event, "directory");
+  chief.host = text(event, "host");
+  chief.pid = get<int>(event, "pid").value_or(0);
+  chief.world_size = get<int>(event, "world_size").value_or(0);
+}
+
+void on_restore_started(ChiefProgress& chief, const Json& event) {
+  chief.stage = Stage::restoring;
+  chief.restoring = chief.directory / text(event, "file");
+  chief.error.reset();
+}
+
+void on_restore(ChiefProgress& chief, const Json& event) {
+  chief.stage = Stage::starting;
+  chief.restored = get<std::uint64_t>(event, "number");
+}
+
+void on_ready(ChiefProgress& chief, const Json& event) {
+  chief.stage = Stage::running;
+  chief.signals = get<std::vector<std::string>>(event, "signals").value_or(std::vector<std::string>{});
+  chief.restart_code = get<int>(event, "restart_code").value_or(0);
+}
+
+void on_save_finished(ChiefProgress& chief, const Json& event) {
+  if (const auto number = get<std::uint64_t>(event, "number")) {
+    chief.newest = std::max(*number, chief.newest.value_or(0));
+  }
+}
+
+void on_exit(ChiefProgress& chief, const Json& event) {
+  chief.stage = Stage::saved;
+  chief.saved = SavedExit{text(event, "checkpoint"), get<int>(event, "exit_code").value_or(0),
+                          get<double>(event, "seconds_from_notice").value_or(0)};
+}
+
+void on_failure(ChiefProgress& chief, const Json& event) {
+  chief.stage = Stage::failed;
+  chief.error = RunError{text(event, "error"), text(event, "message")};
+}
+
+using Reaction = std::function<void(ChiefProgress&, const Json&)>;
+
+const std::map<std::string, Reaction>& reactions() {
+  static const std::map<std::string, Reaction> table{
+      {"start", on_start},
+      {"restore_started", on_restore_started},
+      {"restore", on_restore},
+      {"restore_failed", on_failure},
+      {"ready", on_ready},
+      {"save_finished", on_save_finished},
+      {"notice", [](ChiefProgress& chief, const Json&) { chief.noticed = true; }},
+      {"exit", on_exit},
+      {"went_on", [](ChiefProgress& chief, const Json&) { chief.stage = Stage::running; }},
+      {"error", on_failure},
+      {"finished", [](ChiefProgress& chief, const Json&) { chief.stage = Stage::finished; }},
+  };
+  return table;
+}
+
+bool is_starting(const ChiefProgress& chief) {
+  return chief.stage == Stage::starting || chief.stage == Stage::restoring;
+}
+
+bool has_ended(const ChiefProgress& chief) {
+  return chief.stage == Stage::saved || chief.stage == Stage::failed || chief.stage == Stage::finished;
+}
+
+}  // namespace
+
+void ChiefProgress::take(const Json& event) {
+  const auto reaction = reactions().find(text(event, "event"));
+  if (reaction == reactions().end()) {
+    return;
+  }
+  reaction->second(*this, event);
+  run_calls = get<std::uint64_t>(event, "run_calls").value_or(run_calls);
+}
+
+bool RunProgress::ready() const {
+  return !chiefs_.empty() &&
+         std::none_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) { return is_starting(entry.second); });
+}
+
+bool RunProgress::notice_arrived() const {
+  return !chiefs_.empty() && std::all_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
+    return entry.second.noticed || has_ended(entry.second);
+  });
+}
+
+const SavedExit* RunProgress::saved() const {
+  const SavedExit* saved = nullptr;
+  for (const auto& [record, chief] : chiefs_) {
+    if (chief.stage == Stage::saved) {
+      saved = &*chief.saved;
+    } else if (chief.stage != Stage::finished) {
+      return nullptr;
+    }
+  }
+  return saved;
+}
+
+const RunError* RunProgress::error() const {
+  for (const auto& [record, chief] : chiefs_) {
+    if (chief.stage == Stage::failed) {
+      return &*chief.error;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<std::filesystem::path> RunProgress::restoring() const {
+  for (const auto& [record, chief] : chiefs_) {
+    if (chief.stage == Stage::restoring) {
+      return chief.restoring;
+    }
+  }
+  return std::nullopt;
+}
+
+bool RunProgress::progressed() const {
+  return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
+    const ChiefProgress& chief = entry.second;
+    return chief.newest && (!chief.restored || *chief.newest > *chief.restored);
+  });
+}
+
+int RunProgress::restart_code() const {
+  constexpr int kDefault = 42;  // that of TerminationConfig
+  for (const auto& [record, chief] : chiefs_) {
+    if (chief.restart_code != 0) {
+      return chief.restart_code;
+    }
+  }
+  return kDefault;
+}
+
+std::vector<std::filesystem::path> RunProgress::directories() const {
+  std::vector<std::filesystem::path> found;
+  for (const auto& [record, chief] : chiefs_) {
+    if (!chief.directory.empty() && std::find(found.begin(), found.end(), chief.directory) == found.end()) {
+      found.push_back(chief.directory);
+    }
+  }
+  return found;
+}
+
+}  // namespace reprieve::supervisor

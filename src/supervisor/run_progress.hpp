@@ -1,0 +1,88 @@
+#pragma once
+
+/// @file
+/// What a run has told about itself: its record, event by event, as a supervisor needs it. Pure.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprieve::supervisor {
+
+/// An error that the ranks agreed on.
+struct RunError {
+  std::string code;  ///< as `to_string(ErrorCode)` names it; empty if unknown
+  std::string message;
+};
+
+/// The run left after a notice, with its state saved.
+struct SavedExit {
+  std::filesystem::path checkpoint;
+  int exit_code = 0;               ///< the restart code
+  double seconds_from_notice = 0;  ///< on the rank that had the notice
+};
+
+/// One process that owns a checkpoint directory: the chief of a handler, or of a manager without one.
+struct ChiefProgress {
+  enum class Stage {
+    starting,   ///< the directory is opened; no handler yet
+    restoring,  ///< reading `restoring`
+    running,    ///< all ranks watch their signals
+    saved,      ///< left, or about to leave, after a save for a notice
+    failed,     ///< with an error that all ranks heard
+    finished,   ///< the handler was closed normally
+  };
+
+  /// Takes the next event of the record; unknown ones change nothing.
+  void take(const nlohmann::json& event);
+
+  Stage stage = Stage::starting;
+  std::filesystem::path directory;
+  std::string host;
+  int pid = 0;
+  int world_size = 0;
+  std::vector<std::string> signals;       ///< that are a notice: "SIGTERM", "SIGUSR1"
+  int restart_code = 0;                   ///< 0: not told yet
+  bool noticed = false;                   ///< the ranks have agreed on a notice
+  std::uint64_t run_calls = 0;            ///< as last told
+  std::filesystem::path restoring;        ///< the file of stage `restoring`
+  std::optional<std::uint64_t> restored;  ///< number of the checkpoint that was restored
+  std::optional<std::uint64_t> newest;    ///< number of the newest checkpoint that was saved
+  std::optional<SavedExit> saved;
+  std::optional<RunError> error;
+};
+
+/// All chiefs of a run. Most runs have one.
+class RunProgress {
+ public:
+  /// @param record  the name of the file that the event is from: one for each process
+  void take(const std::string& record, const nlohmann::json& event) { chiefs_[record].take(event); }
+
+  [[nodiscard]] const std::map<std::string, ChiefProgress>& chiefs() const noexcept { return chiefs_; }
+
+  /// There is at least one chief, and a notice can be sent to the ranks of all: they watch their signals.
+  [[nodiscard]] bool ready() const;
+  /// A notice is or was of no use to any chief any more: each has heard it, or has ended.
+  [[nodiscard]] bool notice_arrived() const;
+  /// At least one chief has left after a save, and no other failed or was cut short.
+  [[nodiscard]] const SavedExit* saved() const;
+  /// The first error.
+  [[nodiscard]] const RunError* error() const;
+  /// The file that a chief was restoring when its record ended.
+  [[nodiscard]] std::optional<std::filesystem::path> restoring() const;
+  /// A chief has committed a checkpoint beyond the one that it began with.
+  [[nodiscard]] bool progressed() const;
+  /// What the ranks mean by "saved, start me again": as told, or else the default of the library.
+  [[nodiscard]] int restart_code() const;
+  /// Checkpoint directories, each once.
+  [[nodiscard]] std::vector<std::filesystem::path> directories() const;
+
+ private:
+  std::map<std::string, ChiefProgress> chiefs_;
+};
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,75 @@
+#include "supervisor/slurm_client.hpp"
+
+#include <utility>
+
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+/// An answer not older than this is as good as a new one.
+constexpr std::chrono::seconds kFresh{5};
+/// How long an answer that decides is waited for.
+constexpr std::chrono::seconds kPatience{5};
+
+}  // namespace
+
+EnvironmentChanges slurm_environment() {
+  return {{"SLURM_TIME_FORMAT", "standard"}, {"LC_ALL", "C"}, {"SCONTROL_ALL", std::nullopt}};
+}
+
+SlurmClient::SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::chrono::seconds lead)
+    : job_id_(std::move(job_id)), poll_(poll), lead_(lead) {
+  ask();
+}
+
+void SlurmClient::tick() {
+  if (Clock::now() - asked_ >= poll_) {
+    ask();
+  }
+}
+
+void SlurmClient::ask() {
+  if (question_) {
+    return;
+  }
+  asked_ = Clock::now();
+  question_ =
+      std::make_unique<Command>(std::vector<std::string>{"scontrol", "show", "job", job_id_}, slurm_environment());
+}
+
+void SlurmClient::on_ended(const EndedChild& child) {
+  if (!question_) {
+    return;
+  }
+  question_->on_ended(child);
+  if (!question_->code()) {
+    return;
+  }
+  const auto answer = parse_slurm_job(question_->output());
+  question_.reset();
+  if (answer) {
+    job_ = answer;
+    learned_ = Clock::now();
+    failure_logged_ = false;
+  } else if (!std::exchange(failure_logged_, true)) {
+    core::log::warning("scontrol does not tell about job {}; asking again later", job_id_);
+  }
+}
+
+bool SlurmClient::notice_is_due() {
+  const auto due = job_ ? notice_time(*job_, lead_) : std::nullopt;
+  const auto now = std::chrono::system_clock::now();
+  if (!due || now < *due) {
+    return false;
+  }
+  if (job_->preempted || Clock::now() - learned_ <= kFresh) {
+    return true;
+  }
+  ask();
+  return now >= *due + kPatience;
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,87 @@
+#include "supervisor/slurm_job.hpp"
+
+#include <ctime>
+#include <map>
+#include <sstream>
+#include <string_view>
+
+namespace reprieve::supervisor {
+
+namespace {
+
+using std::chrono::system_clock;
+
+/// "2026-03-01T12:00:00" in local time; nothing for "Unknown", "None" and the like.
+std::optional<system_clock::time_point> parse_time(const std::string& text) {
+  std::tm parts{};
+  const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr || *rest != '\0') {
+    return std::nullopt;
+  }
+  parts.tm_isdst = -1;
+  const std::time_t time = std::mktime(&parts);
+  return time == -1 ? std::nullopt : std::optional(system_clock::from_time_t(time));
+}
+
+/// The fields of the lines that begin with one of the keys wanted. Other lines hold text of the user's own, such as
+/// names and comments, which may look like fields.
+std::map<std::string, std::string> fields_of(const std::string& text) {
+  std::map<std::string, std::string> fields;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto begin = line.find_first_not_of(" \t");
+    const std::string_view content = begin == std::string::npos ? "" : std::string_view(line).substr(begin);
+    const bool wanted = content.starts_with("JobState=") || content.starts_with("Requeue=") ||
+                        content.starts_with("StartTime=") || content.starts_with("PreemptEligibleTime=");
+    std::istringstream words{wanted ? std::string(content) : std::string()};
+    for (std::string word; words >> word;) {
+      const auto equals = word.find('=');
+      if (equals != std::string::npos) {
+        fields[word.substr(0, equals)] = word.substr(equals + 1);
+      }
+    }
+  }
+  return fields;
+}
+
+}  // namespace
+
+std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text) {
+  auto fields = fields_of(text);
+  if (!fields.contains("JobState")) {
+    return std::nullopt;
+  }
+  return SlurmJobInfo{fields["JobState"], fields["Requeue"] == "1", parse_time(fields["PreemptTime"]).has_value(),
+                      parse_time(fields["EndTime"])};
+}
+
+std::optional<system_clock::time_point> notice_time(const SlurmJobInfo& job, std::chrono::seconds lead) {
+  if (job.preempted) {
+    return system_clock::time_point::min();
+  }
+  return job.end ? std::optional(*job.end - lead) : std::nullopt;
+}
+
+std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
+  if (!facts.saved) {
+    return "nothing was saved";
+  }
+  if (facts.slurm_decided) {
+    return "Slurm has sent SIGTERM, so it has decided already: requeued, cancelled or out of time";
+  }
+  if (facts.by_hand) {
+    return "it was stopped by hand";
+  }
+  if (!facts.job) {
+    return "Slurm does not answer";
+  }
+  if (!facts.job->requeue) {
+    return "the job was submitted with --no-requeue";
+  }
+  if (facts.job->state != "RUNNING") {
+    return "the job is " + facts.job->state + " already";
+  }
+  return std::nullopt;
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,47 @@
+#pragma once
+
+/// @file
+/// What a supervisor inside a Slurm job has to know and to decide. Pure.
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace reprieve::supervisor {
+
+/// A job as `scontrol show job` describes it.
+struct SlurmJobInfo {
+  std::string state;       ///< "RUNNING", ...
+  bool requeue = false;    ///< the job may be put back into the queue; `--no-requeue` forbids it
+  bool preempted = false;  ///< Slurm has chosen it for preemption, and its grace time runs
+  std::optional<std::chrono::system_clock::time_point> end;  ///< when Slurm will end it, as far as is known
+};
+
+/// Reads the output of `scontrol show job ID`; nothing if that does not describe a job.
+std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text);
+
+/// When the run must be told, given what is known of the job: at once if it is being preempted, @p lead before its end,
+/// or not at all.
+std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobInfo& job, std::chrono::seconds lead);
+
+/// How a job gets back into the queue.
+enum class RequeueWay {
+  scontrol,   ///< `scontrol requeue`
+  exit_code,  ///< the site has RequeueExit set to the restart code
+};
+
+/// What is known at the end of a run.
+struct RequeueFacts {
+  bool saved = false;
+  bool slurm_decided = false;  ///< SIGTERM came: Slurm has requeued the job, or cancelled it, or its time is over
+  bool by_hand = false;        ///< somebody sent SIGINT or SIGHUP
+  std::optional<SlurmJobInfo> job;
+};
+
+/// Why the job must not be put back into the queue; nothing if it should be.
+std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
+
+/// The exit code for a saved run that must not start again, where the restart code itself would start it (RequeueExit).
+inline constexpr int kSavedButNotAgain = 75;
+
+}  // namespace reprieve::supervisor

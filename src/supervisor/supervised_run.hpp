@@ -1,0 +1,60 @@
+#pragma once
+
+/// @file
+/// One start of the program, from its process to the last of its descendants.
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/child_process.hpp"
+#include "supervisor/launcher.hpp"
+#include "supervisor/run_progress.hpp"
+#include "supervisor/run_record_reader.hpp"
+#include "supervisor/verdict.hpp"
+
+namespace reprieve::supervisor {
+
+class SupervisedRun {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Starts the program. @throws UsageError if it cannot be started
+  SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings);
+
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  [[nodiscard]] Clock::time_point started() const noexcept { return started_; }
+  [[nodiscard]] const RunProgress& progress() const noexcept { return progress_; }
+  /// What the program returned, as a shell shows it; nothing while it runs.
+  [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
+
+  /// To be told of every child that ended.
+  void on_ended(const EndedChild& child);
+
+  /// Takes up what the run has recorded since the last call, and returns it.
+  std::vector<RecordedEvent> read_record();
+
+  /// Tells the ranks that the job is about to end. Returns whom it told: "SIGUSR1 to orterun 4711"; empty if nobody can
+  /// be told.
+  std::string send_notice() const;
+
+  /// Asks the program itself to end, whatever is lost.
+  void terminate() const;
+  /// Kills it and all that it started.
+  void kill_all() const;
+
+  /// The error that the run left beside its checkpoints, if it is this run's.
+  [[nodiscard]] std::optional<std::string> error_report() const;
+
+ private:
+  Clock::time_point started_ = Clock::now();
+  std::chrono::system_clock::time_point started_wall_clock_ = std::chrono::system_clock::now();
+  RunRecordReader reader_;
+  RunProgress progress_;
+  pid_t pid_ = -1;
+  std::optional<int> code_;
+};
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,26 @@
+#pragma once
+
+/// @file
+/// What a supervisor tells about, and the words for it. Pure.
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace reprieve::supervisor {
+
+/// Something that happened, for people (text) and for programs (name and fields).
+struct SupervisorEvent {
+  std::string name;  ///< "start", "ready", "request", "notice_sent", "exit", "end", "restart", ...
+  std::string text;
+  nlohmann::json fields = nlohmann::json::object();
+};
+
+/// An event of the run's record as one of the supervisor's; nothing for those that only tools care about.
+std::optional<SupervisorEvent> describe(const nlohmann::json& recorded);
+
+/// "8 s", "3 min 20 s", "2 h 5 min".
+std::string duration_text(std::chrono::duration<double> duration);
+
+}  // namespace reprieve::supervisor

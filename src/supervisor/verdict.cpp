@@ -1,0 +1,70 @@
+#include "supervisor/verdict.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <set>
+
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+/// Codes of errors that lie in the program, its settings or its directory, not in the run.
+bool is_hopeless(const std::string& error_code) {
+  static const std::set<std::string> kCodes{"config", "usage", "mismatch", "corrupt"};
+  return kCodes.contains(error_code);
+}
+
+std::string failure_text(const RunProgress& progress, int launcher_code) {
+  if (const RunError* error = progress.error()) {
+    return error->message;
+  }
+  std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
+  if (progress.chiefs().empty()) {
+    return text + ", and no rank has opened a checkpoint directory";
+  }
+  if (const auto file = progress.restoring()) {
+    return text + ", while the ranks were reading " + file->filename().string();
+  }
+  return text + ", and the run did not say that it saved or finished";
+}
+
+}  // namespace
+
+std::string code_text(int shell_code) {
+  constexpr int kSignalled = 128;
+  constexpr int kLastSignal = 64;
+  if (shell_code > kSignalled && shell_code <= kSignalled + kLastSignal) {
+    return fmt::format("signal {} ({})", termination::signal_name(shell_code - kSignalled), shell_code);
+  }
+  return fmt::format("exit code {}", shell_code);
+}
+
+Verdict judge(const RunProgress& progress, int launcher_code) {
+  Verdict verdict;
+  verdict.progressed = progress.progressed();
+  if (const SavedExit* saved = progress.saved()) {
+    verdict.end = Verdict::End::saved;
+    verdict.exit_code = saved->exit_code;
+    verdict.reason = fmt::format("saved {}", saved->checkpoint.string());
+    return verdict;
+  }
+  if (launcher_code == 0 && progress.error() == nullptr) {
+    verdict.end = Verdict::End::finished;
+    verdict.exit_code = 0;
+    verdict.reason = "finished";
+    return verdict;
+  }
+  const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
+  verdict.exit_code = misleading ? 1 : launcher_code;
+  verdict.reason = failure_text(progress, launcher_code);
+  if (const RunError* error = progress.error()) {
+    verdict.hopeless = is_hopeless(error->code);
+  } else {
+    verdict.died_restoring = progress.restoring();
+  }
+  return verdict;
+}
+
+}  // namespace reprieve::supervisor
