@@ -79,7 +79,7 @@ TEST_F(ToolPrune, RefusesWhileARunUsesTheDirectory) {
   ASSERT_TRUE(wait_until([&] { return run.out().find("holding") != std::string::npos; }, 120s)) << run.err();
   const Result refused = tool({"prune", directory, "--keep", "1"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("pid"));
+  EXPECT_THAT(refused.err, HasSubstr("is in use by the run of process"));
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-2.h5", "ckpt-3.h5"));
   EXPECT_EQ(tool({"prune", directory, "--keep", "1", "--dry-run"}).code, 0);
   run.send_to_ranks(SIGKILL);
