@@ -39,6 +39,12 @@ std::string variable_of(const std::string& key) {
   return name;
 }
 
+/// The row of @p key; null if there is none.
+const core::Setting<Settings>* find(const Table& table, const std::string& key) {
+  const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == key; });
+  return row == table.end() ? nullptr : &*row;
+}
+
 /// Takes the values of a document into settings.
 class Reader {
  public:
@@ -78,8 +84,8 @@ class Reader {
 
   void read_setting(const std::string& section, const std::string& name, const Json& value) {
     const std::string key = section.empty() ? name : section + "." + name;
-    const auto row = std::find_if(table_.begin(), table_.end(), [&](const auto& each) { return each.key == key; });
-    if (row == table_.end()) {
+    const auto* row = find(table_, key);
+    if (row == nullptr) {
       problems_.add_unknown(key, siblings(section), all_names());
     } else if (problems_.check(key, row->rule, value)) {
       row->set(settings_, value);
@@ -171,8 +177,8 @@ void apply_environment(Settings& settings) {
     if (name == core::kRunDirectoryVariable) {
       continue;  // the supervisor's
     }
-    const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == name; });
-    if (row == table.end()) {
+    const auto* row = find(table, name);
+    if (row == nullptr) {
       problems.add_unknown(name, core::keys_of(table), core::keys_of(table));
       continue;
     }
