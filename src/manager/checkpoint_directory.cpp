@@ -17,6 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kWorkerPrefix = "workertemp_";
+/// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it.
+constexpr int kMakeAttempts = 20;
+
 /// Calls @p visit for everything in a directory.
 void for_each_entry(const fs::path& directory, const std::function<void(const fs::directory_entry&)>& visit) {
   std::error_code error;
@@ -90,14 +94,14 @@ fs::path CheckpointDirectory::staged_files_directory(StagedName staged) const {
   return staging() / format_staged_name(prefix_, staged, kFilesSuffix);
 }
 
-std::vector<std::uint64_t> CheckpointDirectory::numbers() const {
+std::vector<std::uint64_t> CheckpointDirectory::numbers() {
   std::vector<std::uint64_t> numbers;
   for_each_entry(path_, [&](const fs::directory_entry& entry) {
     const auto number = parse_name(prefix_, entry.path().filename().string(), kCheckpointSuffix);
     std::error_code ignored;
     if (number && entry.is_regular_file(ignored)) {
       numbers.push_back(*number);
-    } else if (number) {
+    } else if (number && told_.insert(*number).second) {
       core::log::warning("{} has the name of a checkpoint, but is not a file: passed over", entry.path().string());
     }
   });
@@ -118,14 +122,16 @@ std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
       known->second.modified.tv_nsec == status.st_mtim.tv_nsec) {
     return known->second.info;
   }
+  Known read{status.st_ino, status.st_size, status.st_mtim, std::nullopt};
   try {
-    const CheckpointInfo info = make_info(path, number, storage::read_metadata(path));
-    known_.insert_or_assign(number, Known{status.st_ino, status.st_size, status.st_mtim, info});
-    return info;
-  } catch (const Error& error) {
+    read.info = make_info(path, number, storage::read_metadata(path));
+  } catch (const StorageError& error) {  // may pass, so it is not remembered
     core::log::warning("{} left out: {}", path.string(), error.what());
     return std::nullopt;
+  } catch (const Error& error) {
+    core::log::warning("{} left out: {}", path.string(), error.what());
   }
+  return known_.insert_or_assign(number, std::move(read)).first->second.info;
 }
 
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
@@ -210,10 +216,9 @@ void CheckpointDirectory::remove_orphaned_files() const {
 void CheckpointDirectory::remove_write_directories() const {
   std::vector<fs::path> found;
   for_each_entry(path_.parent_path(), [&](const fs::directory_entry& entry) {
-    constexpr std::string_view kPrefix = "workertemp_";
     const std::string name = entry.path().filename().string();
-    const bool is_worker = name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
-                           name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+    const bool is_worker = name.starts_with(kWorkerPrefix) && name.size() > kWorkerPrefix.size() &&
+                           name.find_first_not_of("0123456789", kWorkerPrefix.size()) == std::string::npos;
     if (is_worker && is_real_directory(entry.path() / path_.filename())) {
       found.push_back(entry.path() / path_.filename());
     }
@@ -264,14 +269,12 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
 }
 
 fs::path worker_directory(const fs::path& directory, int rank) {
-  return directory.parent_path() / ("workertemp_" + std::to_string(rank)) / directory.filename();
+  return directory.parent_path() / (std::string(kWorkerPrefix) + std::to_string(rank)) / directory.filename();
 }
 
 void make_worker_directory(const fs::path& worker) {
   remove_tree(worker);
-  // Another job with the same parent may remove `workertemp_<rank>`, then empty, between the two calls.
-  constexpr int kAttempts = 20;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMakeAttempts; ++attempt) {
     if (::mkdir(worker.parent_path().c_str(), 0777) != 0 && errno != EEXIST) {
       throw storage::storage_error("make directory", worker.parent_path(), errno);
     }

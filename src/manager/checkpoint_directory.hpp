@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ class CheckpointDirectory {
   [[nodiscard]] std::filesystem::path staged_files_directory(StagedName staged) const;
 
   /// Numbers of the committed checkpoints, ascending, whether they are sound or not. Directories and broken links that
-  /// have the name of one are passed over with a warning.
-  [[nodiscard]] std::vector<std::uint64_t> numbers() const;
+  /// have the name of one are passed over, with one warning each.
+  [[nodiscard]] std::vector<std::uint64_t> numbers();
 
   /// What is known about a checkpoint; nothing, with a warning, if it cannot be read. Read once, then remembered for as
   /// long as the file stays the same.
@@ -76,10 +77,10 @@ class CheckpointDirectory {
 
  private:
   struct Known {
-    ino_t inode;
-    off_t size;
-    timespec modified;
-    CheckpointInfo info;
+    ino_t inode = 0;
+    off_t size = 0;
+    timespec modified = {};
+    std::optional<CheckpointInfo> info;  ///< nothing if the file is damaged
   };
 
   void install_files(StagedName staged);
@@ -92,6 +93,7 @@ class CheckpointDirectory {
   std::string prefix_;
   bool durable_;
   std::map<std::uint64_t, Known> known_;
+  std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };
 
 /// Where a rank other than the chief may write during a save: `<parent>/workertemp_<rank>/<base>`.

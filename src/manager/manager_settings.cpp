@@ -3,11 +3,16 @@
 namespace reprieve {
 
 // A prefix has at most 180 bytes: file systems allow names of 255, and number, time and suffixes take up to 60.
+namespace {
+
+constexpr double kYear = 31'536'000;  // in seconds
+
+}  // namespace
+
 core::Table<ManagerOptions> manager_settings() {
   using core::duration;
   using O = ManagerOptions;
   using Second = std::ratio<1>;
-  constexpr double kYear = 31'536'000;
   return {
       core::text("prefix", &O::prefix, "checkpoint files are called <prefix>-<number>.h5",
                  R"([^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,179})",

@@ -10,7 +10,7 @@
 
 #include "core/log.hpp"
 #include "core/run_record.hpp"
-#include "manager/file_names.hpp"
+#include "manager/file_operations.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/manager_settings.hpp"
 #include "reprieve/version.hpp"
@@ -64,11 +64,11 @@ fs::path absolute_directory(const fs::path& directory) {
 /// The arguments are checked on every rank and compared with the chief's; the path of all is the chief's, since ranks
 /// may have been started in different working directories. Collective.
 fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directory, const ManagerOptions& options) {
-  constexpr const char* kWhat = "opening the checkpoint directory";
-  comm.agree(core::capture([&] { check_options(directory, options); }), kWhat);
+  constexpr const char* what = "opening the checkpoint directory";
+  comm.agree(core::capture([&] { check_options(directory, options); }), what);
   const std::string mine = describe_arguments(directory, options);
   cluster::Bytes chiefs = to_bytes(mine);
-  comm.broadcast(chiefs, 0, kWhat);
+  comm.broadcast(chiefs, 0, what);
   comm.agree(core::capture([&] {
                if (const std::string expected = to_text(chiefs); mine != expected) {
                  throw UsageError(
@@ -77,13 +77,19 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
                                  comm.rank(), expected, comm.rank(), mine));
                }
              }),
-             kWhat);
+             what);
   cluster::Bytes path = to_bytes(comm.is_chief() ? absolute_directory(directory).string() : "");
-  comm.broadcast(path, 0, kWhat);
+  comm.broadcast(path, 0, what);
   return to_text(path);
 }
 
-void make_directories(const fs::path& directory) {
+/// Makes the directory and those above it, all of them durable.
+void make_directories(const fs::path& directory, bool durable) {
+  std::vector<fs::path> made;
+  std::error_code ignored;
+  for (fs::path path = directory; !fs::exists(path, ignored) && path.has_relative_path(); path = path.parent_path()) {
+    made.push_back(path);
+  }
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
@@ -91,6 +97,9 @@ void make_directories(const fs::path& directory) {
     throw StorageError(
         cause.code(),
         std::string(cause.what()) + "; choose one that this user can write, on a file system that all nodes share");
+  }
+  for (auto path = made.rbegin(); durable && path != made.rend(); ++path) {
+    manager::sync_directory(path->parent_path());
   }
 }
 
@@ -114,7 +123,7 @@ CheckpointManager::Impl::Impl(MPI_Comm parent, Checkpoint& state, const fs::path
 }
 
 void CheckpointManager::Impl::open_directory() {
-  make_directories(directory.path());
+  make_directories(directory.path(), options.durable);
   const auto self = manager::LockHolder::self(comm.host(), comm.size());
   lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
   directory.remove_left_overs();
@@ -130,8 +139,8 @@ void CheckpointManager::Impl::open_directory() {
 }
 
 void CheckpointManager::Impl::check_directory_is_shared() {
-  constexpr const char* kWhat = "looking at the checkpoint directory from all ranks";
-  const std::string expected = to_text(from_chief([this] { return to_bytes(lock->mark()); }, kWhat));
+  constexpr const char* what = "looking at the checkpoint directory from all ranks";
+  const std::string expected = to_text(from_chief([this] { return to_bytes(lock->mark()); }, what));
   const auto seen = [&] { return manager::read_lock_mark(directory.path() / manager::kLockName) == expected; };
   const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
   bool shared = seen();
@@ -148,7 +157,7 @@ void CheckpointManager::Impl::check_directory_is_shared() {
                                                 comm.rank(), comm.host(), directory.path().string(), comm.host_of(0)));
                }
              }),
-             kWhat);
+             what);
 }
 
 void CheckpointManager::Impl::record(const std::string& event, const nlohmann::json& fields) {

@@ -42,7 +42,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
   for (const std::uint64_t number : candidates()) {
     const fs::path file = directory.file(number);
     try {
-      const CheckpointInfo info = restore(file, number);
+      CheckpointInfo info = restore(file, number);
       set_aside(damaged);
       return info;
     } catch (const CorruptError& error) {
@@ -100,7 +100,7 @@ CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file, std::optio
   const auto as_bytes = [&] {
     return manager::encode({manager::make_info(file, number.value_or(metadata.number), metadata)});
   };
-  const CheckpointInfo info = manager::decode(from_chief(as_bytes, "restoring")).front();
+  CheckpointInfo info = manager::decode(from_chief(as_bytes, "restoring")).front();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   record("restore", {{"file", file.filename().string()},
                      {"number", info.number},
@@ -128,9 +128,10 @@ void CheckpointManager::Impl::set_aside(const std::vector<std::uint64_t>& damage
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::latest() {
   const auto find = [&] {
-    const std::vector<std::uint64_t> numbers = directory.numbers();
-    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-      if (const auto info = directory.info(*number)) {
+    std::vector<std::uint64_t> numbers = directory.numbers();
+    std::reverse(numbers.begin(), numbers.end());
+    for (const std::uint64_t number : numbers) {
+      if (const auto info = directory.info(number)) {
         return manager::encode({*info});
       }
     }

@@ -47,9 +47,10 @@ std::int64_t wall_clock_us() {
       .count();
 }
 
+constexpr const char* kFailed = "the save function failed: ";
+
 /// The user's function, its errors marked as such.
 void call_save_fn(const SaveFn& save_fn, const SaveFnContext& context) {
-  constexpr const char* kFailed = "the save function failed: ";
   try {
     save_fn(context);
   } catch (const StorageError& error) {
@@ -88,7 +89,7 @@ class Save {
   const CheckpointManager::SaveRequest& request_;
   std::string what_;
   Clock::time_point start_ = Clock::now();
-  manager::StagedName staged_;
+  manager::StagedName staged_{};
   bool began_ = false;                ///< the chief: the staging directory is there
   bool has_write_directory_ = false;  ///< this rank's, for the save function
   bool has_files_ = false;
@@ -194,6 +195,9 @@ bool Save::keep_written_files() {
   }
   if (manager_.options.durable) {
     manager::sync_tree(write_directory());
+    // After a power cut, step 5 must find them by their names.
+    manager::sync_directory(manager_.directory.staging());
+    manager::sync_directory(manager_.directory.path());
   }
   return true;
 }

@@ -9,6 +9,8 @@ namespace {
 
 using Variables = std::map<std::string, state::Variable>;
 
+std::string cannot_register(const std::string& name) { return "variable '" + name + "' cannot be registered: "; }
+
 /// A variable cannot be a group of the tree at the same time, neither above the new name nor below it.
 void check_place_in_tree(const Variables& variables, const std::string& name) {
   if (variables.contains(name)) {
@@ -16,14 +18,13 @@ void check_place_in_tree(const Variables& variables, const std::string& name) {
   }
   for (auto slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
     if (const std::string parent = name.substr(0, slash); variables.contains(parent)) {
-      throw UsageError("variable '" + name + "' cannot be registered: its parent '" + parent + "' is a variable");
+      throw UsageError(cannot_register(name) + "its parent '" + parent + "' is a variable");
     }
   }
   const std::string as_parent = name + "/";
   if (const auto child = variables.lower_bound(as_parent);
       child != variables.end() && child->first.starts_with(as_parent)) {
-    throw UsageError("variable '" + name + "' cannot be registered: it is the parent of variable '" + child->first +
-                     "'");
+    throw UsageError(cannot_register(name) + "it is the parent of variable '" + child->first + "'");
   }
 }
 

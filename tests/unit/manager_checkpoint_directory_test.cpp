@@ -1,0 +1,113 @@
+// The chief's view of a checkpoint directory, where it needs no sound checkpoint.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manager/checkpoint_directory.hpp"
+#include "reprieve/error.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace reprieve::manager {
+namespace {
+
+namespace fs = std::filesystem;
+using Numbers = std::vector<std::uint64_t>;
+
+class CheckpointDirectoryTest : public testing::Test {
+ protected:
+  CheckpointDirectoryTest() { fs::create_directory(run); }
+
+  static void touch(const fs::path& file) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << "x";
+  }
+
+  const test::TemporaryDirectory temporary;
+  const fs::path run = temporary / "run";
+  CheckpointDirectory directory{run, "ckpt", true};
+};
+
+TEST_F(CheckpointDirectoryTest, ListsFilesAndLinksToFilesByNumber) {
+  for (const char* name : {"ckpt-10.h5", "ckpt-9.h5", "ckpt-010.h5", "other-1.h5", "ckpt-3.h5.corrupt"}) {
+    touch(run / name);
+  }
+  fs::create_directory(run / "ckpt-5.h5");
+  fs::create_symlink("nowhere", run / "ckpt-6.h5");
+  fs::create_symlink("ckpt-9.h5", run / "ckpt-7.h5");
+  EXPECT_EQ(directory.numbers(), (Numbers{7, 9, 10}));
+}
+
+TEST_F(CheckpointDirectoryTest, AMissingDirectoryIsAnError) {
+  fs::remove(run);
+  EXPECT_THROW(directory.numbers(), StorageError);
+}
+
+TEST_F(CheckpointDirectoryTest, OfADamagedFileNothingIsKnown) {
+  touch(directory.file(1));
+  EXPECT_FALSE(directory.info(1).has_value());
+  EXPECT_FALSE(directory.info(1).has_value());
+  EXPECT_FALSE(directory.info(2).has_value());
+}
+
+TEST_F(CheckpointDirectoryTest, DamagedFilesAreNotRetired) {
+  for (std::uint64_t number = 1; number <= 5; ++number) {
+    touch(directory.file(number));
+  }
+  EXPECT_TRUE(directory.retire({1, std::chrono::seconds(0)}, 5).empty());
+  EXPECT_EQ(directory.numbers().size(), 5U);
+}
+
+TEST_F(CheckpointDirectoryTest, StagingIsEmptyAndThisUsersAlone) {
+  touch(directory.staging() / "left behind");
+  directory.prepare_staging(1);
+  EXPECT_TRUE(fs::is_empty(directory.staging()));
+  struct stat status = {};
+  ASSERT_EQ(::stat(directory.staging().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0700U);
+}
+
+TEST_F(CheckpointDirectoryTest, ALinkInPlaceOfTheStagingDirectoryIsNotFollowed) {
+  touch(temporary / "victim/ckpt-1.5.files/content");
+  fs::create_directory_symlink(temporary / "victim", directory.staging());
+  directory.prepare_staging(1);
+  EXPECT_FALSE(fs::is_symlink(directory.staging()));
+  EXPECT_TRUE(fs::exists(temporary / "victim/ckpt-1.5.files/content"));
+}
+
+TEST_F(CheckpointDirectoryTest, NothingMayStandInTheWayOfACheckpoint) {
+  fs::create_directory(directory.file(1));
+  EXPECT_THROW(directory.prepare_staging(1), StorageError);
+  EXPECT_NO_THROW(directory.prepare_staging(2));
+}
+
+TEST_F(CheckpointDirectoryTest, CommitRenames) {
+  directory.prepare_staging(1);
+  touch(directory.staged_file({1, 5}));
+  touch(directory.staged_files_directory({1, 5}) / "note");
+  directory.commit({1, 5}, true);
+  EXPECT_TRUE(fs::exists(directory.file(1)));
+  EXPECT_TRUE(fs::exists(directory.files_directory(1) / "note"));
+  EXPECT_TRUE(fs::is_empty(directory.staging()));
+}
+
+TEST_F(CheckpointDirectoryTest, ACommitWithoutItsFileChangesNothing) {
+  directory.prepare_staging(1);
+  touch(directory.files_directory(1) / "old");
+  EXPECT_THROW(directory.commit({1, 5}, false), StorageError);
+  EXPECT_TRUE(fs::exists(directory.files_directory(1) / "old"));
+}
+
+TEST_F(CheckpointDirectoryTest, RemovesACheckpointWithItsFiles) {
+  touch(directory.file(1));
+  touch(directory.files_directory(1) / "note");
+  touch(directory.file(2));
+  directory.remove(1);
+  EXPECT_EQ(directory.numbers(), Numbers{2});
+  EXPECT_FALSE(fs::exists(directory.files_directory(1)));
+}
+
+}  // namespace
+}  // namespace reprieve::manager
