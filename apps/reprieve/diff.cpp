@@ -94,7 +94,8 @@ void print_text(const Options& options, const DifferenceReport& report) {
     std::cout << fmt::format("equal: {}, {}\n", count_text(report.variables, "variable"), human_size(report.bytes));
     return;
   }
-  std::cout << fmt::format("{} of {} differ:\n\n", report.differences.size(), count_text(report.variables, "variable"));
+  std::cout << fmt::format("different: {} of {}\n\n", report.differences.size(),
+                           count_text(report.variables, "variable"));
   Table table({{"VARIABLE"}, {"DIFFERENCE"}});
   for (const Difference& difference : report.differences) {
     table.add_row({printable(difference.variable), text_of(difference)});

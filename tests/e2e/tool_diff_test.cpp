@@ -53,7 +53,7 @@ TEST_F(ToolDiff, SaysWhereAndHowMuchNumbersDiffer) {
   EXPECT_EQ(difference["max_abs_difference"], 1.5);
   EXPECT_EQ(difference["max_rel_difference"], 1.5 / 4.5);
   EXPECT_EQ(difference["not_finite"], 0);
-  EXPECT_THAT(text_, HasSubstr("1 of 8 variables differ"));
+  EXPECT_THAT(text_, HasSubstr("different: 1 of 8 variables\n"));
   EXPECT_THAT(text_, HasSubstr("2 of 1000 elements, first at [7]; max abs 1.5, max rel 0.333\n"));
 }
 
