@@ -231,7 +231,7 @@ void CheckpointDirectory::remove_write_directories() const {
 
 fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
   const fs::path path = file(number);
-  const fs::path name = free_corrupt_name(path);
+  fs::path name = free_corrupt_name(path);
   // The files first: without their checkpoint they would count as a left-over.
   if (const fs::path files = files_directory(number); is_there(files)) {
     rename_path(files, free_corrupt_name(files));

@@ -58,7 +58,7 @@ class AllKinds {
     weights.assign(static_cast<std::size_t>(seed % 7), static_cast<float>(seed));
     moments = {1.0 * seed, 2.0 * seed};
     std::iota(buffer.begin(), buffer.end(), seed);
-    history.assign(static_cast<std::size_t>(world_rank() * 2 + seed % 3), own);
+    history.assign(static_cast<std::size_t>(world_rank()) * 2 + static_cast<std::size_t>(seed % 3), own);
     engine.seed(static_cast<std::mt19937_64::result_type>(own));
     engine.discard(static_cast<unsigned long long>(seed));
     for_each_interior([&](std::uint64_t row, std::uint64_t column, double& value) {
