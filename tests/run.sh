@@ -44,6 +44,6 @@ if [ "$preset" = asan ]; then
   export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-180}
 fi
 
-cmake --preset "$preset"
+cmake --preset "$preset" -D REPRIEVE_BUILD_TESTS=ON
 cmake --build --preset "$preset" --parallel "$jobs"
 ctest --preset "$preset" --parallel "$jobs" "${selection[@]}"
