@@ -1,7 +1,7 @@
 /// @file
 /// The main of the tests with Slurm. The tests run in a child; this process adopts every orphan below it (Slurm's step
 /// daemons and their jobs are no children of Slurm's daemons) and kills what is left when the tests have ended, in
-/// whatever way. REPRIEVE_TEST_USER names the user that root is to become first.
+/// whatever way. SLURM_TEST_USER names the user that root is to become first.
 
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ int guard(pid_t tests, const sigset_t& signals) {
 }
 
 int run(int argc, char** argv) {
-  become_user(std::getenv("REPRIEVE_TEST_USER"));
+  become_user(std::getenv("SLURM_TEST_USER"));
   check(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
   sigset_t signals, before;
   ::sigemptyset(&signals);

@@ -17,7 +17,7 @@ function(reprieve_add_slurm_test name filter)
   add_test(NAME slurm.${name} COMMAND slurm_tests --gtest_filter=${filter})
   set_tests_properties(slurm.${name} PROPERTIES
     LABELS slurm TIMEOUT 900 RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests"
-    ENVIRONMENT "REPRIEVE_TEST_USER=${ARGN}")
+    ENVIRONMENT "SLURM_TEST_USER=${ARGN}")
 endfunction()
 reprieve_add_slurm_test(cluster SlurmCluster.*)
 reprieve_add_slurm_test(cluster.user SlurmCluster.* nobody)
