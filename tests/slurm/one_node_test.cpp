@@ -36,6 +36,8 @@ struct Cell {
   Cause cause;
   int times;  ///< preemptions in a row
 
+  friend std::ostream& operator<<(std::ostream& stream, const Cell& cell) { return stream << cell.name(); }
+
   [[nodiscard]] std::string name() const {
     const std::map<Cause, std::string> names{{Cause::grace, "grace"},           {Cause::no_grace, "no_grace"},
                                              {Cause::time_limit, "time_limit"}, {Cause::cancel, "cancel"},
@@ -98,8 +100,10 @@ class Waves {
 class Matrix {
  public:
   Matrix(const SlurmOptions& options, const std::vector<Cell>& cells) : slurm_(options), waves_(slurm_, cells.size()) {
-    for (const int steps : {kSteps, kManySteps}) {
-      digests_[steps] = undisturbed_digest(training(steps), kRanks);
+    for (const Cell& cell : cells) {
+      if (!digests_.contains(steps_of(cell))) {
+        digests_[steps_of(cell)] = undisturbed_digest(training(steps_of(cell)), kRanks);
+      }
     }
     for (const Cell& cell : cells) {
       results_[cell.name()] = std::async(std::launch::async, [this, cell] { return run(cell); });
@@ -110,8 +114,13 @@ class Matrix {
   std::string result(const Cell& cell) { return results_.at(cell.name()).get(); }
 
  private:
-  static constexpr int kSteps = 200;
-  static constexpr int kManySteps = 800;  ///< outlasts two notices of a time limit
+  static int steps_of(const Cell& cell) {
+    if (cell.cause == Cause::time_limit) {
+      return 400 * cell.times;  // outlasts as many notices
+    }
+    // Those that are preempted twice are still there when the others are done: only then they are preempted again.
+    return cell.times == 1 ? 100 : 400;
+  }
 
   /// Few steps, and long ones, so that many jobs at once do not slow each other down.
   static Training training(int steps) { return {.epochs = steps / 10, .steps_per_epoch = 10, .step_delay_ms = 100}; }
@@ -128,10 +137,10 @@ class Matrix {
   }
 
   void preempt_and_check(const Cell& cell) {
-    const int steps = cell.cause == Cause::time_limit ? kManySteps : kSteps;
     // The usual lead is longer than the shortest limit that Slurm has, a minute.
     const std::string run_options = cell.cause == Cause::time_limit ? " --lead 20s" : "";
-    TrainingJob job(slurm_, cell.name(), cell.launcher + ".sbatch", training(steps), arguments(cell), run_options);
+    TrainingJob job(slurm_, cell.name(), cell.launcher + ".sbatch", training(steps_of(cell)), arguments(cell),
+                    run_options);
     for (int i = 0; i < cell.times; ++i) {
       const bool is_last = i + 1 == cell.times;
       preempt(job, cell.cause == Cause::cancel && !is_last ? Cause::user_signal : cell.cause, i);
@@ -143,7 +152,7 @@ class Matrix {
     }
     job.wait_until_ended("COMPLETED");
     report(cell, job);
-    check_equal("digest", job.summary().at("state_digest"), digests_.at(steps));
+    check_equal("digest", job.summary().at("state_digest"), digests_.at(steps_of(cell)));
   }
 
   static std::vector<std::string> arguments(const Cell& cell) {

@@ -41,6 +41,16 @@ std::string adapted_script(const std::string& name, const std::string& command, 
   return std::regex_replace(text, start, "$1" + run_options + "$2" + command + "\n");
 }
 
+/// The trainer's line for each epoch left out.
+std::string without_progress(const std::string& output) {
+  std::string kept;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    kept += line.starts_with("epoch ") ? "" : line + "\n";
+  }
+  return kept;
+}
+
 bool in_queue_or_running(const JobFields& fields) {
   const auto state = fields.find("JobState");
   return state != fields.end() && (state->second == "RUNNING" || state->second == "PENDING" ||
@@ -103,7 +113,7 @@ void TrainingJob::wait(const std::string& what, const std::function<bool()>& hap
   if (!happened()) {
     throw std::runtime_error("waited in vain until " + what + "; the job is " + slurm_.job(id_)["JobState"] +
                              " after " + slurm_.job(id_)["Restarts"] + " restarts, exit code " +
-                             slurm_.job(id_)["ExitCode"] + ":\n" + output());
+                             slurm_.job(id_)["ExitCode"] + ":\n" + without_progress(output()));
   }
 }
 
@@ -118,7 +128,10 @@ void TrainingJob::wait_until_training(int start) {
 }
 
 void TrainingJob::wait_until_requeued(int times) {
-  wait("the job was requeued", [&] { return restarts(slurm_.job(id_)) >= times; });
+  wait("the job was requeued", [&] {
+    const JobFields fields = slurm_.job(id_);
+    return restarts(fields) >= times && fields.at("JobState") != "RUNNING" && fields.at("JobState") != "COMPLETING";
+  });
   releases_.push_back(monotonic_now());
 }
 
