@@ -7,16 +7,22 @@ endif()
 file(GLOB e2e_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 file(GLOB e2e_program_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/programs/*.cpp)
 
+# Results that one test computes for others.
+set(e2e_cache ${CMAKE_CURRENT_BINARY_DIR}/e2e-cache)
+file(MAKE_DIRECTORY ${e2e_cache})
+
 add_executable(e2e_tests ${e2e_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
 target_link_libraries(e2e_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest_main GTest::gmock)
 target_include_directories(e2e_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(e2e_tests PRIVATE
-  REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  REPRIEVE_CACHE_DIR="${e2e_cache}")
 
 foreach(source IN LISTS e2e_program_sources)
   get_filename_component(name ${source} NAME_WE)
   add_executable(e2e_${name} ${source})
-  target_link_libraries(e2e_${name} PRIVATE reprieve_internal reprieve_options)
+  target_include_directories(e2e_${name} SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
+  target_link_libraries(e2e_${name} PRIVATE reprieve_internal reprieve_options ${HDF5_LIBRARIES})
   add_dependencies(e2e_tests e2e_${name})
 endforeach()
 
