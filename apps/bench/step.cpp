@@ -25,7 +25,7 @@ struct StepOptions {
 
 /// Steps shorter than this are timed as whole loops; longer ones boundary by boundary, since the noise of the work
 /// would hide a cost of a microsecond in a millisecond.
-constexpr double kTimeBoundariesFrom_s = 50e-6;
+constexpr double kTimeBoundariesFrom = 50e-6;
 
 struct StepResult {
   Summary bare;       ///< seconds a step
@@ -45,11 +45,11 @@ StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const 
     const double loop = handler.run(steps, iterations).total;
     const double blocking = allreduce_loop(steps, iterations).total;
     const LoopTime timed =
-        step_s >= kTimeBoundariesFrom_s ? handler.run_timing_boundaries(steps, iterations) : LoopTime{};
+        step_s >= kTimeBoundariesFrom ? handler.run_timing_boundaries(steps, iterations) : LoopTime{};
     if (round >= 0) {
       bare.push_back(plain / count);
       allreduce.push_back((blocking - plain) / count);
-      boundary.push_back((step_s >= kTimeBoundariesFrom_s ? timed.boundaries : loop - plain) / count);
+      boundary.push_back((step_s >= kTimeBoundariesFrom ? timed.boundaries : loop - plain) / count);
     }
   }
   return {summarize(bare), summarize(boundary), summarize(allreduce)};
