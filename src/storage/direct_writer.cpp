@@ -2,17 +2,13 @@
 
 namespace reprieve::storage {
 
-std::vector<std::uint64_t> write_direct(const WritePlan& plan, bool durable) {
-  if (plan.items.empty()) {
-    return {};
+WrittenPart write_direct(const WritePlan& plan) {
+  WrittenPart part;
+  if (!plan.items.empty()) {
+    part.file.emplace(PosixFile::open_to_write(plan.file));
+    part.checksums = write_items(*part.file, plan.items);
   }
-  PosixFile file = PosixFile::open_to_write(plan.file);
-  std::vector<std::uint64_t> checksums = write_items(file, plan.items);
-  if (durable) {
-    file.sync();
-  }
-  file.close();
-  return checksums;
+  return part;
 }
 
 }  // namespace reprieve::storage

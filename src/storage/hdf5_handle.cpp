@@ -63,4 +63,8 @@ Hdf5Handle::~Hdf5Handle() {
 
 void Hdf5Handle::close(const std::string& action) { check_hdf5(close_(std::exchange(id_, -1)), action); }
 
+Hdf5Handle make_property_list(hid_t property_class) {
+  return {H5Pcreate(property_class), H5Pclose, "make a property list"};
+}
+
 }  // namespace reprieve::storage

@@ -60,4 +60,7 @@ class Hdf5Handle {
   Close close_;
 };
 
+/// A property list of one of HDF5's classes (H5P_FILE_ACCESS, ...).
+[[nodiscard]] Hdf5Handle make_property_list(hid_t property_class);
+
 }  // namespace reprieve::storage

@@ -17,8 +17,6 @@ constexpr hsize_t kAlignmentBytes = 4096;
 constexpr std::uint64_t kMaxStringBytes = std::uint64_t{1} << 24U;
 constexpr std::size_t kMaxAttributeBytes = 4096;
 
-Hdf5Handle make_property_list(hid_t kind) { return {H5Pcreate(kind), H5Pclose, "make a property list"}; }
-
 /// What HDF5 will need for its own structures, generously: they then lie in one piece at the start of the file.
 hsize_t structure_bytes(const FileIndex& index) {
   constexpr hsize_t fixed = hsize_t{64} << 10U;
@@ -213,9 +211,13 @@ class Layouter {
 
 /// No less than the file will take.
 std::uint64_t most_bytes(const FileIndex& index) {
-  return index.state_bytes() + 2 * structure_bytes(index) + index.variables.size() * kAlignmentBytes +
-         index.boxes.words().size_bytes() + index.checksums.size() * sizeof(std::uint64_t) +
-         encode_manifest(index).size();
+  std::uint64_t bytes = index.state_bytes() + 2 * structure_bytes(index) + index.boxes.words().size_bytes() +
+                        index.checksums.size() * sizeof(std::uint64_t);
+  constexpr std::uint64_t per_dimension = 24;  // a number of 64 bits in the manifest
+  for (const StoredVariable& variable : index.variables) {
+    bytes += kAlignmentBytes + 2 * variable.name.size() + per_dimension * variable.shape.size();
+  }
+  return bytes;
 }
 
 void copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>& regions) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "core/log.hpp"
 #include "storage/hdf5_types.hpp"
 #include "storage/transfer.hpp"
 #include "storage/watchdog.hpp"
@@ -10,8 +11,6 @@ namespace reprieve::storage {
 
 namespace {
 
-Hdf5Handle make_property_list(hid_t kind) { return {H5Pcreate(kind), H5Pclose, "make a property list"}; }
-
 class MpiInfo {
  public:
   MpiInfo() {
@@ -19,7 +18,11 @@ class MpiInfo {
     // Data sieving rewrites bytes of the neighbours between two of a rank's runs.
     cluster::check_mpi(MPI_Info_set(info_, "romio_ds_write", "disable"), "MPI_Info_set");
   }
-  ~MpiInfo() { MPI_Info_free(&info_); }
+  ~MpiInfo() {
+    if (MPI_Info_free(&info_) != MPI_SUCCESS) {
+      core::log::error("MPI_Info_free failed");
+    }
+  }
   MpiInfo(const MpiInfo&) = delete;
   MpiInfo& operator=(const MpiInfo&) = delete;
   [[nodiscard]] MPI_Info get() const { return info_; }
@@ -132,18 +135,14 @@ class CollectiveTransfer {
 
 }  // namespace
 
-std::vector<std::uint64_t> write_mpio(cluster::Communicator& comm, const WritePlan& plan, bool durable) {
+WrittenPart write_mpio(cluster::Communicator& comm, const WritePlan& plan) {
   const QuietHdf5 quiet;
   comm.agree(core::capture([&] { CollectiveTransfer(comm, plan).run(); }), "writing through MPI-IO");
-  // MPI-IO can lose data without a word: what counts is what can be read back.
-  std::vector<std::uint64_t> checksums = checksums_of(plan.items);
-  PosixFile file = PosixFile::open_to_write(plan.file);
-  check_items(file, plan.items, checksums);
-  if (durable) {
-    file.sync();
-  }
-  file.close();
-  return checksums;
+  // MPI-IO can lose data without a word: what counts is what can be read back. Any rank may have written for others, so
+  // every rank keeps the file open to make it durable.
+  WrittenPart part{checksums_of(plan.items), PosixFile::open_to_write(plan.file)};
+  check_items(*part.file, plan.items, part.checksums);
+  return part;
 }
 
 }  // namespace reprieve::storage

@@ -107,6 +107,12 @@ PosixFile PosixFile::create_in_memory() {
 PosixFile::PosixFile(PosixFile&& other) noexcept
     : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
+PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
 PosixFile::~PosixFile() {
   if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
     core::log::error("closing {} failed: {}", path_.string(), std::generic_category().message(errno));

@@ -35,7 +35,7 @@ class PosixFile {
 
   ~PosixFile();
   PosixFile(PosixFile&& other) noexcept;
-  PosixFile& operator=(PosixFile&&) = delete;
+  PosixFile& operator=(PosixFile&& other) noexcept;
   PosixFile(const PosixFile&) = delete;
   PosixFile& operator=(const PosixFile&) = delete;
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,18 +33,25 @@ struct WritePlan {
   std::uint64_t state_bytes = 0;  ///< of all ranks
 };
 
-/// Writes this rank's items with pwrite and makes them durable. Not collective. Returns the blocks' checksums.
-/// @throws StorageError
-[[nodiscard]] std::vector<std::uint64_t> write_direct(const WritePlan& plan, bool durable);
+/// This rank's part of a file, written but not yet durable.
+struct WrittenPart {
+  std::vector<std::uint64_t> checksums;  ///< of the blocks of the plan's items
+  /// The file, if this rank wrote anything. It stays open until it is synced: the kernel reports a failed write-back to
+  /// those who had the file open.
+  std::optional<PosixFile> file;
+};
 
-/// Writes all ranks' items with collective HDF5 transfers through MPI-IO, reads this rank's back, compares them, and
-/// makes them durable. Collective. Returns the checksums of this rank's blocks.
+/// Writes this rank's items with pwrite. Not collective. @throws StorageError
+[[nodiscard]] WrittenPart write_direct(const WritePlan& plan);
+
+/// Writes all ranks' items with collective HDF5 transfers through MPI-IO, reads this rank's back and compares them.
+/// Collective.
 ///
 /// A failing rank can leave the others inside of an MPI-IO call from which nothing returns. If one stage takes longer
 /// than the communicator's time limit, a line on stderr names the rank, the file and the stage, and the process is
 /// aborted: there is no other way out of such a call.
 /// @throws StorageError, CorruptError (on this rank alone: the caller agrees)
-[[nodiscard]] std::vector<std::uint64_t> write_mpio(cluster::Communicator& comm, const WritePlan& plan, bool durable);
+[[nodiscard]] WrittenPart write_mpio(cluster::Communicator& comm, const WritePlan& plan);
 
 /// The largest piece of one collective transfer. MPI-IO counts in int; far below that, buffers stay small as well.
 inline constexpr std::uint64_t kMpioPieceBytes = std::uint64_t{64} << 20U;

@@ -2,10 +2,11 @@
 /// How a checkpoint file comes to be:
 ///  1. every rank describes its variables; the chief gathers the descriptions and compares them        (collective)
 ///  2. the chief lays the file out with HDF5, takes the disk space, and tells every rank its places   (collective)
-///  3. every rank writes its blocks and makes them durable                                   (direct: on its own)
-///  4. the ranks agree on errors; the chief gathers the checksums                                      (collective)
-///  5. the chief writes the table of checksums and then the seal, and makes them durable
-/// The file is complete when its seal is there. The commit (the rename) is the caller's.
+///  3. every rank writes its blocks                                                          (direct: on its own)
+///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
+///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
+/// The file is complete when its seal is there, and durable when this has returned: the rename that commits it, by the
+/// caller, comes after that.
 
 #include <optional>
 
@@ -42,6 +43,7 @@ class CheckpointWriter {
     lay_out(metadata, what + ": laying out the file");
     write(what + ": writing");
     seal(what + ": sealing the file");
+    finish(what + ": making the data durable");
     return plan_.state_bytes;
   }
 
@@ -144,14 +146,13 @@ class CheckpointWriter {
 
   void write(const std::string& what) {
     comm_.agree(core::capture([&] {
-                  checksums_ = options_.writer == WriterKind::direct ? write_direct(plan_, options_.durable)
-                                                                     : write_mpio(comm_, plan_, options_.durable);
+                  written_ = options_.writer == WriterKind::direct ? write_direct(plan_) : write_mpio(comm_, plan_);
                 }),
                 what);
   }
 
   void seal(const std::string& what) {
-    const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(checksums_)), what);
+    const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
     comm_.on_chief(
         [&] {
           place_checksums(by_rank);
@@ -183,15 +184,26 @@ class CheckpointWriter {
 
   void write_checksums_and_seal() {
     const auto checksums = std::as_bytes(std::span(laid_out_->index.checksums));
-    PosixFile file = PosixFile::open_to_write(plan_.file);
+    if (!written_.file) {
+      written_.file.emplace(PosixFile::open_to_write(plan_.file));
+    }
+    const PosixFile& file = *written_.file;
     check_structure(file);
     file.write_all(checksums, laid_out_->seal.checksums.region.offset);
     laid_out_->seal.checksums.digest = xxh3(checksums);
     write_seal(file, laid_out_->seal);
-    if (options_.durable) {
-      file.sync();
-    }
-    file.close();
+  }
+
+  void finish(const std::string& what) {
+    comm_.agree(core::capture([&] {
+                  if (written_.file && options_.durable) {
+                    written_.file->sync();
+                  }
+                  if (written_.file) {
+                    written_.file->close();
+                  }
+                }),
+                what);
   }
 
   /// Parallel HDF5 opens the file for writing: it must have left the structure as it was laid out.
@@ -208,7 +220,7 @@ class CheckpointWriter {
   std::vector<LocalVariable> variables_;
   WritePlan plan_;
   std::optional<LaidOutFile> laid_out_;
-  std::vector<std::uint64_t> checksums_;
+  WrittenPart written_;
 };
 
 }  // namespace
