@@ -5,6 +5,8 @@
 /// leaves its exit code.
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace reprieve::tool {
 
@@ -20,8 +22,10 @@ void add_show(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_prune(CLI::App& app, int& exit_code);
-void add_run(CLI::App& app, int& exit_code);
+/// @param program  what stands behind the `--` of the command line; must outlive the parsing
+void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_launch_agent(CLI::App& app, int& exit_code);
+void add_sbatch_template(CLI::App& app, int& exit_code);
 
 /// Makes a subcommand whose @p options are bound by @p define and which runs @p run with them.
 template <class Options>

@@ -1,7 +1,11 @@
-// The command line tool: looks at checkpoints and looks after them. Needs no MPI launcher and never starts MPI.
+// The command line tool: looks after checkpoints, and after the runs that write them. It never starts MPI itself.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "command.hpp"
 #include "core/log.hpp"
@@ -16,13 +20,27 @@ constexpr const char* kFooter = R"(Examples:
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
   reprieve prune checkpoints --keep 2           make room
+  reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
+  reprieve sbatch-template                      a batch script for Slurm
 
 Every subcommand has a --help with more examples, and --json for scripts.
-Exit codes: 0 all is well, 1 damaged or different, 2 wrong usage or unreadable.)";
+Exit codes: 0 all is well, 1 damaged or different, 2 wrong usage or unreadable; `run` has more, see its --help.)";
+
+/// Takes what stands behind `--` off the command line of a subcommand that runs a program. CLI11 would change it: it
+/// reads "[a,b]" as two words.
+std::vector<std::string> take_program(int& argc, char** argv) {
+  char** const end = argv + argc;
+  char** const dashes = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  if (argc < 2 || std::string_view(argv[1]) != "run" || dashes == end) {
+    return {};
+  }
+  argc = static_cast<int>(dashes - argv);
+  return {dashes + 1, end};
+}
 
 int parse_and_run(int argc, char** argv) {
   using namespace reprieve::tool;
-  CLI::App app("Shows, verifies, compares and removes checkpoints. Needs no MPI launcher.", "reprieve");
+  CLI::App app("Looks after checkpoints, and after the runs that write them.", "reprieve");
   app.set_version_flag("--version", "reprieve " REPRIEVE_VERSION);
   app.require_subcommand(1);
   app.footer(kFooter);
@@ -32,8 +50,10 @@ int parse_and_run(int argc, char** argv) {
   add_verify(app, exit_code);
   add_diff(app, exit_code);
   add_prune(app, exit_code);
-  add_run(app, exit_code);
+  const std::vector<std::string> program = take_program(argc, argv);
+  add_run(app, exit_code, program);
   add_launch_agent(app, exit_code);
+  add_sbatch_template(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

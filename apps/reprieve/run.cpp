@@ -22,7 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char* kFooter =
-    R"(Starts a launcher, or any program, and sees to it that a notice of its end reaches the ranks as one: SIGTERM,
+    R"(reprieve run [options] -- LAUNCHER ARGUMENTS...
+
+Starts a launcher, or any program, and sees to it that a notice of its end reaches the ranks as one: SIGTERM,
 SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 to `reprieve run` (or to its process group), a deadline, or a file DIR/PREEMPT in the
 checkpoint directory. The launcher itself gets none of these: mpirun would kill the ranks two seconds after a SIGTERM,
 and return 1. A notice that comes before the ranks are ready is kept until they are. All this ends the command as well:
@@ -34,7 +36,7 @@ On a terminal: Ctrl-C asks the run to save and leave, a second one says what wou
 Examples:
   reprieve run -- mpirun -n 4 ./train                          save and leave with code 42 at SIGTERM or Ctrl-C
   reprieve run --restarts 5 -- mpirun -n 4 ./train             start again after a crash, from the newest checkpoint
-  reprieve run --time-left 2h --lead 5m -- mpirun -n 4 ./train     leave in 1 h 55 min
+  reprieve run --time-left 2h --lead 5m -- mpirun -n 4 ./train   leave in 1 h 55 min
   reprieve run --slurm -- srun --mpi=pmix ./train              in a batch script: back into the queue when it is saved
   reprieve run --slurm -- mpirun ./train                       the same; `reprieve sbatch-template` prints a whole script
   touch checkpoints/PREEMPT                                    from anywhere: save and leave
@@ -52,7 +54,7 @@ struct Options {
   int give_up_after = 3;
   double time_left_s = 0;
   std::string deadline;
-  double lead_s = 120;
+  double lead_s = -1;
   double ready_timeout_s = 60;
   double link_timeout_s = 120;
   bool no_shield = false;
@@ -93,7 +95,9 @@ void define_end(CLI::App& command, Options& options) {
   command.add_option("--deadline", options.deadline, "The same as a time: 2026-03-01T12:00:00 (local, or with Z UTC)")
       ->excludes(time_left)
       ->group(kGroup);
-  add_duration(command, "--lead", options.lead_s, "Tell the ranks so long before the end")->group(kGroup);
+  add_duration(command, "--lead", options.lead_s, "Tell the ranks so long before the end")
+      ->default_str("2 min, or a quarter of the time if that is less")
+      ->group(kGroup);
   command.add_option("--directory", options.directory, "Checkpoint directory to watch for PREEMPT from the start on")
       ->group(kGroup);
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
@@ -137,8 +141,7 @@ void define(CLI::App& command, Options& options) {
   define_launcher(command, options);
   command.add_flag("--quiet", options.quiet, "Show only what a person has to know");
   command.add_flag("--json", options.json, "Show events as JSON, one per line, on standard error");
-  command.add_option("LAUNCHER", options.command, "After --: the launcher, or any program, with its arguments")
-      ->required();
+  command.allow_extras();  // for an error that says more than CLI11's
 }
 
 std::chrono::seconds whole_seconds(double seconds) { return std::chrono::seconds(static_cast<std::int64_t>(seconds)); }
@@ -196,7 +199,9 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   settings.restarts.first_pause = to_milliseconds(options.backoff_s);
   settings.restarts.fruitless_runs = options.give_up_after;
   settings.deadline = deadline_of(options);
-  settings.lead = whole_seconds(options.lead_s);
+  if (options.lead_s >= 0) {
+    settings.lead = whole_seconds(options.lead_s);
+  }
   settings.patience = to_milliseconds(options.ready_timeout_s);
   if (!options.directory.empty()) {
     settings.directory = options.directory;
@@ -220,11 +225,28 @@ int run(const Options& options) {
   return supervisor::JobSupervisor(std::move(settings)).run();
 }
 
+void require_program(const std::vector<std::string>& program, const std::vector<std::string>& strays) {
+  constexpr const char* kUsage = "reprieve run [options] -- mpirun -n 4 ./program";
+  if (!strays.empty()) {
+    throw UsageError(fmt::format("{} is neither an option nor behind the --: {}", strays.front(), kUsage));
+  }
+  if (program.empty()) {
+    throw UsageError(fmt::format("what is to be run? {}", kUsage));
+  }
+}
+
 }  // namespace
 
-void add_run(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "run", "Run a parallel program that saves itself before it is killed", kFooter,
-                       define, run);
+void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
+  CLI::App* command = app.add_subcommand("run", "Run a parallel program that saves itself before it is killed");
+  command->footer(kFooter);
+  auto options = std::make_shared<Options>();
+  define(*command, *options);
+  command->callback([command, options, &program, &exit_code] {
+    require_program(program, command->remaining());
+    options->command = program;
+    exit_code = run(*options);
+  });
 }
 
 }  // namespace reprieve::tool

@@ -2,10 +2,10 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <ctime>
-#include <iostream>
 #include <set>
 
 #include "text.hpp"
@@ -27,14 +27,23 @@ std::string clock_time() {
   return fmt::format("{:%H:%M:%S}", parts);
 }
 
+/// One write, so that the lines of the ranks do not get in between; none if it could block, since a stopped terminal or
+/// a reader that does not read must not keep the supervisor from its signals.
+void write_if_possible(const std::string& text) {
+  pollfd entry{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&entry, 1, 0) != 1 || (entry.revents & POLLOUT) == 0) {
+    return;
+  }
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) {
+    return;  // nobody reads it: there is nowhere to say so
+  }
+}
+
 }  // namespace
 
 RunOutput::RunOutput(Form form) : form_(form), terminal_(form == Form::text && ::isatty(STDERR_FILENO) == 1) {}
 
-RunOutput::~RunOutput() {
-  wipe();
-  std::cerr << std::flush;
-}
+RunOutput::~RunOutput() { wipe(); }
 
 void RunOutput::event(const supervisor::SupervisorEvent& event) {
   if (form_ == Form::quiet && !matters(event.name)) {
@@ -48,10 +57,9 @@ void RunOutput::event(const supervisor::SupervisorEvent& event) {
     for (const auto& [key, value] : event.fields.items()) {
       line[key] = value;
     }
-    std::cerr << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+    write_if_possible(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
   } else {
-    // One write, so that the lines of the ranks do not get in between.
-    std::cerr << fmt::format("[reprieve {}] {}\n", clock_time(), printable(event.text)) << std::flush;
+    write_if_possible(fmt::format("[reprieve {}] {}\n", clock_time(), printable(event.text)));
   }
 }
 
@@ -60,13 +68,13 @@ void RunOutput::status(const std::string& text) {
     return;
   }
   // The cursor goes back to the start of the line, so that a line of the program overwrites the status.
-  std::cerr << fmt::format("\r[reprieve] {}\x1b[K\r", printable(text)) << std::flush;
+  write_if_possible(fmt::format("\r[reprieve] {}\x1b[K\r", printable(text)));
   status_shown_ = true;
 }
 
 void RunOutput::wipe() {
   if (status_shown_) {
-    std::cerr << "\r\x1b[K" << std::flush;
+    write_if_possible("\r\x1b[K");
     status_shown_ = false;
   }
 }

@@ -153,8 +153,11 @@ void JobSupervisor::look_for_requests() {
       request(slurm_->job()->preempted ? "Slurm is preempting the job" : "the job's end in Slurm is near");
     }
   }
-  if (settings_.deadline && Clock::now() >= *settings_.deadline - settings_.lead && !plan_.requested()) {
-    request("the deadline is near");
+  if (settings_.deadline && !plan_.requested()) {
+    const auto whole_time = std::chrono::duration_cast<std::chrono::seconds>(*settings_.deadline - begin_);
+    if (Clock::now() >= *settings_.deadline - settings_.lead.value_or(default_lead(whole_time))) {
+      request("the deadline is near");
+    }
   }
   if (Clock::now() >= next_file_look_) {
     next_file_look_ = Clock::now() + kFileInterval;
@@ -169,13 +172,15 @@ void JobSupervisor::look_for_preempt_file() {
     directories.push_back(*settings_.directory);
   }
   for (const fs::path& directory : directories) {
+    const fs::path file = directory / kPreemptFile;
     std::error_code error;
-    if (fs::remove(directory / kPreemptFile, error)) {
-      request("the file " + (directory / kPreemptFile).string());
-    } else if (error && !plan_.requested()) {
-      core::log::warning("cannot remove {}: {}", (directory / kPreemptFile).string(), error.message());
-      request("the file " + (directory / kPreemptFile).string());
+    if (!fs::exists(file, error)) {
+      continue;
     }
+    if (!fs::remove(file, error) && !plan_.requested()) {
+      core::log::warning("cannot remove {}: {}", file.string(), error.message());
+    }
+    request("the file " + file.string());
   }
 }
 

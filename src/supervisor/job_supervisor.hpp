@@ -35,9 +35,10 @@ struct SupervisorSettings {
   std::vector<std::string> command;  ///< the launcher or program, searched in PATH, and its arguments
   std::filesystem::path tool;        ///< the program that offers `launch-agent`
   RestartLimits restarts;
-  /// The job is killed then, and told `lead` before.
+  /// The job is killed then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::chrono::seconds lead{120};
+  /// The ranks are told so long before the deadline, or before the end of the Slurm job; nothing: `default_lead`.
+  std::optional<std::chrono::seconds> lead;
   /// A notice waits so long for a program that tells nothing of itself.
   std::chrono::milliseconds patience{60'000};
   /// A checkpoint directory whose PREEMPT file counts before the run has named its own.
@@ -113,6 +114,7 @@ class JobSupervisor {
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;
   RestartPolicy policy_;
+  Clock::time_point begin_ = Clock::now();
   int starts_ = 0;
   int interrupts_ = 0;                        ///< SIGINTs so far
   bool slurm_decided_ = false;                ///< SIGTERM came

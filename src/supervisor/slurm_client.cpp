@@ -20,7 +20,7 @@ EnvironmentChanges slurm_environment() {
   return {{"SLURM_TIME_FORMAT", "standard"}, {"LC_ALL", "C"}, {"SCONTROL_ALL", std::nullopt}};
 }
 
-SlurmClient::SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::chrono::seconds lead)
+SlurmClient::SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead)
     : job_id_(std::move(job_id)), poll_(poll), lead_(lead) {
   ask();
 }

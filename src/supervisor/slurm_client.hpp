@@ -19,8 +19,8 @@ class SlurmClient {
   using Clock = std::chrono::steady_clock;
 
   /// @param poll  how often to ask
-  /// @param lead  how long before the job's end the run must be told
-  SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::chrono::seconds lead);
+  /// @param lead  how long before the job's end the run must be told; if nothing, the default
+  SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead);
 
   [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
 
@@ -43,7 +43,7 @@ class SlurmClient {
  private:
   std::string job_id_;
   std::chrono::milliseconds poll_;
-  std::chrono::seconds lead_;
+  std::optional<std::chrono::seconds> lead_;
   std::unique_ptr<Command> question_;
   std::optional<SlurmJobInfo> job_;
   Clock::time_point asked_;    ///< when the last question was asked

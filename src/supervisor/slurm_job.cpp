@@ -1,5 +1,6 @@
 #include "supervisor/slurm_job.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <sstream>
@@ -44,6 +45,9 @@ std::map<std::string, std::string> fields_of(const std::string& text) {
   return fields;
 }
 
+/// SIGNALING is what Slurm shows while it sends a job a signal, thus at the very time of a notice.
+bool is_running(const std::string& state) { return state == "RUNNING" || state == "SIGNALING"; }
+
 }  // namespace
 
 std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text) {
@@ -52,14 +56,22 @@ std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text) {
     return std::nullopt;
   }
   return SlurmJobInfo{fields["JobState"], fields["Requeue"] == "1", parse_time(fields["PreemptTime"]).has_value(),
-                      parse_time(fields["EndTime"])};
+                      parse_time(fields["StartTime"]), parse_time(fields["EndTime"])};
 }
 
-std::optional<system_clock::time_point> notice_time(const SlurmJobInfo& job, std::chrono::seconds lead) {
+std::chrono::seconds default_lead(std::chrono::seconds whole_time) {
+  return std::clamp(whole_time / 4, std::chrono::seconds(0), std::chrono::seconds(120));
+}
+
+std::optional<system_clock::time_point> notice_time(const SlurmJobInfo& job, std::optional<std::chrono::seconds> lead) {
   if (job.preempted) {
     return system_clock::time_point::min();
   }
-  return job.end ? std::optional(*job.end - lead) : std::nullopt;
+  if (!job.end) {
+    return std::nullopt;
+  }
+  const auto whole_time = *job.end - job.start.value_or(*job.end);
+  return *job.end - lead.value_or(default_lead(std::chrono::duration_cast<std::chrono::seconds>(whole_time)));
 }
 
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
@@ -78,7 +90,7 @@ std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
   if (!facts.job->requeue) {
     return "the job was submitted with --no-requeue";
   }
-  if (facts.job->state != "RUNNING") {
+  if (!is_running(facts.job->state)) {
     return "the job is " + facts.job->state + " already";
   }
   return std::nullopt;

@@ -14,15 +14,22 @@ struct SlurmJobInfo {
   std::string state;       ///< "RUNNING", ...
   bool requeue = false;    ///< the job may be put back into the queue; `--no-requeue` forbids it
   bool preempted = false;  ///< Slurm has chosen it for preemption, and its grace time runs
-  std::optional<std::chrono::system_clock::time_point> end;  ///< when Slurm will end it, as far as is known
+  std::optional<std::chrono::system_clock::time_point> start;  ///< of this run of the job
+  std::optional<std::chrono::system_clock::time_point> end;    ///< when Slurm will end it, as far as is known
 };
 
 /// Reads the output of `scontrol show job ID`; nothing if that does not describe a job.
 std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text);
 
+/// How long before its end a run is told if nothing is said: 2 min, but not more than a quarter of its time, so that a
+/// short run gets something done.
+std::chrono::seconds default_lead(std::chrono::seconds whole_time);
+
 /// When the run must be told, given what is known of the job: at once if it is being preempted, @p lead before its end,
 /// or not at all.
-std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobInfo& job, std::chrono::seconds lead);
+/// @param lead  if nothing, the default
+std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobInfo& job,
+                                                                 std::optional<std::chrono::seconds> lead);
 
 /// How a job gets back into the queue.
 enum class RequeueWay {

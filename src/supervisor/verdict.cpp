@@ -47,13 +47,13 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   if (const SavedExit* saved = progress.saved()) {
     verdict.end = Verdict::End::saved;
     verdict.exit_code = saved->exit_code;
-    verdict.reason = fmt::format("saved {}", saved->checkpoint.string());
+    verdict.reason = fmt::format("the state is in {}", saved->checkpoint.string());
     return verdict;
   }
   if (launcher_code == 0 && progress.error() == nullptr) {
     verdict.end = Verdict::End::finished;
     verdict.exit_code = 0;
-    verdict.reason = "finished";
+    verdict.reason = "the program came to its end";
     return verdict;
   }
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();

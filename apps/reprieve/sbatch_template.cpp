@@ -1,0 +1,153 @@
+// reprieve sbatch-template
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "command.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(Prints a batch script for Slurm. The job saves itself and goes back into the queue when it is preempted and when its
+time limit is near, until the program has finished.
+
+Examples:
+  reprieve sbatch-template --nodes 2 --tasks-per-node 8 --time 4:00:00 --program ./train > job.sbatch && sbatch job.sbatch
+  reprieve sbatch-template --launcher mpirun --grace 60          the partition's GraceTime is 60 s
+  reprieve sbatch-template --array 0-9 --directory 'checkpoints-$SLURM_ARRAY_TASK_ID'
+  reprieve sbatch-template --requeue requeue-exit                the site has RequeueExit=42
+
+Exit codes: 0 printed, 2 wrong usage.)";
+
+enum class Launcher { srun, mpirun };
+enum class Requeue { scontrol, requeue_exit, none };
+
+struct Options {
+  Launcher launcher = Launcher::srun;
+  Requeue requeue = Requeue::scontrol;
+  int nodes = 1;
+  int tasks_per_node = 4;
+  int cpus_per_task = 1;
+  std::string time = "24:00:00";
+  int grace_s = 120;
+  std::string partition;
+  std::string name = "train";
+  std::string array;
+  std::string directory = "checkpoints";
+  std::string program = "./program";
+};
+
+/// A word of a comment line of sbatch cannot hold a line break, which would begin a command.
+void require_one_line(const std::string& option, const std::string& value) {
+  if (value.find_first_of("\r\n") != std::string::npos) {
+    throw UsageError(option + " must be one line");
+  }
+}
+
+void define(CLI::App& command, Options& options) {
+  const std::map<std::string, Launcher> launchers{{"srun", Launcher::srun}, {"mpirun", Launcher::mpirun}};
+  const std::map<std::string, Requeue> ways{
+      {"scontrol", Requeue::scontrol}, {"requeue-exit", Requeue::requeue_exit}, {"none", Requeue::none}};
+  command.add_option("--launcher", options.launcher, "srun (default) or mpirun")
+      ->transform(CLI::CheckedTransformer(launchers));
+  command
+      .add_option("--requeue", options.requeue, "scontrol (default), requeue-exit (the site has RequeueExit), or none")
+      ->transform(CLI::CheckedTransformer(ways));
+  command.add_option("--nodes", options.nodes, "Number of nodes")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--tasks-per-node", options.tasks_per_node, "Ranks on each node")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--cpus-per-task", options.cpus_per_task, "Cores for each rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--time", options.time, "Time limit of one run of the job")->capture_default_str();
+  command
+      .add_option("--grace", options.grace_s,
+                  "Seconds that a save and a step take at most, with a margin; the partition's GraceTime if it has one")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  command.add_option("--partition", options.partition, "Partition");
+  command.add_option("--name", options.name, "Name of the job")->capture_default_str();
+  command.add_option("--array", options.array, "Indices of a job array: 0-9, 1,3,5, 0-99%10");
+  command.add_option("--directory", options.directory, "Checkpoint directory, on a file system that all nodes share")
+      ->capture_default_str();
+  command.add_option("--program", options.program, "The program and its arguments, as in a shell")
+      ->capture_default_str();
+}
+
+std::string head(const Options& options) {
+  std::string text = "#!/bin/bash\n";
+  const auto add = [&](const std::string& option) { text += "#SBATCH " + option + '\n'; };
+  add("--job-name=" + options.name);
+  if (!options.partition.empty()) {
+    add("--partition=" + options.partition);
+  }
+  if (!options.array.empty()) {
+    add("--array=" + options.array);
+  }
+  add(fmt::format("--nodes={}", options.nodes));
+  add(fmt::format("--ntasks-per-node={}", options.tasks_per_node));
+  add(fmt::format("--cpus-per-task={}", options.cpus_per_task));
+  add("--time=" + options.time);
+  add(options.requeue == Requeue::none ? "--no-requeue" : "--requeue");
+  add(options.array.empty() ? "--output=%x-%j.out" : "--output=%x-%A_%a.out");
+  add("--open-mode=append");
+  text +=
+      "# SIGUSR1 to this script alone, so long before the time limit; and at the start of the grace time where the\n"
+      "# site has SlurmctldParameters=preempt_send_user_signal.\n";
+  add(fmt::format("--signal=B:USR1@{}", options.grace_s));
+  return text;
+}
+
+std::string launcher_line(const Options& options) {
+  const std::string program = "\"${program[@]}\"";
+  return options.launcher == Launcher::srun ? "srun --mpi=pmix " + program : "mpirun -n \"$SLURM_NTASKS\" " + program;
+}
+
+std::string body(const Options& options) {
+  // `exec` makes the supervisor the process that Slurm signals; no shell stands between that could lose a signal.
+  std::string run = fmt::format("exec reprieve run --slurm --lead {}", options.grace_s);
+  if (options.requeue == Requeue::requeue_exit) {
+    run += " --requeue-exit";
+  }
+  return fmt::format(R"(
+# Until `reprieve run` is there, SIGUSR1 would end this script. It asks Slurm as well, so it misses nothing.
+trap '' USR1
+
+# What your site needs to find the program and the launcher:
+#   module load openmpi
+#   program=(apptainer exec image.sif ./program)       # Apptainer/Singularity, with srun or with mpirun outside
+#   srun --container-image=image.sqsh ...              # Enroot with Pyxis
+directory={}
+program=({})
+
+# To preempt the job by hand: touch "$directory/PREEMPT", or scancel --batch --signal=USR1 JOBID
+{} --directory "$directory" -- {}
+)",
+                     options.directory, options.program, run, launcher_line(options));
+}
+
+int run(const Options& options) {
+  for (const auto& [option, value] : std::map<std::string, std::string>{{"--name", options.name},
+                                                                        {"--partition", options.partition},
+                                                                        {"--array", options.array},
+                                                                        {"--time", options.time},
+                                                                        {"--directory", options.directory},
+                                                                        {"--program", options.program}}) {
+    require_one_line(option, value);
+  }
+  std::cout << head(options) << body(options);
+  return kGood;
+}
+
+}  // namespace
+
+void add_sbatch_template(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,158 @@
+// `reprieve run --restarts` under mpirun: crashes, loops, damaged checkpoints, and what the command returns.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include "run_test.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr int kEndless = 100'000;
+
+class RunRestart : public RunTest {
+ protected:
+  static std::string last_text(const SupervisedMpirun& run, const std::string& event) {
+    const auto found = run.events(event);
+    return found.empty() ? "no event " + event : found.back()["text"].get<std::string>();
+  }
+
+  /// Runs the simulation to its end, which is failure.
+  void expect_given_up(const Simulation& simulation, int code, const std::string& words) const {
+    const auto run = start(simulation);
+    expect_end(*run, code);
+    EXPECT_THAT(last_text(*run, "give_up"), HasSubstr(words)) << run->all_output();
+  }
+};
+
+TEST_F(RunRestart, WithoutRestartsACrashGivesTheLaunchersCode) {
+  const auto run = start({.faults = {"die_at=20", "save_every=10"}});
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_EQ(run->events("start").size(), 1U);
+  expect_same_end({});
+}
+
+TEST_F(RunRestart, GoesOnAfterACrash) {
+  const auto run =
+      start({.faults = {"die_at=25", "save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+  EXPECT_EQ(run->events("restore").size(), 1U);
+}
+
+TEST_F(RunRestart, GoesOnAfterTheLauncherWasKilled) {
+  const auto run = start({.faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
+  ::kill(run->events("start").front()["pid"].get<pid_t>(), SIGKILL);
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+}
+
+TEST_F(RunRestart, GoesOnAfterANoticeThatOnlyARankGot) {
+  const auto run = start_and_wait({.steps = 100, .options = {"--restarts", "2"}});
+  ASSERT_TRUE(run->send_to_rank(1, SIGTERM));
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(100)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+  EXPECT_EQ(run->events("restart").front()["pause_s"], 0.0);
+}
+
+TEST_F(RunRestart, NotAfterANoticeToItself) {
+  const auto run = start_and_wait({.steps = kEndless, .options = {"--restarts", "2"}});
+  run->send(SIGTERM);
+  expect_saved(*run);
+  EXPECT_EQ(run->events("start").size(), 1U);
+}
+
+TEST_F(RunRestart, NoticeDuringTheBackOffEndsIt) {
+  const auto run = start({.faults = {"die_at=5"}, .options = {"--restarts", "2", "--backoff", "60s"}});
+  ASSERT_TRUE(run->wait_for_event("restart")) << run->all_output();
+  run->send(SIGTERM);
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_EQ(run->events("start").size(), 1U);
+}
+
+TEST_F(RunRestart, GivesUpOnACrashLoop) {
+  expect_given_up({.step_ms = 1,
+                   .faults = {"always_die_at=15", "save_every=10"},
+                   .options = {"--restarts", "50", "--backoff", "10ms"}},
+                  128 + SIGKILL, "crash loop");
+}
+
+TEST_F(RunRestart, GivesUpWhenTheBudgetIsUsed) {
+  expect_given_up({.step_ms = 1, .faults = {"always_die_at=5"}, .options = {"--restarts", "1", "--backoff", "10ms"}},
+                  128 + SIGKILL, "all 1 restarts are used");
+}
+
+TEST_F(RunRestart, ErrorOfTheProgramIsNamedAndKeepsItsCode) {
+  const auto run = start({.step_ms = 1, .faults = {"throw_at=5"}});
+  expect_end(*run, 3);
+  EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("the pressure is negative"));
+}
+
+TEST_F(RunRestart, CheckpointThatKillsItsReadersIsSetAside) {
+  const auto first = start({.steps = 20, .step_ms = 1, .faults = {"save_every=10"}});
+  expect_end(*first, 0);
+  ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
+  const auto second = start({.steps = 15, .step_ms = 1, .faults = {"save_every=3"}});
+  expect_end(*second, 0);
+  ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
+  const auto run =
+      start({.step_ms = 1, .faults = {"die_reading=12"}, .options = {"--restarts", "5", "--backoff", "10ms"}});
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 3U);
+  EXPECT_EQ(run->events("set_aside").size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5.corrupt"));
+}
+
+TEST_F(RunRestart, OnlyCheckpointIsNotSetAside) {
+  const auto first = start({.steps = 15, .step_ms = 1, .faults = {"save_every=10"}});
+  expect_end(*first, 0);
+  ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
+  expect_given_up({.step_ms = 1, .faults = {"die_reading=10"}, .options = {"--restarts", "5", "--backoff", "10ms"}},
+                  128 + SIGKILL, "no older checkpoint");
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
+}
+
+/// `reprieve run` with something else than mpirun.
+class RunCode : public RunTest {
+ protected:
+  static int code_of(const std::vector<std::string>& arguments) {
+    Command command{{program("reprieve"), "run"}};
+    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    Process process(command);
+    return process.wait(kLimit).value_or(-1);
+  }
+};
+
+TEST_F(RunCode, IsThatOfTheProgram) {
+  EXPECT_EQ(code_of({"--", "true"}), 0);
+  EXPECT_EQ(code_of({"--", "sh", "-c", "exit 7"}), 7);
+  EXPECT_EQ(code_of({"--", "sh", "-c", "kill -SEGV $$"}), 128 + SIGSEGV);
+}
+
+TEST_F(RunCode, IsNeverTheRestartCodeWhenNothingWasSaved) { EXPECT_EQ(code_of({"--", "sh", "-c", "exit 42"}), 1); }
+
+TEST_F(RunCode, OfWrongUsage) {
+  EXPECT_EQ(code_of({"--", "/no/such/program"}), 2);
+  EXPECT_EQ(code_of({}), 2);
+  EXPECT_EQ(code_of({"--no-such-option", "--", "true"}), 2);
+  EXPECT_EQ(code_of({"--time-left", "soon", "--", "true"}), 2);
+  EXPECT_EQ(code_of({"--run-dir", "/no/such/directory", "--", "true"}), 2);
+}
+
+TEST_F(RunCode, ArgumentsReachTheProgramAsTheyAre) {
+  Process process({{program("reprieve"), "run", "--quiet", "--", "printf", "[%s]", "--", "a b", "$HOME", "", "-n"}});
+  EXPECT_EQ(process.wait(kLimit), 0);
+  EXPECT_EQ(process.out(), "[--][a b][$HOME][][-n]");
+  EXPECT_EQ(process.err(), "");
+}
+
+}  // namespace
+}  // namespace reprieve::test

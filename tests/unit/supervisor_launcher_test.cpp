@@ -1,0 +1,112 @@
+// Whom a notice goes to, and what a launcher is started with.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "supervisor/launcher.hpp"
+
+namespace reprieve::supervisor {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+RunProgress one_chief(const std::vector<std::string>& signals) {
+  RunProgress progress;
+  progress.take("r", {{"event", "start"}, {"host", "here"}, {"pid", 30}, {"directory", "/c"}});
+  progress.take("r", {{"event", "ready"}, {"signals", signals}});
+  return progress;
+}
+
+const RunProgress kUsual = one_chief({"SIGTERM", "SIGUSR1"});
+
+TEST(NoticeTargets, TheLauncherThatWasStarted) {
+  EXPECT_THAT(notice_targets(10, {{10, 1, "orterun"}, {30, 10, "train"}}, kUsual, "here"),
+              ElementsAre(NoticeTarget{10, SIGUSR1}));
+}
+
+TEST(NoticeTargets, LaunchersInsideOfAScriptButNotTheirHelpers) {
+  const std::vector<ProcessInfo> processes{
+      {10, 1, "bash"}, {11, 10, "srun"}, {12, 10, "srun"}, {13, 11, "srun"}, {30, 13, "train"}};
+  EXPECT_THAT(notice_targets(10, processes, kUsual, "here"),
+              ElementsAre(NoticeTarget{11, SIGUSR1}, NoticeTarget{12, SIGUSR1}));
+}
+
+TEST(NoticeTargets, WithoutALauncherTheChiefItself) {
+  const std::vector<ProcessInfo> processes{{10, 1, "bash"}, {30, 10, "train"}};
+  EXPECT_THAT(notice_targets(10, processes, kUsual, "here"), ElementsAre(NoticeTarget{30, SIGUSR1}));
+  // A process of that number on this host is another one.
+  EXPECT_THAT(notice_targets(10, processes, kUsual, "elsewhere"), ElementsAre(NoticeTarget{10, SIGUSR1}));
+}
+
+TEST(NoticeTargets, ProgramThatTellsNothing) {
+  EXPECT_THAT(notice_targets(10, {{10, 1, "bash"}}, {}, "here"), ElementsAre(NoticeTarget{10, SIGUSR1}));
+}
+
+TEST(NoticeTargets, OnlySignalsThatTheRanksWatch) {
+  const std::vector<ProcessInfo> processes{{10, 1, "orterun"}, {30, 10, "train"}};
+  EXPECT_THAT(notice_targets(10, processes, one_chief({"SIGUSR2"}), "here"), ElementsAre(NoticeTarget{10, SIGUSR2}));
+  // SIGTERM would begin the launcher's tear-down; one rank that hears it is enough.
+  EXPECT_THAT(notice_targets(10, processes, one_chief({"SIGTERM"}), "here"), ElementsAre(NoticeTarget{30, SIGTERM}));
+  EXPECT_THAT(notice_targets(10, processes, one_chief({}), "here"), IsEmpty());
+}
+
+/// Looks up in @p variables.
+EnvironmentLookup lookup(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
+  const auto changes = launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120}, lookup({}));
+  EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
+  EXPECT_EQ(changes.at("OMPI_MCA_orte_launch_agent"), "/opt/reprieve launch-agent --run-dir /tmp/r/1 orted");
+  EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_time"), "60");
+  EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_intvl"), "10");
+  EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_probes"), "6");
+}
+
+TEST(LaunchEnvironment, WhatTheUserHasSetStays) {
+  const auto changes =
+      launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120},
+                         lookup({{"OMPI_MCA_orte_launch_agent", "mine"}, {"REPRIEVE_RUN_DIR", "of an outer run"}}));
+  EXPECT_FALSE(changes.contains("OMPI_MCA_orte_launch_agent"));
+  EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
+}
+
+TEST(LaunchEnvironment, CanBeSwitchedOff) {
+  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup({})).size(), 1U);
+  // The launcher would split the path.
+  EXPECT_EQ(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup({})).size(), 1U);
+}
+
+TEST(SpansNodes, ByOptionsAndByTheScheduler) {
+  EXPECT_FALSE(spans_nodes({"mpirun", "-n", "4", "x"}, lookup({{"SLURM_JOB_NUM_NODES", "1"}})));
+  EXPECT_TRUE(spans_nodes({"mpirun", "--host", "a,b", "x"}, lookup({})));
+  EXPECT_TRUE(spans_nodes({"srun", "x"}, lookup({{"SLURM_JOB_NUM_NODES", "2"}})));
+}
+
+TEST(ProcessTree, FindsDescendantsParentsFirst) {
+  const pid_t child = spawn({{"sh", "-c", "sleep 1000 & wait"}});
+  std::vector<ProcessInfo> found;
+  for (int i = 0; i < 2000 && found.empty(); ++i) {
+    found = descendants_of(child);
+    ::usleep(5000);
+  }
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].parent, child);
+  EXPECT_EQ(::kill(found[0].pid, SIGKILL), 0);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+}
+
+}  // namespace
+}  // namespace reprieve::supervisor

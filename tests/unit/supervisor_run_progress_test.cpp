@@ -1,0 +1,153 @@
+// What a supervisor reads from the record of a run, and how it judges its end.
+
+#include <gmock/gmock.h>
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "supervisor/run_progress.hpp"
+#include "supervisor/verdict.hpp"
+
+namespace reprieve::supervisor {
+namespace {
+
+using Json = nlohmann::json;
+using End = Verdict::End;
+using ::testing::HasSubstr;
+
+const Json kStart{{"event", "start"}, {"directory", "/data/c"}, {"host", "n1"}, {"pid", 7}, {"world_size", 4}};
+const Json kReading{{"event", "restore_started"}, {"file", "ckpt-10.h5"}};
+const Json kRestored{{"event", "restore"}, {"number", 10}, {"run_calls", 10}};
+const Json kReady{{"event", "ready"}, {"run_calls", 10}, {"signals", {"SIGTERM", "SIGUSR1"}}, {"restart_code", 43}};
+const Json kNotice{{"event", "notice"}, {"rank", 2}};
+const Json kSaved20{{"event", "save_finished"}, {"number", 20}, {"run_calls", 20}};
+const Json kExit{
+    {"event", "exit"}, {"exit_code", 43}, {"checkpoint", "/data/c/ckpt-20.h5"}, {"seconds_from_notice", 0.5}};
+const Json kFinished{{"event", "finished"}, {"run_calls", 30}};
+const Json kError{{"event", "error"}, {"error", "cluster"}, {"message", "rank 1 failed"}};
+
+RunProgress progress_of(std::initializer_list<Json> events) {
+  RunProgress progress;
+  for (const Json& event : events) {
+    progress.take("n1.7.jsonl", event);
+  }
+  return progress;
+}
+
+TEST(RunProgress, ReadyOnlyWhenTheRanksWatchTheirSignals) {
+  EXPECT_FALSE(progress_of({}).ready());
+  EXPECT_FALSE(progress_of({kStart}).ready());
+  EXPECT_FALSE(progress_of({kStart, kReading, kRestored}).ready());
+  EXPECT_TRUE(progress_of({kStart, kReading, kRestored, kReady}).ready());
+}
+
+TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
+  RunProgress progress = progress_of({kStart, kReady});
+  progress.take("n1.8.jsonl", kStart);
+  EXPECT_FALSE(progress.ready());
+  progress.take("n1.8.jsonl", kReady);
+  EXPECT_TRUE(progress.ready());
+}
+
+TEST(RunProgress, NoticeArrivedOrIsOfNoUse) {
+  EXPECT_FALSE(progress_of({}).notice_arrived());
+  EXPECT_FALSE(progress_of({kStart, kReady}).notice_arrived());
+  EXPECT_TRUE(progress_of({kStart, kReady, kNotice}).notice_arrived());
+  EXPECT_TRUE(progress_of({kStart, kReady, kFinished}).notice_arrived());
+  // A second handler of the same process has not heard of it yet.
+  EXPECT_FALSE(progress_of({kStart, kReady, kNotice, kFinished, kStart, kReady}).notice_arrived());
+}
+
+TEST(RunProgress, ProgressIsACheckpointBeyondTheFirst) {
+  EXPECT_FALSE(progress_of({kStart, kReading, kRestored, kReady}).progressed());
+  EXPECT_TRUE(progress_of({kStart, kReading, kRestored, kReady, kSaved20}).progressed());
+  EXPECT_TRUE(progress_of({kStart, kReady, kSaved20}).progressed());
+  Json saved_again = kSaved20;
+  saved_again["number"] = 10;
+  EXPECT_FALSE(progress_of({kStart, kReading, kRestored, kReady, saved_again}).progressed());
+}
+
+TEST(RunProgress, ForeignEventsAndTypesDoNoHarm) {
+  RunProgress progress = progress_of({{{"event", "start"}, {"pid", "seven"}, {"directory", 3}},
+                                      {{"event", 5}},
+                                      {{"event", "save_finished"}, {"number", -1.5}},
+                                      {{"event", "of a later version"}},
+                                      {{"event", "ready"}, {"signals", "SIGTERM"}}});
+  EXPECT_TRUE(progress.ready());
+  EXPECT_TRUE(progress.directories().empty());
+}
+
+TEST(Verdict, FinishedWhenTheHandlerWasClosedAndTheCodeIsZero) {
+  const Verdict verdict = judge(progress_of({kStart, kReady, kFinished}), 0);
+  EXPECT_EQ(verdict.end, End::finished);
+  EXPECT_EQ(verdict.exit_code, 0);
+}
+
+TEST(Verdict, FinishedWhenTheHandlerWasNeverClosedButTheCodeIsZero) {
+  EXPECT_EQ(judge(progress_of({kStart, kReady}), 0).end, End::finished);
+  EXPECT_EQ(judge(progress_of({}), 0).end, End::finished);
+}
+
+TEST(Verdict, SavedWhateverTheLauncherSays) {
+  for (const int launcher_code : {0, 1, 43, 137, 195}) {
+    const Verdict verdict = judge(progress_of({kStart, kReady, kNotice, kSaved20, kExit}), launcher_code);
+    EXPECT_EQ(verdict.end, End::saved) << launcher_code;
+    EXPECT_EQ(verdict.exit_code, 43) << launcher_code;
+    EXPECT_TRUE(verdict.progressed);
+  }
+}
+
+TEST(Verdict, NotSavedWhenTheProgramWentOnAndCrashed) {
+  const Verdict verdict = judge(progress_of({kStart, kReady, kNotice, kSaved20, kExit, {{"event", "went_on"}}}), 139);
+  EXPECT_EQ(verdict.end, End::failed);
+  EXPECT_EQ(verdict.exit_code, 139);
+}
+
+TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
+  RunProgress progress = progress_of({kStart, kReady, kNotice, kSaved20, kExit});
+  progress.take("n1.8.jsonl", kStart);
+  progress.take("n1.8.jsonl", kReady);
+  EXPECT_EQ(judge(progress, 137).end, End::failed);
+  progress.take("n1.8.jsonl", kFinished);
+  EXPECT_EQ(judge(progress, 43).end, End::saved);
+}
+
+TEST(Verdict, FailureNeverLooksLikeSuccessOrLikeASave) {
+  EXPECT_EQ(judge(progress_of({kStart, kReady, kError}), 0).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({kStart, kReady}), 43).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({}), 42).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({kStart, kReady}), 7).exit_code, 7);
+  EXPECT_EQ(judge(progress_of({kStart, kReady, kFinished}), 7).exit_code, 7);
+}
+
+TEST(Verdict, GivesTheErrorOfTheRun) {
+  const Verdict verdict = judge(progress_of({kStart, kReady, kError}), 3);
+  EXPECT_EQ(verdict.exit_code, 3);
+  EXPECT_EQ(verdict.reason, "rank 1 failed");
+  EXPECT_FALSE(verdict.hopeless);
+  EXPECT_THAT(judge(progress_of({kStart, kReady}), 137).reason, HasSubstr("signal SIGKILL (137)"));
+}
+
+TEST(Verdict, WhoDiesReadingACheckpointNamesIt) {
+  const Verdict died = judge(progress_of({kStart, kReading}), 139);
+  EXPECT_EQ(died.died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
+  EXPECT_FALSE(died.hopeless);
+  EXPECT_EQ(judge(progress_of({kStart, kReading, kRestored}), 139).died_restoring, std::nullopt);
+}
+
+TEST(Verdict, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
+  const Json mismatch{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "no variable x"}};
+  const Verdict verdict = judge(progress_of({kStart, kReading, mismatch}), 1);
+  EXPECT_TRUE(verdict.hopeless);
+  EXPECT_EQ(verdict.died_restoring, std::nullopt);
+  EXPECT_EQ(verdict.reason, "no variable x");
+}
+
+TEST(Verdict, DamagedCheckpointThatWasPassedOverIsForgotten) {
+  const Json damaged{{"event", "restore_failed"}, {"error", "corrupt"}, {"message", "checksum"}};
+  const Verdict verdict = judge(progress_of({kStart, kReading, damaged, kReading, kRestored, kReady}), 139);
+  EXPECT_FALSE(verdict.hopeless);
+}
+
+}  // namespace
+}  // namespace reprieve::supervisor

@@ -1,0 +1,126 @@
+// What a supervisor reads from Slurm and decides inside of a job.
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include "supervisor/slurm_job.hpp"
+
+namespace reprieve::supervisor {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
+using ::testing::HasSubstr;
+
+/// As Slurm 22.05 prints it, with a name and a comment that look like fields.
+constexpr const char* kJob = R"(JobId=17 JobName=x Requeue=0 EndTime=1999-01-01T00:00:00
+   UserId=u(1000) GroupId=u(1000) MCS_label=N/A
+   Priority=4294901759 Nice=0 Account=(null) QOS=(null)
+   JobState=RUNNING Reason=None Dependency=(null)
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
+   RunTime=00:00:03 TimeLimit=00:10:00 TimeMin=N/A
+   SubmitTime=2026-03-01T11:00:00 EligibleTime=2026-03-01T11:00:00
+   AccrueTime=2026-03-01T11:00:00
+   StartTime=2026-03-01T11:50:00 EndTime=2026-03-01T12:00:00 Deadline=N/A
+   PreemptEligibleTime=2026-03-01T11:50:00 PreemptTime=None
+   Comment=Requeue=0 JobState=CANCELLED
+   Power=
+)";
+
+system_clock::time_point local_time(int hour, int minute) {
+  std::tm parts{};
+  parts.tm_year = 126;
+  parts.tm_mon = 2;
+  parts.tm_mday = 1;
+  parts.tm_hour = hour;
+  parts.tm_min = minute;
+  parts.tm_isdst = -1;
+  return system_clock::from_time_t(std::mktime(&parts));
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto place = text.find(from);
+  EXPECT_NE(place, std::string::npos);
+  return text.replace(place, from.size(), to);
+}
+
+TEST(SlurmJob, IsReadFromScontrol) {
+  const auto job = parse_slurm_job(kJob);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->state, "RUNNING");
+  EXPECT_TRUE(job->requeue);
+  EXPECT_FALSE(job->preempted);
+  EXPECT_EQ(job->end, local_time(12, 0));
+}
+
+TEST(SlurmJob, WithoutAnEndAndUnderPreemption) {
+  const auto endless = parse_slurm_job(replaced(kJob, "EndTime=2026-03-01T12:00:00", "EndTime=Unknown"));
+  ASSERT_TRUE(endless);
+  EXPECT_EQ(endless->end, std::nullopt);
+  EXPECT_EQ(notice_time(*endless, 60s), std::nullopt);
+  const auto preempted = parse_slurm_job(replaced(kJob, "PreemptTime=None", "PreemptTime=2026-03-01T11:51:00"));
+  ASSERT_TRUE(preempted);
+  EXPECT_TRUE(preempted->preempted);
+  EXPECT_EQ(notice_time(*preempted, 60s), system_clock::time_point::min());
+}
+
+TEST(SlurmJob, IsNotReadFromAnythingElse) {
+  EXPECT_EQ(parse_slurm_job(""), std::nullopt);
+  EXPECT_EQ(parse_slurm_job("slurm_load_jobs error: Invalid job id specified\n"), std::nullopt);
+}
+
+TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEnd) {
+  EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 60s), local_time(11, 59));
+  EXPECT_EQ(notice_time(*parse_slurm_job(kJob), std::nullopt), local_time(11, 58));
+}
+
+TEST(SlurmJob, ShortJobIsNotToldAtOnce) {
+  EXPECT_EQ(default_lead(1h), 120s);
+  EXPECT_EQ(default_lead(2min), 30s);
+  EXPECT_EQ(default_lead(0s), 0s);
+}
+
+RequeueFacts saved_job() { return {.saved = true, .job = parse_slurm_job(kJob)}; }
+
+TEST(Requeue, SavedJobGoesBack) { EXPECT_EQ(requeue_refusal(saved_job()), std::nullopt); }
+
+TEST(Requeue, NothingSavedNothingRequeued) {
+  RequeueFacts facts = saved_job();
+  facts.saved = false;
+  EXPECT_TRUE(requeue_refusal(facts));
+}
+
+TEST(Requeue, AfterSigtermSlurmHasDecided) {
+  RequeueFacts facts = saved_job();
+  facts.slurm_decided = true;
+  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("has decided"));
+}
+
+TEST(Requeue, StoppedByHandStaysStopped) {
+  RequeueFacts facts = saved_job();
+  facts.by_hand = true;
+  EXPECT_TRUE(requeue_refusal(facts));
+}
+
+TEST(Requeue, RespectsTheJobsWish) {
+  RequeueFacts facts = saved_job();
+  facts.job->requeue = false;
+  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("--no-requeue"));
+}
+
+TEST(Requeue, JobThatSlurmIsSignallingRuns) {
+  RequeueFacts facts = saved_job();
+  facts.job->state = "SIGNALING";
+  EXPECT_EQ(requeue_refusal(facts), std::nullopt);
+}
+
+TEST(Requeue, OnlyAJobThatRunsAndIsKnown) {
+  RequeueFacts facts = saved_job();
+  facts.job->state = "CANCELLED";
+  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("CANCELLED"));
+  facts.job.reset();
+  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("does not answer"));
+}
+
+}  // namespace
+}  // namespace reprieve::supervisor
