@@ -28,7 +28,7 @@ nlohmann::json ToolTest::tool_json(std::vector<std::string> arguments, int code)
 
 std::string ToolTest::write(const std::string& directory, const std::string& variant, const std::vector<int>& numbers,
                             int ranks) const {
-  const std::string path = directory_ / directory;
+  std::string path = directory_ / directory;
   MpiCommand command{.ranks = ranks, .arguments = {program("e2e_writer"), path, variant}};
   for (const int number : numbers) {
     command.arguments.push_back(std::to_string(number));
