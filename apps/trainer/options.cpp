@@ -111,7 +111,7 @@ void add_watching_options(CLI::App& app, Options& options, std::int64_t& step_de
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{3'600'000}))
       ->group(group);
   app.add_option("--fail-rank", options.fail_rank, "this rank throws in step --fail-step")->group(group);
-  app.add_option("--fail-step", options.fail_step, "counted from 1, over all restarts")
+  app.add_option("--fail-step", options.fail_step, "counted from 0, over all restarts")
       ->capture_default_str()
       ->group(group);
   app.add_option("--fail-point", options.fail_point,

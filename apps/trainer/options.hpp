@@ -18,7 +18,7 @@ namespace trainer {
 /// Where in a step `--fail-rank` throws.
 enum class FailPoint : std::uint8_t {
   begin,  ///< before the ranks exchange gradients: the others are stuck in the exchange
-  end,    ///< after it: the others come to the next step boundary and hear of it there
+  end,    ///< after it: the others hear of it at the next check, unless they wait in the next exchange before that
 };
 
 struct Options {
@@ -39,7 +39,7 @@ struct Options {
 
   std::chrono::milliseconds step_delay{0};
   int fail_rank = -1;
-  std::uint64_t fail_step = 1;
+  std::uint64_t fail_step = 0;
   FailPoint fail_point = FailPoint::end;
 
   /// Those of the library: command line over environment over file over defaults.

@@ -68,8 +68,8 @@ void Training::check_restored() const {
 }
 
 void Training::step() {
-  const std::uint64_t number = state_.progress.step + 1;
-  fail_if_asked(FailPoint::begin, number);
+  const std::uint64_t steps_before = state_.progress.step;
+  fail_if_asked(FailPoint::begin, steps_before);
   const std::span<const std::uint32_t> batch = state_.sampler.next(options_.batch_size);
   const Slice share = ranks_.my_slice(batch.size());
   const Samples samples = noisy_samples(batch.subspan(share.offset, share.size));
@@ -81,18 +81,18 @@ void Training::step() {
     component /= static_cast<double>(batch.size());
   }
   const std::span<double> parameters(state_.parameters);
-  state_.optimizer.update(parameters.subspan(my_parameters_.offset, my_parameters_.size), mean, number);
+  state_.optimizer.update(parameters.subspan(my_parameters_.offset, my_parameters_.size), mean, steps_before + 1);
   ranks_.all_gather_slices(parameters);
   state_.epoch_loss_samples[0] += score.loss;
   state_.epoch_loss_samples[1] += score.samples;
 
   // The library's sleep goes on after a signal, so a notice does not shorten a step.
   std::this_thread::sleep_for(options_.step_delay);
-  state_.progress.step = number;
+  state_.progress.step = steps_before + 1;
   if (++state_.progress.step_in_epoch >= steps_per_epoch_) {
     finish_epoch();
   }
-  fail_if_asked(FailPoint::end, number);
+  fail_if_asked(FailPoint::end, steps_before);
 }
 
 Evaluation Training::evaluate() const {
@@ -121,8 +121,8 @@ Samples Training::noisy_samples(std::span<const std::uint32_t> indices) {
   return samples;
 }
 
-void Training::fail_if_asked(FailPoint point, std::uint64_t step) const {
-  if (ranks_.rank() == options_.fail_rank && step == options_.fail_step && point == options_.fail_point) {
+void Training::fail_if_asked(FailPoint point, std::uint64_t steps_before) const {
+  if (ranks_.rank() == options_.fail_rank && steps_before == options_.fail_step && point == options_.fail_point) {
     throw std::runtime_error("failed on purpose (--fail-rank " + std::to_string(options_.fail_rank) + " --fail-step " +
                              std::to_string(options_.fail_step) + ")");
   }

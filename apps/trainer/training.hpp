@@ -50,7 +50,7 @@ class Training {
 
  private:
   [[nodiscard]] Samples noisy_samples(std::span<const std::uint32_t> indices);
-  void fail_if_asked(FailPoint point, std::uint64_t step) const;
+  void fail_if_asked(FailPoint point, std::uint64_t steps_before) const;
   void finish_epoch();
 
   const Options& options_;

@@ -251,16 +251,15 @@ TEST(Handler, ACheckpointIsSavedOnRequestOfOneRank) {
 TEST(Handler, PeriodicSavesByTime) {
   const SharedTemporaryDirectory directory;
   Program program(directory / "run");
-  program.config.save_every = 50ms;
+  program.config.save_every = 200ms;
   program.start();
-  bool saved = false;
-  for (int i = 0; i < 20'000 && !saved; ++i) {
-    program.handler->run([] { std::this_thread::sleep_for(100us); });
-    if (i % 500 == 499) {
-      saved = !program.handler->manager().checkpoints().empty();
-    }
+  std::optional<CheckpointInfo> saved;
+  for (int step = 20; step < 200'000 && !saved; step += 20) {
+    program.run(step);
+    saved = program.handler->manager().latest();
   }
-  EXPECT_TRUE(saved);
+  ASSERT_TRUE(saved);
+  EXPECT_EQ(saved->reason.kind, SaveReason::Kind::periodic);
 }
 
 TEST(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {

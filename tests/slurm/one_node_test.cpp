@@ -28,7 +28,7 @@ enum class Cause {
   cancel,       ///< scancel; the job must not come back
   requeue,      ///< scontrol requeue
   user_signal,  ///< scancel --signal=USR1 --batch
-  at_start,     ///< the same as soon as Slurm says that the job runs
+  at_start,     ///< the same before the ranks are ready
 };
 
 struct Cell {
@@ -170,7 +170,7 @@ class Matrix {
 
   void preempt(TrainingJob& job, Cause cause, int start) {
     if (cause == Cause::at_start) {
-      job.wait_until_started();
+      job.wait_until_started(start);
     } else {
       job.wait_until_training(start);
     }

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -354,6 +355,21 @@ std::string SlurmCluster::logs() const {
   }
   for (const auto& entry : fs::directory_iterator(files_ / "log")) {
     all += entry.path().filename().string() + ":\n" + tail(entry.path()) + "\n";
+  }
+  return all;
+}
+
+std::string SlurmCluster::logs_of(int job) const {
+  const std::string id = std::to_string(job);
+  const std::regex mentions("(JobId=|jobid |job |job_|\\[)" + id + "\\b", std::regex::icase);
+  std::string all;
+  for (const auto& entry : fs::directory_iterator(files_ / "log")) {
+    std::istringstream lines(read_text(entry.path()));
+    for (std::string line; std::getline(lines, line);) {
+      if (std::regex_search(line, mentions)) {
+        all += entry.path().filename().string() + ": " + line + "\n";
+      }
+    }
   }
   return all;
 }

@@ -72,6 +72,8 @@ class SlurmCluster {
 
   /// The ends of the daemons' logs.
   [[nodiscard]] std::string logs() const;
+  /// What the daemons' logs say about one job.
+  [[nodiscard]] std::string logs_of(int job) const;
 
  private:
   void write_configuration() const;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iomanip>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -51,10 +52,12 @@ std::string without_progress(const std::string& output) {
   return kept;
 }
 
-bool in_queue_or_running(const JobFields& fields) {
+/// Slurm shows some other states while a job is signalled, requeued or ended; a new job it may not know yet.
+bool has_ended(const JobFields& fields) {
+  const std::set<std::string> ends{"COMPLETED", "FAILED",    "CANCELLED", "TIMEOUT",
+                                   "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY"};
   const auto state = fields.find("JobState");
-  return state != fields.end() && (state->second == "RUNNING" || state->second == "PENDING" ||
-                                   state->second == "COMPLETING" || state->second == "REQUEUED");
+  return state != fields.end() && ends.contains(state->second);
 }
 
 int restarts(const JobFields& fields) {
@@ -105,7 +108,7 @@ TrainingJob::TrainingJob(SlurmCluster& slurm, const std::string& name, const std
 }
 
 void TrainingJob::wait(const std::string& what, const std::function<bool()>& happened) {
-  const auto happened_or_ended = [&] { return happened() || !in_queue_or_running(slurm_.job(id_)); };
+  const auto happened_or_ended = [&] { return happened() || has_ended(slurm_.job(id_)); };
   const auto end = std::chrono::steady_clock::now() + kLimit;
   while (!happened_or_ended() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(50ms);
@@ -113,12 +116,19 @@ void TrainingJob::wait(const std::string& what, const std::function<bool()>& hap
   if (!happened()) {
     throw std::runtime_error("waited in vain until " + what + "; the job is " + slurm_.job(id_)["JobState"] +
                              " after " + slurm_.job(id_)["Restarts"] + " restarts, exit code " +
-                             slurm_.job(id_)["ExitCode"] + ":\n" + without_progress(output()));
+                             slurm_.job(id_)["ExitCode"] + ":\n" + without_progress(output()) + slurm_.logs_of(id_));
   }
 }
 
-void TrainingJob::wait_until_started() {
-  wait("the job was started", [this] { return slurm_.job(id_)["JobState"] == "RUNNING"; });
+void TrainingJob::wait_until_started(int start) {
+  wait("start " + std::to_string(start) + " began", [&] {
+    const std::string text = output();
+    int begun = 0;
+    for (std::size_t place = 0; (place = text.find("] start 1:", place)) != std::string::npos; ++place) {
+      ++begun;
+    }
+    return begun > start;
+  });
 }
 
 void TrainingJob::wait_until_training(int start) {
@@ -130,7 +140,7 @@ void TrainingJob::wait_until_training(int start) {
 void TrainingJob::wait_until_requeued(int times) {
   wait("the job was requeued", [&] {
     const JobFields fields = slurm_.job(id_);
-    return restarts(fields) >= times && fields.at("JobState") != "RUNNING" && fields.at("JobState") != "COMPLETING";
+    return restarts(fields) >= times && fields.at("JobState") == "PENDING";
   });
   releases_.push_back(monotonic_now());
 }

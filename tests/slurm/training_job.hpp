@@ -47,8 +47,8 @@ class TrainingJob {
 
   /// Waits until the ranks of the n-th start (counted from 0) are ready and have trained for a moment.
   void wait_until_training(int start);
-  /// Waits until Slurm has started the job.
-  void wait_until_started();
+  /// Waits until `reprieve run` has begun the n-th start (counted from 0); its ranks are not ready yet.
+  void wait_until_started(int start);
   /// Waits until Slurm has put the job back into the queue for the n-th time; the figures of what led there.
   void wait_until_requeued(int times);
   /// Waits for the end of the job; it must be @p state.
