@@ -5,12 +5,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tests/run.sh [--preset NAME] [--label REGEX] [--jobs N] [--no-install]
+usage: tests/run.sh [--preset NAME] [--label REGEX] [--jobs N] [--retry-timeouts] [--no-install]
 
 Installs the packages that are missing (as root or with sudo), builds into build/NAME and runs the tests.
   --preset NAME   dev (default), release or asan (AddressSanitizer and UndefinedBehaviorSanitizer)
   --label REGEX   only tests with such a label: unit, mpi, e2e, ... ("unit|mpi")
   --jobs N        compilers and tests at a time (default: the number of cores); each rank of a test counts as one
+  --retry-timeouts  start a test that timed out once more (ctest shows both)
   --no-install    leave the packages alone
 END
 }
@@ -19,11 +20,13 @@ preset=dev
 jobs=$(nproc)
 install=yes
 selection=()
+repeat=()
 while [ $# -gt 0 ]; do
   case $1 in
     --preset) preset=${2:?--preset needs a name}; shift ;;
     --label) selection=(--label-regex "${2:?--label needs a label}"); shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --retry-timeouts) repeat=(--repeat after-timeout:2) ;;
     --no-install) install=no ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -46,4 +49,4 @@ fi
 
 cmake --preset "$preset" -D REPRIEVE_BUILD_TESTS=ON
 cmake --build --preset "$preset" --parallel "$jobs"
-ctest --preset "$preset" --parallel "$jobs" "${selection[@]}"
+ctest --preset "$preset" --parallel "$jobs" "${selection[@]}" "${repeat[@]}"
