@@ -93,8 +93,9 @@ std::string read_gzip(const std::filesystem::path& file) {
   int code = Z_OK;
   const std::string problem = gzerror(input.get(), &code);
   if (got < 0 || code != Z_OK) {
-    throw reprieve::StorageError(reprieve::ErrorCode::io, "cannot read the data set " + file.string() + ": " +
-                                                              (code == Z_ERRNO ? std::strerror(errno) : problem));
+    const std::string reason =
+        code == Z_ERRNO ? file.string() + ": " + std::strerror(errno) : problem;  // names the file
+    throw reprieve::StorageError(reprieve::ErrorCode::io, "cannot read the data set " + reason);
   }
   return text;
 }

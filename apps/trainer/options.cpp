@@ -31,6 +31,12 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 finished, 42 preempted and saved (start me again), 2 wrong options, 1 any other error.
 Settings of the library come from the file's other sections and from REPRIEVE_... variables as well.)";
 
+/// A range that is not repeated in the help, where the text says what matters.
+template <class T>
+CLI::Validator between(T least, T greatest) {
+  return CLI::Range(least, greatest).description("");
+}
+
 using Overrides = std::vector<std::function<void(reprieve::Settings&)>>;
 
 /// An option that belongs to the library: not part of the "trainer" section, and applied after file and environment.
@@ -62,7 +68,7 @@ void add_library_options(CLI::App& app, Overrides& overrides) {
       },
       "time from a notice to the kill: saves at once, trains on, and saves again before its end")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0.0, 1e6));
   add_library_option<std::string>(
       app, overrides, "--writer",
       [](Settings& s, const std::string& v) {
@@ -77,7 +83,7 @@ void add_library_options(CLI::App& app, Overrides& overrides) {
 
 void add_training_options(CLI::App& app, Options& options) {
   const std::map<std::string, OptimizerKind> optimizers{{"sgd", OptimizerKind::sgd}, {"adam", OptimizerKind::adam}};
-  const auto at_least_1 = CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000});
+  const auto at_least_1 = between(std::uint64_t{1}, std::uint64_t{1'000'000'000});
   app.add_option("--data", options.data,
                  "data set: gzip-compressed lines of 64 pixels and the digit (default: digits)");
   app.add_option("--epochs", options.epochs, "when to stop")->capture_default_str()->check(at_least_1);
@@ -89,7 +95,7 @@ void add_training_options(CLI::App& app, Options& options) {
   app.add_option("--hidden", options.hidden, "sizes of the hidden layers, as in 64,32")
       ->capture_default_str()
       ->delimiter(',')
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000}));
+      ->check(between(std::uint64_t{1}, std::uint64_t{100'000}));
   app.add_option("--optimizer", options.optimizer, "sgd (with momentum) or adam")
       ->transform(CLI::CheckedTransformer(optimizers).description(""))
       ->default_str("adam")
@@ -98,7 +104,7 @@ void add_training_options(CLI::App& app, Options& options) {
       ->check(CLI::PositiveNumber);
   app.add_option("--noise", options.noise, "standard deviation of the noise on training pixels, which are 0 to 1")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 10.0));
+      ->check(between(0.0, 10.0));
   app.add_option("--seed", options.seed, "of everything random")->capture_default_str();
   app.add_option("--summary", options.summary, "write the result to this JSON file, finished or preempted")
       ->type_name("FILE");
@@ -108,7 +114,7 @@ void add_watching_options(CLI::App& app, Options& options, std::int64_t& step_de
   const std::map<std::string, FailPoint> points{{"begin", FailPoint::begin}, {"end", FailPoint::end}};
   const std::string group = "For tests and demonstrations";
   app.add_option("--step-delay-ms", step_delay_ms, "sleep in every step; changes nothing else")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{3'600'000}))
+      ->check(between(std::int64_t{0}, std::int64_t{3'600'000}))
       ->group(group);
   app.add_option("--fail-rank", options.fail_rank, "this rank throws in step --fail-step")->group(group);
   app.add_option("--fail-step", options.fail_step, "counted from 0, over all restarts")
