@@ -116,6 +116,7 @@ Plan make_plan(const Options& options) {
   std::vector<CheckpointFile> files = checkpoints_meant(options);
   plan.damaged = split_off_damaged(files, options);
   std::vector<manager::RetentionEntry> entries;
+  entries.reserve(files.size());
   for (const CheckpointFile& file : files) {
     entries.push_back({file.number, {}});  // times count for keeping by time only
   }
