@@ -44,7 +44,7 @@ TEST_P(TrainerDeath, OfARankAtRandomMoments) {
     const auto job = start(ranks(), {"--step-delay-ms", "25", "--checkpoint-every", "2"});
     ASSERT_TRUE(job->wait_for_ranks(kHang));
     std::this_thread::sleep_for(random_time(1500ms));  // not to wait for anything: the moment is to be another one
-    ASSERT_TRUE(job->send_to_rank(random_rank(), SIGKILL));
+    ASSERT_TRUE(job->send_to_rank(random_rank(), SIGKILL)) << job->out() << job->err();
     EXPECT_EQ(finish(*job).code, 128 + SIGKILL);
     expect_sound_checkpoints();
   }

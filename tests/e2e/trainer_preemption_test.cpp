@@ -20,7 +20,7 @@ REPRIEVE_ON_RANKS(TrainerPreemption);
 TEST_P(TrainerPreemption, BySigtermToOneRank) {
   const auto job = start_and_wait(ranks());
   const int rank = random_rank();
-  ASSERT_TRUE(job->send_to_rank(rank, SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(rank, SIGTERM)) << job->out() << job->err();
   const Result preempted = expect_preempted(*job);
   EXPECT_EQ(preempted.summary["preemption"]["rank"], rank);
   EXPECT_EQ(preempted.summary["preemption"]["source"], "signal SIGTERM");
@@ -32,7 +32,7 @@ TEST_P(TrainerPreemption, BySigtermToSeveralRanksAtDifferentTimes) {
   std::vector<int> order(static_cast<std::size_t>(ranks()));
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random_);
-  ASSERT_TRUE(job->send_to_rank(order.front(), SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(order.front(), SIGTERM)) << job->out() << job->err();
   for (const int rank : order) {
     std::this_thread::sleep_for(random_time(80ms));
     static_cast<void>(job->send_to_rank(rank, SIGTERM));  // the late ones come during the save or after the end
@@ -60,7 +60,7 @@ TEST_P(TrainerPreemption, BeforeMpiIsInitialised) {
   const auto job = start(ranks(), slow());
   const int rank = random_rank();
   wait_for_handler(*job, rank, SIGTERM);
-  ASSERT_TRUE(job->send_to_rank(rank, SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(rank, SIGTERM)) << job->out() << job->err();
   const Result preempted = expect_preempted(*job);
   EXPECT_EQ(preempted.summary["preemption"]["rank"], rank);
   EXPECT_EQ(checkpoint_files().size(), 1U);
@@ -69,7 +69,7 @@ TEST_P(TrainerPreemption, BeforeMpiIsInitialised) {
 
 TEST_P(TrainerPreemption, TwiceInARow) {
   auto job = start_and_wait(ranks());
-  ASSERT_TRUE(job->send_to_rank(random_rank(), SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(random_rank(), SIGTERM)) << job->out() << job->err();
   const Result first = expect_preempted(*job);
   job = start_and_wait(ranks());
   job->send(SIGUSR1);
@@ -82,7 +82,7 @@ TEST_P(TrainerPreemption, TwiceInARow) {
 TEST_P(TrainerPreemption, WithAGracePeriodSavesTwice) {
   const auto job = start(ranks(), slow({"--grace-period", "4"}));
   wait_for_events(*job, "start", 1);
-  ASSERT_TRUE(job->send_to_rank(random_rank(), SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(random_rank(), SIGTERM)) << job->out() << job->err();
   wait_for_events(*job, "train_on", 1);
   ASSERT_GT(job->send_to_ranks(SIGTERM), 0);  // told again while it trains on: that changes nothing
   const Result preempted = expect_preempted(*job);
@@ -137,7 +137,7 @@ TEST_F(TrainerNotice, SigtermToMpirunTearsDownAndLosesNothing) {
 TEST_F(TrainerNotice, WithTheMpiIoWriter) {
   const auto job = start(4, slow({"--writer", "mpio", "--checkpoint-every", "4"}));
   wait_for_events(*job, "save_finished", 2);
-  ASSERT_TRUE(job->send_to_rank(2, SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(2, SIGTERM)) << job->out() << job->err();
   static_cast<void>(expect_preempted(*job));
   expect_same_end(4, {"--writer", "mpio"});
 }

@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Trainer, TrainerReshape,
 TEST_P(TrainerReshape, RestoresTheSameStateAndGoesOn) {
   const auto [before, after] = GetParam();
   const auto job = start_and_wait(before, 6);  // past the end of the first epoch
-  ASSERT_TRUE(job->send_to_rank(before - 1, SIGTERM));
+  ASSERT_TRUE(job->send_to_rank(before - 1, SIGTERM)) << job->out() << job->err();
   const Result preempted = expect_preempted(*job);
 
   const Result resumed = run(after);

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Much longer than anything takes: a test that waits so long has failed.
-constexpr auto kLimit = 240s;
+constexpr auto kLimit = 100s;
 
 /// As the monotonic times of the record; one clock for all processes of the machine.
 double monotonic_now() {
@@ -116,7 +116,8 @@ void TrainingJob::wait(const std::string& what, const std::function<bool()>& hap
   if (!happened()) {
     throw std::runtime_error("waited in vain until " + what + "; the job is " + slurm_.job(id_)["JobState"] +
                              " after " + slurm_.job(id_)["Restarts"] + " restarts, exit code " +
-                             slurm_.job(id_)["ExitCode"] + ":\n" + without_progress(output()) + slurm_.logs_of(id_));
+                             slurm_.job(id_)["ExitCode"] + ":\n" + without_progress(output()) + slurm_.logs_of(id_) +
+                             slurm_.command({"squeue", "--Format=JobID,State,Reason,NodeList,NumNodes,NumCPUs"}));
   }
 }
 
