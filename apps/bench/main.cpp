@@ -5,6 +5,8 @@
 #include <exception>
 
 #include "reprieve/reprieve.hpp"
+#include "restore.hpp"
+#include "save.hpp"
 #include "step.hpp"
 
 namespace {
@@ -15,6 +17,8 @@ constexpr const char* kDescription =
 Examples:
   mpirun -n 2 reprieve-bench step
   mpirun -n 2 reprieve-bench --json step --steps-us 10 1000 > step.json
+  mpirun -n 2 reprieve-bench save --directory /scratch/me --sizes-mib 512
+  mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
 
 Candidates are interleaved, after a warm-up; medians and quartiles are printed.)";
 
@@ -24,6 +28,8 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON instead of tables");
   app.require_subcommand(1);
   reprieve::bench::add_step_command(app, json);
+  reprieve::bench::add_save_command(app, json);
+  reprieve::bench::add_restore_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {

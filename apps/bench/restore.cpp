@@ -1,0 +1,228 @@
+#include "restore.hpp"
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+
+#include "cluster/communicator.hpp"
+#include "measure.hpp"
+#include "parallel_files.hpp"
+#include "raw_file.hpp"
+#include "report.hpp"
+#include "reprieve/reprieve.hpp"
+#include "scratch.hpp"
+#include "workload.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+using cluster::check_mpi;
+
+struct RestoreOptions {
+  std::vector<double> sizes_mib{64, 512};
+  std::uint64_t small_count = 2000;
+  double small_large_mib = 64;
+  int saved_by = 0;
+  int ranks = 0;
+  int rounds = 9;
+  fs::path directory;
+};
+
+/// Where the page cache stands before a run.
+enum class Cache { warm, cold };
+
+struct RestorePath {
+  std::string name;
+  fs::path file;
+  std::function<void()> run;
+  bool checksums = false;
+};
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+/// Puts the file of a path into the state that the measurement needs.
+void prepare_cache(MPI_Comm comm, const fs::path& file, Cache cache) {
+  if (cache == Cache::cold && rank_in(comm) == 0) {
+    const RawFile opened(file, O_RDONLY);
+    opened.sync();
+    opened.drop_from_cache();
+  }
+}
+
+/// The files that are read, written by the ranks that "saved".
+void write_files(const WorkloadSpec& spec, const FirstRanks& savers, const fs::path& directory, int ranks) {
+  savers.run([&] {
+    Workload workload(spec, rank_in(savers.comm()), ranks);
+    CheckpointManager manager(savers.comm(), workload.checkpoint(), directory / "reprieve");
+    manager.save(1);
+    save_hdf5(savers.comm(), workload, directory / "plain.h5", Transfer::collective);
+  });
+}
+
+/// The raw file holds the parts of the ranks that read: reading it is as simple as it can be.
+void write_raw_file(MPI_Comm comm, Workload& workload, const fs::path& file) {
+  RawFile(file, O_RDWR | O_CREAT).write(workload.padded_bytes(), workload.padded_offset(), RawMethod::buffered);
+  check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+}
+
+std::vector<RestorePath> restore_paths(MPI_Comm comm, Workload& workload, const fs::path& directory) {
+  const fs::path raw = directory / "raw";
+  const fs::path saved = directory / "reprieve" / "ckpt-1.h5";
+  const fs::path plain = directory / "plain.h5";
+  write_raw_file(comm, workload, raw);
+  const auto reader = [&](bool verify) {
+    return std::make_shared<CheckpointManager>(comm, workload.checkpoint(),
+                                               directory / (verify ? "reader" : "hasty-reader"),
+                                               ManagerOptions{.verify_on_restore = verify});
+  };
+  return {{"raw pread of one shared file", raw,
+           [&workload, raw] { RawFile(raw, O_RDONLY).read(workload.padded_bytes(), workload.padded_offset()); }},
+          {"Reprieve", saved, [manager = reader(true), saved] { manager->restore(saved); }, true},
+          {"Reprieve, checksums not verified", saved, [manager = reader(false), saved] { manager->restore(saved); }},
+          {"HDF5, collective", plain,
+           [comm, &workload, plain] { restore_hdf5(comm, workload, plain, Transfer::collective); }},
+          {"HDF5, independent", plain,
+           [comm, &workload, plain] { restore_hdf5(comm, workload, plain, Transfer::independent); }}};
+}
+
+/// A benchmark of a restore that restores something else would be worth nothing.
+void check_restored(MPI_Comm comm, Workload& workload, const RestorePath& path) {
+  workload.clear();
+  path.run();
+  std::uint64_t wrong = workload.wrong_elements();
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm), "MPI_Allreduce");
+  if (wrong > 0) {
+    throw std::runtime_error(fmt::format("{}: {} elements are not what was saved", path.name, wrong));
+  }
+}
+
+struct Results {
+  std::vector<Summary> warm;
+  std::vector<Summary> cold;
+};
+
+std::vector<Summary> measure_paths(MPI_Comm comm, const std::vector<RestorePath>& paths, Cache cache, int rounds) {
+  std::vector<Candidate> candidates;
+  for (const RestorePath& path : paths) {
+    candidates.push_back({path.name, path.run, [comm, &path, cache] { prepare_cache(comm, path.file, cache); }});
+  }
+  std::vector<Summary> summaries;
+  for (const Measurement& measurement : measure_interleaved(comm, candidates, rounds, 2)) {
+    summaries.push_back(summarize(measurement.seconds));
+  }
+  return summaries;
+}
+
+/// The first path is the limit.
+Table make_table(const std::string& title, const std::vector<RestorePath>& paths, const Results& results,
+                 std::uint64_t bytes, Report& report) {
+  Table table(title, {"path", "warm", "GiB/s", "of raw", "cold", "GiB/s", "of raw", "checksums"});
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    std::vector<std::string> row{paths[i].name};
+    for (const auto* summaries : {&results.warm, &results.cold}) {
+      const double median = (*summaries)[i].median;
+      const double share = (*summaries)[0].median / median;
+      row.insert(row.end(),
+                 {format_seconds(median), fmt::format("{:.2f}", static_cast<double>(bytes) / median / (1U << 30U)),
+                  fmt::format("{:.2f}", share)});
+      report.add({{"workload", title},
+                  {"bytes", bytes},
+                  {"path", paths[i].name},
+                  {"cache", summaries == &results.warm ? "warm" : "cold"},
+                  {"checksums", paths[i].checksums},
+                  {"median_s", median},
+                  {"low_s", (*summaries)[i].low},
+                  {"high_s", (*summaries)[i].high},
+                  {"rounds", (*summaries)[i].count},
+                  {"of_raw", share}});
+    }
+    row.emplace_back(paths[i].checksums ? "yes" : "no");
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+/// The same state on the ranks that restore.
+WorkloadSpec spread(WorkloadSpec spec, const RestoreOptions& options) {
+  spec.large_mib *= static_cast<double>(options.saved_by) / options.ranks;
+  return spec;
+}
+
+void run_workload(const WorkloadSpec& spec, const RestoreOptions& options, Report& report, bool print) {
+  const Scratch scratch(options.directory);
+  const FirstRanks savers(options.saved_by);
+  const FirstRanks readers(options.ranks);
+  write_files(spec, savers, scratch.path(), options.saved_by);
+  readers.run([&] {
+    MPI_Comm comm = readers.comm();
+    Workload workload(spread(spec, options), rank_in(comm), options.ranks);
+    const auto paths = restore_paths(comm, workload, scratch.path());
+    for (const RestorePath& path : paths) {
+      check_restored(comm, workload, path);
+    }
+    Results results;
+    results.warm = measure_paths(comm, paths, Cache::warm, options.rounds);
+    results.cold = measure_paths(comm, paths, Cache::cold, options.rounds);
+    const std::string title =
+        fmt::format("Restore of {}, saved by {} ranks, on {} ranks", spec.name(), options.saved_by, options.ranks);
+    const Table table = make_table(title, paths, results, workload.total_bytes(), report);
+    if (print && rank_in(comm) == 0) {
+      table.print();
+    }
+  });
+}
+
+void run(RestoreOptions options, bool json) {
+  int size = 1;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  options.saved_by = options.saved_by > 0 ? options.saved_by : size;
+  options.ranks = options.ranks > 0 ? options.ranks : size;
+  std::vector<WorkloadSpec> specs;
+  for (const double mib : options.sizes_mib) {
+    specs.push_back({.large_mib = mib});
+  }
+  if (options.small_count > 0 && options.saved_by == options.ranks) {
+    specs.push_back({.large_mib = options.small_large_mib, .small_count = options.small_count});
+  }
+  Report report("restore");
+  for (const WorkloadSpec& spec : specs) {
+    run_workload(spec, options, report, !json);
+  }
+  if (json && rank_in(MPI_COMM_WORLD) == 0) {
+    report.print_json();
+  }
+}
+
+}  // namespace
+
+void add_restore_command(CLI::App& app, const bool& json) {
+  auto options = std::make_shared<RestoreOptions>();
+  CLI::App* command = app.add_subcommand(
+      "restore", "Time to restore a state from the page cache and from the disk, against plain reads");
+  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB for each rank that saved")
+      ->capture_default_str();
+  command
+      ->add_option("--small-count", options->small_count,
+                   "Variables of 4 KiB a rank beside a large array; 0: leave out")
+      ->capture_default_str();
+  command->add_option("--small-large-mib", options->small_large_mib, "Size of that large array, in MiB a rank")
+      ->capture_default_str();
+  command->add_option("--saved-by", options->saved_by, "Number of ranks that save (default: all)");
+  command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
+  command->add_option("--rounds", options->rounds, "Rounds; every path runs once in each")->capture_default_str();
+  command->add_option("--directory", options->directory,
+                      "Where to put the files (default: the system's for temporary files)");
+  command->callback([options, &json] { run(*options, json); });
+}
+
+}  // namespace reprieve::bench

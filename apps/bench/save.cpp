@@ -1,0 +1,163 @@
+#include "save.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "cluster/communicator.hpp"
+#include "report.hpp"
+#include "save_candidates.hpp"
+#include "scratch.hpp"
+#include "storage/checksum.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+using cluster::check_mpi;
+
+struct SaveOptions {
+  std::vector<double> sizes_mib{1, 64, 512};
+  std::uint64_t small_count = 2000;
+  double small_large_mib = 64;
+  double uneven_mib = 256;
+  int rounds = 9;
+  std::vector<std::string> only;
+  std::filesystem::path directory;
+};
+
+std::vector<WorkloadSpec> workloads(const SaveOptions& options) {
+  std::vector<WorkloadSpec> specs;
+  for (const double mib : options.sizes_mib) {
+    specs.push_back({.large_mib = mib});
+  }
+  if (options.small_count > 0) {
+    specs.push_back({.large_mib = options.small_large_mib, .small_count = options.small_count});
+  }
+  if (options.uneven_mib > 0) {
+    specs.push_back({.large_mib = options.uneven_mib, .uneven = true});
+  }
+  return specs;
+}
+
+/// The best median of the raw paths of a kind; infinite if none was measured.
+double limit_of(const std::vector<SavePath>& paths, const std::vector<Summary>& summaries, Limit kind) {
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (paths[i].is_limit_for == kind) {
+      best = std::min(best, summaries[i].median);
+    }
+  }
+  return best;
+}
+
+/// "0.97" of the limit's speed.
+std::string ratio(double limit, double seconds) {
+  return limit < std::numeric_limits<double>::max() ? fmt::format("{:.2f}", limit / seconds) : "-";
+}
+
+/// Seconds to compute the checksum of one rank's part in memory: what the checksums would cost if they hid behind
+/// nothing.
+double checksum_seconds(Workload& workload) {
+  std::uint64_t all = 0;  // used, so that the compiler keeps the work
+  const Candidate checksum{"checksum", [&] { all ^= storage::xxh3(workload.bytes()); }};
+  const double seconds = summarize(measure_interleaved(MPI_COMM_WORLD, {checksum}, 5, 1).front().seconds).median;
+  return all == 1 ? 0 : seconds;
+}
+
+void report_workload(const WorkloadSpec& spec, Workload& workload, const std::vector<SavePath>& paths,
+                     const std::vector<Measurement>& measured, Report& report, std::vector<Table>& tables) {
+  std::vector<Summary> summaries;
+  for (const Measurement& measurement : measured) {
+    summaries.push_back(summarize(measurement.seconds));
+  }
+  const double limit_new = limit_of(paths, summaries, Limit::new_file);
+  const double limit_rewrite = limit_of(paths, summaries, Limit::rewritten_file);
+  const double checksum = checksum_seconds(workload);
+  const auto total = static_cast<double>(workload.total_bytes());
+  Table& table = tables.emplace_back(
+      fmt::format("Until {} are durable (the checksums alone take {} a rank)", spec.name(), format_seconds(checksum)),
+      std::vector<std::string>{"path", "median", "quartiles", "GiB/s", "of raw, new", "of raw, rewritten", "checksums",
+                               "memory"});
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const Summary& time = summaries[i];
+    const Candidate& path = paths[i].candidate;
+    table.add_row({path.name, format_seconds(time.median),
+                   format_seconds(time.low) + " .. " + format_seconds(time.high),
+                   fmt::format("{:.2f}", total / time.median / (1U << 30U)), ratio(limit_new, time.median),
+                   ratio(limit_rewrite, time.median), path.checksums ? "yes" : "no",
+                   fmt::format("{:.1f} MiB", static_cast<double>(measured[i].memory_bytes) / (1U << 20U))});
+    report.add({{"workload", spec.name()},
+                {"bytes", workload.total_bytes()},
+                {"path", path.name},
+                {"checksums", path.checksums},
+                {"median_s", time.median},
+                {"low_s", time.low},
+                {"high_s", time.high},
+                {"rounds", time.count},
+                {"of_raw_new", limit_new / time.median},
+                {"of_raw_rewritten", limit_rewrite / time.median},
+                {"checksum_s", checksum},
+                {"memory_bytes", measured[i].memory_bytes}});
+  }
+}
+
+bool is_wanted(const SavePath& path, const std::vector<std::string>& only) {
+  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& part) {
+           return path.candidate.name.find(part) != std::string::npos;
+         });
+}
+
+void run(const SaveOptions& options, bool json) {
+  int rank = 0;
+  int size = 1;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  Report report("save");
+  std::vector<Table> tables;
+  for (const WorkloadSpec& spec : workloads(options)) {
+    const Scratch scratch(options.directory);
+    Workload workload(spec, rank, size);
+    auto paths = save_paths(workload, scratch.path());
+    std::erase_if(paths, [&](const SavePath& path) { return !is_wanted(path, options.only); });
+    std::vector<Candidate> candidates;
+    for (const SavePath& path : paths) {
+      candidates.push_back(path.candidate);
+    }
+    const auto measured = measure_interleaved(MPI_COMM_WORLD, candidates, options.rounds, 2);
+    report_workload(spec, workload, paths, measured, report, tables);
+    if (rank == 0 && !json) {
+      tables.back().print();
+    }
+  }
+  if (rank == 0 && json) {
+    report.print_json();
+  }
+}
+
+}  // namespace
+
+void add_save_command(CLI::App& app, const bool& json) {
+  auto options = std::make_shared<SaveOptions>();
+  CLI::App* command =
+      app.add_subcommand("save", "Time until a state is durable, by every path, against the raw limit of the disk");
+  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB a rank")
+      ->capture_default_str();
+  command
+      ->add_option("--small-count", options->small_count,
+                   "Variables of 4 KiB a rank beside a large array; 0: leave out")
+      ->capture_default_str();
+  command->add_option("--small-large-mib", options->small_large_mib, "Size of that large array, in MiB a rank")
+      ->capture_default_str();
+  command->add_option("--uneven-mib", options->uneven_mib, "Mean size of uneven parts, in MiB a rank; 0: leave out")
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds; every path runs once in each")->capture_default_str();
+  command->add_option("--only", options->only, "Paths with one of these texts in their name");
+  command->add_option("--directory", options->directory,
+                      "Where to put the files (default: the system's for temporary files)");
+  command->callback([options, &json] { run(*options, json); });
+}
+
+}  // namespace reprieve::bench

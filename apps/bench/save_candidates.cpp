@@ -1,0 +1,160 @@
+#include "save_candidates.hpp"
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <memory>
+
+#include "cluster/communicator.hpp"
+#include "parallel_files.hpp"
+#include "raw_file.hpp"
+#include "reprieve/reprieve.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+using cluster::check_mpi;
+
+int world_rank() {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+void meet() { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+
+/// Removes what the last round left and lets the disk come to rest; then all ranks go on.
+void start_afresh(const fs::path& directory, const fs::path& to_remove) {
+  meet();
+  if (world_rank() == 0) {
+    fs::remove_all(to_remove);
+    settle(directory);
+  }
+  meet();
+}
+
+std::function<void()> removing(const fs::path& directory, const fs::path& file) {
+  return [directory, file] { start_afresh(directory, file); };
+}
+
+/// Every rank writes its part of one file, and makes it durable.
+void save_shared(Workload& workload, const fs::path& file, RawMethod method, bool is_new) {
+  if (world_rank() == 0 && is_new) {
+    const RawFile created(file, open_flags(method) | O_CREAT | O_EXCL);
+    if (method != RawMethod::buffered) {
+      created.allocate(workload.padded_total());
+    }
+  }
+  meet();
+  const RawFile opened(file, open_flags(method));
+  opened.write(workload.padded_bytes(), workload.padded_offset(), method);
+  opened.sync();
+  meet();
+}
+
+void save_own_file(Workload& workload, const fs::path& file) {
+  const RawFile created(file, O_RDWR | O_CREAT | O_EXCL);
+  created.write(workload.bytes(), 0, RawMethod::buffered);
+  created.sync();
+  meet();
+}
+
+void add_raw(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory) {
+  struct Method {
+    RawMethod method;
+    const char* name;
+  };
+  for (const auto& [method, name] :
+       {Method{RawMethod::buffered, "buffered"}, Method{RawMethod::direct_threads, "O_DIRECT, 4 threads"},
+        Method{RawMethod::io_uring, "O_DIRECT, io_uring"}}) {
+    if (!is_available(method, directory)) {
+      continue;
+    }
+    const fs::path file = directory / fmt::format("raw-new-{}", static_cast<int>(method));
+    paths.push_back(
+        {{fmt::format("raw, shared file, {}", name),
+          [&workload, file, m = method] { save_shared(workload, file, m, true); }, removing(directory, file)},
+         Limit::new_file});
+    const fs::path kept = directory / fmt::format("raw-kept-{}", static_cast<int>(method));
+    paths.push_back({{fmt::format("raw, rewritten file, {}", name),
+                      [&workload, kept, m = method] { save_shared(workload, kept, m, false); },
+                      [&workload, directory, kept, m = method] {
+                        if (world_rank() == 0 && !fs::exists(kept)) {
+                          const RawFile created(kept, open_flags(m) | O_CREAT);
+                          created.allocate(workload.padded_total());
+                        }
+                        start_afresh(directory, {});
+                      }},
+                     Limit::rewritten_file});
+  }
+  const fs::path own = directory / fmt::format("raw-own-{}", world_rank());
+  paths.push_back({{"raw, file per rank, buffered", [&workload, own] { save_own_file(workload, own); },
+                    [directory, own] {
+                      fs::remove(own);
+                      start_afresh(directory, {});
+                    }},
+                   Limit::none});
+}
+
+/// Saves by a manager of its own.
+struct ManagedSave {
+  ManagedSave(Workload& workload, fs::path path, ManagerOptions options)
+      : directory(std::move(path)), manager(MPI_COMM_WORLD, workload.checkpoint(), directory, std::move(options)) {}
+  fs::path directory;
+  CheckpointManager manager;
+  std::uint64_t number = 0;
+};
+
+void add_new_file(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory, const char* name,
+                  WriterKind writer) {
+  auto save =
+      std::make_shared<ManagedSave>(workload, directory / fmt::format("reprieve-new-{}", static_cast<int>(writer)),
+                                    ManagerOptions{.max_to_keep = 0, .writer = writer});
+  paths.push_back(
+      {{name, [save] { save->manager.save(++save->number); },
+        [save] { start_afresh(save->directory, save->directory / fmt::format("ckpt-{}.h5", save->number)); }, true},
+       Limit::none});
+}
+
+void add_parallel(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory) {
+  const fs::path collective = directory / "collective.h5";
+  const fs::path independent = directory / "independent.h5";
+  const fs::path mpi = directory / "mpi-io";
+  paths.push_back({{"HDF5, collective",
+                    [&workload, collective] {
+                      save_hdf5(MPI_COMM_WORLD, workload, collective, Transfer::collective);
+                      RawFile(collective, O_RDWR).sync();
+                      meet();
+                    },
+                    removing(directory, collective)}});
+  paths.push_back({{"HDF5, independent",
+                    [&workload, independent] {
+                      save_hdf5(MPI_COMM_WORLD, workload, independent, Transfer::independent);
+                      RawFile(independent, O_RDWR).sync();
+                      meet();
+                    },
+                    removing(directory, independent)}});
+  paths.push_back({{"MPI_File_write_at_all",
+                    [&workload, mpi] {
+                      save_mpi_io(MPI_COMM_WORLD, workload, mpi);
+                      RawFile(mpi, O_RDWR).sync();
+                      meet();
+                    },
+                    removing(directory, mpi)}});
+}
+
+}  // namespace
+
+std::vector<SavePath> save_paths(Workload& workload, const fs::path& directory) {
+  std::vector<SavePath> paths;
+  add_raw(paths, workload, directory);
+  add_new_file(paths, workload, directory, "Reprieve, new file", WriterKind::direct);
+  add_new_file(paths, workload, directory, "Reprieve, mpio writer", WriterKind::mpio);
+  add_parallel(paths, workload, directory);
+  return paths;
+}
+
+}  // namespace reprieve::bench

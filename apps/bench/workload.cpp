@@ -1,0 +1,100 @@
+#include "workload.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+namespace reprieve::bench {
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr double kMib = 1 << 20;
+
+std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+/// Bits without pattern, which no device can compress: splitmix64 of the element's place, as a number from 1 to 2.
+double element_at(std::uint64_t place) {
+  std::uint64_t bits = (place + 1) * 0x9e3779b97f4a7c15ULL;
+  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebULL;
+  return 1.0 + static_cast<double>((bits ^ (bits >> 31U)) >> 11U) * 0x1.0p-53;
+}
+
+/// The first element of a rank's part. Uneven parts weigh 2, 3, 2, 3, ..., moved by a few elements off any boundary.
+std::uint64_t first_of(std::uint64_t total, int rank, int ranks, bool uneven) {
+  const auto weight_before = [uneven](int r) { return uneven ? r * 2 + r / 2 : r; };
+  if (rank == 0 || rank == ranks) {
+    return rank == 0 ? 0 : total;
+  }
+  const auto exact = static_cast<double>(total) * weight_before(rank) / weight_before(ranks);
+  return std::min(total, static_cast<std::uint64_t>(exact) + (uneven ? 7 : 0));
+}
+
+}  // namespace
+
+std::string WorkloadSpec::name() const {
+  std::string text = fmt::format("{:g} MiB a rank", large_mib);
+  if (small_count > 0) {
+    text += fmt::format(" + {} variables of {} bytes", small_count, small_bytes);
+  }
+  return uneven ? text + ", uneven" : text;
+}
+
+std::uint64_t Workload::bytes_of_rank(int rank, int ranks) const {
+  const std::uint64_t large =
+      first_of(large_total_, rank + 1, ranks, spec_.uneven) - first_of(large_total_, rank, ranks, spec_.uneven);
+  return large * sizeof(double) + spec_.small_count * small_elements() * sizeof(double);
+}
+
+Workload::Workload(const WorkloadSpec& spec, int rank, int ranks) : spec_(spec) {
+  large_total_ = static_cast<std::uint64_t>(std::llround(spec.large_mib * kMib / sizeof(double) * ranks));
+  large_offset_ = first_of(large_total_, rank, ranks, spec.uneven);
+  large_count_ = first_of(large_total_, rank + 1, ranks, spec.uneven) - large_offset_;
+  for (int r = 0; r < ranks; ++r) {
+    if (r == rank) {
+      padded_offset_ = padded_total_;
+    }
+    padded_total_ += whole_pages(bytes_of_rank(r, ranks));
+    total_ += bytes_of_rank(r, ranks);
+  }
+  size_ = bytes_of_rank(rank, ranks);
+  padded_ = whole_pages(size_);
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, std::max(padded_, kPage))));
+  if (!memory_) {
+    throw std::bad_alloc();
+  }
+  std::fill_n(memory_.get(), std::max(padded_, kPage), std::byte{0});
+  fill();
+  checkpoint_.add_distributed("large", large().data(), {{large_total_}, {large_offset_}, {large_count_}});
+  smalls_.reserve(spec.small_count);
+  for (std::uint64_t i = 0; i < spec.small_count; ++i) {
+    checkpoint_.add_per_rank(fmt::format("small/{:05}", i), smalls_.emplace_back(small(i)));
+  }
+}
+
+std::span<double> Workload::small(std::uint64_t index) noexcept {
+  return elements().subspan(large_count_ + index * small_elements(), small_elements());
+}
+
+void Workload::fill() {
+  const auto all = elements();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = element_at(large_offset_ + i);
+  }
+}
+
+void Workload::clear() { std::fill_n(memory_.get(), size_, std::byte{0x55}); }
+
+std::uint64_t Workload::wrong_elements() {
+  std::uint64_t wrong = 0;
+  const auto mine = large();
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    wrong += mine[i] == element_at(large_offset_ + i) ? 0U : 1U;
+  }
+  return wrong;
+}
+
+}  // namespace reprieve::bench

@@ -1,0 +1,83 @@
+#pragma once
+
+/// @file
+/// The state that is saved and restored, the same for every candidate.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reprieve/checkpoint.hpp"
+
+namespace reprieve::bench {
+
+/// What a state is made of.
+struct WorkloadSpec {
+  double large_mib = 512;         ///< of the one large distributed array, per rank, on average
+  std::uint64_t small_count = 0;  ///< per-rank variables beside it
+  std::uint64_t small_bytes = 4096;
+  bool uneven = false;  ///< the ranks' parts of the large array differ by up to half, and end anywhere
+
+  [[nodiscard]] std::string name() const;
+};
+
+/// This rank's part of the state: one block of memory that begins on a page, so that the raw candidates can write it in
+/// one go; the variables lie in it one after the other. Every element knows its place, whatever the number of ranks.
+class Workload {
+ public:
+  /// @param ranks  over how many ranks the state is spread
+  Workload(const WorkloadSpec& spec, int rank, int ranks);
+
+  /// All variables, registered with Reprieve.
+  [[nodiscard]] Checkpoint& checkpoint() noexcept { return checkpoint_; }
+
+  [[nodiscard]] std::span<double> large() noexcept { return elements().first(large_count_); }
+  [[nodiscard]] std::span<double> small(std::uint64_t index) noexcept;
+  [[nodiscard]] std::uint64_t small_count() const noexcept { return spec_.small_count; }
+  [[nodiscard]] std::uint64_t small_elements() const noexcept { return spec_.small_bytes / sizeof(double); }
+  [[nodiscard]] std::uint64_t large_offset() const noexcept { return large_offset_; }
+  [[nodiscard]] std::uint64_t large_total() const noexcept { return large_total_; }
+
+  /// This rank's bytes, and the same rounded up to whole pages (the memory is there).
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory_.get(), size_}; }
+  [[nodiscard]] std::span<std::byte> padded_bytes() noexcept { return {memory_.get(), padded_}; }
+  /// Where this rank's padded part begins when all are put into one file, and the size of that file.
+  [[nodiscard]] std::uint64_t padded_offset() const noexcept { return padded_offset_; }
+  [[nodiscard]] std::uint64_t padded_total() const noexcept { return padded_total_; }
+  /// Bytes of state of all ranks.
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept { return total_; }
+
+  /// Sets every element to what it should be; `clear` to something else.
+  void fill();
+  void clear();
+  /// Elements of the large array that are not what they should be.
+  [[nodiscard]] std::uint64_t wrong_elements();
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+  [[nodiscard]] std::span<double> elements() noexcept {
+    return {reinterpret_cast<double*>(memory_.get()), size_ / sizeof(double)};
+  }
+  [[nodiscard]] std::uint64_t bytes_of_rank(int rank, int ranks) const;
+
+  WorkloadSpec spec_;
+  std::uint64_t large_total_ = 0;
+  std::uint64_t large_offset_ = 0;
+  std::uint64_t large_count_ = 0;
+  std::uint64_t size_ = 0;
+  std::uint64_t padded_ = 0;
+  std::uint64_t padded_offset_ = 0;
+  std::uint64_t padded_total_ = 0;
+  std::uint64_t total_ = 0;
+  std::unique_ptr<std::byte, Free> memory_;
+  std::vector<std::span<double>> smalls_;
+  Checkpoint checkpoint_;
+};
+
+}  // namespace reprieve::bench
