@@ -5,11 +5,12 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tests/run.sh [--preset NAME] [--label REGEX] [--jobs N] [--retry-timeouts] [--no-install]
+usage: tests/run.sh [--preset NAME] [--label REGEX] [--targets LIST] [--jobs N] [--retry-timeouts] [--no-install]
 
 Installs the packages that are missing (as root or with sudo), builds into build/NAME and runs the tests.
   --preset NAME   dev (default), release or asan (AddressSanitizer and UndefinedBehaviorSanitizer)
   --label REGEX   only tests with such a label: unit, mpi, e2e, ... ("unit|mpi")
+  --targets LIST  build only these ("unit_tests mpi_tests"), for a label that needs no more
   --jobs N        compilers and tests at a time (default: the number of cores); each rank of a test counts as one
   --retry-timeouts  start a test that timed out once more (ctest shows both)
   --no-install    leave the packages alone
@@ -21,10 +22,12 @@ jobs=$(nproc)
 install=yes
 selection=()
 repeat=()
+targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --preset) preset=${2:?--preset needs a name}; shift ;;
     --label) selection=(--label-regex "${2:?--label needs a label}"); shift ;;
+    --targets) read -ra targets <<<"${2:?--targets needs names}"; targets=(--target "${targets[@]}"); shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --retry-timeouts) repeat=(--repeat after-timeout:2) ;;
     --no-install) install=no ;;
@@ -48,5 +51,5 @@ if [ "$preset" = asan ]; then
 fi
 
 cmake --preset "$preset" -D REPRIEVE_BUILD_TESTS=ON
-cmake --build --preset "$preset" --parallel "$jobs"
+cmake --build --preset "$preset" --parallel "$jobs" "${targets[@]}"
 ctest --preset "$preset" --parallel "$jobs" "${selection[@]}" "${repeat[@]}"

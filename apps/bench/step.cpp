@@ -30,6 +30,7 @@ constexpr double kTimeBoundariesFrom = 50e-6;
 struct StepResult {
   Summary bare;       ///< seconds a step
   Summary boundary;   ///< seconds a step boundary
+  Summary waiting;    ///< the same if the ranks meet nowhere else: with the time that the faster rank waits
   Summary allreduce;  ///< seconds that a blocking MPI_Allreduce adds to a step
 };
 
@@ -39,20 +40,25 @@ StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const 
   const auto count = static_cast<double>(steps);
   std::vector<double> bare;
   std::vector<double> boundary;
+  std::vector<double> waiting;
   std::vector<double> allreduce;
+  const bool one_by_one = step_s >= kTimeBoundariesFrom;
   for (int round = -2; round < options.rounds; ++round) {  // the first two warm up
     const double plain = bare_loop(steps, iterations).total;
     const double loop = handler.run(steps, iterations).total;
     const double blocking = allreduce_loop(steps, iterations).total;
-    const LoopTime timed =
-        step_s >= kTimeBoundariesFrom ? handler.run_timing_boundaries(steps, iterations) : LoopTime{};
+    const LoopTime coupled =
+        one_by_one ? handler.run_timing_boundaries(steps, iterations, Ranks::meet_in_each_step) : LoopTime{};
+    const LoopTime uncoupled =
+        one_by_one ? handler.run_timing_boundaries(steps, iterations, Ranks::never_meet) : LoopTime{};
     if (round >= 0) {
       bare.push_back(plain / count);
       allreduce.push_back((blocking - plain) / count);
-      boundary.push_back((step_s >= kTimeBoundariesFrom ? timed.boundaries : loop - plain) / count);
+      boundary.push_back((one_by_one ? coupled.boundaries : loop - plain) / count);
+      waiting.push_back((one_by_one ? uncoupled.boundaries : loop - plain) / count);
     }
   }
-  return {summarize(bare), summarize(boundary), summarize(allreduce)};
+  return {summarize(bare), summarize(boundary), summarize(waiting), summarize(allreduce)};
 }
 
 Summary measure_reaction(HandlerLoop& handler, const Work& work, double step_s, const StepOptions& options) {
@@ -73,8 +79,8 @@ void run(const StepOptions& options, bool json) {
   const Scratch scratch(options.directory);
   const Work work;
   HandlerLoop handler(scratch.path());
-  Table costs("Cost of a step boundary without a notice",
-              {"step", "boundary", "quartiles", "share of the step", "MPI_Allreduce every step", "share"});
+  Table costs("Cost of a step boundary without a notice", {"step", "boundary", "quartiles", "share of the step",
+                                                           "with waiting", "MPI_Allreduce every step", "share"});
   Table reactions("From the end of the step in which a signal came at one rank until all ranks have begun the save",
                   {"step", "median", "longest"});
   Report report("step");
@@ -86,13 +92,15 @@ void run(const StepOptions& options, bool json) {
     const double allreduce_share = cost.allreduce.median / cost.bare.median;
     costs.add_row({name, format_seconds(cost.boundary.median),
                    format_seconds(cost.boundary.low) + " .. " + format_seconds(cost.boundary.high),
-                   format_percent(share), format_seconds(cost.allreduce.median), format_percent(allreduce_share)});
+                   format_percent(share), format_seconds(cost.waiting.median), format_seconds(cost.allreduce.median),
+                   format_percent(allreduce_share)});
     reactions.add_row({name, format_seconds(reaction.median), format_seconds(reaction.max)});
     report.add({{"step_s", step_us * 1e-6},
                 {"boundary_s", cost.boundary.median},
                 {"boundary_low_s", cost.boundary.low},
                 {"boundary_high_s", cost.boundary.high},
                 {"share", share},
+                {"boundary_with_waiting_s", cost.waiting.median},
                 {"allreduce_s", cost.allreduce.median},
                 {"allreduce_share", allreduce_share},
                 {"reaction_median_s", reaction.median},

@@ -106,13 +106,16 @@ LoopTime HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations) {
   return time_loop(steps, [this, iterations] { impl_->handler->run([iterations] { Work::run(iterations); }); });
 }
 
-LoopTime HandlerLoop::run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations) {
+LoopTime HandlerLoop::run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
   double boundaries = 0;
   LoopTime time = time_loop(steps, [&] {
     const auto before = Clock::now();
     impl_->handler->run([&] {
       boundaries += seconds_between(before, Clock::now());
       Work::run(iterations);
+      if (ranks == Ranks::meet_in_each_step) {
+        meet();
+      }
     });
   });
   time.boundaries = slowest(boundaries);

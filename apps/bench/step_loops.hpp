@@ -31,6 +31,12 @@ struct LoopTime {
   double boundaries = 0;
 };
 
+/// What the ranks do with each other in a step.
+enum class Ranks {
+  meet_in_each_step,  ///< at its end, as in a code that exchanges data or adds up gradients
+  never_meet,         ///< so that a check is where the faster rank waits for the slower one
+};
+
 /// The loops; each is collective over MPI_COMM_WORLD and begins with a barrier.
 LoopTime bare_loop(std::uint64_t steps, std::uint64_t iterations);
 LoopTime allreduce_loop(std::uint64_t steps, std::uint64_t iterations);
@@ -46,7 +52,7 @@ class HandlerLoop {
   /// Times the whole loop, with nothing else in it.
   LoopTime run(std::uint64_t steps, std::uint64_t iterations);
   /// Times every boundary on its own. For steps that are long against a clock reading.
-  LoopTime run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations);
+  LoopTime run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
 
   /// Preempts the loop by a signal on the last rank at fraction @p where of a step. Returns the seconds from the end of
   /// the step in which the signal came (on that rank) until the last rank has begun the save; the same on every rank.
