@@ -1,0 +1,242 @@
+/// @file
+/// How a checkpoint file comes to be:
+///  1. every rank describes its variables; the chief gathers the descriptions and compares them        (collective)
+///  2. the chief lays the file out with HDF5, takes the disk space, and tells every rank its places   (collective)
+///  3. every rank writes its blocks                                                          (direct: on its own)
+///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
+///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
+/// The file is complete when its seal is there, and durable when this has returned: the rename that commits it, by the
+/// caller, comes after that.
+
+#include "storage/checkpoint_writer.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "storage/checksum.hpp"
+#include "storage/hdf5_layout.hpp"
+#include "storage/layout.hpp"
+#include "storage/versions.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+using Distribution = state::Distribution;
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options)
+    : comm_(comm), options_(options) {
+  plan_.file = std::move(file);
+}
+
+void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
+  what_ = "save " + std::to_string(metadata.number) + ": ";
+  collect(registry, what_ + "collecting the variables");
+  lay_out(metadata, what_ + "laying out the file");
+}
+
+void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::string& what) {
+  comm_.agree(core::capture([&] { variables_ = collect_variables(registry); }), what);
+}
+
+void CheckpointWriter::lay_out(const FileMetadata& metadata, const std::string& what) {
+  const std::vector<Bytes> messages = comm_.gather(encode_descriptions(variables_), what);
+  std::vector<Bytes> places;
+  comm_.on_chief(
+      [&] {
+        create_file(messages, metadata);
+        for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+          places.push_back(encode_places(rank));
+        }
+      },
+      what);
+  apply_places(comm_.scatter(places, what));
+}
+
+/// Chief: everything about the file that is known before its data.
+void CheckpointWriter::create_file(const std::vector<Bytes>& messages, const FileMetadata& metadata) {
+  std::vector<std::vector<Description>> by_rank;
+  by_rank.reserve(messages.size());
+  for (const Bytes& message : messages) {
+    by_rank.push_back(decode_descriptions(message));
+  }
+  LaidOutFile& laid_out = laid_out_.emplace();
+  laid_out.index = plan_file(by_rank, metadata);
+  fill_versions(laid_out.index.metadata);
+  laid_out.seal = create_laid_out_file(plan_.file, laid_out.index);
+}
+
+/// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
+Bytes CheckpointWriter::encode_places(std::size_t rank) const {
+  const FileIndex& index = laid_out_->index;
+  Encoder message;
+  message.word(index.state_bytes());
+  for (const StoredVariable& variable : index.variables) {
+    message.word(variable.file_offset);
+    message.words(variable.shape);
+    const bool per_rank = variable.distribution == Distribution::per_rank;
+    message.word(per_rank ? index.row(variable, rank).offset[0] : 0);
+    message.word(options_.writer == WriterKind::mpio ? most_pieces(variable) : 0);
+  }
+  return message.take();
+}
+
+/// The greatest number of pieces that a rank contributes to the collective transfers of a variable.
+std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) const {
+  std::vector<std::uint64_t> pieces(static_cast<std::size_t>(comm_.size()), 0);
+  std::uint64_t most = 0;
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRow row = laid_out_->index.row(variable, b);
+    const Box box = FileIndex::dataset_box(variable, row);
+    std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
+    count += BlockSplit(box, variable.type.size_bytes, kMpioPieceBytes).count();
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+void CheckpointWriter::apply_places(const Bytes& message) {
+  Decoder decoder(message);
+  plan_.state_bytes = decoder.word();
+  for (const LocalVariable& variable : variables_) {
+    Dataset dataset;
+    dataset.file_offset = decoder.word();
+    dataset.shape = decoder.words();
+    dataset.element_size = variable.description.type.size_bytes;
+    const std::uint64_t position = decoder.word();
+    WritePlan::Variable planned{variable.description.name,
+                                variable.description.type,
+                                volume(dataset.shape) * dataset.element_size,
+                                decoder.word(),
+                                plan_.items.size(),
+                                0};
+    add_items(variable, dataset, position);
+    planned.item_count = plan_.items.size() - planned.first_item;
+    plan_.variables.push_back(std::move(planned));
+  }
+}
+
+/// This rank's boxes, in the order of the table of boxes.
+void CheckpointWriter::add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position) {
+  const Distribution distribution = variable.description.distribution;
+  if (distribution == Distribution::replicated && !comm_.is_chief()) {
+    return;
+  }
+  for (const BoxView<const std::byte>& view : variable.views) {
+    WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, view});
+    if (distribution == Distribution::per_rank) {
+      item.source.box = {{position}, {volume(view.box.extent)}};
+      item.source.strides_bytes = dense_strides(item.source.box.extent, dataset.element_size);
+    }
+  }
+}
+
+std::uint64_t CheckpointWriter::own_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const WriteItem& item : plan_.items) {
+    bytes += volume(item.source.box.extent) * item.dataset.element_size;
+  }
+  return bytes;
+}
+
+void CheckpointWriter::write_alone() {
+  if (options_.writer != WriterKind::direct) {
+    throw UsageError("only the direct writer works in the background");
+  }
+  written_ = write_direct(plan_);
+  if (written_.file && options_.durable) {
+    written_.file->sync();
+  }
+  durable_ = true;
+}
+
+void CheckpointWriter::write_together() {
+  comm_.agree(core::capture([&] {
+                written_ = options_.writer == WriterKind::direct ? write_direct(plan_) : write_mpio(comm_, plan_);
+              }),
+              what_ + "writing");
+}
+
+void CheckpointWriter::complete() {
+  seal(what_ + "sealing the file");
+  finish(what_ + "making the data durable");
+}
+
+void CheckpointWriter::seal(const std::string& what) {
+  const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
+  comm_.on_chief(
+      [&] {
+        place_checksums(by_rank);
+        write_checksums_and_seal();
+      },
+      what);
+}
+
+/// Chief: every rank sent its checksums in the order of its rows.
+void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
+  FileIndex& index = laid_out_->index;
+  std::vector<std::size_t> taken(by_rank.size(), 0);
+  for (const StoredVariable& variable : index.variables) {
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      const BoxRow row = index.row(variable, b);
+      const Box box = FileIndex::dataset_box(variable, row);
+      const auto rank = static_cast<std::size_t>(row.rank);
+      const std::size_t size = BlockSplit(box, variable.type.size_bytes).count() * sizeof(std::uint64_t);
+      if (size > by_rank[rank].size() - taken[rank]) {
+        throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
+      }
+      std::copy_n(
+          by_rank[rank].data() + taken[rank], size,
+          std::as_writable_bytes(std::span(index.checksums)).data() + row.first_checksum * sizeof(std::uint64_t));
+      taken[rank] += size;
+    }
+  }
+}
+
+void CheckpointWriter::write_checksums_and_seal() {
+  const auto checksums = std::as_bytes(std::span(laid_out_->index.checksums));
+  if (!written_.file) {
+    written_.file.emplace(PosixFile::open_to_write(plan_.file));
+  }
+  const PosixFile& file = *written_.file;
+  check_structure(file);
+  file.write_all(checksums, laid_out_->seal.checksums.region.offset);
+  laid_out_->seal.checksums.digest = xxh3(checksums);
+  write_seal(file, laid_out_->seal);
+  durable_ = false;
+}
+
+void CheckpointWriter::finish(const std::string& what) {
+  comm_.agree(core::capture([&] {
+                if (written_.file && options_.durable && !durable_) {
+                  written_.file->sync();
+                }
+                if (written_.file) {
+                  written_.file->close();
+                }
+              }),
+              what);
+}
+
+/// Parallel HDF5 opens the file for writing: it must have left the structure as it was laid out.
+void CheckpointWriter::check_structure(const PosixFile& file) const {
+  const Seal& seal = laid_out_->seal;
+  if (options_.writer == WriterKind::mpio &&
+      structure_digest(file, laid_out_->index, seal.checksums.region) != seal.structure_digest) {
+    throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
+  }
+}
+
+std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                               const std::filesystem::path& file, const FileMetadata& metadata,
+                               const WriteOptions& options) {
+  CheckpointWriter writer(comm, file, options);
+  writer.plan(registry, metadata);
+  writer.write_together();
+  writer.complete();
+  return writer.state_bytes();
+}
+
+}  // namespace reprieve::storage

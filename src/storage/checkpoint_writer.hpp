@@ -1,0 +1,79 @@
+#pragma once
+
+/// @file
+/// One checkpoint file on its way from the registered variables to a complete file.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/checkpoint_file.hpp"
+#include "storage/description.hpp"
+#include "storage/seal.hpp"
+#include "storage/state_copy.hpp"
+#include "storage/transfer.hpp"
+
+namespace reprieve::storage {
+
+/// The stages of `write_checkpoint`, for callers that let time pass between them. Each is called once, in this order.
+class CheckpointWriter {
+ public:
+  /// @param comm  must outlive the writer
+  CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options);
+
+  /// Describes the variables, lays the file out and learns this rank's places in it. Collective.
+  /// @throws as write_checkpoint
+  void plan(const Checkpoint::Registry& registry, const FileMetadata& metadata);
+
+  /// Copies this rank's part of the state: from then on the variables may change. Not collective.
+  /// @throws std::bad_alloc
+  void copy_state(StateCopy& copy) { copy.take(plan_.items); }
+
+  /// Bytes of state that this rank writes.
+  [[nodiscard]] std::uint64_t own_bytes() const;
+
+  /// Writes this rank's part and makes it durable. Needs neither MPI nor HDF5, and can be called on another thread.
+  /// @throws StorageError; UsageError for the mpio writer
+  void write_alone();
+
+  /// Writes the state: every rank its part, or all together. Collective. @throws as write_checkpoint
+  void write_together();
+
+  /// Gathers the checksums and completes the file; then it is durable. Collective. @throws as write_checkpoint
+  void complete();
+
+  /// Bytes of state of all ranks, known after `plan`.
+  [[nodiscard]] std::uint64_t state_bytes() const noexcept { return plan_.state_bytes; }
+
+ private:
+  /// What only the chief knows of the file while it is written.
+  struct LaidOutFile {
+    FileIndex index;
+    Seal seal;
+  };
+
+  void collect(const Checkpoint::Registry& registry, const std::string& what);
+  void lay_out(const FileMetadata& metadata, const std::string& what);
+  void create_file(const std::vector<Bytes>& messages, const FileMetadata& metadata);
+  [[nodiscard]] Bytes encode_places(std::size_t rank) const;
+  [[nodiscard]] std::uint64_t most_pieces(const StoredVariable& variable) const;
+  void apply_places(const Bytes& message);
+  void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
+  void seal(const std::string& what);
+  void place_checksums(const std::vector<Bytes>& by_rank);
+  void write_checksums_and_seal();
+  void finish(const std::string& what);
+  void check_structure(const PosixFile& file) const;
+
+  cluster::Communicator& comm_;
+  WriteOptions options_;
+  std::string what_;  ///< for messages: "save 7: "
+  std::vector<LocalVariable> variables_;
+  WritePlan plan_;
+  std::optional<LaidOutFile> laid_out_;
+  WrittenPart written_;
+  bool durable_ = false;  ///< this rank's part is
+};
+
+}  // namespace reprieve::storage
