@@ -25,8 +25,8 @@ constexpr const char* kFooter =
     R"(reprieve run [options] -- LAUNCHER ARGUMENTS...
 
 Starts a launcher, or any program, and sees to it that a notice of its end reaches the ranks as one: SIGTERM,
-SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 to `reprieve run` (or to its process group), a deadline, or a file DIR/PREEMPT in the
-checkpoint directory. The launcher itself gets none of these: mpirun would kill the ranks two seconds after a SIGTERM,
+SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGURG to `reprieve run` (or to its process group), a deadline, or a file
+DIR/PREEMPT in the checkpoint directory. The launcher itself gets none of these: mpirun would kill the ranks two seconds after a SIGTERM,
 and return 1. A notice that comes before the ranks are ready is kept until they are. All this ends the command as well:
 whoever sent it starts it again. A notice that only a rank got (its node is taken away) is answered by a restart, with
 --restarts.
@@ -42,8 +42,8 @@ Examples:
   touch checkpoints/PREEMPT                                    from anywhere: save and leave
 
 Exit codes: 0 the program finished; the restart code (42 unless the program sets another) its state is saved, start it
-again; 2 wrong usage; 75 with --slurm --requeue-exit: saved, but not to be started again by Slurm; 130 ended by a third
-Ctrl-C; otherwise the launcher's code, or 1 if the launcher returned 0 or the restart code although nothing was saved.)";
+again; 2 wrong usage; 75 with --slurm: saved, but not to be started again by Slurm; 130 ended by a third Ctrl-C;
+otherwise the launcher's code, or 1 if the launcher returned 0 or the restart code although nothing was saved.)";
 
 struct Options {
   std::vector<std::string> command;
@@ -172,12 +172,15 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
   if (!options.slurm) {
     return std::nullopt;
   }
-  const char* job = std::getenv("SLURM_JOB_ID");
-  if (job == nullptr || *job == '\0') {
+  const auto job = supervisor::slurm_job_id([](const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+  });
+  if (!job) {
     throw UsageError("--slurm works inside of a Slurm job only: SLURM_JOB_ID is not set");
   }
   const auto way = options.requeue_exit ? supervisor::RequeueWay::exit_code : supervisor::RequeueWay::scontrol;
-  return supervisor::SlurmSettings{job, way, to_milliseconds(options.slurm_poll_s)};
+  return supervisor::SlurmSettings{*job, way, to_milliseconds(options.slurm_poll_s)};
 }
 
 /// Sets a checkpoint aside as a restore does with damaged ones, if there is an older one.

@@ -97,9 +97,12 @@ std::string head(const Options& options) {
   add(options.array.empty() ? "--output=%x-%j.out" : "--output=%x-%A_%a.out");
   add("--open-mode=append");
   text +=
-      "# SIGUSR1 to this script alone, so long before the time limit; and at the start of the grace time where the\n"
-      "# site has SlurmctldParameters=preempt_send_user_signal.\n";
-  add(fmt::format("--signal=B:USR1@{}", options.grace_s));
+      "# SIGURG to this script alone, so long before the time limit; and at the start of the grace time where the\n"
+      "# site has SlurmctldParameters=preempt_send_user_signal. SIGURG because it ends no program that does not know "
+      "it:\n"
+      "# what comes before `reprieve run` listens does no harm, and is not missed, since `reprieve run` asks Slurm as "
+      "well.\n";
+  add(fmt::format("--signal=B:URG@{}", options.grace_s));
   return text;
 }
 
@@ -115,9 +118,6 @@ std::string body(const Options& options) {
     run += " --requeue-exit";
   }
   return fmt::format(R"(
-# Until `reprieve run` is there, SIGUSR1 would end this script. It asks Slurm as well, so it misses nothing.
-trap '' USR1
-
 # What your site needs to find the program and the launcher:
 #   module load openmpi
 #   program=(apptainer exec image.sif ./program)       # Apptainer/Singularity, with srun or with mpirun outside
@@ -125,7 +125,7 @@ trap '' USR1
 directory={}
 program=({})
 
-# To preempt the job by hand: touch "$directory/PREEMPT", or scancel --batch --signal=USR1 JOBID
+# To preempt the job by hand: touch "$directory/PREEMPT", or scancel --batch --signal=URG JOBID
 {} --directory "$directory" -- {}
 )",
                      options.directory, options.program, run, launcher_line(options));

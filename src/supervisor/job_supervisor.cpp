@@ -37,6 +37,9 @@ constexpr std::chrono::seconds kRecordTimeout{5};
 /// From SIGTERM to SIGKILL, for an end at once.
 constexpr milliseconds kTerminateTimeout = 1s;
 constexpr std::chrono::seconds kSlurmTimeout{30};
+/// A controller that is being restarted is waited for: a job that leaves without a requeue is out of the queue.
+constexpr std::chrono::minutes kRequeueTimeout{5};
+constexpr milliseconds kRequeuePause = 2s;
 /// The code of a shell for what SIGINT ended.
 constexpr int kInterrupted = 130;
 
@@ -199,7 +202,7 @@ Verdict JobSupervisor::run_once() {
       {{"start", starts_}, {"pid", run_->pid()}, {"command", settings_.command}});
   watch_run();
   await_descendants();
-  const Verdict result = verdict();
+  Verdict result = verdict();
   say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
       {{"start", starts_},
        {"result", to_string(result.end)},
@@ -392,7 +395,7 @@ int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
   const bool by_code = settings_.slurm->way == RequeueWay::exit_code;
   if (refusal) {
     say("no_requeue", "not put back into the queue: " + *refusal);
-    return saved && by_code ? kSavedButNotAgain : verdict.exit_code;
+    return saved ? kSavedButNotAgain : verdict.exit_code;
   }
   if (by_code) {
     say("requeue",
@@ -400,8 +403,9 @@ int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
   } else if (requeue()) {
     say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
   } else {
-    say("no_requeue",
-        fmt::format("scontrol requeue {} failed: put the job back into the queue by hand", slurm_->job_id()));
+    say("no_requeue", fmt::format("scontrol requeue {} failed: submit the script again, it goes on from what is saved",
+                                  slurm_->job_id()));
+    return kSavedButNotAgain;
   }
   return verdict.exit_code;
 }
@@ -417,14 +421,24 @@ void JobSupervisor::ask_slurm_again() {
   }
 }
 
+/// Tries until it is done, or Slurm ends the job.
 bool JobSupervisor::requeue() {
-  command_ =
-      std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()}, slurm_environment());
-  const auto limit = Clock::now() + kSlurmTimeout;
-  while (!command_->code() && Clock::now() < limit) {
-    wait(kShortWait);
+  const auto limit = Clock::now() + kRequeueTimeout;
+  while (!slurm_decided_ && Clock::now() < limit) {
+    command_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()},
+                                         slurm_environment());
+    while (!command_->code() && Clock::now() < limit) {
+      wait(kShortWait);
+    }
+    if (command_->code() == 0) {
+      return true;
+    }
+    const auto next = Clock::now() + kRequeuePause;
+    while (!slurm_decided_ && Clock::now() < next) {
+      wait(kShortWait);
+    }
   }
-  return command_->code() == 0;
+  return false;
 }
 
 void JobSupervisor::say(const std::string& name, const std::string& text, nlohmann::json fields) const {

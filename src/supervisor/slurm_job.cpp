@@ -50,6 +50,12 @@ bool is_running(const std::string& state) { return state == "RUNNING" || state =
 
 }  // namespace
 
+std::optional<std::string> slurm_job_id(
+    const std::function<std::optional<std::string>(const std::string&)>& environment) {
+  const auto array = environment("SLURM_ARRAY_JOB_ID"), task = environment("SLURM_ARRAY_TASK_ID");
+  return array && task ? *array + '_' + *task : environment("SLURM_JOB_ID");
+}
+
 std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text) {
   auto fields = fields_of(text);
   if (!fields.contains("JobState")) {

@@ -4,10 +4,18 @@
 /// What a supervisor inside a Slurm job has to know and to decide. Pure.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
 namespace reprieve::supervisor {
+
+/// The name under which Slurm knows the job that this process runs in: its number, or "15_3" for task 3 of the
+/// array 15. Each task has a number as well, but that of one task is the array's, and stands for all tasks in commands.
+/// @param environment  looks a variable up
+/// @return nothing outside of a job
+std::optional<std::string> slurm_job_id(
+    const std::function<std::optional<std::string>(const std::string&)>& environment);
 
 /// A job as `scontrol show job` describes it.
 struct SlurmJobInfo {
@@ -48,7 +56,8 @@ struct RequeueFacts {
 /// Why the job must not be put back into the queue; nothing if it should be.
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
 
-/// The exit code for a saved run that must not start again, where the restart code itself would start it (RequeueExit).
+/// The exit code in a Slurm job for a saved run that must not start again: where the site has set RequeueExit, the
+/// restart code itself would start it.
 inline constexpr int kSavedButNotAgain = 75;
 
 }  // namespace reprieve::supervisor

@@ -37,7 +37,8 @@ TEST_P(RunNoticeBySignal, SavesAndResumes) {
   const int saved = run->events("exit").back()["run_calls"];
   expect_same_end({.steps = saved + 10});
 }
-INSTANTIATE_TEST_SUITE_P(Signals, RunNoticeBySignal, ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2),
+INSTANTIATE_TEST_SUITE_P(Signals, RunNoticeBySignal,
+                         ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG),
                          [](const auto& test) { return std::string(::sigabbrev_np(test.param)); });
 
 TEST_F(RunNotice, BySigtermToTheProcessGroup) {

@@ -35,7 +35,7 @@ class SbatchTemplate : public ::testing::Test {
 TEST_F(SbatchTemplate, Defaults) {
   EXPECT_THAT(script({}),
               AllOf(StartsWith("#!/bin/bash\n#SBATCH "), HasSubstr("#SBATCH --requeue\n"),
-                    HasSubstr("#SBATCH --open-mode=append\n"), HasSubstr("#SBATCH --signal=B:USR1@120\n"),
+                    HasSubstr("#SBATCH --open-mode=append\n"), HasSubstr("#SBATCH --signal=B:URG@120\n"),
                     HasSubstr("-- srun --mpi=pmix "), Not(HasSubstr("--array")), Not(HasSubstr("trap CONT"))));
 }
 
@@ -43,7 +43,7 @@ TEST_F(SbatchTemplate, FitsTheOptions) {
   EXPECT_THAT(
       script({"--launcher", "mpirun", "--nodes", "3", "--grace", "45", "--array", "0-9%2", "--requeue", "requeue-exit",
               "--program", "./train --steps 5", "--directory", "checkpoints-$SLURM_ARRAY_TASK_ID"}),
-      AllOf(HasSubstr("#SBATCH --nodes=3\n"), HasSubstr("#SBATCH --signal=B:USR1@45\n"), HasSubstr("--lead 45"),
+      AllOf(HasSubstr("#SBATCH --nodes=3\n"), HasSubstr("#SBATCH --signal=B:URG@45\n"), HasSubstr("--lead 45"),
             HasSubstr("#SBATCH --array=0-9%2\n"), HasSubstr(" --requeue-exit "), HasSubstr("-- mpirun "),
             HasSubstr("\nprogram=(./train --steps 5)\n"), HasSubstr("\ndirectory=checkpoints-$SLURM_ARRAY_TASK_ID\n")));
 }

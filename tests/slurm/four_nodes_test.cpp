@@ -1,4 +1,4 @@
-// A job on several nodes is preempted and goes on: on other nodes, and on another number of nodes.
+// Jobs on several nodes are preempted and go on: on other nodes, and on another number of nodes.
 
 #include <gtest/gtest.h>
 
@@ -10,67 +10,99 @@
 namespace reprieve::test {
 namespace {
 
-using namespace std::chrono_literals;
+constexpr int kRanks = 4;  // two on each of two nodes
+const Training kTraining{.steps = 150};
 
-constexpr int kRanks = 4;
-const Training kTraining{.epochs = 20, .steps_per_epoch = 10, .step_delay_ms = 100};
-
-class FourNodes : public ::testing::TestWithParam<std::string> {
+class FourNodes : public ::testing::Test {
  protected:
-  static SlurmOptions options() { return {.nodes = 4, .cpus = kRanks, .control_groups = true}; }
+  struct Job {
+    std::string name;
+    int nodes, ranks;  ///< that it ends with
+    TrainingJob training;
+  };
 
-  static void SetUpTestSuite() {
-    if (SlurmCluster::obstacle(options()).empty()) {
-      slurm_ = std::make_unique<SlurmCluster>(options());
-      digest_ = undisturbed_digest(kTraining, kRanks);
-    }
+  static SlurmOptions options() { return {.nodes = 4, .cpus = 16, .control_groups = true}; }
+
+  void SetUp() override {
+    REPRIEVE_NEEDS_SLURM(options());
+    slurm_ = std::make_unique<SlurmCluster>(options());
   }
-  static void TearDownTestSuite() { slurm_.reset(); }
-  void SetUp() override { REPRIEVE_NEEDS_SLURM(options()); }
+
+  void submit(const std::string& name, const std::string& launcher, int last_nodes, int last_ranks) {
+    const JobPlan plan{name, script_of_tree(launcher + ".sbatch"), kTraining, {"--nodes=2", "--ntasks-per-node=2"}};
+    jobs_.push_back({name, last_nodes, last_ranks, TrainingJob(*slurm_, plan)});
+  }
 
   /// Takes nodes away from whatever runs there, until the job that this returns is cancelled.
-  static int take(const std::string& nodes) {
+  int take(const std::string& nodes) {
+    for (Job& job : jobs_) {
+      job.training.note_cause();
+    }
     return slurm_->submit(
         {"--partition=high", "--exclusive", "--nodelist=" + nodes, "--output=/dev/null", "--wrap", "exec sleep 1000"});
   }
-  static std::string nodes_of(const TrainingJob& job) { return slurm_->job(job.id()).at("NodeList"); }
+  void give_back(int taker) { slurm_->command({"scancel", std::to_string(taker)}); }
 
-  static inline std::unique_ptr<SlurmCluster> slurm_;
-  static inline std::string digest_;
+  void wait_until_requeued(int times) {
+    for (Job& job : jobs_) {
+      job.training.wait_until_requeued(times);
+    }
+  }
+  void wait_until_training(int start) {
+    for (Job& job : jobs_) {
+      job.training.wait_until_training(start);
+    }
+  }
+  void expect_nodes(const std::string& nodes) {
+    for (Job& job : jobs_) {
+      EXPECT_EQ(job.training.field("NodeList"), nodes) << job.name;
+    }
+  }
+
+  std::unique_ptr<SlurmCluster> slurm_;
+  std::vector<Job> jobs_;
 };
 
-TEST_P(FourNodes, GoesOnElsewhere) {
-  TrainingJob job(*slurm_, GetParam() + "_elsewhere", GetParam() + ".sbatch", kTraining,
-                  {"--partition=low", "--nodes=1-2", "--ntasks-per-node=" + std::to_string(kRanks),
-                   "--ntasks=" + std::to_string(kRanks), "--time=10"});
-  job.wait_until_training(0);
-  ASSERT_EQ(nodes_of(job), "n[1-2]");
+TEST_F(FourNodes, JobsGoOnElsewhere) {
+  const std::string digest = undisturbed_digest(kTraining, kRanks);
+  submit("two_nodes_srun", "srun", 2, kRanks);
+  submit("two_nodes_mpirun", "mpirun", 2, kRanks);
+  submit("one_node_less_srun", "srun", 1, kRanks);  // srun keeps the number that the job began with
+  submit("one_node_less_mpirun", "mpirun", 1, kRanks / 2);
+  wait_until_training(0);
+  expect_nodes("n[1-2]");
 
-  job.note_cause();
   const int first = take("n[1-2]");
-  job.wait_until_requeued(1);
-  job.wait_until_training(1);
-  EXPECT_EQ(nodes_of(job), "n[3-4]");
+  wait_until_requeued(1);
+  wait_until_training(1);
+  expect_nodes("n[3-4]");
 
-  job.note_cause();
   const int second = take("n[3-4]");
-  job.wait_until_requeued(2);
-  const int third = take("n1");
-  slurm_->command({"scancel", std::to_string(first)});
-  job.wait_until_training(2);
-  EXPECT_EQ(nodes_of(job), "n2");
-
-  job.wait_until_ended("COMPLETED");
-  slurm_->command({"scancel", std::to_string(second), std::to_string(third)});
-  for (const PreemptionFigures& figures : job.figures()) {
-    std::cout << "[  FIGURES ] " << GetParam() << " on several nodes: " << figures.text() << std::endl;
+  wait_until_requeued(2);
+  std::map<std::string, std::string> saved;
+  for (const Job& job : jobs_) {
+    saved[job.name] = job.training.summary().at("shared_state_digest");
+    if (job.nodes == 1) {
+      slurm_->command({"scontrol", "update", "JobId=" + std::to_string(job.training.id()), "NumNodes=1", "NumTasks=2"});
+    }
   }
-  EXPECT_EQ(job.summary().at("world_size"), kRanks);
-  EXPECT_EQ(job.summary().at("state_digest"), digest_);
+  give_back(first);
+  for (Job& job : jobs_) {
+    job.training.wait_until_ended("COMPLETED");
+    const nlohmann::json summary = job.training.summary();
+    EXPECT_EQ(job.training.field("NumNodes"), std::to_string(job.nodes)) << job.name;
+    EXPECT_EQ(summary.at("world_size"), job.ranks) << job.name;
+    EXPECT_EQ(summary.at("run_calls"), kTraining.steps) << job.name;
+    EXPECT_EQ(summary.at("restored_shared_state_digest"), saved[job.name]) << job.name;
+    if (job.ranks == kRanks) {
+      EXPECT_EQ(summary.at("state_digest"), digest) << job.name;
+    }
+    for (const PreemptionFigures& figures : job.training.figures()) {
+      std::cout << "[  FIGURES ] " << job.name << ": " << text_of(figures) << std::endl;
+    }
+  }
+  give_back(second);
 }
-
-INSTANTIATE_TEST_SUITE_P(Slurm, FourNodes, ::testing::Values("srun", "mpirun"),
-                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace reprieve::test

@@ -1,7 +1,8 @@
 /// @file
 /// The main of the tests with Slurm. The tests run in a child; this process adopts every orphan below it (Slurm's step
 /// daemons and their jobs are no children of Slurm's daemons) and kills what is left when the tests have ended, in
-/// whatever way. SLURM_TEST_USER names the user that root is to become first.
+/// whatever way. SLURM_TEST_USER says as whom: `root` leaves them to root, any other name is whom root is to become
+/// first.
 
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -27,15 +28,29 @@ void check(bool done, const char* what) {
 }
 
 /// Does nothing for users other than root.
-void become_user(const char* name) {
-  if (name == nullptr || ::getuid() != 0) {
+void become_user(const std::string& name) {
+  if (::getuid() != 0 || name == "root") {
     return;
   }
-  const passwd* user = ::getpwnam(name);
-  check(user != nullptr, name);
+  const passwd* user = ::getpwnam(name.c_str());
+  check(user != nullptr, name.c_str());
   check(::setgroups(0, nullptr) == 0, "setgroups");
   check(::setgid(user->pw_gid) == 0, "setgid");
   check(::setuid(user->pw_uid) == 0, "setuid");
+  check(::setenv("HOME", user->pw_dir, 1) == 0, "setenv");
+}
+
+/// Why the tests cannot run as this user; empty if they can.
+std::string obstacle(const std::string& user) {
+  if (user == "root" && ::getuid() != 0) {
+    return "these are for root; the same tests for an ordinary user are tests of their own";
+  }
+  for (const auto* needed : {REPRIEVE_BIN_DIR "/reprieve-trainer", REPRIEVE_SOURCE_DIR "/slurm"}) {
+    if (::access(needed, R_OK | X_OK) != 0) {
+      return "user " + user + " cannot reach " + needed + ": let others enter the folders above it (chmod o+x)";
+    }
+  }
+  return "";
 }
 
 /// Kills all children, then those that became children by that, and so on.
@@ -69,7 +84,13 @@ int guard(pid_t tests, const sigset_t& signals) {
 }
 
 int run(int argc, char** argv) {
-  become_user(std::getenv("SLURM_TEST_USER"));
+  if (const char* user = std::getenv("SLURM_TEST_USER")) {
+    become_user(user);
+    if (const std::string why = obstacle(user); !why.empty()) {
+      std::cout << "skipped as a whole: " << why << '\n';
+      return 0;
+    }
+  }
   check(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
   sigset_t signals, before;
   ::sigemptyset(&signals);

@@ -205,9 +205,10 @@ void SlurmCluster::write_configuration() const {
        << "\nTaskPlugin=task/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU"
           "\nJobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none"
           "\nJobCompType=jobcomp/none\nMpiDefault=pmix\nReturnToService=2\nSlurmdTimeout=300\nMinJobAge=3600\nKillWait="
-       << options_.kill_wait.count()
-       << "\nJobRequeue=1\nJobFileAppend=1\nSlurmctldParameters=preempt_send_user_signal"
-          "\nSlurmdParameters=config_overrides\nSchedulerType=sched/backfill"
+       << options_.kill_wait.count() << "\nJobRequeue=1\nJobFileAppend=1"
+       << (options_.preempt_send_user_signal ? "\nSlurmctldParameters=preempt_send_user_signal" : "")
+       << (options_.requeue_exit ? "\nRequeueExit=" + std::to_string(*options_.requeue_exit) : "")
+       << "\nSlurmdParameters=config_overrides\nSchedulerType=sched/backfill"
           "\nSchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0"
           "\nPreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n";
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -309,21 +310,40 @@ int SlurmCluster::submit(std::vector<std::string> arguments, const Environment& 
   return std::stoi(command(std::move(arguments), environment));
 }
 
-JobFields SlurmCluster::job(int id) {
-  constexpr auto kFresh = 200ms;  // one question for all who ask at about the same time
-  const std::scoped_lock lock(jobs_mutex_);
-  if (std::chrono::steady_clock::now() - jobs_read_ > kFresh) {
-    jobs_.clear();
-    std::istringstream lines(command({"scontrol", "--oneliner", "show", "job"}));
-    for (std::string line; std::getline(lines, line);) {
-      if (const JobFields fields = parse_fields(line); fields.contains("JobId")) {
-        jobs_[std::stoi(fields.at("JobId"))] = fields;
-      }
-    }
-    jobs_read_ = std::chrono::steady_clock::now();
+/// One question for all who ask at about the same time. With the lock held.
+void SlurmCluster::read_jobs() {
+  constexpr auto kFresh = 200ms;
+  if (std::chrono::steady_clock::now() - jobs_read_ <= kFresh) {
+    return;
   }
+  jobs_.clear();
+  std::istringstream lines(command({"scontrol", "--oneliner", "show", "job"}));
+  for (std::string line; std::getline(lines, line);) {
+    if (const JobFields fields = parse_fields(line); fields.contains("JobId")) {
+      jobs_[std::stoi(fields.at("JobId"))] = fields;
+    }
+  }
+  jobs_read_ = std::chrono::steady_clock::now();
+}
+
+JobFields SlurmCluster::job(int id) {
+  const std::scoped_lock lock(jobs_mutex_);
+  read_jobs();
   const auto found = jobs_.find(id);
   return found == jobs_.end() ? JobFields{} : found->second;
+}
+
+std::optional<int> SlurmCluster::array_task(int array, int task) {
+  const std::scoped_lock lock(jobs_mutex_);
+  read_jobs();
+  for (const auto& [id, fields] : jobs_) {
+    const auto own_array = fields.find("ArrayJobId"), own_task = fields.find("ArrayTaskId");
+    if (own_array != fields.end() && own_array->second == std::to_string(array) && own_task != fields.end() &&
+        own_task->second == std::to_string(task)) {
+      return id;
+    }
+  }
+  return std::nullopt;
 }
 
 bool SlurmCluster::wait_for_job(int id, const std::function<bool(const JobFields&)>& wanted,

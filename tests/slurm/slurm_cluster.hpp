@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct SlurmOptions {
   /// Kill by control group, as most sites do: then Slurm's signals reach the steps of the job, not what a batch script
   /// has started. Needs root. Otherwise by parent process, where they reach every process of the job.
   bool control_groups = false;
+  /// Whether a job gets the signal that it asks for (`--signal`) when it is preempted, too.
+  bool preempt_send_user_signal = true;
+  /// Jobs that end with this code go back into the queue.
+  std::optional<int> requeue_exit = std::nullopt;
 };
 
 /// What `scontrol show job` says, by name: JobState, Restarts, NodeList, ...
@@ -64,6 +69,9 @@ class SlurmCluster {
   /// Not older than a fraction of a second. Empty if Slurm does not know the job.
   [[nodiscard]] JobFields job(int id);
 
+  /// The number of one task of a job array; nothing before it has started.
+  [[nodiscard]] std::optional<int> array_task(int array, int task);
+
   /// Waits until the fields of the job are as wanted; false if they are not within the limit.
   [[nodiscard]] bool wait_for_job(int id, const std::function<bool(const JobFields&)>& wanted,
                                   std::chrono::seconds limit);
@@ -76,6 +84,7 @@ class SlurmCluster {
   [[nodiscard]] std::string logs_of(int job) const;
 
  private:
+  void read_jobs();
   void write_configuration() const;
   void start_daemons();
   void cancel_all() const;

@@ -1,23 +1,34 @@
-# Jobs in a real Slurm: one program, slurm_tests, that starts a private Slurm for each of its test suites and runs the
-# jobs of a suite in it side by side. One ctest entry per suite. Skipped where Slurm is not installed.
+# Jobs in a real Slurm: one program, slurm_tests, that starts a private Slurm for each of its test suites and plays the
+# jobs of a suite in it side by side. One ctest entry per suite and user. Skipped where Slurm is not installed.
 if(NOT REPRIEVE_BUILD_APPS)
   return()
 endif()
 
 file(GLOB slurm_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(slurm_tests ${slurm_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
-target_link_libraries(slurm_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest GTest::gmock)
+target_link_libraries(slurm_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest GTest::gmock
+  Threads::Threads)
 target_include_directories(slurm_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(slurm_tests PRIVATE
   REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-add_dependencies(slurm_tests reprieve reprieve-trainer)
+add_dependencies(slurm_tests reprieve_tool reprieve-trainer)
 
-# reprieve_add_slurm_test(name filter [user]): the tests that the filter picks, run by root as @p user if given.
-function(reprieve_add_slurm_test name filter)
-  add_test(NAME slurm.${name} COMMAND slurm_tests --gtest_filter=${filter})
-  set_tests_properties(slurm.${name} PROPERTIES
-    LABELS slurm TIMEOUT 900 RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests"
-    ENVIRONMENT "SLURM_TEST_USER=${ARGN}")
+# reprieve_add_slurm_tests(name filter user...): the tests that the filter picks, once as each user: `root` is skipped
+# for anybody else; for `nobody` root becomes that user, and anybody else stays what he is.
+function(reprieve_add_slurm_tests name filter)
+  foreach(user IN LISTS ARGN)
+    add_test(NAME slurm.${name}.${user} COMMAND slurm_tests --gtest_filter=${filter})
+    set_tests_properties(slurm.${name}.${user} PROPERTIES
+      LABELS slurm TIMEOUT 900 RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests;skipped as a whole"
+      ENVIRONMENT "SLURM_TEST_USER=${user}")
+  endforeach()
 endfunction()
-reprieve_add_slurm_test(cluster SlurmCluster.*)
-reprieve_add_slurm_test(cluster.user SlurmCluster.* nobody)
+reprieve_add_slurm_tests(cluster SlurmCluster.* root nobody)
+reprieve_add_slurm_tests(preempted */OneNodePreempted.* root nobody)
+reprieve_add_slurm_tests(preempted_at_start */OneNodePreemptedAtStart.* root nobody)
+reprieve_add_slurm_tests(told */OneNodeTold.* root nobody)
+reprieve_add_slurm_tests(four_nodes FourNodes.* root)
+reprieve_add_slurm_tests(rules */JobRules.* nobody)
+reprieve_add_slurm_tests(requeue_exit */RequeueExit.* nobody)
+reprieve_add_slurm_tests(no_user_signal */NoUserSignal.* nobody)
+reprieve_add_slurm_tests(new_user */NewUser.* nobody)

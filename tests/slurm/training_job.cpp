@@ -2,11 +2,13 @@
 
 #include <fstream>
 #include <iomanip>
-#include <regex>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace reprieve::test {
 
@@ -17,29 +19,51 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Much longer than anything takes: a test that waits so long has failed.
-constexpr auto kLimit = 100s;
+constexpr auto kLimit = 240s;
 
 /// As the monotonic times of the record; one clock for all processes of the machine.
-double monotonic_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double seconds_of(std::chrono::steady_clock::time_point when) {
+  return std::chrono::duration<double>(when.time_since_epoch()).count();
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : " ") + word;
-  }
-  return text;
+std::vector<std::string> training_command(const Training& training, int step_delay_ms) {
+  return {program("reprieve-trainer"),
+          "--epochs",
+          std::to_string(training.steps / kStepsPerEpoch),
+          "--steps-per-epoch",
+          std::to_string(kStepsPerEpoch),
+          "--step-delay-ms",
+          std::to_string(step_delay_ms)};
 }
 
-/// A script of the folder slurm, with the trainer in place of the user's program, and more options for `reprieve run`.
-std::string adapted_script(const std::string& name, const std::string& command, const std::string& run_options) {
-  const std::string text = read_text(fs::path(REPRIEVE_SOURCE_DIR) / "slurm" / name);
-  const std::regex start(R"((\nexec reprieve run --slurm)( -- .*)\.\.?/my-program\n)");
-  if (!std::regex_search(text, start)) {
-    throw std::runtime_error("slurm/" + name + " does not start ./my-program");
+std::string run_undisturbed(const Training& training, int ranks) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> command = training_command(training, 0);
+  command.insert(command.end(), {"--summary", "summary.json"});
+  Mpirun run({.ranks = ranks, .arguments = command, .directory = directory.path()});
+  if (run.wait(kLimit) != 0) {
+    throw std::runtime_error("the undisturbed run failed:\n" + run.out() + run.err());
   }
-  return std::regex_replace(text, start, "$1" + run_options + "$2" + command + "\n");
+  return json::parse(read_text(directory / "summary.json")).at("state_digest");
+}
+
+/// A directory with what a user has there: the script, and ./my-program. Submits the script.
+int submit(SlurmCluster& slurm, const JobPlan& plan) {
+  const fs::path directory = slurm.directory() / plan.name;
+  fs::create_directories(directory);
+  std::ofstream(directory / "job.sbatch") << plan.script;
+  std::ofstream program(directory / "my-program");
+  program << "#!/bin/sh\nexec";
+  for (const std::string& word : training_command(plan.training, plan.training.step_delay_ms)) {
+    program << " '" << word << "'";
+  }
+  program << " --summary \"summary$SLURM_ARRAY_TASK_ID.json\" \"$@\"\n";
+  program.close();
+  fs::permissions(directory / "my-program", fs::perms::owner_all);
+  std::vector<std::string> arguments = plan.arguments;
+  arguments.insert(arguments.begin(), "--chdir=" + directory.string());
+  arguments.push_back(directory / "job.sbatch");
+  return slurm.submit(arguments, plan.environment);
 }
 
 /// The trainer's line for each epoch left out.
@@ -65,92 +89,154 @@ int restarts(const JobFields& fields) {
   return found == fields.end() ? 0 : std::stoi(found->second);
 }
 
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t place = 0; (place = text.find(part, place)) != std::string::npos; ++place) {
+    ++found;
+  }
+  return found;
+}
+
 }  // namespace
 
-std::vector<std::string> Training::command() const {
-  return {program("reprieve-trainer"),
-          "--epochs",
-          std::to_string(epochs),
-          "--steps-per-epoch",
-          std::to_string(steps_per_epoch),
-          "--step-delay-ms",
-          std::to_string(step_delay_ms),
-          "--summary",
-          "summary.json"};
-}
-
-std::string undisturbed_digest(Training training, int ranks) {
-  const TemporaryDirectory directory;
-  training.step_delay_ms = 0;
-  Mpirun run({.ranks = ranks, .arguments = training.command(), .directory = directory.path()});
-  if (run.wait(kLimit) != 0) {
-    throw std::runtime_error("the undisturbed run failed:\n" + run.out() + run.err());
+std::string undisturbed_digest(const Training& training, int ranks) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, std::string> known;
+  const std::scoped_lock lock(mutex);
+  std::string& digest = known[{training.steps, ranks}];
+  if (digest.empty()) {
+    digest = run_undisturbed(training, ranks);
   }
-  return json::parse(read_text(directory / "summary.json")).at("state_digest");
+  return digest;
 }
 
-std::string PreemptionFigures::text() const {
+std::string script_of_tree(const std::string& name) {
+  const std::string text = read_text(fs::path(REPRIEVE_SOURCE_DIR) / "slurm" / name);
+  if (text.empty()) {
+    throw std::runtime_error("there is no slurm/" + name);
+  }
+  return text;
+}
+
+std::string script_of_template(const std::vector<std::string>& options) {
+  std::vector<std::string> command{program("reprieve"), "sbatch-template"};
+  command.insert(command.end(), options.begin(), options.end());
+  Process process({command});
+  if (process.wait(kLimit) != 0) {
+    throw std::runtime_error("reprieve sbatch-template: " + process.err());
+  }
+  return process.out();
+}
+
+std::string replaced(const std::string& script, const std::string& part, const std::string& replacement) {
+  if (count(script, part) != 1) {
+    throw std::runtime_error("the script does not have once: " + part + "\n" + script);
+  }
+  return std::string(script).replace(script.find(part), part.size(), replacement);
+}
+
+std::string with_run_options(const std::string& script, const std::string& options) {
+  return replaced(script, "\nexec reprieve run --slurm ", "\nexec reprieve run --slurm " + options + " ");
+}
+
+std::string with_slow_modules(const std::string& script) {
+  return replaced(script, "\n# module load ", "\nsleep 5 # ");
+}
+
+std::string without_signal(const std::string& script) { return replaced(script, "\n#SBATCH --signal=", "\n# "); }
+
+std::string text_of(const PreemptionFigures& figures) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << "cause to notice " << to_notice << " s, notice to commit "
-       << std::setprecision(3) << to_commit << " s, grace used " << std::setprecision(2) << to_release
-       << " s, requeue delay " << to_restart << " s";
+  text << std::fixed << std::setprecision(2) << "cause to notice " << figures.to_notice << " s, notice to commit "
+       << std::setprecision(3) << figures.to_commit << " s, grace used " << std::setprecision(2) << figures.to_release
+       << " s, requeue delay " << figures.to_restart << " s";
   return text.str();
 }
 
-TrainingJob::TrainingJob(SlurmCluster& slurm, const std::string& name, const std::string& script,
-                         const Training& training, std::vector<std::string> arguments, const std::string& run_options)
-    : slurm_(slurm), directory_(slurm.directory() / name) {
-  fs::create_directories(directory_);
-  std::ofstream(directory_ / script) << adapted_script(script, joined(training.command()), run_options);
-  arguments.insert(arguments.begin(), {"--chdir=" + directory_.string(), "--output=output.txt", "--job-name=" + name});
-  arguments.push_back((directory_ / script).string());
-  id_ = slurm.submit(arguments);
+TrainingJob::TrainingJob(SlurmCluster& slurm, const JobPlan& plan)
+    : TrainingJob(slurm, submit(slurm, plan),
+                  {slurm.directory() / plan.name / "checkpoints", slurm.directory() / plan.name / "summary.json"}) {}
+
+std::vector<TrainingJob> TrainingJob::array(SlurmCluster& slurm, const JobPlan& plan, int tasks,
+                                            const FilesOfTask& files_of) {
+  const int array = submit(slurm, plan);
+  std::vector<TrainingJob> jobs;
+  for (int task = 0; task < tasks; ++task) {
+    std::optional<int> id;
+    if (!wait_until([&] { return (id = slurm.array_task(array, task)).has_value(); }, kLimit)) {
+      throw std::runtime_error("task " + std::to_string(task) + " of " + plan.name + " did not start\n" + slurm.logs());
+    }
+    jobs.push_back(TrainingJob(slurm, *id, files_of(slurm.directory() / plan.name, task)));
+  }
+  return jobs;
 }
 
-void TrainingJob::wait(const std::string& what, const std::function<bool()>& happened) {
-  const auto happened_or_ended = [&] { return happened() || has_ended(slurm_.job(id_)); };
+std::string TrainingJob::name_in_slurm() const {
+  const std::string array = field("ArrayJobId");
+  return array.empty() ? std::to_string(id_) : array + "_" + field("ArrayTaskId");
+}
+
+void TrainingJob::wait(const std::string& what, const std::function<bool()>& happened) const {
+  const auto happened_or_ended = [&] { return happened() || has_ended(slurm_->job(id_)); };
   const auto end = std::chrono::steady_clock::now() + kLimit;
   while (!happened_or_ended() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(50ms);
+    std::this_thread::sleep_for(100ms);
   }
   if (!happened()) {
-    throw std::runtime_error("waited in vain until " + what + "; the job is " + slurm_.job(id_)["JobState"] +
-                             " after " + slurm_.job(id_)["Restarts"] + " restarts, exit code " +
-                             slurm_.job(id_)["ExitCode"] + ":\n" + without_progress(output()) + slurm_.logs_of(id_) +
-                             slurm_.command({"squeue", "--Format=JobID,State,Reason,NodeList,NumNodes,NumCPUs"}));
+    throw std::runtime_error("waited in vain until " + what + "; the job is " + field("JobState") + " after " +
+                             field("Restarts") + " restarts, exit code " + field("ExitCode") + ":\n" +
+                             without_progress(output()) + slurm_->logs_of(id_) +
+                             slurm_->command({"squeue", "--Format=JobID,State,Reason,NodeList,NumNodes,NumCPUs"}));
   }
 }
 
-void TrainingJob::wait_until_started(int start) {
-  wait("start " + std::to_string(start) + " began", [&] {
-    const std::string text = output();
-    int begun = 0;
-    for (std::size_t place = 0; (place = text.find("] start 1:", place)) != std::string::npos; ++place) {
-      ++begun;
-    }
-    return begun > start;
+void TrainingJob::wait_until_running(int start) {
+  wait("Slurm had started it " + std::to_string(start + 1) + " times", [&] {
+    const JobFields fields = slurm_->job(id_);
+    return restarts(fields) >= start && fields.contains("JobState") && fields.at("JobState") == "RUNNING";
   });
 }
 
+void TrainingJob::wait_until_started(int start) {
+  wait("start " + std::to_string(start) + " began",
+       [&] { return std::cmp_greater(count(output(), "] start 1:"), start); });
+}
+
 void TrainingJob::wait_until_training(int start) {
-  wait("start " + std::to_string(start) + " was ready",
-       [&] { return std::cmp_greater(events("ready").size(), start); });
-  std::this_thread::sleep_for(1s);
+  wait("start " + std::to_string(start) + " was training", [&] {
+    const std::string text = output();
+    const std::string ready = "] the ranks are ready";
+    return std::cmp_greater(count(text, ready), start) && text.find("\nepoch ", text.rfind(ready)) != std::string::npos;
+  });
 }
 
 void TrainingJob::wait_until_requeued(int times) {
   wait("the job was requeued", [&] {
-    const JobFields fields = slurm_.job(id_);
-    return restarts(fields) >= times && fields.at("JobState") == "PENDING";
+    const JobFields fields = slurm_->job(id_);
+    // One that is still being ended counts its restart already.
+    return restarts(fields) >= times && (fields.at("JobState") == "PENDING" || fields.at("JobState") == "RUNNING");
   });
-  releases_.push_back(monotonic_now());
+  releases_.push_back(std::chrono::steady_clock::now());
+}
+
+void TrainingJob::wait_until_said(const std::string& text) {
+  const auto said = [&] { return output().find(text) != std::string::npos; };
+  if (!wait_until(said, kLimit)) {  // also after the end of the job
+    throw std::runtime_error("the job never said \"" + text + "\":\n" + without_progress(output()));
+  }
 }
 
 void TrainingJob::wait_until_ended(const std::string& state) {
-  wait("the job was " + state, [&] { return slurm_.job(id_)["JobState"] == state; });
+  wait("the job was " + state, [&] { return field("JobState") == state; });
 }
 
-void TrainingJob::note_cause() { causes_.push_back(monotonic_now()); }
+void TrainingJob::check_completed(const std::string& digest, int restarts) {
+  wait_until_ended("COMPLETED");
+  check_equal("restarts", field("Restarts"), std::to_string(restarts));
+  check_equal("digest", summary().at("state_digest"), digest);
+}
+
+void TrainingJob::note_cause(std::chrono::steady_clock::time_point when) { causes_.push_back(when); }
 
 std::vector<PreemptionFigures> TrainingJob::figures() const {
   const std::vector<json> notices = events("notice"), exits = events("exit"), ready = events("ready");
@@ -159,36 +245,41 @@ std::vector<PreemptionFigures> TrainingJob::figures() const {
     const double age = notices[i].value("age_s", 0.0);
     const double notice = notices[i].at("monotonic_s").get<double>() - age;
     PreemptionFigures figures;
-    figures.to_notice = i < causes_.size() ? notice - causes_[i] : 0;
+    figures.to_notice = i < causes_.size() ? notice - seconds_of(causes_[i]) : 0;
     figures.to_commit = exits[i].at("seconds_from_notice");
-    figures.to_release = i < releases_.size() ? releases_[i] - notice : 0;
+    figures.to_release = i < releases_.size() ? seconds_of(releases_[i]) - notice : 0;
     if (i < releases_.size() && i + 1 < ready.size()) {
-      figures.to_restart = ready[i + 1].at("monotonic_s").get<double>() - releases_[i];
+      figures.to_restart = ready[i + 1].at("monotonic_s").get<double>() - seconds_of(releases_[i]);
     }
     all.push_back(figures);
   }
   return all;
 }
 
-json TrainingJob::summary() const { return json::parse(read_text(directory_ / "summary.json")); }
+json TrainingJob::summary() const { return json::parse(read_text(files_.summary)); }
 
-std::string TrainingJob::output() const { return read_text(directory_ / "output.txt"); }
-
-std::vector<json> TrainingJob::events() const {
+std::vector<json> TrainingJob::events(const std::string& kind) const {
   std::vector<json> all;
-  std::istringstream lines(read_text(directory_ / "checkpoints" / "events.jsonl"));
+  std::istringstream lines(read_text(files_.checkpoints / "events.jsonl"));
   for (std::string line; std::getline(lines, line);) {
-    if (json event = json::parse(line, nullptr, false); event.is_object()) {
+    json event = json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("event", "") == kind) {
       all.push_back(std::move(event));
     }
   }
   return all;
 }
 
-std::vector<json> TrainingJob::events(const std::string& kind) const {
-  std::vector<json> all = events();
-  std::erase_if(all, [&](const json& event) { return event.value("event", "") != kind; });
-  return all;
+TrainingJob::Files files_of_task(const fs::path& directory, int task) {
+  const std::string number = std::to_string(task);
+  const fs::path own = directory / ("task-" + number);
+  return {own / "checkpoints", own / ("summary" + number + ".json")};
+}
+
+void check_equal(const std::string& what, const std::string& is, const std::string& should) {
+  if (is != should) {
+    throw std::runtime_error(what + " is " + is + ", should be " + should);
+  }
 }
 
 }  // namespace reprieve::test

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include <map>
+
 #include "supervisor/slurm_job.hpp"
 
 namespace reprieve::supervisor {
@@ -42,6 +44,22 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   const auto place = text.find(from);
   EXPECT_NE(place, std::string::npos);
   return text.replace(place, from.size(), to);
+}
+
+std::optional<std::string> job_id(const std::map<std::string, std::string>& environment) {
+  return slurm_job_id([&](const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(SlurmJob, IsCalledByItsNumber) {
+  EXPECT_EQ(job_id({{"SLURM_JOB_ID", "17"}}), "17");
+  EXPECT_EQ(job_id({}), std::nullopt);
+}
+
+TEST(SlurmJob, TaskOfAnArrayIsNeverCalledByTheNumberOfTheArray) {
+  EXPECT_EQ(job_id({{"SLURM_JOB_ID", "15"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "3"}}), "15_3");
 }
 
 TEST(SlurmJob, IsReadFromScontrol) {

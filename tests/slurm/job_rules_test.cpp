@@ -1,0 +1,204 @@
+// Who decides on a requeue, and whether it happens: the job's own wish, the user, the site's configuration.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "slurm/stage.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int kRanks = 2;
+const Training kShort{.steps = 50};
+
+JobPlan plan_for(const std::string& name, const std::string& script, const Training& training = kShort) {
+  return {name, script, training, {"--ntasks-per-node=" + std::to_string(kRanks)}};
+}
+
+void tell(Stage& stage, TrainingJob& job) {
+  job.note_cause();
+  stage.slurm().command({"scancel", "--signal=URG", "--batch", job.name_in_slurm()});
+}
+
+/// Saved, left with the code that starts nothing again, and still able to go on.
+void check_saved_but_not_again(TrainingJob& job, const std::string& reason) {
+  job.wait_until_ended("FAILED");
+  job.wait_until_said("not put back into the queue: " + reason);
+  check_equal("exit code", job.field("ExitCode"), "75:0");
+  check_equal("restarts", job.field("Restarts"), "0");
+  check_equal("status", job.summary().at("status"), "preempted");
+}
+
+void check_cancelled(TrainingJob& job) {
+  job.wait_until_ended("CANCELLED");
+  job.wait_until_said("not put back into the queue");
+  check_equal("state", job.field("JobState"), "CANCELLED");
+  check_equal("restarts", job.field("Restarts"), "0");
+}
+
+std::vector<TrainingJob> told_and_back(Stage& stage, const JobPlan& plan) {
+  const std::string digest = undisturbed_digest(plan.training, kRanks);
+  TrainingJob job(stage.slurm(), plan);
+  job.wait_until_training(0);
+  tell(stage, job);
+  job.wait_until_requeued(1);
+  job.check_completed(digest, 1);
+  return {job};
+}
+
+std::vector<TrainingJob> told_with_no_requeue(Stage& stage, JobPlan plan) {
+  plan.arguments.emplace_back("--no-requeue");
+  TrainingJob job(stage.slurm(), plan);
+  job.wait_until_training(0);
+  tell(stage, job);
+  check_saved_but_not_again(job, "the job was submitted with --no-requeue");
+  TrainingJob again(stage.slurm(), plan);  // the user's own decision, in the same directory
+  again.check_completed(undisturbed_digest(plan.training, kRanks), 0);
+  check_equal("restored", again.summary().at("restored_from").is_null() ? "nothing" : "a checkpoint", "a checkpoint");
+  return {job};
+}
+
+std::vector<TrainingJob> cancelled(Stage& stage, const JobPlan& plan) {
+  TrainingJob job(stage.slurm(), plan);
+  job.wait_until_training(0);
+  job.note_cause();
+  stage.slurm().command({"scancel", std::to_string(job.id())});
+  check_cancelled(job);
+  check_equal("status", job.summary().at("status"), "preempted");
+  return {job};
+}
+
+/// The user changes his mind while the supervisor is about to put the job back.
+std::vector<TrainingJob> cancelled_while_saving(Stage& stage) {
+  TrainingJob job(stage.slurm(), plan_for("cancelled_while_saving", script_of_tree("srun.sbatch")));
+  job.wait_until_training(0);
+  tell(stage, job);
+  stage.slurm().command({"scancel", std::to_string(job.id())});
+  job.wait_until_ended("CANCELLED");
+  job.wait_until_said(": the state is in ");
+  check_equal("state", job.field("JobState"), "CANCELLED");
+  return {job};
+}
+
+/// Nobody but `reprieve run` sees the end coming.
+std::vector<TrainingJob> deadline_without_signal(Stage& stage, const std::string& launcher) {
+  const Training training{.steps = 500};  // at 0.1 s each, not done when three quarters of a minute are over
+  JobPlan plan = plan_for(launcher + "_deadline", without_signal(script_of_tree(launcher + ".sbatch")), training);
+  plan.arguments.emplace_back("--time=1");
+  const std::string digest = undisturbed_digest(training, kRanks);
+  TrainingJob job(stage.slurm(), plan);
+  job.wait_until_requeued(1);
+  job.wait_until_said("the job's end in Slurm is near");
+  job.check_completed(digest, 1);
+  return {job};
+}
+
+/// A controller that is busy, or being restarted, is asked again.
+std::vector<TrainingJob> requeue_is_tried_again(Stage& stage) {
+  const std::string name = "requeue_is_tried_again";
+  const std::string script =
+      replaced(script_of_tree("srun.sbatch"), "\n# module load ", "\nPATH=$PWD/broken:$PATH # module load ");
+  const std::filesystem::path broken = stage.slurm().directory() / name / "broken";
+  std::filesystem::create_directories(broken);
+  std::ofstream(broken / "scontrol") << "#!/bin/sh\n[ \"$1\" != requeue ] || mkdir ../" << name
+                                     << "/tried || { PATH=${PATH#*:}; exec scontrol \"$@\"; }\n"
+                                        "[ \"$1\" = requeue ] && exit 1\nPATH=${PATH#*:}\nexec scontrol \"$@\"\n";
+  std::filesystem::permissions(broken / "scontrol", std::filesystem::perms::owner_all);
+  return told_and_back(stage, plan_for(name, script));
+}
+
+/// Commands that name an array mean all of its tasks, and the array has the number of one of them.
+std::vector<TrainingJob> array_task_alone(Stage& stage) {
+  const JobPlan plan{"array_task_alone",
+                     script_of_tree("array.sbatch"),
+                     kShort,
+                     {"--array=0-1", "--ntasks-per-node=" + std::to_string(kRanks)}};
+  const std::string digest = undisturbed_digest(kShort, kRanks);
+  std::vector<TrainingJob> jobs = TrainingJob::array(stage.slurm(), plan, 2, files_of_task);
+  for (TrainingJob& job : jobs) {
+    job.wait_until_training(0);
+  }
+  const bool first = jobs[0].field("ArrayJobId") == std::to_string(jobs[0].id());
+  TrainingJob& told = first ? jobs[0] : jobs[1];
+  TrainingJob& other = first ? jobs[1] : jobs[0];
+  check_equal("number of the array", told.field("ArrayJobId"), std::to_string(told.id()));
+  tell(stage, told);
+  told.wait_until_requeued(1);
+  told.check_completed(digest, 1);
+  other.check_completed(digest, 0);
+  return {told};
+}
+
+struct Usual {
+  static std::vector<Scenario> scenarios() {
+    return {
+        {"no_requeue",
+         [](Stage& stage) {
+           return told_with_no_requeue(stage, plan_for("no_requeue", script_of_tree("srun.sbatch")));
+         }},
+        {"cancelled_while_saving", cancelled_while_saving},
+        {"srun_deadline", [](Stage& stage) { return deadline_without_signal(stage, "srun"); }},
+        {"mpirun_deadline", [](Stage& stage) { return deadline_without_signal(stage, "mpirun"); }},
+        {"requeue_is_tried_again", requeue_is_tried_again},
+        {"array_task_alone", array_task_alone},
+    };
+  }
+  static SlurmOptions options() { return {.cpus = kRanks * 7}; }
+};
+REPRIEVE_STAGE_TEST(JobRules, Usual);
+
+/// The site has RequeueExit=42.
+struct WithRequeueExit {
+  static std::vector<Scenario> scenarios() {
+    const std::string plain = script_of_tree("mpirun.sbatch");
+    const std::string by_code = with_run_options(plain, "--requeue-exit");
+    const auto scenario = [](const std::string& name, const std::string& script, const auto& play) {
+      return Scenario{name, [=](Stage& stage) { return play(stage, plan_for(name, script)); }};
+    };
+    return {scenario("by_code", by_code, told_and_back),
+            scenario("by_code_cancelled", by_code, cancelled),
+            scenario("by_code_no_requeue", by_code, told_with_no_requeue),
+            scenario("by_scontrol", plain, told_and_back),
+            scenario("by_scontrol_cancelled", plain, cancelled),
+            scenario("by_scontrol_no_requeue", plain, told_with_no_requeue)};
+  }
+  static SlurmOptions options() { return {.cpus = kRanks * 6, .requeue_exit = 42}; }
+};
+REPRIEVE_STAGE_TEST(RequeueExit, WithRequeueExit);
+
+/// The site does not have preempt_send_user_signal: with mpirun, the supervisor alone finds out, by asking.
+struct WithoutUserSignal {
+  static std::vector<TrainingJob> preempted(Stage& stage, const std::string& launcher) {
+    const JobPlan plan =
+        plan_for(launcher + "_preempted", with_run_options(script_of_tree(launcher + ".sbatch"), "--slurm-poll 2s"));
+    const std::string digest = undisturbed_digest(kShort, kRanks);
+    TrainingJob job(stage.slurm(), plan);
+    job.wait_until_training(0);
+    stage.preempt_together({&job});
+    job.wait_until_requeued(1);
+    job.check_completed(digest, 1);
+    return {job};
+  }
+  static std::vector<TrainingJob> preempted_with_no_requeue(Stage& stage) {
+    JobPlan plan = plan_for("preempted_no_requeue", with_run_options(script_of_tree("srun.sbatch"), "--slurm-poll 2s"));
+    plan.arguments.emplace_back("--no-requeue");
+    TrainingJob job(stage.slurm(), plan);
+    job.wait_until_training(0);
+    stage.preempt_together({&job});
+    check_saved_but_not_again(job, "the job was submitted with --no-requeue");
+    return {job};
+  }
+  static std::vector<Scenario> scenarios() {
+    return {{"srun_preempted", [](Stage& stage) { return preempted(stage, "srun"); }},
+            {"mpirun_preempted", [](Stage& stage) { return preempted(stage, "mpirun"); }},
+            {"preempted_no_requeue", preempted_with_no_requeue}};
+  }
+  static SlurmOptions options() { return {.cpus = kRanks * 3, .preempt_send_user_signal = false}; }
+};
+REPRIEVE_STAGE_TEST(NoUserSignal, WithoutUserSignal);
+
+}  // namespace
+}  // namespace reprieve::test
