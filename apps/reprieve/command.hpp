@@ -13,7 +13,7 @@ namespace reprieve::tool {
 /// Exit codes, the same for every subcommand.
 enum ExitCode : int {
   kGood = 0,     ///< done; sound; equal
-  kBad = 1,      ///< damaged; different
+  kBad = 1,      ///< damaged; different; not safe
   kTrouble = 2,  ///< wrong usage, or something could not be read
 };
 
@@ -24,8 +24,18 @@ void add_diff(CLI::App& app, int& exit_code);
 void add_prune(CLI::App& app, int& exit_code);
 /// @param program  what stands behind the `--` of the command line; must outlive the parsing
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+void add_drill(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+void add_advise(CLI::App& app, int& exit_code);
 void add_launch_agent(CLI::App& app, int& exit_code);
 void add_sbatch_template(CLI::App& app, int& exit_code);
+
+/// Takes a time with a unit into @p seconds: "90", "90s", "5m", "2h".
+CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning);
+
+/// @throws UsageError unless there is a program, and nothing else that is no option
+/// @param usage  "reprieve run [options] -- mpirun -n 4 ./program"
+void require_program(const std::vector<std::string>& program, const std::vector<std::string>& strays,
+                     const char* usage);
 
 /// Makes a subcommand whose @p options are bound by @p define and which runs @p run with them.
 template <class Options>

@@ -21,17 +21,21 @@ constexpr const char* kFooter = R"(Examples:
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
   reprieve prune checkpoints --keep 2           make room
   reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
+  reprieve drill -- mpirun -n 4 ./program       would my job survive a preemption? a rehearsal with the real thing
+  reprieve advise checkpoints                   how often to save, and how long before the end to give notice
   reprieve sbatch-template                      a batch script for Slurm
 
 Every subcommand has a --help with more examples, and --json for scripts.
-Exit codes: 0 all is well, 1 damaged or different, 2 wrong usage or unreadable; `run` has more, see its --help.)";
+Exit codes: 0 all is well, 1 damaged, different or not safe, 2 wrong usage or unreadable; `run` has more, see its
+--help.)";
 
 /// Takes what stands behind `--` off the command line of a subcommand that runs a program. CLI11 would change it: it
 /// reads "[a,b]" as two words.
 std::vector<std::string> take_program(int& argc, char** argv) {
   char** const end = argv + argc;
   char** const dashes = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
-  if (argc < 2 || std::string_view(argv[1]) != "run" || dashes == end) {
+  const std::string_view name = argc < 2 ? "" : argv[1];
+  if ((name != "run" && name != "drill") || dashes == end) {
     return {};
   }
   argc = static_cast<int>(dashes - argv);
@@ -52,6 +56,8 @@ int parse_and_run(int argc, char** argv) {
   add_prune(app, exit_code);
   const std::vector<std::string> program = take_program(argc, argv);
   add_run(app, exit_code, program);
+  add_drill(app, exit_code, program);
+  add_advise(app, exit_code);
   add_launch_agent(app, exit_code);
   add_sbatch_template(app, exit_code);
   try {

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <map>
 
 #include "command.hpp"
 #include "files.hpp"
@@ -64,15 +63,6 @@ struct Options {
   bool quiet = false;
   bool json = false;
 };
-
-CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning) {
-  const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},    {"m", 60},
-                                            {"min", 60},   {"h", 3600}, {"d", 86'400}};
-  return command.add_option(name, seconds, meaning)
-      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-}
 
 void define_restarts(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Restarts";
@@ -228,16 +218,6 @@ int run(const Options& options) {
   return supervisor::JobSupervisor(std::move(settings)).run();
 }
 
-void require_program(const std::vector<std::string>& program, const std::vector<std::string>& strays) {
-  constexpr const char* kUsage = "reprieve run [options] -- mpirun -n 4 ./program";
-  if (!strays.empty()) {
-    throw UsageError(fmt::format("{} is neither an option nor behind the --: {}", strays.front(), kUsage));
-  }
-  if (program.empty()) {
-    throw UsageError(fmt::format("what is to be run? {}", kUsage));
-  }
-}
-
 }  // namespace
 
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
@@ -246,7 +226,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& prog
   auto options = std::make_shared<Options>();
   define(*command, *options);
   command->callback([command, options, &program, &exit_code] {
-    require_program(program, command->remaining());
+    require_program(program, command->remaining(), "reprieve run [options] -- mpirun -n 4 ./program");
     options->command = program;
     exit_code = run(*options);
   });

@@ -20,6 +20,9 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
+/// A drill is told of the steps so often.
+constexpr std::chrono::milliseconds kDrillStepInterval{100};
+
 const TerminationConfig& checked(const TerminationConfig& config) {
   validate(config);
   return config;
@@ -68,6 +71,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   if (comm_.is_chief()) {
     handler::remove_error_report(manager.directory());
     warn_if_earlier_saves_do_not_fit();
+    if (const auto& drill = manager.impl().drill; drill && drill->leave_at_once) {
+      drill_notice_ = termination::LocalNotice{"drill", "rehearsal of a restart", Clock::now(), std::nullopt};
+    }
   }
   record_ready();
   last_save_time_ = Clock::now();
@@ -81,6 +87,14 @@ void PreemptionCheckpointHandler::Impl::record_ready() {
   }
   manager.impl().record("ready",
                         {{"run_calls", run_calls}, {"signals", signals}, {"restart_code", config.restart_code}});
+}
+
+/// For those who look at the log later: how long a notice may have to wait for the end of a step.
+void PreemptionCheckpointHandler::Impl::record_steps() {
+  if (longest_step_.count() > 0) {
+    manager.impl().record("steps", {{"run_calls", run_calls}, {"longest_step_s", Seconds(longest_step_).count()}});
+    longest_step_ = {};
+  }
 }
 
 PreemptionCheckpointHandler::Impl::~Impl() {
@@ -98,6 +112,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
     if (comm_.is_chief() && !notice && sources_.current()) {
       core::log::info("a notice came after the last step boundary: nothing is saved for it");
     }
+    record_steps();
     manager.impl().record("finished", {{"run_calls", run_calls}});
   } catch (const std::exception& error) {
     core::log::error("end of the handler: {}", error.what());
@@ -114,7 +129,7 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
   if (periodic_is_on && comm_.is_chief() && Clock::now() - last_save_time_ >= config.save_every) {
     view.wish = std::max(view.wish, cluster::SaveWish::periodic);
   }
-  if (const auto local = sources_.current()) {
+  if (const auto local = local_notice()) {
     view.notice = true;
     if (local->deadline) {
       view.time_left = std::chrono::duration_cast<std::chrono::milliseconds>(*local->deadline - Clock::now());
@@ -123,14 +138,32 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
   return view;
 }
 
+std::optional<termination::LocalNotice> PreemptionCheckpointHandler::Impl::local_notice() const {
+  return drill_notice_ ? drill_notice_ : sources_.current();
+}
+
 void PreemptionCheckpointHandler::Impl::hear(const cluster::Verdict& verdict) {
   verdict_ = verdict;
+  note_step_time(verdict);
   if (verdict.failed_rank >= 0) {
     hear_error(verdict.failed_rank, {});
   }
   check_call_counts(verdict);
   comm_.set_last_seen(fmt::format("step boundary {}", verdict.first_index));
   decide(verdict);
+}
+
+/// At the first boundary no step has been measured yet.
+void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& verdict) {
+  if (verdict.first_index <= 1) {
+    return;
+  }
+  longest_step_ = std::max(longest_step_, verdict.step_time);
+  if (manager.impl().drill && Clock::now() - last_told_step_ >= kDrillStepInterval) {
+    last_told_step_ = Clock::now();
+    manager.impl().run_record.record("step",
+                                     {{"run_calls", run_calls}, {"step_s", Seconds(verdict.step_time).count()}});
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::check_call_counts(const cluster::Verdict& verdict) {
@@ -240,7 +273,7 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
   const auto now = Clock::now();
   Json message;
   if (comm_.rank() == rank) {
-    const auto local = sources_.current().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
+    const auto local = local_notice().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
     message = {{"source", local.source}, {"message", local.message}, {"age_s", Seconds(now - local.time).count()}};
     if (local.deadline) {
       message["time_left_s"] = Seconds(*local.deadline - now).count();
@@ -278,6 +311,7 @@ void PreemptionCheckpointHandler::Impl::save(SaveReason reason, const std::vecto
   request.reason = std::move(reason);
   request.save_fn = config.save_fn;
   request.save_fn_args = save_fn_args;
+  record_steps();
   const SaveReport report = manager.save(request);
   wish = cluster::SaveWish::none;
   last_checkpoint_ = report.path.string();
@@ -332,6 +366,10 @@ void PreemptionCheckpointHandler::Impl::leave() {
                                    {"checkpoint", last_checkpoint_},
                                    {"seconds_from_notice", seconds}});
   }
+  if (manager.impl().drill) {
+    record_arrivals();
+  }
+  drill_notice_.reset();
   sources_.acknowledge();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
@@ -339,6 +377,20 @@ void PreemptionCheckpointHandler::Impl::leave() {
   ended = false;
   training_on_ = false;
   notice.reset();
+}
+
+/// Which ranks have had a notice of their own, and how long ago.
+void PreemptionCheckpointHandler::Impl::record_arrivals() {
+  Json mine{{"rank", comm_.rank()}, {"host", comm_.host()}};
+  if (const auto local = local_notice()) {
+    mine.update({{"source", local->source}, {"message", local->message}, {"age_s", seconds_since(local->time)}});
+  }
+  const cluster::Bytes bytes = to_bytes(mine.dump(-1, ' ', false, Json::error_handler_t::replace));
+  Json all = Json::array();
+  for (const cluster::Bytes& each : comm_.gather(bytes, "telling where the notice arrived")) {
+    all.push_back(Json::parse(to_text(each)));
+  }
+  manager.impl().record("arrivals", {{"ranks", all}});
 }
 
 void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::duration<double> save_time,

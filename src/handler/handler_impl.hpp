@@ -57,9 +57,13 @@ struct PreemptionCheckpointHandler::Impl {
   };
 
   void record_ready();
+  void record_steps();
+  void record_arrivals();
+  [[nodiscard]] std::optional<termination::LocalNotice> local_notice() const;
   [[nodiscard]] cluster::LocalView look();
   void hear(const cluster::Verdict& verdict);
   void decide(const cluster::Verdict& verdict);
+  void note_step_time(const cluster::Verdict& verdict);
   void check_call_counts(const cluster::Verdict& verdict);
   [[noreturn]] void hear_error(int origin_rank, const core::Failure& mine);
   [[nodiscard]] bool decision_is_due() const;
@@ -85,7 +89,10 @@ struct PreemptionCheckpointHandler::Impl {
   std::optional<Decision> decision_;
   std::optional<cluster::Verdict> verdict_;  ///< the latest
   handler::DurationHistory save_times_;
-  bool training_on_ = false;  ///< within a grace period, after its first save
+  std::chrono::nanoseconds longest_step_{0};              ///< since the last save
+  std::optional<termination::LocalNotice> drill_notice_;  ///< the chief's, in the second start of a drill
+  std::chrono::steady_clock::time_point last_told_step_;  ///< in a drill
+  bool training_on_ = false;                              ///< within a grace period, after its first save
   std::string last_checkpoint_;
   cluster::BoundaryIndex last_save_index_ = -1;
   std::uint64_t last_periodic_calls_ = 0;

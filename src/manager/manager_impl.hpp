@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
+#include "core/drill_orders.hpp"
 #include "core/event_log.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
@@ -41,6 +42,7 @@ struct CheckpointManager::Impl {
   cluster::Communicator comm;
   Checkpoint& checkpoint;
   ManagerOptions options;
+  std::optional<core::DrillOrders> drill;  ///< the same on every rank
   manager::CheckpointDirectory directory;
   std::optional<manager::DirectoryLock> lock;  ///< the chief's
   core::EventLog events;                       ///< the chief's
@@ -48,6 +50,7 @@ struct CheckpointManager::Impl {
 
  private:
   void open_directory();
+  void lock_directory();
   void check_directory_is_shared();
   storage::FileMetadata restore_state(const std::filesystem::path& file);
   /// Numbers of the committed checkpoints, newest first.

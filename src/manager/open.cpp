@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/drill_orders.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "manager/file_operations.hpp"
@@ -83,6 +84,18 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
   return to_text(path);
 }
 
+/// The chief's orders, if this is a drill. Collective.
+std::optional<core::DrillOrders> agree_on_drill(cluster::Communicator& comm) {
+  constexpr const char* what = "looking for the orders of a drill";
+  cluster::Bytes orders = to_bytes(comm.is_chief() ? core::read_drill_orders() : "");
+  comm.broadcast(orders, 0, what);
+  return core::parse_drill_orders(to_text(orders));
+}
+
+fs::path in_drill(const fs::path& directory, const std::optional<core::DrillOrders>& drill) {
+  return drill ? directory / drill->subdirectory : directory;
+}
+
 /// Makes the directory and those above it, all of them durable.
 void make_directories(const fs::path& directory, bool durable) {
   std::vector<fs::path> made;
@@ -115,7 +128,8 @@ CheckpointManager::Impl::Impl(MPI_Comm parent, Checkpoint& state, const fs::path
     : comm(parent, opening_timeout(manager_options)),
       checkpoint(state),
       options(std::move(manager_options)),
-      directory(agree_on_arguments(comm, path, options), options.prefix, options.durable) {
+      drill(agree_on_drill(comm)),
+      directory(in_drill(agree_on_arguments(comm, path, options), drill), options.prefix, options.durable) {
   core::log::set_rank(comm.rank());
   comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
   check_directory_is_shared();
@@ -123,6 +137,20 @@ CheckpointManager::Impl::Impl(MPI_Comm parent, Checkpoint& state, const fs::path
 }
 
 void CheckpointManager::Impl::open_directory() {
+  run_record = core::open_run_record(comm.host());
+  try {
+    lock_directory();
+  } catch (const Error& error) {
+    run_record.record(
+        "open_failed",
+        {{"directory", directory.path().string()}, {"error", to_string(error.code())}, {"message", error.what()}});
+    throw;
+  }
+}
+
+void CheckpointManager::Impl::lock_directory() {
+  std::error_code ignored;
+  const bool in_new_directory = drill && !fs::exists(directory.path().parent_path(), ignored);
   make_directories(directory.path(), options.durable);
   const auto self = manager::LockHolder::self(comm.host(), comm.size());
   lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
@@ -130,12 +158,15 @@ void CheckpointManager::Impl::open_directory() {
   if (options.event_log) {
     events = core::EventLog(directory.path() / manager::kEventLogName);
   }
-  run_record = core::open_run_record(comm.host());
-  record("start", {{"host", self.host},
-                   {"pid", self.pid},
-                   {"world_size", self.world_size},
-                   {"directory", directory.path().string()},
-                   {"library_version", REPRIEVE_VERSION}});
+  nlohmann::json fields{{"host", self.host},
+                        {"pid", self.pid},
+                        {"world_size", self.world_size},
+                        {"directory", directory.path().string()},
+                        {"library_version", REPRIEVE_VERSION}};
+  if (in_new_directory) {
+    fields["in_new_directory"] = true;  // the drill removes it again
+  }
+  record("start", fields);
 }
 
 void CheckpointManager::Impl::check_directory_is_shared() {

@@ -62,10 +62,10 @@ sigset_t termination_signals() {
 }
 
 /// In the child: the mask that the program starts with. SIGPIPE, which this process ignores, kills again.
-bool prepare_signals(bool shielded) {
+bool prepare_signals(Shield shield) {
   sigset_t mask;
   sigemptyset(&mask);
-  if (shielded) {
+  if (shield == Shield::signals) {
     mask = termination_signals();
   }
   struct sigaction standard {};
@@ -74,16 +74,16 @@ bool prepare_signals(bool shielded) {
 }
 
 /// In the child: away from the terminal and the process group, but not beyond this process's death.
-bool prepare_shield(pid_t parent) {
+bool prepare_session(pid_t parent) {
   return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
 }
 
 /// In the child: becomes the program, or tells why not and ends. Async-signal-safe calls only.
 [[noreturn]] void become(const SpawnOptions& options, char* const* arguments, char* const* environment, pid_t parent,
                          int failure_pipe) {
-  const bool prepared = (!options.shielded || prepare_shield(parent)) &&
+  const bool prepared = (options.shield == Shield::none || prepare_session(parent)) &&
                         (options.output < 0 || ::dup2(options.output, STDOUT_FILENO) >= 0) &&
-                        prepare_signals(options.shielded);
+                        prepare_signals(options.shield);
   if (prepared) {
     ::execvpe(arguments[0], arguments, environment);
   }

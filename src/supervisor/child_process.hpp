@@ -16,12 +16,17 @@ namespace reprieve::supervisor {
 /// Variables to set, or (without a value) to remove.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
+/// What keeps a program from signals that are not meant for it.
+enum class Shield {
+  none,
+  session,  ///< a session of its own, away from the terminal and the process group; killed if this process dies
+  signals,  ///< besides, SIGTERM, SIGINT and SIGHUP are blocked, so that none reaches it uninvited
+};
+
 struct SpawnOptions {
   std::vector<std::string> arguments;  ///< the program (searched in PATH), then its arguments; no shell is involved
   EnvironmentChanges environment = {};
-  /// A session of its own, with SIGTERM, SIGINT and SIGHUP blocked, so that none reaches it uninvited: neither from a
-  /// terminal nor sent to the process group. It is killed if this process dies.
-  bool shielded = false;
+  Shield shield = Shield::none;
   int output = -1;  ///< descriptor for its standard output; -1: this process's
 };
 

@@ -19,7 +19,7 @@ Command::Command(const std::vector<std::string>& arguments, const EnvironmentCha
   }
   pipe_ = ends[0];
   try {
-    pid_ = spawn({.arguments = arguments, .environment = environment, .shielded = false, .output = ends[1]});
+    pid_ = spawn({.arguments = arguments, .environment = environment, .output = ends[1]});
   } catch (...) {
     ::close(ends[0]);
     ::close(ends[1]);

@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -43,18 +42,6 @@ constexpr milliseconds kRequeuePause = 2s;
 /// The code of a shell for what SIGINT ended.
 constexpr int kInterrupted = 130;
 
-std::optional<std::string> environment_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-fs::path run_directory_parent(const SupervisorSettings& settings) {
-  if (settings.run_directory_parent) {
-    return *settings.run_directory_parent;
-  }
-  return spans_nodes(settings.command, environment_variable) ? fs::current_path() : fs::temp_directory_path();
-}
-
 const char* to_string(Verdict::End end) {
   switch (end) {
     case Verdict::End::finished:
@@ -76,7 +63,7 @@ JobSupervisor::~JobSupervisor() = default;
 
 int JobSupervisor::run() {
   signals_ = std::make_unique<SignalQueue>();
-  run_directory_ = std::make_unique<RunDirectory>(run_directory_parent(settings_));
+  run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
   adopt_orphans();
   if (settings_.slurm) {
     slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
@@ -196,8 +183,10 @@ Verdict JobSupervisor::run_once() {
   unreachable_said_ = false;
   plan_.begin_run();
   run_ = std::make_unique<SupervisedRun>(
-      settings_.command, LaunchSettings{settings_.tool, run_directory_->make(starts_), settings_.shield_daemons,
-                                        static_cast<int>(settings_.link_timeout.count())});
+      settings_.command, LaunchSettings{.tool = settings_.tool,
+                                        .run_directory = run_directory_->make(starts_),
+                                        .shield_daemons = settings_.shield_daemons,
+                                        .link_timeout_s = static_cast<int>(settings_.link_timeout.count())});
   say("start", fmt::format("start {}: {}", starts_, fmt::join(settings_.command, " ")),
       {{"start", starts_}, {"pid", run_->pid()}, {"command", settings_.command}});
   watch_run();
@@ -357,7 +346,7 @@ bool JobSupervisor::may_go_on(const Verdict& verdict) {
     say("set_aside", fmt::format("two runs died while they read {}: set aside as {}",
                                  decision.set_aside->filename().string(), moved->filename().string()));
   }
-  if (plan_.requested()) {
+  if (plan_.requested() || run_directory_->is_rehearsal()) {
     return false;
   }
   if (!decision.restart) {
@@ -387,6 +376,10 @@ int JobSupervisor::leave(const Verdict& verdict) {
 }
 
 int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
+  if (run_directory_->is_rehearsal()) {
+    say("no_requeue", "a drill: the job stays where it is");
+    return verdict.exit_code;
+  }
   const bool saved = verdict.end == Verdict::End::saved;
   if (saved && !slurm_decided_) {
     ask_slurm_again();  // SIGTERM may come until then

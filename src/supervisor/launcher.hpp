@@ -44,6 +44,8 @@ struct LaunchSettings {
   bool shield_daemons = true;
   /// A lost connection between nodes is noticed after so many seconds; 0: as the launcher is configured.
   int link_timeout_s = 0;
+  Shield shield = Shield::signals;
+  int output = -1;  ///< descriptor for the program's standard output; -1: this process's
 };
 
 /// Looks a variable of the environment up.

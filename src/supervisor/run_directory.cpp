@@ -4,17 +4,38 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
+#include "core/drill_orders.hpp"
 #include "core/log.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/error.hpp"
+#include "supervisor/launcher.hpp"
 
 namespace reprieve::supervisor {
 
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, int error) {
+namespace fs = std::filesystem;
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+fs::path outer_directory() {
+  const auto named = environment_variable(core::kRunDirectoryVariable);
+  std::error_code ignored;
+  return named && fs::is_directory(*named, ignored) ? *named : "";
+}
+
+fs::path default_parent(const std::vector<std::string>& command) {
+  return spans_nodes(command, environment_variable) ? fs::current_path() : fs::temp_directory_path();
+}
+
+[[noreturn]] void fail(const fs::path& path, int error) {
   throw StorageError(error == EACCES || error == EROFS ? ErrorCode::permission : ErrorCode::io,
                      fmt::format("cannot make the directory {} for the record of the run: {}; choose a place with "
                                  "--run-dir",
@@ -23,8 +44,10 @@ namespace {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::filesystem::path& parent) {
-  std::string name = (std::filesystem::absolute(parent) / ".reprieve-run-XXXXXX").string();
+RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vector<std::string>& command)
+    : outer_(outer_directory()) {
+  const fs::path place = !outer_.empty() ? outer_ : parent ? *parent : default_parent(command);
+  std::string name = (fs::absolute(place) / ".reprieve-run-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) {
     fail(name, errno);
   }
@@ -32,19 +55,33 @@ RunDirectory::RunDirectory(const std::filesystem::path& parent) {
 }
 
 RunDirectory::~RunDirectory() {
+  if (!outer_.empty()) {
+    return;
+  }
   std::error_code error;
-  std::filesystem::remove_all(path_, error);
+  fs::remove_all(path_, error);
   if (error) {
     core::log::warning("cannot remove {}: {}", path_.string(), error.message());
   }
 }
 
-std::filesystem::path RunDirectory::make(int start) const {
-  const std::filesystem::path path = path_ / std::to_string(start);
+bool RunDirectory::is_rehearsal() const {
+  std::error_code ignored;
+  return !outer_.empty() && fs::exists(outer_ / core::kDrillOrdersName, ignored);
+}
+
+fs::path RunDirectory::make(int start) const {
+  fs::path path = path_ / std::to_string(start);
   std::error_code error;
-  std::filesystem::create_directory(path, error);
+  fs::create_directory(path, error);
   if (error) {
     fail(path, error.value());
+  }
+  if (is_rehearsal()) {
+    fs::copy_file(outer_ / core::kDrillOrdersName, path / core::kDrillOrdersName, error);
+    if (error) {
+      fail(path, error.value());
+    }
   }
   return path;
 }

@@ -78,6 +78,7 @@ const std::map<std::string, Reaction>& reactions() {
       {"start", on_start},
       {"restore_started", on_restore_started},
       {"restore", on_restore},
+      {"open_failed", on_failure},
       {"restore_failed", on_failure},
       {"ready", on_ready},
       {"save_finished", on_save_finished},

@@ -11,7 +11,8 @@ namespace reprieve::supervisor {
 std::vector<RecordedEvent> RunRecordReader::read_new() {
   std::vector<std::filesystem::path> files;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory_, error), end; !error && entry != end;
+  // A supervisor below this one has the records of its runs in directories of its own, further down.
+  for (std::filesystem::recursive_directory_iterator entry(directory_, error), end; !error && entry != end;
        entry.increment(error)) {
     if (entry->path().extension() == core::kRunRecordSuffix) {
       files.push_back(entry->path());
@@ -26,7 +27,7 @@ std::vector<RecordedEvent> RunRecordReader::read_new() {
 }
 
 void RunRecordReader::read_file(const std::filesystem::path& file, std::vector<RecordedEvent>& events) {
-  const std::string record = file.filename().string();
+  const std::string record = file.lexically_relative(directory_).string();
   std::streamoff& position = positions_[record];
   std::ifstream stream(file, std::ios::binary);
   stream.seekg(position);

@@ -45,7 +45,8 @@ SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const Laun
     : reader_(settings.run_directory),
       pid_(spawn({.arguments = command,
                   .environment = launch_environment(settings, environment_variable),
-                  .shielded = true})) {}
+                  .shield = settings.shield,
+                  .output = settings.output})) {}
 
 void SupervisedRun::on_ended(const EndedChild& child) {
   if (child.pid == pid_) {

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/drill_orders.hpp"
 #include "core/run_record.hpp"
 #include "supervisor/run_directory.hpp"
 #include "supervisor/run_record_reader.hpp"
@@ -60,12 +62,31 @@ TEST(RunDirectory, IsPrivateAndVanishes) {
   const test::TemporaryDirectory parent;
   fs::path made;
   {
-    const RunDirectory directory(parent.path());
+    const RunDirectory directory(parent.path(), {});
     made = directory.make(1);
     EXPECT_TRUE(fs::is_directory(made));
     EXPECT_EQ(fs::status(made.parent_path()).permissions(), fs::perms::owner_all);
   }
   EXPECT_FALSE(fs::exists(made.parent_path()));
+}
+
+TEST(RunDirectory, BelowAnotherSupervisorsItIsThatOnes) {
+  const test::TemporaryDirectory outer;
+  std::ofstream(outer / core::kDrillOrdersName) << "orders";
+  ASSERT_EQ(::setenv(core::kRunDirectoryVariable, outer.path().c_str(), 1), 0);
+  fs::path made;
+  {
+    const RunDirectory directory("/nonexistent", {});
+    EXPECT_TRUE(directory.is_rehearsal());
+    made = directory.make(1);
+    std::ofstream(made / "n1.7.jsonl") << R"({"event":"ready"})" << std::endl;
+  }
+  ASSERT_EQ(::unsetenv(core::kRunDirectoryVariable), 0);
+  std::ifstream orders(made / core::kDrillOrdersName);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(orders), {}), "orders");
+  const auto events = RunRecordReader(outer.path()).read_new();
+  ASSERT_EQ(events.size(), 1U) << "the outer supervisor reads it, also when the inner one is gone";
+  EXPECT_EQ(events[0].event["event"], "ready");
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 //   die_reading=N  the last rank kills itself while it restores the state of step N
 //   throw_at=N     the last rank throws in step N
 //   signals=usr2   only SIGUSR2 is a notice
+//   late_init=1    initialises part of its state after the restore
+//   print=N        N more bytes of output in every step of rank 0
 
 #include <mpi.h>
 #include <signal.h>
@@ -80,10 +82,14 @@ class Simulation {
       config.signals = {SIGUSR2};
     }
     reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, config);
+    if (faults_.contains("late_init")) {
+      values_.assign(values_.size(), 1);
+    }
+    const std::string chatter(number("print"), '.');
     while (handler.total_run_calls() < steps) {
       handler.run([&] { step(); });
       if (rank_ == 0) {
-        std::cout << "step " << handler.total_run_calls() << std::endl;
+        std::cout << "step " << handler.total_run_calls() << chatter << std::endl;
       }
     }
     print_digest();

@@ -1,0 +1,30 @@
+#include "command.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "reprieve/error.hpp"
+
+namespace reprieve::tool {
+
+CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning) {
+  const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},    {"m", 60},
+                                            {"min", 60},   {"h", 3600}, {"d", 86'400}};
+  return command.add_option(name, seconds, meaning)
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+}
+
+void require_program(const std::vector<std::string>& program, const std::vector<std::string>& strays,
+                     const char* usage) {
+  if (!strays.empty()) {
+    throw UsageError(fmt::format("{} is neither an option nor behind the --: {}", strays.front(), usage));
+  }
+  if (program.empty()) {
+    throw UsageError(fmt::format("what is to be run? {}", usage));
+  }
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,193 @@
+// reprieve drill [options] -- COMMAND...
+
+#include "supervisor/drill.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "command.hpp"
+#include "difference.hpp"
+#include "drill_report.hpp"
+#include "files.hpp"
+#include "reprieve/error.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+using std::chrono::milliseconds;
+using supervisor::NoticeWay;
+
+constexpr const char* kFooter =
+    R"(reprieve drill [options] -- COMMAND ARGUMENTS...
+
+Rehearses a preemption with your own command: starts it, waits until its ranks work, sends the notice as the platform
+would, watches how the job saves and ends, starts it again, and compares the state that it resumes with the one that it
+saved. Run it where the job will run, on as many ranks: inside an allocation (salloc), or with mpirun alone.
+
+Your checkpoints are safe: the program works in a directory of the drill's own inside its checkpoint directory, which is
+empty at the start and removed at the end (--keep leaves it). What else the program writes is not shielded. Its output
+goes to standard error, the report to standard output.
+
+Ways of the notice (--as):
+  command           SIGUSR1 to the command itself, as #SBATCH --signal=B:USR1@N and `kill -USR1 %1` do (default)
+  time-limit        SIGCONT and SIGTERM to every process: Slurm at a time limit or `scancel`, systemd; killed after --grace
+  slurm-grace       the same to the tasks of srun alone, and to nobody under mpirun: Slurm's GraceTime. SIGTERM to
+                    everything after --grace, SIGKILL 30 s later
+  term-to-launcher  SIGTERM to mpirun or srun itself: a script that kills its children
+  rank              SIGTERM to one rank alone: its node is taken away
+
+Examples:
+  reprieve drill -- reprieve run -- mpirun -n 4 ./train             the recommended way to start a job
+  reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
+  reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
+  reprieve drill --as command --signal TERM --grace 10s -- ./job.sh docker stop, Kubernetes
+  reprieve drill --after-steps 100 --json -- srun --mpi=pmix ./train > drill.json
+
+Exit codes: 0 the job would survive, 1 it would lose work, 2 the drill could not tell, or wrong usage.)";
+
+struct Options {
+  std::vector<std::string> command;
+  NoticeWay way = NoticeWay::command;
+  std::string signal;
+  double grace_s = 30;
+  double after_s = 2;
+  std::uint64_t after_steps = 0;
+  double ready_timeout_s = 60;
+  double timeout_s = 600;
+  std::vector<std::string> ignore;
+  std::string run_directory;
+  bool keep = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  const std::map<std::string, NoticeWay> ways{{"command", NoticeWay::command},
+                                              {"time-limit", NoticeWay::time_limit},
+                                              {"slurm-grace", NoticeWay::slurm_grace},
+                                              {"term-to-launcher", NoticeWay::launcher},
+                                              {"rank", NoticeWay::rank}};
+  command.add_option("--as", options.way, "How the platform gives notice, see below; default: command")
+      ->transform(CLI::CheckedTransformer(ways).description(""))
+      ->type_name("WAY");
+  command.add_option("--signal", options.signal, "Another signal than that of the way: TERM, USR1, USR2, INT, HUP");
+  add_duration(command, "--grace", options.grace_s, "The platform kills what is left so long after the notice");
+  add_duration(command, "--after", options.after_s, "Give notice so long after the ranks are ready");
+  command.add_option("--after-steps", options.after_steps, "Give notice when the run has done so many steps, instead")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}))
+      ->excludes("--after");
+  add_duration(command, "--ready-timeout", options.ready_timeout_s,
+               "A program that opens no checkpoint directory for so long does not use the library");
+  add_duration(command, "--timeout", options.timeout_s, "Wait no longer than that for steps, or for the second start");
+  command.add_option("--ignore", options.ignore, "Variables that may change between the restore and the first step")
+      ->delimiter(',');
+  command.add_option("--run-dir", options.run_directory,
+                     "Where to make the private directory for the run's record; all nodes must see it");
+  command.add_flag("--keep", options.keep, "Leave the checkpoints of the drill, and say where they are");
+  command.add_flag("--json", options.json, "Print the report as JSON");
+  command.allow_extras();  // for an error that says more than CLI11's
+}
+
+int signal_of(const Options& options) {
+  if (options.signal.empty()) {
+    return supervisor::usual_signal(options.way);
+  }
+  const std::string name = options.signal.starts_with("SIG") ? options.signal : "SIG" + options.signal;
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGURG, SIGXCPU}) {
+    if (termination::signal_name(signal) == name) {
+      return signal;
+    }
+  }
+  throw UsageError("--signal " + options.signal + " is none of TERM, USR1, USR2, INT, HUP, URG, XCPU");
+}
+
+milliseconds to_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
+
+supervisor::StateComparison compare(const std::filesystem::path& saved, const std::filesystem::path& restored,
+                                    const std::vector<std::string>& ignore) {
+  const auto unwatched = [](std::uint64_t, std::uint64_t) {};
+  supervisor::StateComparison comparison;
+  try {
+    for (const auto& file : {saved, restored}) {
+      if (const auto damages = storage::verify_file(file, unwatched); !damages.empty()) {
+        comparison.failure = fmt::format("{} is damaged: {}", file.string(), damage_text(damages.front()));
+        return comparison;
+      }
+    }
+    const DifferenceReport report = find_differences(saved, restored, unwatched);
+    comparison.variables = report.variables;
+    comparison.bytes = report.bytes;
+    for (const Difference& difference : report.differences) {
+      if (std::find(ignore.begin(), ignore.end(), difference.variable) == ignore.end()) {
+        comparison.different.push_back(difference.variable);
+      }
+    }
+  } catch (const Error& error) {
+    comparison.failure = error.what();
+  }
+  return comparison;
+}
+
+supervisor::DrillSettings settings_of(const Options& options) {
+  supervisor::DrillSettings settings;
+  settings.command = options.command;
+  settings.way = options.way;
+  settings.signal = signal_of(options);
+  settings.grace = to_milliseconds(options.grace_s);
+  settings.after = to_milliseconds(options.after_s);
+  if (options.after_steps > 0) {
+    settings.after_steps = options.after_steps;
+  }
+  settings.ready_timeout = to_milliseconds(options.ready_timeout_s);
+  settings.timeout = to_milliseconds(options.timeout_s);
+  settings.keep = options.keep;
+  if (!options.run_directory.empty()) {
+    settings.run_directory_parent = options.run_directory;
+  }
+  settings.compare = [&](const auto& saved, const auto& restored) { return compare(saved, restored, options.ignore); };
+  settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };
+  return settings;
+}
+
+int run(const Options& options) {
+  supervisor::Drill drill(settings_of(options));
+  supervisor::DrillFacts facts = drill.run();
+  const DrillReport report =
+      make_report(std::move(facts), options.keep ? drill.kept() : std::vector<std::filesystem::path>{});
+  if (options.json) {
+    print_json(std::cout, to_json(report));
+  } else {
+    print_text(std::cout, report);
+  }
+  switch (report.verdict) {
+    case supervisor::DrillVerdict::would_survive:
+      return kGood;
+    case supervisor::DrillVerdict::would_lose_work:
+      return kBad;
+    case supervisor::DrillVerdict::could_not_tell:
+      break;
+  }
+  return kTrouble;
+}
+
+}  // namespace
+
+void add_drill(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
+  CLI::App* command = app.add_subcommand("drill", "Rehearse a preemption: would my job survive?");
+  command->footer(kFooter);
+  auto options = std::make_shared<Options>();
+  define(*command, *options);
+  command->callback([command, options, &program, &exit_code] {
+    require_program(program, command->remaining(), "reprieve drill [options] -- mpirun -n 4 ./program");
+    options->command = program;
+    exit_code = run(*options);
+  });
+}
+
+}  // namespace reprieve::tool

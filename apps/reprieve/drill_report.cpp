@@ -1,0 +1,200 @@
+#include "drill_report.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+namespace reprieve::tool {
+
+namespace {
+
+using supervisor::DrillFacts;
+using supervisor::DrillVerdict;
+using supervisor::Finding;
+using supervisor::ObservedNotice;
+using supervisor::ObservedStart;
+
+/// For lines on a terminal.
+constexpr std::size_t kWidth = 110;
+
+const char* id_of(DrillVerdict verdict) {
+  switch (verdict) {
+    case DrillVerdict::would_survive:
+      return "would_survive";
+    case DrillVerdict::would_lose_work:
+      return "would_lose_work";
+    case DrillVerdict::could_not_tell:
+      break;
+  }
+  return "could_not_tell";
+}
+
+const char* words_of(DrillVerdict verdict) {
+  switch (verdict) {
+    case DrillVerdict::would_survive:
+      return "the job would survive";
+    case DrillVerdict::would_lose_work:
+      return "the job would lose work, or not go on by itself";
+    case DrillVerdict::could_not_tell:
+      break;
+  }
+  return "the drill could not tell";
+}
+
+const char* mark_of(Finding::Grade grade) {
+  switch (grade) {
+    case Finding::Grade::good:
+      return "ok      ";
+    case Finding::Grade::warning:
+      return "look at ";
+    case Finding::Grade::problem:
+      return "PROBLEM ";
+    case Finding::Grade::unknown:
+      break;
+  }
+  return "unknown ";
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json start_json(const ObservedStart& start) {
+  return {{"opened", start.opened},
+          {"ready", start.ready},
+          {"directory", start.directory.string()},
+          {"world_size", start.world_size},
+          {"begins_at_step", or_null(start.begins_at)},
+          {"restored_step", or_null(start.restored_step)},
+          {"restore_s", start.restore_s},
+          {"error", start.error},
+          {"exit_code", or_null(start.code)}};
+}
+
+Json notice_json(const ObservedNotice& notice) {
+  Json arrivals = Json::array();
+  for (const auto& arrival : notice.arrivals) {
+    arrivals.push_back(
+        {{"rank", arrival.rank}, {"host", arrival.host}, {"source", arrival.source}, {"seconds", arrival.seconds}});
+  }
+  Json ends = Json::array();
+  for (const auto& [rank, seconds] : notice.rank_ends) {
+    ends.push_back({{"rank", rank}, {"seconds", seconds}});
+  }
+  return {{"told", notice.told},
+          {"last_step", or_null(notice.last_step)},
+          {"arrivals", arrivals},
+          {"agreed_s", or_null(notice.agreed_s)},
+          {"saved_s", or_null(notice.saved_s)},
+          {"left_s", or_null(notice.left_s)},
+          {"ended_s", or_null(notice.ended_s)},
+          {"killed_s", or_null(notice.killed_s)},
+          {"rank_ends", ends},
+          {"ranks_blocked_in_output", notice.blocked_ranks},
+          {"saved_step", or_null(notice.saved_step)},
+          {"save_s", notice.save_s},
+          {"longest_step_s", notice.longest_step_s},
+          {"restart_code", notice.restart_code == 0 ? Json() : Json(notice.restart_code)}};
+}
+
+Json state_json(const supervisor::StateComparison& state) {
+  return {{"equal", state.failure.empty() && state.different.empty()},
+          {"variables", state.variables},
+          {"bytes", state.bytes},
+          {"different", state.different},
+          {"failure", state.failure}};
+}
+
+Json grace_json(const DrillFacts& facts) {
+  const auto costs = supervisor::grace_costs(facts);
+  if (!costs) {
+    return {};
+  }
+  return {{"wait_s", costs->wait_s},
+          {"save_s", costs->save_s},
+          {"leave_s", costs->leave_s},
+          {"needed_s", supervisor::grace_needed_s(*costs)},
+          {"with_margin_s", supervisor::grace_with_margin_s(*costs)},
+          {"signal_lead_s", supervisor::signal_lead_s(*costs)}};
+}
+
+/// Breaks at blanks; lines after the first are indented by @p indent.
+std::string wrap(const std::string& text, std::size_t indent) {
+  std::string result;
+  std::size_t column = indent;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t length = end - begin;
+    if (column > indent && column + 1 + length > kWidth) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += text.substr(begin, length);
+    column += length;
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+DrillReport make_report(DrillFacts facts, std::vector<std::filesystem::path> kept) {
+  DrillReport report{std::move(facts), {}, {}, std::move(kept)};
+  report.findings = supervisor::judge_drill(report.facts);
+  report.verdict = supervisor::verdict_of(report.findings);
+  return report;
+}
+
+Json to_json(const DrillReport& report) {
+  const DrillFacts& facts = report.facts;
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) {
+    findings.push_back(
+        {{"grade", to_string(finding.grade)}, {"id", finding.id}, {"text", finding.text}, {"advice", finding.advice}});
+  }
+  Json kept = Json::array();
+  for (const auto& directory : report.kept) {
+    kept.push_back(directory.string());
+  }
+  return {{"verdict", id_of(report.verdict)},
+          {"findings", findings},
+          {"command", facts.command},
+          {"signal", facts.signal},
+          {"grace_s", facts.grace_s},
+          {"first_start", start_json(facts.first)},
+          {"notice", facts.notice ? notice_json(*facts.notice) : Json()},
+          {"second_start", facts.second ? start_json(*facts.second) : Json()},
+          {"state", facts.state ? state_json(*facts.state) : Json()},
+          {"grace_needed", grace_json(facts)},
+          {"kept", kept}};
+}
+
+void print_text(std::ostream& out, const DrillReport& report) {
+  const DrillFacts& facts = report.facts;
+  out << fmt::format("drill   {}\n", printable(fmt::format("{}", fmt::join(facts.command, " "))));
+  if (facts.notice && !facts.notice->told.empty()) {
+    out << fmt::format("notice  {}, at step {} or so\n", facts.notice->told, facts.notice->last_step.value_or(0));
+  }
+  out << '\n';
+  constexpr std::size_t kIndent = 8;
+  for (const Finding& finding : report.findings) {
+    out << mark_of(finding.grade) << wrap(printable(finding.text), kIndent) << '\n';
+    if (!finding.advice.empty()) {
+      out << std::string(kIndent, ' ') << wrap("-> " + printable(finding.advice), kIndent) << '\n';
+    }
+  }
+  if (const auto costs = supervisor::grace_costs(facts)) {
+    out << fmt::format("\nSlurm: #SBATCH --signal=B:USR1@{}\n", supervisor::signal_lead_s(*costs));
+  }
+  for (const auto& directory : report.kept) {
+    out << fmt::format("\nkept: {}\n", directory.string());
+  }
+  out << fmt::format("\n{}\n", words_of(report.verdict));
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,474 @@
+#include "supervisor/drill.hpp"
+
+#include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "core/drill_orders.hpp"
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+#include "supervisor/run_directory.hpp"
+#include "supervisor/run_processes.hpp"
+#include "supervisor/signal_queue.hpp"
+#include "supervisor/supervised_run.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::chrono::milliseconds kWait = 20ms;
+constexpr std::chrono::milliseconds kOutputInterval = 200ms;
+/// A rank that stands in one write for so long is blocked.
+constexpr std::chrono::milliseconds kBlocked = 500ms;
+/// From SIGTERM to SIGKILL at the end of Slurm's grace time: the default of KillWait.
+constexpr std::chrono::seconds kKillWait = 30s;
+constexpr std::chrono::seconds kKilledTimeout = 10s;
+/// Ranks whose launcher has ended may live on so long, in seconds; a platform ends what its job leaves behind.
+constexpr double kOrphanTime = 4.0;
+/// From the last word of the ranks to the end of the command.
+constexpr std::chrono::seconds kLeaveTimeout = 30s;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
+  std::ofstream file(directory / core::kDrillOrdersName);
+  file << core::to_text(orders);
+  if (!file.flush()) {
+    throw StorageError(ErrorCode::io, "cannot write " + (directory / core::kDrillOrdersName).string());
+  }
+}
+
+/// The program's own directory around the drill's.
+fs::path chosen_directory(const fs::path& opened, const std::string& scratch_name) {
+  return opened.filename() == scratch_name ? opened.parent_path() : opened;
+}
+
+/// SIGKILL to all that is left of the run. @param gently  srun gets SIGTERM, which lets it end tasks on other nodes
+void kill_run(const fs::path& record, bool gently) {
+  for (const RunProcess& process : processes_of_run(record)) {
+    ::kill(process.pid, gently && process.program == "srun" ? SIGTERM : SIGKILL);
+  }
+}
+
+void remove_or_warn(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) {
+    core::log::warning("the drill leaves {} behind: {}", path.string(), error.message());
+  }
+}
+
+/// What ranks that were killed in a save have left beside their checkpoint directory.
+void remove_worker_directories(const fs::path& scratch) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(scratch.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with("workertemp_")) {
+      found.push_back(entry->path());
+    }
+  }
+  for (const fs::path& worker : found) {
+    remove_or_warn(worker / scratch.filename());
+    fs::remove(worker, error);  // unless somebody else's is in it
+  }
+}
+
+}  // namespace
+
+Drill::Drill(DrillSettings settings)
+    : settings_(std::move(settings)), host_(host_name()), scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
+  facts_.command = settings_.command;
+  facts_.way = settings_.way;
+  facts_.signal = termination::signal_name(settings_.signal);
+  facts_.grace_s = Seconds(settings_.grace).count();
+  facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
+}
+
+Drill::~Drill() {
+  try {
+    if (run_) {
+      end_start();
+    }
+    clean_up();
+  } catch (const std::exception& error) {
+    core::log::warning("the drill leaves something behind: {}", error.what());
+  }
+}
+
+DrillFacts Drill::run() {
+  signals_ = std::make_unique<SignalQueue>();
+  run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
+  adopt_orphans();
+  start(1);
+  if (await_ready() && await_moment()) {
+    give_notice();
+    watch_end();
+  }
+  end_start();
+  if (facts_.notice && facts_.notice->saved_s && !facts_.interrupted) {
+    restart();
+  }
+  return facts_;
+}
+
+std::vector<fs::path> Drill::kept() const { return {scratch_.begin(), scratch_.end()}; }
+
+void Drill::say(const std::string& text) const {
+  if (settings_.say) {
+    settings_.say(text);
+  }
+}
+
+bool Drill::ended() const { return run_->code().has_value() || facts_.interrupted; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One start, and what it tells.
+
+void Drill::start(int number) {
+  record_ = run_directory_->make(number);
+  write_orders(record_, {.subdirectory = scratch_name_, .leave_at_once = number > 1});
+  run_ = std::make_unique<SupervisedRun>(settings_.command, LaunchSettings{.tool = {},
+                                                                           .run_directory = record_,
+                                                                           .shield_daemons = false,
+                                                                           .shield = Shield::session,
+                                                                           .output = STDERR_FILENO});
+  say(fmt::format("start {}: {}", number, fmt::join(settings_.command, " ")));
+}
+
+/// Waits, and takes up what has come in the meantime.
+void Drill::pump(std::chrono::milliseconds limit) {
+  for (const int signal : signals_->wait(limit)) {
+    facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  }
+  for (const EndedChild& child : reap()) {
+    run_->on_ended(child);
+  }
+  if (run_->code() && !current().code) {
+    current().code = run_->code();
+    if (notice_at_ && !second_) {
+      facts_.notice->ended_s = since_notice();
+    }
+  }
+  for (const RecordedEvent& recorded : run_->read_record()) {
+    take(recorded);
+  }
+}
+
+void Drill::take(const RecordedEvent& recorded) {
+  const Json& event = recorded.event;
+  take_start(event, current());
+  if (notice_at_ && !second_) {
+    take_notice(event, since_notice(recorded));
+  }
+}
+
+void Drill::take_start(const Json& event, ObservedStart& start) {
+  const auto name = event.value("event", "");
+  if (name == "start") {
+    const fs::path opened = event.value("directory", "");
+    start.opened = true;
+    start.directory = chosen_directory(opened, scratch_name_);
+    start.world_size = event.value("world_size", 0);
+    start.in_scratch &= opened.filename() == scratch_name_;
+    if (opened.filename() == scratch_name_) {
+      scratch_.insert(opened);
+    }
+    if (event.value("in_new_directory", false)) {
+      new_directories_.insert(start.directory);
+    }
+  } else if (name == "ready") {
+    start.ready = true;
+    start.begins_at = event.value("run_calls", std::uint64_t{0});
+    last_step_ = start.begins_at;
+  } else if (name == "restore") {
+    start.restored_step = event.value("run_calls", std::uint64_t{0});
+    start.restore_s = event.value("seconds", 0.0);
+    start.error.clear();  // a damaged checkpoint was passed over
+  } else if (name == "step") {
+    last_step_ = event.value("run_calls", std::uint64_t{0});
+  } else if (name == "open_failed" || name == "restore_failed" || name == "error") {
+    start.error = event.value("message", "");
+  } else if (name == "save_finished" && second_) {
+    restored_save_step_ = event.value("run_calls", std::uint64_t{0});
+    restored_file_ = start.directory / scratch_name_ / event.value("file", "");
+  } else if (name == "save_finished" && !notice_at_) {
+    newest_save_ = event.value("run_calls", std::uint64_t{0});
+  }
+}
+
+void Drill::take_notice(const Json& event, double seconds) {
+  ObservedNotice& notice = *facts_.notice;
+  const auto name = event.value("event", "");
+  if (name == "agreement") {
+    notice.agreed_s = seconds;
+    say(fmt::format("{:.3f} s: all ranks agreed on step {}", seconds, event.value("run_calls", std::uint64_t{0})));
+  } else if (name == "step" || name == "steps") {
+    notice.longest_step_s =
+        std::max({notice.longest_step_s, event.value("step_s", 0.0), event.value("longest_step_s", 0.0)});
+  } else if (name == "save_finished") {
+    const bool for_notice = event.value("/reason/kind"_json_pointer, "") == "preemption";
+    if (!for_notice) {
+      notice.older_step = event.value("run_calls", std::uint64_t{0});
+      return;
+    }
+    notice.saved_s = seconds;
+    notice.saved_step = event.value("run_calls", std::uint64_t{0});
+    notice.save_s = std::max(notice.save_s, event.value("seconds", 0.0));
+    notice.checkpoint = facts_.first.directory / scratch_name_ / event.value("file", "");
+    say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
+  } else if (name == "save_failed") {
+    notice.save_error = event.value("message", "");
+  } else if (name == "exit") {
+    notice.left_s = seconds;
+    notice.restart_code = event.value("exit_code", 0);
+    say(fmt::format("{:.3f} s: the ranks leave with code {}", seconds, notice.restart_code));
+  } else if (name == "arrivals") {
+    take_arrivals(event, seconds);
+  }
+}
+
+void Drill::take_arrivals(const Json& event, double seconds) {
+  for (const Json& rank : event.value("ranks", Json::array())) {
+    if (rank.contains("source")) {
+      facts_.notice->arrivals.push_back({rank.value("rank", 0), rank.value("host", ""), rank.value("source", ""),
+                                         std::max(0.0, seconds - rank.value("age_s", 0.0))});
+    }
+  }
+}
+
+double Drill::since_notice() const { return Seconds(Clock::now() - *notice_at_).count(); }
+
+/// The clock of another host says nothing here: then it counts when the event was read.
+double Drill::since_notice(const RecordedEvent& recorded) const {
+  const auto chief = run_->progress().chiefs().find(recorded.record);
+  if (chief == run_->progress().chiefs().end() || chief->second.host != host_ ||
+      !recorded.event.contains("monotonic_s")) {
+    return since_notice();
+  }
+  return recorded.event.value("monotonic_s", 0.0) - Seconds(notice_at_->time_since_epoch()).count();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The first start: until the notice.
+
+/// False if there is no run to send a notice to. A program that opens no checkpoint directory gets it all the same.
+bool Drill::await_ready() {
+  const auto begin = Clock::now();
+  while (!ended() && facts_.first.in_scratch && !run_->progress().ready()) {
+    if (Clock::now() - begin >= (facts_.first.opened ? settings_.timeout : settings_.ready_timeout)) {
+      break;
+    }
+    pump(kWait);
+  }
+  if (ended() || !facts_.first.in_scratch || !facts_.first.error.empty()) {
+    return false;
+  }
+  if (facts_.first.opened && !facts_.first.ready) {
+    facts_.first.timed_out = true;
+    return false;
+  }
+  say(facts_.first.ready ? fmt::format("the {} ranks are ready, at step {}", facts_.first.world_size,
+                                       facts_.first.begins_at.value_or(0))
+                         : "no rank has opened a checkpoint directory: the notice is sent all the same");
+  return true;
+}
+
+bool Drill::await_moment() {
+  const auto begin = Clock::now();
+  const auto enough_steps = [&] { return last_step_.value_or(0) >= settings_.after_steps.value_or(0); };
+  while (facts_.first.opened && !ended() &&
+         (Clock::now() - begin < (settings_.after_steps ? 0ms : settings_.after) || !enough_steps())) {
+    if (Clock::now() - begin >= settings_.timeout) {
+      facts_.first.timed_out = true;
+      return false;
+    }
+    pump(kWait);
+  }
+  return !ended() && facts_.first.error.empty();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// From the notice to the end.
+
+void Drill::give_notice() {
+  const auto processes = processes_of_run(record_);
+  ranks_ = rank_processes(processes);
+  facts_.notice.emplace();
+  facts_.notice->last_step = last_step_;
+  facts_.notice->older_step = newest_save_;
+  facts_.notice->ranks_survive_signal =
+      !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
+                                     [&](const auto& rank) { return survives(rank.second, settings_.signal); });
+  notice_at_ = Clock::now();
+  facts_.notice->told = deliver(settings_.way);
+  say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
+}
+
+/// Returns whom it told.
+std::string Drill::deliver(NoticeWay way) {
+  const Delivery delivery = plan_delivery(way, settings_.signal, run_->pid(), processes_of_run(record_));
+  for (const NoticeTarget& target : delivery.targets) {
+    ::kill(target.pid, target.signal);  // one that has gone needs none
+  }
+  return delivery.to.empty() ? "" : fmt::format("{} to {}", facts_.signal, delivery.to);
+}
+
+void Drill::watch_end() {
+  while (!facts_.interrupted && !facts_.notice->killed_s) {
+    pump(kWait);
+    look_at_ranks();
+    look_at_output();
+    if (run_->code() &&
+        (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
+      facts_.notice->command_died_first =
+          std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return lives(rank.second); });
+      return;
+    }
+    play_end_of_grace();
+  }
+}
+
+void Drill::look_at_ranks() {
+  for (const auto& [rank, pid] : ranks_) {
+    if (!facts_.notice->rank_ends.contains(rank) && !lives(pid)) {
+      facts_.notice->rank_ends[rank] = since_notice();
+    }
+  }
+}
+
+void Drill::look_at_output() {
+  const auto now = Clock::now();
+  if (now < next_output_look_) {
+    return;
+  }
+  next_output_look_ = now + kOutputInterval;
+  for (const auto& [rank, pid] : ranks_) {
+    if (facts_.notice->rank_ends.contains(rank)) {
+      continue;
+    }
+    if (!writes_output(pid)) {
+      blocked_since_.erase(rank);
+      facts_.notice->blocked_ranks.erase(rank);
+    } else if (now - blocked_since_.try_emplace(rank, now).first->second >= kBlocked) {
+      facts_.notice->blocked_ranks.insert(rank);
+    }
+  }
+}
+
+/// What the platform does when the grace is over: SIGKILL. Slurm's grace time ends as a time limit does, with SIGTERM
+/// to everything first.
+void Drill::play_end_of_grace() {
+  const auto since = Clock::now() - *notice_at_;
+  const bool by_slurm = settings_.way == NoticeWay::slurm_grace;
+  if (by_slurm && since >= settings_.grace && !std::exchange(time_limit_sent_, true)) {
+    say(fmt::format("{:.3f} s: the grace is over: sent {}", since_notice(), deliver(NoticeWay::time_limit)));
+  }
+  if (since >= settings_.grace + (by_slurm ? std::chrono::milliseconds(kKillWait) : 0ms)) {
+    facts_.notice->killed_s = since_notice();
+    say(fmt::format("{:.3f} s: the grace is over: killing what is left", since_notice()));
+  }
+}
+
+/// Nothing of a start may be left when the next one begins, or the drill ends.
+void Drill::end_start() {
+  const auto limit = Clock::now() + kKilledTimeout;
+  while ((!run_->code() || !processes_of_run(record_).empty()) && Clock::now() < limit) {
+    kill_run(record_, Clock::now() < limit - kKilledTimeout / 2);
+    pump(kWait);
+  }
+  pump(0ms);  // the last words
+  if (!run_->code()) {
+    core::log::warning("some processes of the drill cannot be killed");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The second start.
+
+void Drill::restart() {
+  keep_saved();
+  second_ = true;
+  facts_.second.emplace();
+  start(2);
+  await_second_end();
+  end_start();
+  if (facts_.second->restored_step) {
+    compare_states();
+  }
+}
+
+/// It leaves at its first step boundary, by the drill's orders.
+void Drill::await_second_end() {
+  const auto begin = Clock::now();
+  auto last_word = Clock::time_point::max() - kLeaveTimeout;
+  while (!facts_.interrupted && !(run_->code() && processes_of_run(record_).empty())) {
+    pump(kWait);
+    if (last_word > Clock::now() && (run_->progress().saved() != nullptr || run_->code())) {
+      last_word = Clock::now();
+    }
+    const bool too_long = Clock::now() - begin >= (facts_.second->opened ? settings_.timeout : settings_.ready_timeout);
+    if (!facts_.second->in_scratch || too_long || Clock::now() >= last_word + kLeaveTimeout) {
+      facts_.second->timed_out = too_long;
+      return;
+    }
+  }
+}
+
+/// The second start replaces the checkpoint by one of the same number.
+void Drill::keep_saved() {
+  saved_copy_ = facts_.notice->checkpoint.parent_path() / "saved-by-the-first-start.h5";
+  std::error_code error;
+  fs::create_hard_link(facts_.notice->checkpoint, saved_copy_, error);
+  if (error) {
+    fs::copy_file(facts_.notice->checkpoint, saved_copy_, error);
+  }
+  if (error) {
+    saved_copy_.clear();
+  }
+}
+
+void Drill::compare_states() {
+  if (restored_file_.empty()) {
+    return;
+  }
+  facts_.state.emplace();
+  if (saved_copy_.empty()) {
+    facts_.state->failure = "there is no room for a copy of the first checkpoint";
+  } else if (restored_save_step_ != facts_.second->restored_step) {
+    facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
+  } else if (settings_.compare) {
+    facts_.state = settings_.compare(saved_copy_, restored_file_);
+  }
+}
+
+void Drill::clean_up() const {
+  if (settings_.keep) {
+    return;
+  }
+  for (const fs::path& directory : scratch_) {
+    remove_or_warn(directory);
+    remove_worker_directories(directory);
+  }
+  for (const fs::path& directory : new_directories_) {
+    std::error_code not_empty;
+    fs::remove(directory, not_empty);
+  }
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,90 @@
+#pragma once
+
+/// @file
+/// What a drill saw. Times are in seconds since the notice was sent.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "supervisor/grace_need.hpp"
+#include "supervisor/notice_way.hpp"
+
+namespace reprieve::supervisor {
+
+/// One start of the command.
+struct ObservedStart {
+  bool opened = false;              ///< a rank has opened a checkpoint directory
+  bool ready = false;               ///< all ranks watch their signals
+  std::filesystem::path directory;  ///< the checkpoint directory, as the program chose it
+  bool in_scratch = true;           ///< the program has used the drill's directory inside it
+  int world_size = 0;
+  std::optional<std::uint64_t> begins_at;      ///< calls of `run` when it was ready
+  std::optional<std::uint64_t> restored_step;  ///< calls of `run` in the checkpoint that it restored
+  double restore_s = 0;
+  std::string error;        ///< the last one that the ranks agreed on
+  std::optional<int> code;  ///< of the command, as a shell shows it
+  bool timed_out = false;   ///< the drill waited no longer
+};
+
+/// A rank that had a notice of its own.
+struct Arrival {
+  int rank = 0;
+  std::string host;
+  std::string source;  ///< "signal SIGUSR1"
+  double seconds = 0;
+};
+
+/// What became of the notice.
+struct ObservedNotice {
+  std::string told;                        ///< "SIGUSR1 to mpirun 4711"; empty: the way reaches nobody
+  std::optional<std::uint64_t> last_step;  ///< calls of `run`, as last told before it
+  bool ranks_survive_signal = false;       ///< every rank on this host handles or ignores the signal
+  std::vector<Arrival> arrivals;           ///< as the ranks told at the end
+  std::optional<double> agreed_s;
+  std::optional<double> saved_s;   ///< the commit of the last save
+  std::optional<double> left_s;    ///< the ranks left, together
+  std::optional<double> ended_s;   ///< the command returned
+  std::optional<double> killed_s;  ///< the drill killed what was left, as the platform does
+  /// The command ended while ranks were still at work; what is left is ended with it.
+  bool command_died_first = false;
+  std::map<int, double> rank_ends;  ///< ranks on this host
+  std::set<int> blocked_ranks;      ///< that stood in a write to their output
+  std::filesystem::path checkpoint;
+  std::optional<std::uint64_t> saved_step;  ///< calls of `run` in it
+  std::optional<std::uint64_t> older_step;  ///< in the newest checkpoint before the notice
+  double save_s = 0;                        ///< its length
+  double longest_step_s = 0;
+  std::string save_error;
+  int restart_code = 0;  ///< the ranks' code; 0: they did not leave together
+};
+
+/// The state that was saved, and the same after the restart.
+struct StateComparison {
+  std::size_t variables = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> different;  ///< names of variables
+  std::string failure;                 ///< why there was none; empty otherwise
+};
+
+struct DrillFacts {
+  std::vector<std::string> command;
+  NoticeWay way = NoticeWay::command;
+  std::string signal;  ///< "SIGUSR1"
+  double grace_s = 0;
+  double ready_timeout_s = 0;
+  bool interrupted = false;  ///< by the user
+  ObservedStart first;
+  std::optional<ObservedNotice> notice;  ///< nothing if the first start did not come so far
+  std::optional<ObservedStart> second;   ///< nothing if there was nothing to restart from
+  std::optional<StateComparison> state;
+};
+
+/// What the time from the notice to the end was made of; nothing unless the state was saved.
+std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
+
+}  // namespace reprieve::supervisor

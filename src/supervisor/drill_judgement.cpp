@@ -1,0 +1,388 @@
+#include "supervisor/drill_judgement.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "supervisor/verdict.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+using Grade = Finding::Grade;
+
+constexpr const char* kUseRun =
+    "start it under `reprieve run`, which keeps the platform's signals from the launcher and tells the ranks";
+constexpr int kSignalled = 128;
+
+std::string seconds(double value) { return fmt::format("{:.3g} s", value); }
+
+/// "3, 4 and 7"
+std::string list_of(const std::set<int>& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
+
+class Judge {
+ public:
+  explicit Judge(const DrillFacts& facts) : facts_(facts) {}
+
+  std::vector<Finding> judge() {
+    if (facts_.interrupted) {
+      add(Grade::unknown, "interrupted", "the drill was interrupted");
+    } else if (!facts_.notice) {
+      judge_start();
+    } else if (!facts_.first.opened) {
+      judge_without_library();
+    } else {
+      judge_notice();
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  void add(Grade grade, const char* id, std::string text, std::string advice = "") {
+    findings_.push_back({grade, id, std::move(text), std::move(advice)});
+  }
+
+  // Before the notice.
+  void judge_start();
+  // The notice and the save.
+  void judge_without_library();
+  void judge_notice();
+  void judge_arrival();
+  void judge_save();
+  void judge_missing_save();
+  void judge_early_end();
+  void judge_killed_ranks();
+  void judge_exit_code();
+  void judge_grace();
+  // The restart.
+  void judge_restart();
+  void judge_restored();
+  void judge_state();
+
+  [[nodiscard]] std::string lost_work() const;
+
+  const DrillFacts& facts_;
+  std::vector<Finding> findings_;
+};
+
+void Judge::judge_start() {
+  const ObservedStart& start = facts_.first;
+  if (!start.in_scratch) {
+    add(Grade::unknown, "real_directory",
+        fmt::format("the program did not use the drill's directory inside {}: nothing was sent to it, to keep your "
+                    "checkpoints safe",
+                    start.directory.string()),
+        "build it with the version of the library that this tool belongs to");
+  } else if (!start.error.empty()) {
+    add(Grade::problem, "start_failed", "the program does not start: " + start.error,
+        "mend this first; what the program said stands above");
+  } else if (start.code) {
+    add(Grade::unknown, "ended_early",
+        fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
+        *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
+                         : "mend this first; what the program said stands above");
+  } else if (!start.ready) {
+    add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
+        "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, --timeout");
+  } else {
+    add(Grade::unknown, "no_steps", "the program did not come to the step at which the notice was to be sent",
+        "lower --after-steps, or raise --timeout");
+  }
+}
+
+void Judge::judge_without_library() {
+  const ObservedNotice& notice = *facts_.notice;
+  const std::string seen =
+      fmt::format("no rank opened a checkpoint directory within {}", seconds(facts_.ready_timeout_s));
+  const std::string advice =
+      "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
+      "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
+  const int code = facts_.first.code.value_or(0);
+  if (notice.killed_s) {
+    add(Grade::problem, "no_handler",
+        fmt::format("{}, and {} changed nothing: the program went on until it was killed", seen, facts_.signal),
+        advice);
+  } else if (code > kSignalled || !notice.ranks_survive_signal) {
+    add(Grade::problem, "no_handler",
+        fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
+                    facts_.signal, code_text(code), seconds(notice.ended_s.value_or(0))),
+        advice);
+  } else {
+    add(Grade::unknown, "no_handler",
+        fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
+                    code_text(code), seconds(notice.ended_s.value_or(0)), facts_.signal),
+        advice);
+  }
+}
+
+void Judge::judge_notice() {
+  judge_arrival();
+  if (facts_.notice->saved_s) {
+    judge_save();
+    judge_exit_code();
+    judge_grace();
+    judge_restart();
+  } else {
+    judge_missing_save();
+  }
+}
+
+void Judge::judge_arrival() {
+  const ObservedNotice& notice = *facts_.notice;
+  if (notice.told.empty()) {
+    add(Grade::problem, "nobody_told",
+        facts_.way == NoticeWay::slurm_grace
+            ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
+              "reaches nobody before its end"
+            : "there is no process to send the notice to",
+        facts_.way == NoticeWay::slurm_grace
+            ? std::string("#SBATCH --signal=B:USR1@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
+            : std::string());
+    return;
+  }
+  if (notice.arrivals.empty()) {
+    return;
+  }
+  std::set<int> ranks;
+  double last = 0;
+  for (const Arrival& arrival : notice.arrivals) {
+    ranks.insert(arrival.rank);
+    last = std::max(last, arrival.seconds);
+  }
+  const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
+  add(Grade::good, "arrived",
+      fmt::format("the notice arrived at {} of {} ranks{}, within {} ({})", ranks.size(), facts_.first.world_size,
+                  all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds(last),
+                  notice.arrivals.front().source));
+}
+
+void Judge::judge_save() {
+  const ObservedNotice& notice = *facts_.notice;
+  add(Grade::good, "saved",
+      fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
+                  seconds(*notice.saved_s), seconds(notice.save_s)));
+  judge_killed_ranks();
+}
+
+/// The state is safe, but something ended the ranks before they left by themselves.
+void Judge::judge_killed_ranks() {
+  const ObservedNotice& notice = *facts_.notice;
+  if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
+    return;
+  }
+  add(Grade::warning, "did_not_leave",
+      fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed",
+                  seconds(notice.killed_s.value_or(facts_.grace_s))),
+      notice.blocked_ranks.empty() ? "see what the program does after its last save"
+                                   : "ranks hang in a write to their output, which nobody reads: send it to a file");
+}
+
+std::string Judge::lost_work() const {
+  const ObservedNotice& notice = *facts_.notice;
+  return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
+                           : std::string("there is no checkpoint, and a restart would begin anew");
+}
+
+void Judge::judge_missing_save() {
+  const ObservedNotice& notice = *facts_.notice;
+  if (!notice.save_error.empty()) {
+    add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
+        "mend the cause; `df` and `df -i` tell whether the file system is full");
+  } else if (!notice.blocked_ranks.empty()) {
+    add(Grade::problem, "output_blocked",
+        fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
+                    lost_work()),
+        "send the output to a file, not into a pipe whose reader may stop; mpirun stops reading once it got SIGTERM: "
+        "there, " +
+            std::string(kUseRun));
+  } else if (notice.killed_s && notice.agreed_s) {
+    add(Grade::problem, "save_too_slow",
+        fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
+                    seconds(*notice.agreed_s), seconds(facts_.grace_s), lost_work()),
+        "ask for a longer grace, or save less");
+  } else if (notice.killed_s && notice.ranks_survive_signal) {
+    add(Grade::problem, "step_too_long",
+        fmt::format("no step ended within the grace of {}{}; {}", seconds(facts_.grace_s),
+                    notice.longest_step_s > 0
+                        ? fmt::format(" (the longest before took {})", seconds(notice.longest_step_s))
+                        : std::string(),
+                    lost_work()),
+        "make the steps shorter, call save_checkpoint_if_preempted() inside of them, or ask for a longer grace");
+  } else if (notice.killed_s) {
+    add(Grade::problem, "not_watched",
+        fmt::format("the notice had no effect until the grace of {} was over; {}", seconds(facts_.grace_s),
+                    lost_work()),
+        notice.told.empty() ? "" : fmt::format("add {} to termination.signals, or send another signal", facts_.signal));
+  } else {
+    judge_early_end();
+  }
+}
+
+/// Everything ended within the grace, but nothing was saved.
+void Judge::judge_early_end() {
+  const ObservedNotice& notice = *facts_.notice;
+  const std::string code = code_text(facts_.first.code.value_or(0));
+  if (!facts_.first.error.empty()) {
+    add(Grade::problem, "error", fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
+  } else if (facts_.first.code == 0) {
+    add(Grade::unknown, "finished", "the program came to its end before it could save",
+        "let it work longer, or send the notice earlier: --after, --after-steps");
+  } else if (notice.command_died_first) {
+    add(Grade::problem, "script_died",
+        fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
+                    "nothing: a platform ends them with it; {}",
+                    seconds(notice.ended_s.value_or(0)), code, lost_work()),
+        std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
+  } else {
+    const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
+    add(Grade::problem, "killed_early",
+        fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
+                    "ended with {}; {}",
+                    seconds(end), seconds(facts_.grace_s), code, lost_work()),
+        "a launcher that gets SIGTERM kills its ranks within two seconds, and so does a script that stops it: " +
+            std::string(kUseRun));
+  }
+}
+
+void Judge::judge_exit_code() {
+  const ObservedNotice& notice = *facts_.notice;
+  const int code = facts_.first.code.value_or(0);
+  if (notice.killed_s || notice.restart_code == 0) {
+    return;
+  }
+  if (code == notice.restart_code) {
+    add(Grade::good, "exit_code", fmt::format("the command ended with the restart code, {}", code));
+    return;
+  }
+  std::string advice =
+      "whoever starts jobs again by their exit code does not start this one: end the script with `exec` before the "
+      "launcher or with `exit $?` right after it, and write `set -o pipefail` where its output goes through a pipe";
+  if (code == 1 && facts_.way != NoticeWay::command && facts_.way != NoticeWay::rank) {
+    advice = std::string("mpirun returns 1 once it got SIGTERM, whatever its ranks return: ") + kUseRun;
+  }
+  add(Grade::problem, "exit_code",
+      fmt::format("the ranks left with code {}, but the command ended with {}", notice.restart_code, code_text(code)),
+      std::move(advice));
+}
+
+void Judge::judge_grace() {
+  const auto costs = grace_costs(facts_);
+  if (!costs || facts_.notice->told.empty()) {
+    return;
+  }
+  const double needed = grace_needed_s(*costs);
+  const double with_margin = grace_with_margin_s(*costs);
+  const std::string sum = fmt::format(
+      "needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}", seconds(needed),
+      seconds(costs->wait_s), seconds(costs->save_s), seconds(costs->leave_s), seconds(with_margin));
+  if (needed > facts_.grace_s) {
+    add(Grade::problem, "grace_too_short",
+        fmt::format("it fitted this time, but the grace is {}: {}", seconds(facts_.grace_s), sum),
+        "make the steps shorter, save less, or ask for a longer grace");
+  } else if (with_margin > facts_.grace_s) {
+    add(Grade::warning, "grace_is_tight", fmt::format("the grace of {} is tight: {}", seconds(facts_.grace_s), sum),
+        "ask for a longer grace");
+  } else {
+    add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds(facts_.grace_s), sum));
+  }
+}
+
+void Judge::judge_restart() {
+  if (!facts_.second) {
+    add(Grade::unknown, "no_restart", "there was no second start");
+    return;
+  }
+  const ObservedStart& second = *facts_.second;
+  if (!second.error.empty()) {
+    add(Grade::problem, "restart_failed", "the second start failed: " + second.error,
+        "register the same variables, of the same types and shapes, in every start");
+  } else if (!second.opened || !second.ready) {
+    add(Grade::problem, "restart_failed",
+        second.code ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
+                    : "the second start did not come to its first step in time",
+        "see what the program said above; --timeout if it needs longer");
+  } else {
+    judge_restored();
+  }
+}
+
+void Judge::judge_restored() {
+  const ObservedStart& second = *facts_.second;
+  const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
+  if (second.directory != facts_.first.directory) {
+    add(Grade::problem, "directory_changed",
+        fmt::format("the restart begins anew: the first start saved in {}, the second looks in {}",
+                    facts_.first.directory.string(), second.directory.string()),
+        "give every start of the job the same directory: no date, process or counter in its name");
+  } else if (!second.restored_step) {
+    add(Grade::problem, "begins_anew", "the restart begins anew, although the checkpoint is there",
+        "the program, or its script, may empty its directory at the start, or use another prefix each time");
+  } else if (*second.restored_step != saved) {
+    add(Grade::problem, "another_step",
+        fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
+  } else {
+    add(Grade::good, "resumed",
+        fmt::format("the restart resumed at step {}, restored in {}", saved, seconds(second.restore_s)));
+    judge_state();
+  }
+}
+
+void Judge::judge_state() {
+  if (!facts_.state || !facts_.state->failure.empty()) {
+    add(Grade::warning, "state_not_compared",
+        "the state after the restore was not compared: " +
+            (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
+  } else if (facts_.state->different.empty()) {
+    add(Grade::good, "state",
+        fmt::format("the state before the first step is bit by bit the one that was saved: {} variables, {} bytes",
+                    facts_.state->variables, facts_.state->bytes));
+  } else {
+    add(Grade::problem, "state_differs",
+        fmt::format("{} of {} variables are not as they were saved when the steps go on: {}",
+                    facts_.state->different.size(), facts_.state->variables, fmt::join(facts_.state->different, ", ")),
+        "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
+        "meant to change with --ignore");
+  }
+}
+
+}  // namespace
+
+std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
+  if (!facts.notice || !facts.notice->saved_s) {
+    return std::nullopt;
+  }
+  const ObservedNotice& notice = *facts.notice;
+  const double end = notice.ended_s.value_or(*notice.saved_s);
+  const double wait = std::max(notice.longest_step_s, notice.agreed_s.value_or(0));
+  return GraceCosts{wait, notice.save_s, std::max(0.0, end - *notice.saved_s)};
+}
+
+const char* to_string(Finding::Grade grade) noexcept {
+  switch (grade) {
+    case Grade::good:
+      return "good";
+    case Grade::warning:
+      return "warning";
+    case Grade::problem:
+      return "problem";
+    case Grade::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::vector<Finding> judge_drill(const DrillFacts& facts) { return Judge(facts).judge(); }
+
+DrillVerdict verdict_of(const std::vector<Finding>& findings) {
+  const auto has = [&](Grade grade) {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& each) { return each.grade == grade; });
+  };
+  if (has(Grade::problem)) {
+    return DrillVerdict::would_lose_work;
+  }
+  return has(Grade::unknown) || findings.empty() ? DrillVerdict::could_not_tell : DrillVerdict::would_survive;
+}
+
+}  // namespace reprieve::supervisor

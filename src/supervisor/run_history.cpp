@@ -1,0 +1,164 @@
+#include "supervisor/run_history.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace reprieve::supervisor {
+
+namespace {
+
+using Json = nlohmann::json;
+
+double number(const Json& event, const char* key) {
+  const auto member = event.find(key);
+  return member != event.end() && member->is_number() ? member->get<double>() : 0;
+}
+
+std::string text(const Json& event, const char* key) {
+  const auto member = event.find(key);
+  return member != event.end() && member->is_string() ? member->get<std::string>() : "";
+}
+
+/// A moment between steps.
+struct Mark {
+  double time_s = 0;
+  double run_calls = 0;
+};
+
+/// Reads one run after the other. Times are those of the monotonic clock, which is the same within a run.
+class Reader {
+ public:
+  RunHistory read(const std::vector<Json>& events) {
+    for (const Json& event : events) {
+      take(event);
+    }
+    close_run();
+    return std::move(history_);
+  }
+
+ private:
+  void take(const Json& event) {
+    const std::string name = text(event, "event");
+    if (name == "start") {
+      if (ready_ && !ended_) {
+        ++history_.failed;
+      }
+      close_run();
+      start_s_ = number(event, "monotonic_s");
+    }
+    last_s_ = number(event, "monotonic_s");
+    if (const auto reaction = reactions().find(name); reaction != reactions().end()) {
+      (this->*reaction->second)(event);
+    }
+  }
+
+  using Reaction = void (Reader::*)(const Json&);
+  static const std::map<std::string, Reaction>& reactions() {
+    static const std::map<std::string, Reaction> table{
+        {"ready", &Reader::on_ready},
+        {"restore", &Reader::on_restore},
+        {"steps", &Reader::on_steps},
+        {"save_started", &Reader::on_save_started},
+        {"save_finished", &Reader::on_save_finished},
+        {"agreement", &Reader::on_agreement},
+        {"exit", &Reader::on_exit},
+        {"went_on", &Reader::on_went_on},
+        {"finished", &Reader::on_finished},
+    };
+    return table;
+  }
+
+  void on_ready(const Json& event) {
+    ready_ = true;
+    ++history_.runs;
+    mark(event);
+  }
+  void on_restore(const Json& event) { history_.restores_s.push_back(number(event, "seconds")); }
+  void on_steps(const Json& event) {
+    history_.longest_step_s = std::max(history_.longest_step_s, number(event, "longest_step_s"));
+  }
+  void on_save_started(const Json& event) { count_steps(event); }
+  void on_save_finished(const Json& event) {
+    history_.saves_s.push_back(number(event, "seconds"));
+    history_.state_bytes = static_cast<std::uint64_t>(std::max(0.0, number(event, "bytes")));
+    const auto reason = event.find("reason");
+    if (reason != event.end() && reason->is_object() && text(*reason, "kind") == "periodic") {
+      if (const double work_s = last_s_ - number(event, "seconds") - last_save_s_.value_or(last_s_); work_s > 0) {
+        history_.intervals_s.push_back(work_s);
+      }
+      last_save_s_ = last_s_;
+    }
+    mark(event);
+  }
+  void on_agreement(const Json& event) { history_.waits_s.push_back(number(event, "seconds_from_notice")); }
+  void on_exit(const Json& event) {
+    ended_ = true;
+    ++history_.preempted;
+    history_.notices_s.push_back(number(event, "seconds_from_notice"));
+  }
+  void on_went_on(const Json& event) {
+    ended_ = false;
+    --history_.preempted;
+    mark(event);
+  }
+  void on_finished(const Json& event) {
+    count_steps(event);
+    ended_ = true;
+    ++history_.finished;
+  }
+
+  void mark(const Json& event) { mark_ = Mark{last_s_, number(event, "run_calls")}; }
+
+  /// The steps since the last mark, which no save interrupted.
+  void count_steps(const Json& event) {
+    const double steps = mark_ ? number(event, "run_calls") - mark_->run_calls : 0;
+    if (steps > 0) {
+      history_.steps += static_cast<std::uint64_t>(steps);
+      history_.stepping_s += last_s_ - mark_->time_s;
+    }
+    mark_.reset();
+  }
+
+  void close_run() {
+    if (ready_) {
+      history_.observed_s += std::max(0.0, last_s_ - start_s_);
+    }
+    ready_ = ended_ = false;
+    mark_.reset();
+    last_save_s_.reset();
+  }
+
+  RunHistory history_;
+  bool ready_ = false;
+  bool ended_ = false;
+  double start_s_ = 0;
+  double last_s_ = 0;
+  std::optional<Mark> mark_;
+  std::optional<double> last_save_s_;
+};
+
+}  // namespace
+
+void RunHistory::add(const RunHistory& other) {
+  runs += other.runs;
+  finished += other.finished;
+  preempted += other.preempted;
+  failed += other.failed;
+  observed_s += other.observed_s;
+  for (const auto list : {&RunHistory::saves_s, &RunHistory::restores_s, &RunHistory::waits_s, &RunHistory::notices_s,
+                          &RunHistory::intervals_s}) {
+    (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
+  }
+  stepping_s += other.stepping_s;
+  steps += other.steps;
+  longest_step_s = std::max(longest_step_s, other.longest_step_s);
+  state_bytes = std::max(state_bytes, other.state_bytes);
+}
+
+RunHistory read_history(const std::vector<Json>& events) { return Reader().read(events); }
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,285 @@
+// The pure parts of a drill: whom a platform signals, how much grace is needed, and what the facts mean.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "supervisor/drill_judgement.hpp"
+
+namespace reprieve::supervisor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Grade = Finding::Grade;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Whom a platform signals.
+
+/// sh runs mpirun, which runs two ranks, the second one in a wrapper and with a helper.
+const std::vector<RunProcess> kMpirunInScript{
+    {10, 1, "dash", {}, false}, {11, 10, "orterun", {}, false}, {12, 11, "train", 0, true},
+    {13, 11, "bash", 1, false}, {14, 13, "train", 1, true},     {15, 14, "gzip", 1, false},
+};
+const std::vector<RunProcess> kSrun{
+    {20, 1, "srun", {}, false}, {21, 20, "srun", {}, false}, {30, 2, "train", 0, true}, {31, 2, "train", 1, true}};
+
+TEST(NoticeWay, RankIsTheProgramNotItsWrapperOrHelper) {
+  EXPECT_THAT(rank_processes(kMpirunInScript), ElementsAre(std::pair(0, 12), std::pair(1, 14)));
+}
+
+TEST(NoticeWay, RankWithoutMpiIsTheInnermostProcess) {
+  const std::vector<RunProcess> processes{{12, 11, "bash", 0, false}, {13, 12, "train", 0, false}};
+  EXPECT_THAT(rank_processes(processes), ElementsAre(std::pair(0, 13)));
+}
+
+TEST(NoticeWay, Command) {
+  const Delivery delivery = plan_delivery(NoticeWay::command, SIGUSR1, 10, kMpirunInScript);
+  EXPECT_THAT(delivery.targets, ElementsAre(NoticeTarget{10, SIGUSR1}));
+  EXPECT_EQ(delivery.to, "dash 10");
+  EXPECT_EQ(plan_delivery(NoticeWay::command, SIGUSR1, 99, kMpirunInScript).to, "") << "it has gone";
+}
+
+TEST(NoticeWay, TimeLimitReachesEveryProcess) {
+  const Delivery delivery = plan_delivery(NoticeWay::time_limit, SIGTERM, 10, kMpirunInScript);
+  EXPECT_EQ(delivery.targets.size(), 2 * kMpirunInScript.size());
+  for (const RunProcess& process : kMpirunInScript) {
+    EXPECT_THAT(delivery.targets, testing::Contains(NoticeTarget{process.pid, SIGTERM}));
+    EXPECT_THAT(delivery.targets, testing::Contains(NoticeTarget{process.pid, SIGCONT}));
+  }
+}
+
+TEST(NoticeWay, GraceTimeOfSlurmReachesTheTasksOfSrunAlone) {
+  EXPECT_THAT(plan_delivery(NoticeWay::slurm_grace, SIGTERM, 20, kSrun).targets,
+              ElementsAre(NoticeTarget{30, SIGCONT}, NoticeTarget{30, SIGTERM}, NoticeTarget{31, SIGCONT},
+                          NoticeTarget{31, SIGTERM}));
+  const Delivery nobody = plan_delivery(NoticeWay::slurm_grace, SIGTERM, 10, kMpirunInScript);
+  EXPECT_THAT(nobody.targets, IsEmpty());
+  EXPECT_EQ(nobody.to, "");
+}
+
+TEST(NoticeWay, LauncherIsTheOutermost) {
+  EXPECT_THAT(plan_delivery(NoticeWay::launcher, SIGTERM, 10, kMpirunInScript).targets,
+              ElementsAre(NoticeTarget{11, SIGTERM}));
+  EXPECT_THAT(plan_delivery(NoticeWay::launcher, SIGTERM, 20, kSrun).targets, ElementsAre(NoticeTarget{20, SIGTERM}));
+}
+
+TEST(NoticeWay, OneRank) {
+  EXPECT_THAT(plan_delivery(NoticeWay::rank, SIGTERM, 10, kMpirunInScript).targets,
+              ElementsAre(NoticeTarget{14, SIGTERM}));
+  EXPECT_EQ(plan_delivery(NoticeWay::rank, SIGTERM, 10, {}).to, "");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// How much grace is needed.
+
+TEST(GraceNeed, IsTheSumWithAMargin) {
+  const GraceCosts costs{.wait_s = 4, .save_s = 10, .leave_s = 2};
+  EXPECT_DOUBLE_EQ(grace_needed_s(costs), 16);
+  EXPECT_DOUBLE_EQ(grace_with_margin_s(costs), 25);
+  EXPECT_EQ(signal_lead_s(costs), 60) << "25 s, 30 s for Slurm, and up to the next ten";
+  EXPECT_EQ(signal_lead_s({}), 40);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What the facts mean.
+
+/// A job that survives.
+DrillFacts survivor() {
+  DrillFacts facts;
+  facts.command = {"mpirun", "./train"};
+  facts.signal = "SIGUSR1";
+  facts.grace_s = 30;
+  facts.first.opened = facts.first.ready = true;
+  facts.first.directory = "/data/c";
+  facts.first.world_size = 2;
+  facts.first.code = 42;
+  facts.notice.emplace();
+  facts.notice->told = "SIGUSR1 to orterun 11";
+  facts.notice->ranks_survive_signal = true;
+  facts.notice->arrivals = {{0, "n1", "signal SIGUSR1", 0.001}, {1, "n1", "signal SIGUSR1", 0.002}};
+  facts.notice->agreed_s = 0.5;
+  facts.notice->saved_s = 2.5;
+  facts.notice->left_s = 2.6;
+  facts.notice->ended_s = 3.5;
+  facts.notice->saved_step = 40;
+  facts.notice->save_s = 2;
+  facts.notice->longest_step_s = 1;
+  facts.notice->restart_code = 42;
+  facts.second = facts.first;
+  facts.second->restored_step = 40;
+  facts.state = StateComparison{3, 1000, {}, ""};
+  return facts;
+}
+
+/// The same when the platform's SIGKILL came before the save.
+DrillFacts killed_without_save() {
+  DrillFacts facts = survivor();
+  facts.notice->agreed_s.reset();
+  facts.notice->saved_s.reset();
+  facts.notice->left_s.reset();
+  facts.notice->restart_code = 0;
+  facts.notice->arrivals.clear();
+  facts.notice->killed_s = 30;
+  facts.first.code = 137;
+  facts.second.reset();
+  facts.state.reset();
+  return facts;
+}
+
+Finding find(const DrillFacts& facts, const std::string& id) {
+  const auto findings = judge_drill(facts);
+  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& each) { return each.id == id; });
+  if (found == findings.end()) {
+    ADD_FAILURE() << "no finding " << id;
+    return {};
+  }
+  return *found;
+}
+
+void expect_problem(const DrillFacts& facts, const std::string& id) {
+  EXPECT_EQ(find(facts, id).grade, Grade::problem);
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::would_lose_work);
+}
+
+TEST(DrillJudgement, Survivor) {
+  const auto findings = judge_drill(survivor());
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.grade, Grade::good) << finding.id << ": " << finding.text;
+    EXPECT_EQ(finding.advice, "") << finding.id;
+  }
+  EXPECT_EQ(findings.size(), 6U);
+  EXPECT_EQ(verdict_of(findings), DrillVerdict::would_survive);
+}
+
+TEST(DrillJudgement, GraceCostsCountTheLongestStep) {
+  const auto costs = grace_costs(survivor());
+  ASSERT_TRUE(costs);
+  EXPECT_DOUBLE_EQ(costs->wait_s, 1) << "not the 0.5 s of this notice, which came in the middle of a step";
+  EXPECT_DOUBLE_EQ(costs->save_s, 2);
+  EXPECT_DOUBLE_EQ(costs->leave_s, 1);
+  EXPECT_FALSE(grace_costs(killed_without_save()));
+}
+
+TEST(DrillJudgement, GraceThatWasEnoughByChance) {
+  DrillFacts facts = survivor();
+  facts.grace_s = 3.9;
+  expect_problem(facts, "grace_too_short");
+  facts.grace_s = 5;
+  EXPECT_EQ(find(facts, "grace_is_tight").grade, Grade::warning);
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::would_survive);
+}
+
+TEST(DrillJudgement, ExitCode) {
+  DrillFacts facts = survivor();
+  facts.first.code = 0;
+  expect_problem(facts, "exit_code");
+  EXPECT_THAT(find(facts, "exit_code").advice, HasSubstr("pipefail"));
+  facts.first.code = 1;
+  facts.way = NoticeWay::time_limit;
+  EXPECT_THAT(find(facts, "exit_code").advice, HasSubstr("mpirun returns 1"));
+}
+
+TEST(DrillJudgement, NoNoticeWithoutARunThatIsReady) {
+  DrillFacts facts = survivor();
+  facts.notice.reset();
+  facts.second.reset();
+  facts.first.code.reset();
+  EXPECT_EQ(find(facts, "no_steps").grade, Grade::unknown);
+  facts.first.ready = false;
+  expect_problem(facts, "not_ready");
+  facts.first.code = 0;
+  EXPECT_EQ(find(facts, "ended_early").grade, Grade::unknown);
+  facts.first.error = "no room";
+  expect_problem(facts, "start_failed");
+  facts.first.in_scratch = false;
+  EXPECT_EQ(find(facts, "real_directory").grade, Grade::unknown);
+  facts.interrupted = true;
+  EXPECT_EQ(find(facts, "interrupted").grade, Grade::unknown);
+}
+
+TEST(DrillJudgement, ProgramWithoutTheLibrary) {
+  DrillFacts facts = killed_without_save();
+  facts.first.opened = facts.first.ready = false;
+  expect_problem(facts, "no_handler");
+  facts.notice->killed_s.reset();
+  facts.notice->ranks_survive_signal = false;
+  facts.first.code = 138;
+  expect_problem(facts, "no_handler");
+  // It handles the signal in a way of its own.
+  facts.notice->ranks_survive_signal = true;
+  facts.first.code = 3;
+  EXPECT_EQ(find(facts, "no_handler").grade, Grade::unknown);
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::could_not_tell);
+}
+
+TEST(DrillJudgement, WhyNothingWasSaved) {
+  DrillFacts facts = killed_without_save();
+  expect_problem(facts, "step_too_long");
+  facts.notice->ranks_survive_signal = false;
+  expect_problem(facts, "not_watched");
+  facts.notice->agreed_s = 1;
+  expect_problem(facts, "save_too_slow");
+  facts.notice->blocked_ranks = {1};
+  expect_problem(facts, "output_blocked");
+  facts.notice->save_error = "no space left";
+  expect_problem(facts, "save_failed");
+}
+
+TEST(DrillJudgement, WhoEndedTheRanksWithinTheGrace) {
+  DrillFacts facts = killed_without_save();
+  facts.notice->killed_s.reset();
+  facts.notice->rank_ends = {{0, 2.0}, {1, 2.1}};
+  expect_problem(facts, "killed_early");
+  facts.notice->command_died_first = true;
+  expect_problem(facts, "script_died");
+  facts.first.error = "rank 1 failed";
+  expect_problem(facts, "error");
+  facts.first.error.clear();
+  facts.first.code = 0;
+  EXPECT_EQ(find(facts, "finished").grade, Grade::unknown);
+}
+
+TEST(DrillJudgement, NamesTheOlderCheckpointThatIsLeft) {
+  DrillFacts facts = killed_without_save();
+  EXPECT_THAT(find(facts, "step_too_long").text, HasSubstr("there is no checkpoint"));
+  facts.notice->older_step = 30;
+  EXPECT_THAT(find(facts, "step_too_long").text, HasSubstr("the checkpoint of step 30"));
+}
+
+TEST(DrillJudgement, SavedButKilledBeforeItLeft) {
+  DrillFacts facts = survivor();
+  facts.notice->left_s.reset();
+  facts.notice->killed_s = 30;
+  EXPECT_EQ(find(facts, "did_not_leave").grade, Grade::warning);
+}
+
+TEST(DrillJudgement, Restart) {
+  DrillFacts facts = survivor();
+  facts.second->restored_step = 30;
+  expect_problem(facts, "another_step");
+  facts.second->restored_step.reset();
+  expect_problem(facts, "begins_anew");
+  facts.second->directory = "/data/d";
+  expect_problem(facts, "directory_changed");
+  facts.second->ready = false;
+  expect_problem(facts, "restart_failed");
+  facts.second.reset();
+  EXPECT_EQ(find(facts, "no_restart").grade, Grade::unknown);
+}
+
+TEST(DrillJudgement, State) {
+  DrillFacts facts = survivor();
+  facts.state->different = {"model/weights"};
+  expect_problem(facts, "state_differs");
+  EXPECT_THAT(find(facts, "state_differs").text, HasSubstr("model/weights"));
+  facts.state->failure = "damaged";
+  EXPECT_EQ(find(facts, "state_not_compared").grade, Grade::warning);
+}
+
+TEST(DrillJudgement, NothingFoundIsNoSurvival) { EXPECT_EQ(verdict_of({}), DrillVerdict::could_not_tell); }
+
+}  // namespace
+}  // namespace reprieve::supervisor

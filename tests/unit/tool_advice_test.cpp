@@ -1,0 +1,141 @@
+// What `reprieve advise` makes of measured times.
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "advice.hpp"
+#include "handler/grace_planner.hpp"
+#include "supervisor/checkpoint_interval.hpp"
+
+namespace reprieve::tool {
+namespace {
+
+using supervisor::RunHistory;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// An hour of steps of 0.5 s, with saves of 2 s.
+RunHistory history() {
+  RunHistory history;
+  history.runs = 2;
+  history.finished = 1;
+  history.failed = 1;
+  history.observed_s = 3600;
+  history.saves_s = {2, 2, 2, 2};
+  history.steps = 7000;
+  history.stepping_s = 3500;
+  history.longest_step_s = 1;
+  return history;
+}
+
+std::string text_of(const Advice& advice) {
+  std::ostringstream out;
+  print_text(out, advice);
+  return out.str();
+}
+
+TEST(Advice, IntervalIsThatOfDaly) {
+  const Advice advice = advise(history(), {.mtbf_s = 6 * 3600.0, .grace_s = {}, .time_limit_s = {}});
+  ASSERT_TRUE(advice.interval);
+  EXPECT_EQ(advice.interval->source, MtbfSource::given);
+  EXPECT_DOUBLE_EQ(advice.interval->daly_s, supervisor::daly_interval_s(2, 6 * 3600));
+  EXPECT_EQ(advice.interval->steps, std::round(advice.interval->daly_s / 0.5));
+  EXPECT_TRUE(advice.missing.empty());
+}
+
+TEST(Advice, MeasuredTimeBetweenFailures) {
+  EXPECT_EQ(advise(history(), {}).interval->source, MtbfSource::measured);
+  EXPECT_DOUBLE_EQ(advise(history(), {}).interval->mtbf_s, 3600);
+}
+
+TEST(Advice, NoFailureGivesABoundAndSaysSo) {
+  RunHistory quiet = history();
+  quiet.failed = 0;
+  const Advice advice = advise(quiet, {});
+  EXPECT_EQ(advice.interval->source, MtbfSource::at_least);
+  EXPECT_NEAR(advice.interval->mtbf_s, 1200, 3);
+  EXPECT_THAT(advice.missing, Contains(HasSubstr("--mtbf")));
+}
+
+TEST(Advice, PresentIntervalIsCompared) {
+  RunHistory seldom = history();
+  seldom.intervals_s = {1700, 1900};
+  const Advice advice = advise(seldom, {});
+  EXPECT_EQ(advice.interval->present_s, 1800);
+  EXPECT_GT(*advice.interval->present_lost, advice.interval->lost);
+}
+
+TEST(Advice, StepsLongerThanTheIntervalAreOneStep) {
+  RunHistory slow = history();
+  slow.steps = 1;
+  EXPECT_EQ(advise(slow, {}).interval->steps, 1.0);
+}
+
+TEST(Advice, GraceForOneSaveAndForTwo) {
+  // 1 s of a step, 2 s of a save, 2 s for the launcher; with the margin 8.5 s. Two saves: 1 + 2 + 1.012 + 2 + 3.
+  const auto with_grace = [](double grace_s) { return advise(history(), {{}, grace_s, {}}); };
+  const Advice advice = with_grace(4.9);
+  EXPECT_DOUBLE_EQ(advice.notice->needed_s, 5);
+  EXPECT_DOUBLE_EQ(advice.notice->with_margin_s, 8.5);
+  EXPECT_NEAR(advice.notice->two_saves_s, 9.012, 1e-9);
+  EXPECT_EQ(advice.notice->signal_lead_s, 40);
+  EXPECT_FALSE(advice.grace_is_enough());
+  EXPECT_THAT(text_of(advice), HasSubstr("TOO SHORT"));
+  EXPECT_FALSE(with_grace(8).grace_is_enough());
+  EXPECT_THAT(text_of(with_grace(8)), HasSubstr("tight"));
+  EXPECT_TRUE(with_grace(9).grace_is_enough());
+  EXPECT_THAT(text_of(with_grace(9)), HasSubstr("enough for one save"));
+  EXPECT_THAT(text_of(with_grace(10)), HasSubstr("enough for two saves"));
+}
+
+TEST(Advice, TwoSavesAreWhatTheHandlerHasRoomFor) {
+  const double two_saves = advise(history(), {}).notice->two_saves_s;
+  const auto room = [](double grace_s) {
+    // After the wait of 1 s and the first save of 2 s.
+    return handler::room_for_another_save({std::chrono::duration<double>(grace_s - 3), std::chrono::seconds(2),
+                                           std::chrono::seconds(1), std::chrono::milliseconds(12),
+                                           std::chrono::seconds(1)});
+  };
+  EXPECT_TRUE(room(two_saves + 0.001));
+  EXPECT_FALSE(room(two_saves - 0.001));
+}
+
+TEST(Advice, LongestWaitCounts) {
+  RunHistory waited = history();
+  waited.waits_s = {0.1, 7};
+  EXPECT_DOUBLE_EQ(advise(waited, {}).notice->costs.wait_s, 7);
+}
+
+TEST(Advice, SlowSavesCountForNotices) {
+  RunHistory uneven = history();
+  uneven.saves_s = {1, 1, 1, 9};
+  const Advice advice = advise(uneven, {});
+  EXPECT_DOUBLE_EQ(advice.save_mean_s, 3);
+  EXPECT_DOUBLE_EQ(advice.notice->costs.save_s, 9);
+}
+
+TEST(Advice, TooLittleData) {
+  const Advice nothing = advise({}, {});
+  EXPECT_FALSE(nothing.interval);
+  EXPECT_FALSE(nothing.notice);
+  EXPECT_THAT(nothing.missing, Contains(HasSubstr("no save is on record")));
+  EXPECT_TRUE(to_json(nothing)["notice"].is_null());
+  RunHistory no_steps = history();
+  no_steps.steps = 0;
+  no_steps.saves_s = {2};
+  const Advice advice = advise(no_steps, {});
+  EXPECT_FALSE(advice.interval->steps);
+  EXPECT_THAT(advice.missing, AllOf(Contains(HasSubstr("1 save on record")), Contains(HasSubstr("no step"))));
+  EXPECT_THAT(text_of(advice), Not(HasSubstr("save_every_steps")));
+}
+
+TEST(Advice, LeadOfAShortJob) {
+  EXPECT_THAT(text_of(advise(history(), {{}, {}, 300.0})), HasSubstr("ask for longer jobs"));
+  EXPECT_THAT(text_of(advise(history(), {{}, {}, 7200.0})), Not(HasSubstr("ask for longer jobs")));
+}
+
+}  // namespace
+}  // namespace reprieve::tool
