@@ -12,8 +12,9 @@ CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, 
   const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},    {"m", 60},
                                             {"min", 60},   {"h", 3600}, {"d", 86'400}};
   return command.add_option(name, seconds, meaning)
-      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
-      ->check(CLI::Range(0.0, 1e9))
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE).description(""))
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->type_name("TIME")
       ->capture_default_str();
 }
 

@@ -80,7 +80,8 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--grace", options.grace_s, "The platform kills what is left so long after the notice");
   add_duration(command, "--after", options.after_s, "Give notice so long after the ranks are ready");
   command.add_option("--after-steps", options.after_steps, "Give notice when the run has done so many steps, instead")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}).description(""))
+      ->type_name("N")
       ->excludes("--after");
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
                "A program that opens no checkpoint directory for so long does not use the library");
