@@ -88,6 +88,7 @@ Json notice_json(const ObservedNotice& notice) {
           {"arrivals", arrivals},
           {"agreed_s", or_null(notice.agreed_s)},
           {"saved_s", or_null(notice.saved_s)},
+          {"trained_on_s", or_null(notice.trained_on_s)},
           {"left_s", or_null(notice.left_s)},
           {"ended_s", or_null(notice.ended_s)},
           {"killed_s", or_null(notice.killed_s)},

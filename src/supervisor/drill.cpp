@@ -232,6 +232,9 @@ void Drill::take_notice(const Json& event, double seconds) {
     notice.save_s = std::max(notice.save_s, event.value("seconds", 0.0));
     notice.checkpoint = facts_.first.directory / scratch_name_ / event.value("file", "");
     say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
+  } else if (name == "train_on") {
+    notice.trained_on_s = event.value("time_left_s", 0.0);
+    say(fmt::format("{:.3f} s: going on, since the program counts on {:.3g} s more", seconds, *notice.trained_on_s));
   } else if (name == "save_failed") {
     notice.save_error = event.value("message", "");
   } else if (name == "exit") {

@@ -46,7 +46,9 @@ struct ObservedNotice {
   bool ranks_survive_signal = false;       ///< every rank on this host handles or ignores the signal
   std::vector<Arrival> arrivals;           ///< as the ranks told at the end
   std::optional<double> agreed_s;
-  std::optional<double> saved_s;   ///< the commit of the last save
+  std::optional<double> saved_s;  ///< the commit of the last save
+  /// After a save the program went on, since by its own grace period so much time was left.
+  std::optional<double> trained_on_s;
   std::optional<double> left_s;    ///< the ranks left, together
   std::optional<double> ended_s;   ///< the command returned
   std::optional<double> killed_s;  ///< the drill killed what was left, as the platform does

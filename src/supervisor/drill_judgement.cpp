@@ -172,9 +172,18 @@ void Judge::judge_killed_ranks() {
   if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
     return;
   }
+  const std::string killed = seconds(notice.killed_s.value_or(facts_.grace_s));
+  if (notice.trained_on_s) {
+    add(Grade::problem, "grace_period",
+        fmt::format(
+            "after that save the program went on, counting on {} more, and was killed {} after the notice: what "
+            "it did in between is lost, and the command ends without the restart code",
+            seconds(*notice.trained_on_s), killed),
+        "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
+    return;
+  }
   add(Grade::warning, "did_not_leave",
-      fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed",
-                  seconds(notice.killed_s.value_or(facts_.grace_s))),
+      fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed", killed),
       notice.blocked_ranks.empty() ? "see what the program does after its last save"
                                    : "ranks hang in a write to their output, which nobody reads: send it to a file");
 }
@@ -269,7 +278,7 @@ void Judge::judge_exit_code() {
 
 void Judge::judge_grace() {
   const auto costs = grace_costs(facts_);
-  if (!costs || facts_.notice->told.empty()) {
+  if (!costs || facts_.notice->told.empty() || facts_.notice->killed_s) {
     return;
   }
   const double needed = grace_needed_s(*costs);
@@ -354,7 +363,7 @@ std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
     return std::nullopt;
   }
   const ObservedNotice& notice = *facts.notice;
-  const double end = notice.ended_s.value_or(*notice.saved_s);
+  const double end = notice.killed_s ? *notice.saved_s : notice.ended_s.value_or(*notice.saved_s);
   const double wait = std::max(notice.longest_step_s, notice.agreed_s.value_or(0));
   return GraceCosts{wait, notice.save_s, std::max(0.0, end - *notice.saved_s)};
 }

@@ -253,7 +253,11 @@ TEST(DrillJudgement, SavedButKilledBeforeItLeft) {
   DrillFacts facts = survivor();
   facts.notice->left_s.reset();
   facts.notice->killed_s = 30;
+  facts.notice->ended_s = 30.1;
   EXPECT_EQ(find(facts, "did_not_leave").grade, Grade::warning);
+  EXPECT_DOUBLE_EQ(grace_costs(facts)->leave_s, 0) << "the time until the kill is none that it needed";
+  facts.notice->trained_on_s = 60;
+  expect_problem(facts, "grace_period");
 }
 
 TEST(DrillJudgement, Restart) {
