@@ -113,7 +113,7 @@ std::string launcher_line(const Options& options) {
 
 std::string body(const Options& options) {
   // `exec` makes the supervisor the process that Slurm signals; no shell stands between that could lose a signal.
-  std::string run = fmt::format("exec reprieve run --slurm --lead {}", options.grace_s);
+  std::string run = fmt::format("exec reprieve run --slurm --restarts 5 --lead {}", options.grace_s);
   if (options.requeue == Requeue::requeue_exit) {
     run += " --requeue-exit";
   }

@@ -346,6 +346,9 @@ bool JobSupervisor::may_go_on(const Verdict& verdict) {
     say("set_aside", fmt::format("two runs died while they read {}: set aside as {}",
                                  decision.set_aside->filename().string(), moved->filename().string()));
   }
+  if (decision.restart && slurm_ && !plan_.requested()) {
+    ask_slurm_again();  // it may have told the ranks alone
+  }
   if (plan_.requested() || run_directory_->is_rehearsal()) {
     return false;
   }
@@ -381,26 +384,26 @@ int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
     return verdict.exit_code;
   }
   const bool saved = verdict.end == Verdict::End::saved;
-  if (saved && !slurm_decided_) {
+  if (!slurm_decided_) {
     ask_slurm_again();  // SIGTERM may come until then
   }
-  const auto refusal = requeue_refusal({saved, slurm_decided_, by_hand_, slurm_->job()});
-  const bool by_code = settings_.slurm->way == RequeueWay::exit_code;
+  const auto refusal = requeue_refusal({saved, verdict.hopeless, slurm_decided_, by_hand_, slurm_->job()});
   if (refusal) {
     say("no_requeue", "not put back into the queue: " + *refusal);
     return saved ? kSavedButNotAgain : verdict.exit_code;
   }
-  if (by_code) {
-    say("requeue",
-        fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", verdict.exit_code));
-  } else if (requeue()) {
-    say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
-  } else {
+  const int again = saved ? verdict.exit_code : run_->progress().restart_code();
+  if (settings_.slurm->way == RequeueWay::exit_code) {
+    say("requeue", fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", again));
+    return again;
+  }
+  if (!requeue()) {
     say("no_requeue", fmt::format("scontrol requeue {} failed: submit the script again, it goes on from what is saved",
                                   slurm_->job_id()));
-    return kSavedButNotAgain;
+    return saved ? kSavedButNotAgain : verdict.exit_code;
   }
-  return verdict.exit_code;
+  say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
+  return again;
 }
 
 void JobSupervisor::ask_slurm_again() {

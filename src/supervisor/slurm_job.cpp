@@ -76,12 +76,15 @@ std::optional<system_clock::time_point> notice_time(const SlurmJobInfo& job, std
   if (!job.end) {
     return std::nullopt;
   }
-  const auto whole_time = *job.end - job.start.value_or(*job.end);
-  return *job.end - lead.value_or(default_lead(std::chrono::duration_cast<std::chrono::seconds>(whole_time)));
+  if (!job.start) {
+    return *job.end - lead.value_or(std::chrono::seconds(0));
+  }
+  const auto whole_time = std::chrono::duration_cast<std::chrono::seconds>(*job.end - *job.start);
+  return *job.end - std::min(lead.value_or(default_lead(whole_time)), whole_time / 2);
 }
 
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
-  if (!facts.saved) {
+  if (!facts.saved && (facts.hopeless || !facts.job || !facts.job->preempted)) {
     return "nothing was saved";
   }
   if (facts.slurm_decided) {

@@ -35,7 +35,8 @@ std::chrono::seconds default_lead(std::chrono::seconds whole_time);
 
 /// When the run must be told, given what is known of the job: at once if it is being preempted, @p lead before its end,
 /// or not at all.
-/// @param lead  if nothing, the default
+/// @param lead  if nothing, the default; at most half of the run's time, since a job that is told at once and put back
+/// would make a step each time and never stop
 std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobInfo& job,
                                                                  std::optional<std::chrono::seconds> lead);
 
@@ -48,12 +49,14 @@ enum class RequeueWay {
 /// What is known at the end of a run.
 struct RequeueFacts {
   bool saved = false;
+  bool hopeless = false;       ///< the next start would meet the same error
   bool slurm_decided = false;  ///< SIGTERM came: Slurm has requeued the job, or cancelled it, or its time is over
   bool by_hand = false;        ///< somebody sent SIGINT or SIGHUP
   std::optional<SlurmJobInfo> job;
 };
 
-/// Why the job must not be put back into the queue; nothing if it should be.
+/// Why the job must not be put back into the queue; nothing if it should be. A run that was not saved is put back only
+/// if Slurm is preempting the job: at the end of the grace time Slurm would have done so itself.
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
 
 /// The exit code in a Slurm job for a saved run that must not start again: where the site has set RequeueExit, the

@@ -92,6 +92,8 @@ TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEnd) {
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), std::nullopt), local_time(11, 58));
 }
 
+TEST(SlurmJob, RunGetsHalfOfItsTimeAtLeast) { EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 1h), local_time(11, 55)); }
+
 TEST(SlurmJob, ShortJobIsNotToldAtOnce) {
   EXPECT_EQ(default_lead(1h), 120s);
   EXPECT_EQ(default_lead(2min), 30s);
@@ -105,6 +107,15 @@ TEST(Requeue, SavedJobGoesBack) { EXPECT_EQ(requeue_refusal(saved_job()), std::n
 TEST(Requeue, NothingSavedNothingRequeued) {
   RequeueFacts facts = saved_job();
   facts.saved = false;
+  EXPECT_TRUE(requeue_refusal(facts));
+}
+
+TEST(Requeue, PreemptedJobGoesBackEvenIfNothingWasSaved) {
+  RequeueFacts facts = saved_job();
+  facts.saved = false;
+  facts.job->preempted = true;
+  EXPECT_EQ(requeue_refusal(facts), std::nullopt);
+  facts.hopeless = true;
   EXPECT_TRUE(requeue_refusal(facts));
 }
 
