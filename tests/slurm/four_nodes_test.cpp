@@ -11,7 +11,7 @@ namespace reprieve::test {
 namespace {
 
 constexpr int kRanks = 4;  // two on each of two nodes
-const Training kTraining{.steps = 150};
+const Training kTraining{.slow_starts = 2};
 
 class FourNodes : public ::testing::Test {
  protected:
@@ -44,19 +44,23 @@ class FourNodes : public ::testing::Test {
   void give_back(int taker) { slurm_->command({"scancel", std::to_string(taker)}); }
 
   void wait_until_requeued(int times) {
-    for (Job& job : jobs_) {
-      job.training.wait_until_requeued(times);
-    }
+    for_all(all(), [=](TrainingJob& job) { job.wait_until_requeued(times); });
   }
   void wait_until_training(int start) {
-    for (Job& job : jobs_) {
-      job.training.wait_until_training(start);
-    }
+    for_all(all(), [=](TrainingJob& job) { job.wait_until_training(start); });
   }
   void expect_nodes(const std::string& nodes) {
     for (Job& job : jobs_) {
       EXPECT_EQ(job.training.field("NodeList"), nodes) << job.name;
     }
+  }
+
+  std::vector<TrainingJob*> all() {
+    std::vector<TrainingJob*> jobs;
+    for (Job& job : jobs_) {
+      jobs.push_back(&job.training);
+    }
+    return jobs;
   }
 
   std::unique_ptr<SlurmCluster> slurm_;

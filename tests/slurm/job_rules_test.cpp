@@ -12,9 +12,10 @@ namespace {
 using std::chrono::seconds;
 
 constexpr int kRanks = 2;
-const Training kShort{.steps = 50};
+const Training kUsual;
+const Training kFast{.slow_starts = 0};
 
-JobPlan plan_for(const std::string& name, const std::string& script, const Training& training = kShort) {
+JobPlan plan_for(const std::string& name, const std::string& script, const Training& training = kUsual) {
   return {name, script, training, {"--ntasks-per-node=" + std::to_string(kRanks)}};
 }
 
@@ -55,6 +56,7 @@ std::vector<TrainingJob> told_with_no_requeue(Stage& stage, JobPlan plan) {
   job.wait_until_training(0);
   tell(stage, job);
   check_saved_but_not_again(job, "the job was submitted with --no-requeue");
+  plan.training = kFast;
   TrainingJob again(stage.slurm(), plan);  // the user's own decision, in the same directory
   again.check_completed(undisturbed_digest(plan.training, kRanks), 0);
   check_equal("restored", again.summary().at("restored_from").is_null() ? "nothing" : "a checkpoint", "a checkpoint");
@@ -85,10 +87,9 @@ std::vector<TrainingJob> cancelled_while_saving(Stage& stage) {
 
 /// Nobody but `reprieve run` sees the end coming.
 std::vector<TrainingJob> deadline_without_signal(Stage& stage, const std::string& launcher) {
-  const Training training{.steps = 500};  // at 0.1 s each, not done when three quarters of a minute are over
-  JobPlan plan = plan_for(launcher + "_deadline", without_signal(script_of_tree(launcher + ".sbatch")), training);
+  JobPlan plan = plan_for(launcher + "_deadline", without_signal(script_of_tree(launcher + ".sbatch")));
   plan.arguments.emplace_back("--time=1");
-  const std::string digest = undisturbed_digest(training, kRanks);
+  const std::string digest = undisturbed_digest(plan.training, kRanks);
   TrainingJob job(stage.slurm(), plan);
   job.wait_until_requeued(1);
   job.wait_until_said("the job's end in Slurm is near");
@@ -110,13 +111,24 @@ std::vector<TrainingJob> requeue_is_tried_again(Stage& stage) {
   return told_and_back(stage, plan_for(name, script));
 }
 
+/// What sometimes happens to one of many launches is no reason to be out of the queue.
+std::vector<TrainingJob> launch_fails_once(Stage& stage) {
+  JobPlan plan = plan_for("launch_fails_once", script_of_tree("srun.sbatch"), kFast);
+  plan.program_start = "mkdir failed$SLURM_PROCID 2>/dev/null && exit 1";
+  const std::string digest = undisturbed_digest(kUsual, kRanks);
+  TrainingJob job(stage.slurm(), plan);
+  job.check_completed(digest, 0);
+  job.wait_until_said("start 2: srun");
+  return {job};
+}
+
 /// Commands that name an array mean all of its tasks, and the array has the number of one of them.
 std::vector<TrainingJob> array_task_alone(Stage& stage) {
   const JobPlan plan{"array_task_alone",
                      script_of_tree("array.sbatch"),
-                     kShort,
+                     kUsual,
                      {"--array=0-1", "--ntasks-per-node=" + std::to_string(kRanks)}};
-  const std::string digest = undisturbed_digest(kShort, kRanks);
+  const std::string digest = undisturbed_digest(kUsual, kRanks);
   std::vector<TrainingJob> jobs = TrainingJob::array(stage.slurm(), plan, 2, files_of_task);
   for (TrainingJob& job : jobs) {
     job.wait_until_training(0);
@@ -143,10 +155,11 @@ struct Usual {
         {"srun_deadline", [](Stage& stage) { return deadline_without_signal(stage, "srun"); }},
         {"mpirun_deadline", [](Stage& stage) { return deadline_without_signal(stage, "mpirun"); }},
         {"requeue_is_tried_again", requeue_is_tried_again},
+        {"launch_fails_once", launch_fails_once},
         {"array_task_alone", array_task_alone},
     };
   }
-  static SlurmOptions options() { return {.cpus = kRanks * 7}; }
+  static SlurmOptions options() { return {.cpus = kRanks * 8}; }
 };
 REPRIEVE_STAGE_TEST(JobRules, Usual);
 
@@ -174,7 +187,7 @@ struct WithoutUserSignal {
   static std::vector<TrainingJob> preempted(Stage& stage, const std::string& launcher) {
     const JobPlan plan =
         plan_for(launcher + "_preempted", with_run_options(script_of_tree(launcher + ".sbatch"), "--slurm-poll 2s"));
-    const std::string digest = undisturbed_digest(kShort, kRanks);
+    const std::string digest = undisturbed_digest(kUsual, kRanks);
     TrainingJob job(stage.slurm(), plan);
     job.wait_until_training(0);
     stage.preempt_together({&job});
@@ -191,12 +204,26 @@ struct WithoutUserSignal {
     check_saved_but_not_again(job, "the job was submitted with --no-requeue");
     return {job};
   }
+  /// Slurm's SIGTERM to the ranks comes before they can know what it is.
+  static std::vector<TrainingJob> killed_before_it_was_ready(Stage& stage) {
+    JobPlan plan = plan_for("killed_before_it_was_ready", script_of_tree("srun.sbatch"));
+    plan.program_start = "[ -n \"$SLURM_RESTART_COUNT\" ] || { touch started; sleep 1000; }";
+    const std::string digest = undisturbed_digest(kUsual, kRanks);
+    TrainingJob job(stage.slurm(), plan);
+    job.wait_for_file("started");
+    stage.preempt_together({&job});
+    job.wait_until_requeued(1);
+    job.wait_until_said("failed: the launcher ended with");
+    job.check_completed(digest, 1);
+    return {job};
+  }
   static std::vector<Scenario> scenarios() {
     return {{"srun_preempted", [](Stage& stage) { return preempted(stage, "srun"); }},
             {"mpirun_preempted", [](Stage& stage) { return preempted(stage, "mpirun"); }},
-            {"preempted_no_requeue", preempted_with_no_requeue}};
+            {"preempted_no_requeue", preempted_with_no_requeue},
+            {"killed_before_it_was_ready", killed_before_it_was_ready}};
   }
-  static SlurmOptions options() { return {.cpus = kRanks * 3, .preempt_send_user_signal = false}; }
+  static SlurmOptions options() { return {.cpus = kRanks * 4, .preempt_send_user_signal = false}; }
 };
 REPRIEVE_STAGE_TEST(NoUserSignal, WithoutUserSignal);
 

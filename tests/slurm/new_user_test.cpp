@@ -8,23 +8,21 @@ namespace reprieve::test {
 namespace {
 
 constexpr int kRanks = 4;  // as the scripts have it
-const Training kTraining{.steps = 60};
+const Training kTraining{.steps = 400};
 
 /// Whether all of the jobs survive one preemption.
 void survive(Stage& stage, std::vector<TrainingJob>& jobs) {
   const std::string digest = undisturbed_digest(kTraining, kRanks);
   std::vector<TrainingJob*> all;
   for (TrainingJob& job : jobs) {
-    job.wait_until_training(0);
     all.push_back(&job);
   }
+  for_all(all, [](TrainingJob& job) { job.wait_until_training(0); });
   stage.preempt_together(all);
-  for (TrainingJob& job : jobs) {
+  for_all(all, [&](TrainingJob& job) {
     job.wait_until_requeued(1);
-  }
-  for (TrainingJob& job : jobs) {
     job.check_completed(digest, 1);
-  }
+  });
 }
 
 /// Made when the test begins.

@@ -37,16 +37,7 @@ std::string name_of(const Cell& cell) {
   return cell.launcher + "_" + names.at(cell.cause) + "_" + std::to_string(cell.times);
 }
 
-Training training_of(const Cell& cell) {
-  if (cell.cause == Cause::time_limit) {
-    return {.steps = 330 * cell.times};  // at 0.1 s each, outlasts as many notices
-  }
-  if (cell.cause == Cause::grace_at_start) {
-    return {.steps = 50};
-  }
-  // Those that are preempted twice are still there when the others are done: only then they are preempted again.
-  return {.steps = cell.times == 1 ? 50 : 300};
-}
+Training training_of(const Cell& cell) { return {.slow_starts = cell.times}; }
 
 JobPlan plan_of(const Cell& cell) {
   JobPlan plan{name_of(cell), script_of_tree(cell.launcher + ".sbatch"), training_of(cell)};

@@ -1,9 +1,11 @@
 #include "slurm/slurm_cluster.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <random>
 #include <regex>
 #include <sstream>
 #include <stdexcept>
@@ -57,24 +60,33 @@ bool in_path(const std::string& name) {
 
 bool succeeds(const std::string& shell_command) { return Process({{"sh", "-c", shell_command}}).wait(30s) == 0; }
 
-/// Ports that were free a moment ago, all different.
-std::vector<int> free_ports(std::size_t count) {
-  std::vector<int> sockets, ports;
-  for (std::size_t i = 0; i < count; ++i) {
-    sockets.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    if (sockets.back() < 0 || ::bind(sockets.back(), any, size) != 0 ||
-        ::getsockname(sockets.back(), any, &size) != 0) {
-      throw std::system_error(errno, std::generic_category(), "cannot find a free port");
-    }
-    ports.push_back(ntohs(address.sin_port));
+bool is_free(int port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) {
+    throw std::system_error(errno, std::generic_category(), "socket");
   }
-  for (const int socket : sockets) {
-    ::close(socket);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool free = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  ::close(socket);
+  return free;
+}
+
+/// Ports that were free a moment ago, all different. Below those that the kernel gives to whoever connects, such as the
+/// ranks of other jobs: one of these could be taken before Slurm takes it.
+std::vector<int> free_ports(std::size_t count) {
+  constexpr int kFirst = 10'000, kEnd = 32'000;
+  std::random_device random;
+  std::vector<int> ports;
+  for (int port = std::uniform_int_distribution(kFirst, kEnd - 1'000)(random); ports.size() < count; ++port) {
+    if (port >= kEnd) {
+      throw std::runtime_error("cannot find free ports");
+    }
+    if (is_free(port)) {
+      ports.push_back(port);
+    }
   }
   return ports;
 }
@@ -156,6 +168,9 @@ SlurmCluster::SlurmCluster(const SlurmOptions& options)
   environment_["OMPI_MCA_mpi_yield_when_idle"] = "1";
   environment_["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
   environment_["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
+  if (options.control_groups) {
+    lock_control_groups();
+  }
   write_configuration();
   start_daemons();
 }
@@ -177,6 +192,20 @@ SlurmCluster::~SlurmCluster() {
     }
   } catch (const std::exception& error) {
     std::cerr << "cannot stop Slurm: " << error.what() << '\n';
+  }
+  if (lock_ >= 0) {
+    ::close(lock_);
+  }
+}
+
+/// The kernel has one tree of them, in which clusters with nodes and jobs of the same names would kill each other's.
+void SlurmCluster::lock_control_groups() {
+  lock_ = ::open("/proc/cgroups", O_RDONLY | O_CLOEXEC);
+  if (lock_ < 0) {
+    throw std::system_error(errno, std::generic_category(), "/proc/cgroups");
+  }
+  if (!wait_until([this] { return ::flock(lock_, LOCK_EX | LOCK_NB) == 0; }, 600s)) {
+    throw std::runtime_error("other tests with Slurm have used the control groups for 10 minutes");
   }
 }
 

@@ -85,6 +85,7 @@ class SlurmCluster {
 
  private:
   void read_jobs();
+  void lock_control_groups();
   void write_configuration() const;
   void start_daemons();
   void cancel_all() const;
@@ -96,6 +97,7 @@ class SlurmCluster {
   const std::vector<std::string> nodes_;
   TemporaryDirectory files_;
   Environment environment_;                        ///< of the daemons and of every command
+  int lock_ = -1;                                  ///< held while this cluster uses control groups
   std::vector<std::unique_ptr<Process>> daemons_;  ///< the controller first
   std::mutex jobs_mutex_;
   std::chrono::steady_clock::time_point jobs_read_;  ///< when

@@ -1,6 +1,7 @@
 #include "slurm/training_job.hpp"
 
 #include <fstream>
+#include <future>
 #include <iomanip>
 #include <mutex>
 #include <optional>
@@ -26,19 +27,14 @@ double seconds_of(std::chrono::steady_clock::time_point when) {
   return std::chrono::duration<double>(when.time_since_epoch()).count();
 }
 
-std::vector<std::string> training_command(const Training& training, int step_delay_ms) {
-  return {program("reprieve-trainer"),
-          "--epochs",
-          std::to_string(training.steps / kStepsPerEpoch),
-          "--steps-per-epoch",
-          std::to_string(kStepsPerEpoch),
-          "--step-delay-ms",
-          std::to_string(step_delay_ms)};
+std::vector<std::string> training_command(const Training& training) {
+  return {program("reprieve-trainer"), "--epochs", std::to_string(training.steps / kStepsPerEpoch), "--steps-per-epoch",
+          std::to_string(kStepsPerEpoch)};
 }
 
 std::string run_undisturbed(const Training& training, int ranks) {
   const TemporaryDirectory directory;
-  std::vector<std::string> command = training_command(training, 0);
+  std::vector<std::string> command = training_command(training);
   command.insert(command.end(), {"--summary", "summary.json"});
   Mpirun run({.ranks = ranks, .arguments = command, .directory = directory.path()});
   if (run.wait(kLimit) != 0) {
@@ -53,17 +49,19 @@ int submit(SlurmCluster& slurm, const JobPlan& plan) {
   fs::create_directories(directory);
   std::ofstream(directory / "job.sbatch") << plan.script;
   std::ofstream program(directory / "my-program");
-  program << "#!/bin/sh\nexec";
-  for (const std::string& word : training_command(plan.training, plan.training.step_delay_ms)) {
+  program << "#!/bin/sh\n"
+          << plan.program_start << "\ndelay=100\n[ \"${SLURM_RESTART_COUNT:-0}\" -lt " << plan.training.slow_starts
+          << " ] || delay=1\nexec";
+  for (const std::string& word : training_command(plan.training)) {
     program << " '" << word << "'";
   }
-  program << " --summary \"summary$SLURM_ARRAY_TASK_ID.json\" \"$@\"\n";
+  program << " --step-delay-ms $delay --summary \"summary$SLURM_ARRAY_TASK_ID.json\" \"$@\"\n";
   program.close();
   fs::permissions(directory / "my-program", fs::perms::owner_all);
   std::vector<std::string> arguments = plan.arguments;
   arguments.insert(arguments.begin(), "--chdir=" + directory.string());
   arguments.push_back(directory / "job.sbatch");
-  return slurm.submit(arguments, plan.environment);
+  return slurm.submit(arguments);
 }
 
 /// The trainer's line for each epoch left out.
@@ -147,9 +145,15 @@ std::string without_signal(const std::string& script) { return replaced(script, 
 
 std::string text_of(const PreemptionFigures& figures) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << "cause to notice " << figures.to_notice << " s, notice to commit "
-       << std::setprecision(3) << figures.to_commit << " s, grace used " << std::setprecision(2) << figures.to_release
-       << " s, requeue delay " << figures.to_restart << " s";
+  text << std::fixed << std::setprecision(3);
+  const auto show = [&](const char* what, const std::optional<double>& seconds) -> std::ostream& {
+    text << what;
+    return seconds ? text << *seconds << " s" : text << "- s";
+  };
+  show("cause to notice ", figures.to_notice);
+  show(", notice to commit ", figures.to_commit);
+  show(", grace used ", figures.to_release);
+  show(", requeue delay ", figures.to_restart);
   return text.str();
 }
 
@@ -219,6 +223,10 @@ void TrainingJob::wait_until_requeued(int times) {
   releases_.push_back(std::chrono::steady_clock::now());
 }
 
+void TrainingJob::wait_for_file(const std::string& name) {
+  wait("there was a file " + name, [&] { return fs::exists(files_.summary.parent_path() / name); });
+}
+
 void TrainingJob::wait_until_said(const std::string& text) {
   const auto said = [&] { return output().find(text) != std::string::npos; };
   if (!wait_until(said, kLimit)) {  // also after the end of the job
@@ -245,9 +253,13 @@ std::vector<PreemptionFigures> TrainingJob::figures() const {
     const double age = notices[i].value("age_s", 0.0);
     const double notice = notices[i].at("monotonic_s").get<double>() - age;
     PreemptionFigures figures;
-    figures.to_notice = i < causes_.size() ? notice - seconds_of(causes_[i]) : 0;
     figures.to_commit = exits[i].at("seconds_from_notice");
-    figures.to_release = i < releases_.size() ? seconds_of(releases_[i]) - notice : 0;
+    if (i < causes_.size()) {
+      figures.to_notice = notice - seconds_of(causes_[i]);
+    }
+    if (i < releases_.size()) {
+      figures.to_release = seconds_of(releases_[i]) - notice;
+    }
     if (i < releases_.size() && i + 1 < ready.size()) {
       figures.to_restart = ready[i + 1].at("monotonic_s").get<double>() - seconds_of(releases_[i]);
     }
@@ -268,6 +280,16 @@ std::vector<json> TrainingJob::events(const std::string& kind) const {
     }
   }
   return all;
+}
+
+void for_all(const std::vector<TrainingJob*>& jobs, const std::function<void(TrainingJob&)>& call) {
+  std::vector<std::future<void>> calls;
+  for (TrainingJob* job : jobs) {
+    calls.push_back(std::async(std::launch::async, [&call, job] { call(*job); }));
+  }
+  for (std::future<void>& each : calls) {
+    each.get();
+  }
 }
 
 TrainingJob::Files files_of_task(const fs::path& directory, int task) {

@@ -4,6 +4,7 @@
 /// Batch jobs that train, and what their records tell about their preemptions.
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,12 @@
 
 namespace reprieve::test {
 
-/// What the program does: reprieve-trainer, with a pause in each step.
+/// What the program does: reprieve-trainer. How fast changes nothing in the result.
 struct Training {
-  int steps = 1;
-  int step_delay_ms = 100;
+  int steps = 600;
+  /// So often the job is started with a tenth of a second for each step, so that it is not done before it is preempted,
+  /// however slow the machine is with the other jobs. Then it hurries.
+  int slow_starts = 1;
 };
 
 /// The steps of an epoch: after each, the trainer prints a line.
@@ -42,15 +45,15 @@ struct JobPlan {
   std::string script;  ///< the text of a batch script that starts ./my-program, or ../my-program from a folder task-N
   Training training;
   std::vector<std::string> arguments = {};  ///< for sbatch: these override what the script says
-  Environment environment = {};
+  std::string program_start = {};           ///< what my-program does first: a command of the shell
 };
 
-/// How one preemption went, in seconds.
+/// How one preemption went, in seconds; what was not seen is missing.
 struct PreemptionFigures {
-  double to_notice = 0;   ///< from its cause (a job submitted, a command) until the ranks knew
-  double to_commit = 0;   ///< from there until the checkpoint was committed
-  double to_release = 0;  ///< from the notice until Slurm had the nodes back: the grace that was used
-  double to_restart = 0;  ///< from there until the ranks were ready again
+  std::optional<double> to_notice;   ///< from its cause (a job submitted, a command) until the ranks knew
+  double to_commit = 0;              ///< from there until the checkpoint was committed
+  std::optional<double> to_release;  ///< from the notice until Slurm had the nodes back: the grace that was used
+  std::optional<double> to_restart;  ///< from there until the ranks were ready again
 };
 std::string text_of(const PreemptionFigures& figures);
 
@@ -84,6 +87,8 @@ class TrainingJob {
   void wait_until_training(int start);
   /// Waits until Slurm has put the job back into the queue for the n-th time.
   void wait_until_requeued(int times);
+  /// Waits until the program has made a file in the job's directory.
+  void wait_for_file(const std::string& name);
   /// Waits until the text is in the job's output.
   void wait_until_said(const std::string& text);
   /// Waits for the end of the job; it must be @p state.
@@ -112,6 +117,9 @@ class TrainingJob {
   std::vector<std::chrono::steady_clock::time_point> causes_;
   std::vector<std::chrono::steady_clock::time_point> releases_;  ///< when Slurm no longer had the job running
 };
+
+/// Calls the function for all jobs at once, each in a thread of its own; throws what the first of them threw.
+void for_all(const std::vector<TrainingJob*>& jobs, const std::function<void(TrainingJob&)>& call);
 
 /// Where the tasks of array.sbatch write.
 TrainingJob::Files files_of_task(const std::filesystem::path& directory, int task);
