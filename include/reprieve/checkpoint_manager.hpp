@@ -70,7 +70,14 @@ struct SaveReport {
   std::filesystem::path path;
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;  ///< size of the state, all ranks together
-  double seconds = 0;       ///< from the call to the commit, the slowest rank's
+  double seconds = 0;       ///< what the save took, to the commit, the slowest rank's
+  /// For how much of that the program stood still: all of it, unless it was saved in the background.
+  double blocked_seconds = 0;
+};
+
+enum class BackgroundBusy {
+  wait,  ///< until the one before is committed
+  skip,  ///< leave this one out
 };
 
 /// Settings of a CheckpointManager.
@@ -83,6 +90,14 @@ struct ManagerOptions {
   WriterKind writer = WriterKind::direct;
   /// fsync before the commit. Switching it off gives up the promise against power cuts; for tests and throw-away runs.
   bool durable = true;
+  /// A handler writes its periodic and requested checkpoints in the background: see
+  /// `CheckpointManager::save_in_background`. The save before the end of the job is never one of them.
+  bool background = false;
+  /// What a handler does with a periodic or requested save while the one before is still being written.
+  BackgroundBusy background_busy = BackgroundBusy::wait;
+  /// The greatest copy of its state that a rank may make for a save in the background; a larger one is saved at once,
+  /// without a copy. 0: no limit.
+  std::uint64_t background_memory_bytes = 0;
   /// Verify the checksums when a checkpoint is restored.
   bool verify_on_restore = true;
   /// Write `events.jsonl` in the directory: one JSON object per line for every start, restore, save and exit.
@@ -106,7 +121,8 @@ class CheckpointManager {
   /// @throws StorageError (locked, permission, io), ConfigError (prefix, limits), MpiError, UnresponsiveError
   CheckpointManager(MPI_Comm comm, Checkpoint& checkpoint, std::filesystem::path directory,
                     ManagerOptions options = {});
-  /// Releases the lock and the communicator. Collective unless the process is ending after an error. Does not throw.
+  /// Finishes a save in the background; releases the lock and the communicator. Collective unless the process is ending
+  /// after an error. Does not throw.
   ~CheckpointManager();
   CheckpointManager(CheckpointManager&&) noexcept;
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
@@ -128,6 +144,25 @@ class CheckpointManager {
     std::span<const std::any> save_fn_args;
   };
   SaveReport save(const SaveRequest& request);
+
+  /// Copies the state and returns; a thread writes the copy and makes it durable, without MPI and HDF5. It becomes a
+  /// checkpoint only in `finish_background_save`, or in whatever comes first of the next save or restore and the end of
+  /// the manager, which finish it too. The save function runs before this returns. Needs the direct writer; where a
+  /// rank has no room for the copy, saves at once. Collective.
+  /// Cost: a copy of this rank's part of the state, kept for the next time; the layout of the file.
+  /// @throws as `save`; UsageError with the mpio writer
+  void save_in_background(const SaveRequest& request);
+
+  /// Whether a save in the background has begun that is not committed. Not collective; the same on every rank.
+  [[nodiscard]] bool background_save_pending() const noexcept;
+
+  /// Whether this rank's thread has written its part, or has failed to; true if there is none. Not collective, and not
+  /// the same on every rank. Cost: one load.
+  [[nodiscard]] bool background_save_written() const noexcept;
+
+  /// Waits until all ranks have written their parts, and commits the checkpoint. Nothing if there is none. Collective.
+  /// @throws what went wrong in a thread, as `save` would; StorageError if a thread does not end within `io_timeout`
+  std::optional<SaveReport> finish_background_save();
 
   /// Restores the newest valid checkpoint; damaged ones are passed over with a log line and set aside (suffix
   /// `.corrupt`). If there is none, calls @p initialize (if given) on every rank and returns nothing. Collective.

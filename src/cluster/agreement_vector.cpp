@@ -19,6 +19,7 @@ enum Slot : std::size_t {
   kWish,
   kNegatedTimeLeft,
   kStepTime,
+  kNegatedWritten,
 };
 
 constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::min();
@@ -44,6 +45,7 @@ AgreementVector encode(const Contribution& contribution, int rank, int size) {
   vector[kWish] = static_cast<std::int64_t>(c.wish);
   vector[kNegatedTimeLeft] = c.time_left ? -c.time_left->count() : kNoDeadline;
   vector[kStepTime] = c.step_time.count();
+  vector[kNegatedWritten] = -c.written;
   return vector;
 }
 
@@ -63,6 +65,7 @@ Verdict decode(const AgreementVector& vector, int size) {
     verdict.time_left = std::chrono::milliseconds(-vector[kNegatedTimeLeft]);
   }
   verdict.step_time = std::chrono::nanoseconds(vector[kStepTime]);
+  verdict.written = -vector[kNegatedWritten];
   return verdict;
 }
 

@@ -27,10 +27,11 @@ struct Contribution {
   SaveWish wish = SaveWish::none;
   std::optional<std::chrono::milliseconds> time_left{};  ///< until its deadline, if it knows of one
   std::chrono::nanoseconds step_time{0};                 ///< its recent step time
+  std::int64_t written = 0;  ///< how many saves in the background it has written, or failed to write
 };
 
 /// One reduction: element-wise maximum over all ranks.
-using AgreementVector = std::array<std::int64_t, 12>;
+using AgreementVector = std::array<std::int64_t, 13>;
 
 AgreementVector encode(const Contribution& contribution, int rank, int size);
 
@@ -49,6 +50,7 @@ struct Verdict {
   SaveWish wish = SaveWish::none;
   std::optional<std::chrono::milliseconds> time_left{};  ///< until the earliest deadline
   std::chrono::nanoseconds step_time{0};                 ///< the slowest rank's
+  std::int64_t written = 0;                              ///< how many saves in the background all ranks have written
 };
 
 Verdict decode(const AgreementVector& vector, int size);

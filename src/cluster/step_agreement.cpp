@@ -73,6 +73,7 @@ void StepAgreement::post(Contribution contribution) {
   contribution.notice = view.notice;
   contribution.time_left = view.time_left;
   contribution.wish = view.wish;
+  contribution.written = view.written;
   contribution.step_time = measure_step_time();
   channel_.post(encode(contribution, rank_, size_));
   pending_ = true;

@@ -49,6 +49,7 @@ struct LocalView {
   bool notice = false;
   std::optional<std::chrono::milliseconds> time_left;
   SaveWish wish = SaveWish::none;
+  std::int64_t written = 0;
 };
 
 struct AgreementOptions {

@@ -109,6 +109,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
     if (const int failed_rank = agreement_.close().failed_rank; failed_rank >= 0) {
       hear_error(failed_rank, {});
     }
+    commit_background_save();
     if (comm_.is_chief() && !notice && sources_.current()) {
       core::log::info("a notice came after the last step boundary: nothing is saved for it");
     }
@@ -125,6 +126,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
 cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
   cluster::LocalView view;
   view.wish = wish;
+  view.written = static_cast<std::int64_t>(manager.impl().background_written());
   const bool periodic_is_on = config.save_every.count() > 0;
   if (periodic_is_on && comm_.is_chief() && Clock::now() - last_save_time_ >= config.save_every) {
     view.wish = std::max(view.wish, cluster::SaveWish::periodic);
@@ -178,6 +180,11 @@ void PreemptionCheckpointHandler::Impl::check_call_counts(const cluster::Verdict
 /// Every input here is the same on all ranks, so all ranks decide alike.
 void PreemptionCheckpointHandler::Impl::decide(const cluster::Verdict& verdict) {
   using Kind = Decision::Kind;
+  // A verdict from before the save began counts fewer.
+  if (manager.background_save_pending() && !commit_at_ &&
+      verdict.written == static_cast<std::int64_t>(manager.impl().background_started)) {
+    commit_at_ = verdict.act_at;
+  }
   if (decision_ && decision_->kind != Kind::wish) {
     return;
   }
@@ -210,11 +217,15 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
     check_usable();
   }
   agreement_.at_boundary();
-  return !decision_is_due() && !periodic_save_is_due();
+  return !decision_is_due() && !periodic_save_is_due() && !commit_is_due();
 }
 
 bool PreemptionCheckpointHandler::Impl::decision_is_due() const {
   return decision_ && agreement_.index() >= decision_->at;
+}
+
+bool PreemptionCheckpointHandler::Impl::commit_is_due() const {
+  return commit_at_ && agreement_.index() >= *commit_at_;
 }
 
 bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
@@ -225,14 +236,17 @@ bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
 void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn_args) {
   agreement_.confirm();
   const bool periodic = periodic_save_is_due();
-  last_periodic_calls_ = run_calls;
+  last_periodic_calls_ = periodic ? run_calls : last_periodic_calls_;
+  if (commit_is_due()) {
+    commit_background_save();
+  }
   const bool preemption_is_near = decision_ && decision_->kind != Decision::Kind::wish;
   if (decision_is_due()) {
     const Decision decision = *decision_;
     decision_.reset();
     carry_out(decision, save_fn_args);
   } else if (periodic && !preemption_is_near) {
-    save({.kind = SaveReason::Kind::periodic}, save_fn_args);
+    save_while_running({.kind = SaveReason::Kind::periodic}, save_fn_args);
   }
   agreement_.restart_step_clock();
 }
@@ -240,7 +254,7 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
 void PreemptionCheckpointHandler::Impl::carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args) {
   switch (decision.kind) {
     case Decision::Kind::wish:
-      save({.kind = decision.reason}, save_fn_args);
+      save_while_running({.kind = decision.reason}, save_fn_args);
       return;
     case Decision::Kind::preemption:
       learn_notice(decision.notice_rank);
@@ -304,19 +318,64 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
 // ---------------------------------------------------------------------------------------------------------------------------
 // Saves and the exit.
 
-void PreemptionCheckpointHandler::Impl::save(SaveReason reason, const std::vector<std::any>& save_fn_args) {
+CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::request_for(
+    SaveReason reason, const std::vector<std::any>& save_fn_args) const {
   CheckpointManager::SaveRequest request;
   request.number = run_calls;
   request.run_calls = run_calls;
   request.reason = std::move(reason);
   request.save_fn = config.save_fn;
   request.save_fn_args = save_fn_args;
-  record_steps();
-  const SaveReport report = manager.save(request);
+  return request;
+}
+
+/// A save after which the program goes on.
+void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason reason,
+                                                           const std::vector<std::any>& save_fn_args) {
+  const ManagerOptions& options = manager.options();
+  if (!options.background) {
+    save(std::move(reason), save_fn_args);
+    return;
+  }
   wish = cluster::SaveWish::none;
-  last_checkpoint_ = report.path.string();
+  last_save_time_ = Clock::now();
+  if (manager.background_save_pending() && options.background_busy == BackgroundBusy::skip) {
+    manager.impl().record("save_skipped", {{"number", run_calls}});
+    if (comm_.is_chief()) {
+      core::log::info("checkpoint {} is left out: the one before is still being written", run_calls);
+    }
+    return;
+  }
+  commit_background_save();
+  record_steps();
+  manager.save_in_background(request_for(std::move(reason), save_fn_args));
+  last_save_index_ = agreement_.index();
+}
+
+void PreemptionCheckpointHandler::Impl::save(SaveReason reason, const std::vector<std::any>& save_fn_args) {
+  record_steps();
+  const SaveReport report = manager.save(request_for(std::move(reason), save_fn_args));
+  wish = cluster::SaveWish::none;
   last_save_index_ = agreement_.index();
   last_save_time_ = Clock::now();
+  saved(report);
+}
+
+/// Waits for the threads of all ranks if they are not done. @throws what went wrong in one of them
+void PreemptionCheckpointHandler::Impl::commit_background_save() {
+  commit_at_.reset();
+  try {
+    if (const auto report = manager.finish_background_save()) {
+      saved(*report);
+    }
+  } catch (...) {
+    last_save_index_ = -1;
+    throw;
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::saved(const SaveReport& report) {
+  last_checkpoint_ = report.path.string();
   const bool is_first = save_times_.empty();
   save_times_.add(Seconds(report.seconds));
   if (is_first && comm_.is_chief()) {
@@ -325,6 +384,7 @@ void PreemptionCheckpointHandler::Impl::save(SaveReason reason, const std::vecto
 }
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {
+  settle_background_save();
   if (agreement_.index() != last_save_index_) {
     try_save_for_preemption(save_fn_args);
   }
@@ -342,6 +402,15 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
     }
   }
   leave();
+}
+
+/// Before the save that counts: that of an earlier step, if it cannot be committed, must not hinder it.
+void PreemptionCheckpointHandler::Impl::settle_background_save() {
+  try {
+    commit_background_save();
+  } catch (const Error& error) {
+    core::log::debug("{}", error.what());  // the manager has told it
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::try_save_for_preemption(const std::vector<std::any>& save_fn_args) {
@@ -440,6 +509,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
                                     {"message", text},
                                     {"run_calls", run_calls}});
   }
+  settle_background_save();  // all ranks are here, and what is nearly saved need not be lost
   throw_error(static_cast<ErrorCode>(message["code"].get<std::int32_t>()), text, origin_rank);
 }
 

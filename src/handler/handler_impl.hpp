@@ -72,7 +72,14 @@ struct PreemptionCheckpointHandler::Impl {
   void learn_notice(int rank);
   void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
   void try_save_for_preemption(const std::vector<std::any>& save_fn_args);
+  void save_while_running(SaveReason reason, const std::vector<std::any>& save_fn_args);
   void save(SaveReason reason, const std::vector<std::any>& save_fn_args);
+  [[nodiscard]] CheckpointManager::SaveRequest request_for(SaveReason reason,
+                                                           const std::vector<std::any>& save_fn_args) const;
+  [[nodiscard]] bool commit_is_due() const;
+  void commit_background_save();
+  void settle_background_save();
+  void saved(const SaveReport& report);
   void leave();
   void check_usable() const;
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
@@ -87,14 +94,16 @@ struct PreemptionCheckpointHandler::Impl {
   cluster::StepAgreement agreement_;
 
   std::optional<Decision> decision_;
-  std::optional<cluster::Verdict> verdict_;  ///< the latest
+  std::optional<cluster::BoundaryIndex> commit_at_;  ///< where all ranks commit the save in the background
+  std::optional<cluster::Verdict> verdict_;          ///< the latest
   handler::DurationHistory save_times_;
   std::chrono::nanoseconds longest_step_{0};              ///< since the last save
   std::optional<termination::LocalNotice> drill_notice_;  ///< the chief's, in the second start of a drill
   std::chrono::steady_clock::time_point last_told_step_;  ///< in a drill
   bool training_on_ = false;                              ///< within a grace period, after its first save
   std::string last_checkpoint_;
-  cluster::BoundaryIndex last_save_index_ = -1;
+  cluster::BoundaryIndex last_save_index_ = -1;  ///< of the last state that is saved, or is being written
+
   std::uint64_t last_periodic_calls_ = 0;
   std::chrono::steady_clock::time_point last_save_time_;
   int exceptions_at_start_;

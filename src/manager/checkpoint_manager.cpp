@@ -1,6 +1,7 @@
 #include "reprieve/checkpoint_manager.hpp"
 
 #include "manager/manager_impl.hpp"
+#include "manager/save.hpp"
 
 namespace reprieve {
 
@@ -21,11 +22,25 @@ SaveReport CheckpointManager::save(std::uint64_t number, const SaveReason& reaso
 
 SaveReport CheckpointManager::save(const SaveRequest& request) { return impl_->save(request); }
 
+void CheckpointManager::save_in_background(const SaveRequest& request) { impl_->save_in_background(request); }
+
+bool CheckpointManager::background_save_pending() const noexcept { return impl_->background != nullptr; }
+
+bool CheckpointManager::background_save_written() const noexcept {
+  return impl_->background_written() == impl_->background_started;
+}
+
+std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
+
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
+  impl_->settle_background_save();
   return impl_->restore_or_initialize(initialize);
 }
 
-CheckpointInfo CheckpointManager::restore(const std::filesystem::path& file) { return impl_->restore(file); }
+CheckpointInfo CheckpointManager::restore(const std::filesystem::path& file) {
+  impl_->settle_background_save();
+  return impl_->restore(file);
+}
 
 std::optional<CheckpointInfo> CheckpointManager::latest() const { return impl_->latest(); }
 

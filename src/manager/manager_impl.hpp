@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -20,13 +21,30 @@
 
 namespace reprieve {
 
+namespace manager {
+class Save;
+}
+namespace storage {
+class StateCopy;
+}
+
 /// Members are collective unless they say otherwise. "The chief's" are empty on the other ranks.
 struct CheckpointManager::Impl {
   /// See the constructor of CheckpointManager (open.cpp).
   Impl(MPI_Comm parent, Checkpoint& state, const std::filesystem::path& path, ManagerOptions manager_options);
 
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   /// See the members of CheckpointManager (save.cpp, restore.cpp).
   SaveReport save(const SaveRequest& request);
+  void save_in_background(const SaveRequest& request);
+  std::optional<SaveReport> finish_background_save();
+  /// Ends a save in the background for the sake of something else, which its failure does not hinder.
+  void settle_background_save();
+  /// How many saves in the background this rank has written, or failed to write. Not collective.
+  [[nodiscard]] std::uint64_t background_written() const noexcept;
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
   CheckpointInfo restore(const std::filesystem::path& file, std::optional<std::uint64_t> number = std::nullopt);
   std::optional<CheckpointInfo> latest();
@@ -48,7 +66,12 @@ struct CheckpointManager::Impl {
   core::EventLog events;                       ///< the chief's
   core::EventLog run_record;                   ///< the chief's
 
+  std::unique_ptr<manager::Save> background;  ///< started, not yet committed
+  std::uint64_t background_started = 0;       ///< the same on every rank
+
  private:
+  /// Runs a part of a save; an error is told and goes on.
+  void tell_failure(std::uint64_t number, const std::function<void()>& part);
   void open_directory();
   void lock_directory();
   void check_directory_is_shared();
@@ -56,6 +79,8 @@ struct CheckpointManager::Impl {
   /// Numbers of the committed checkpoints, newest first.
   std::vector<std::uint64_t> candidates();
   void set_aside(const std::vector<std::uint64_t>& damaged);
+
+  std::shared_ptr<storage::StateCopy> state_copy_;
 };
 
 }  // namespace reprieve

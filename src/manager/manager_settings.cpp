@@ -23,6 +23,12 @@ core::Table<ManagerOptions> manager_settings() {
       core::choice("writer", &O::writer, {{"direct", WriterKind::direct}, {"mpio", WriterKind::mpio}},
                    "how the data reach the file: each rank by itself, or collectively through MPI-IO"),
       core::flag("durable", &O::durable, "fsync before the commit; without it a power cut can lose checkpoints"),
+      core::flag("background", &O::background, "write periodic and requested checkpoints while the program goes on"),
+      core::choice("background_busy", &O::background_busy,
+                   {{"wait", BackgroundBusy::wait}, {"skip", BackgroundBusy::skip}},
+                   "what to do with such a save while the one before is still being written"),
+      core::whole_number("background_memory_bytes", &O::background_memory_bytes, {0, 1e15},
+                         "the greatest copy of its state that a rank may make for that; 0: no limit"),
       core::flag("verify_on_restore", &O::verify_on_restore, "verify the checksums of what is restored"),
       core::flag("event_log", &O::event_log, "write events.jsonl in the directory"),
       duration<Second>("lock_timeout_s", &O::lock_timeout, {0, kYear},
@@ -32,6 +38,13 @@ core::Table<ManagerOptions> manager_settings() {
   };
 }
 
-void validate(const ManagerOptions& options) { core::check_all(manager_settings(), options); }
+void validate(const ManagerOptions& options) {
+  core::check_all(manager_settings(), options);
+  if (options.background && options.writer != WriterKind::direct) {
+    throw ConfigError(
+        "checkpoints are written in the background by the direct writer only: set writer to direct, or background to "
+        "false");
+  }
+}
 
 }  // namespace reprieve

@@ -14,6 +14,7 @@
 #include "manager/file_operations.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/manager_settings.hpp"
+#include "manager/save.hpp"
 #include "reprieve/version.hpp"
 #include "storage/posix_file.hpp"
 
@@ -43,10 +44,12 @@ void check_options(const fs::path& directory, const ManagerOptions& options) {
 std::string describe_arguments(const fs::path& directory, const ManagerOptions& options) {
   return fmt::format(
       "directory {}, prefix {}, max_to_keep {}, keep_every {} s, writer {}, durable {}, verify_on_restore {}, "
-      "event_log {}, lock_timeout {} ms, io_timeout {} ms",
+      "event_log {}, lock_timeout {} ms, io_timeout {} ms, background {}, background_busy {}, background_memory_bytes "
+      "{}",
       directory.lexically_normal().string(), options.prefix, options.max_to_keep, options.keep_every.count(),
       options.writer == WriterKind::direct ? "direct" : "mpio", options.durable, options.verify_on_restore,
-      options.event_log, options.lock_timeout.count(), options.io_timeout.count());
+      options.event_log, options.lock_timeout.count(), options.io_timeout.count(), options.background,
+      options.background_busy == BackgroundBusy::wait ? "wait" : "skip", options.background_memory_bytes);
 }
 
 cluster::Bytes to_bytes(const std::string& text) {

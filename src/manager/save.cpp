@@ -21,6 +21,8 @@
 // lock until its own death; the others at most go on writing into a staged file that is no longer there, or fail to
 // open it, since the time in its name is that of their own save.
 
+#include "manager/save.hpp"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <array>
@@ -35,7 +37,7 @@
 #include "manager/manager_impl.hpp"
 #include "reprieve/error.hpp"
 
-namespace reprieve {
+namespace reprieve::manager {
 
 namespace {
 
@@ -62,53 +64,19 @@ void call_save_fn(const SaveFn& save_fn, const SaveFnContext& context) {
   }
 }
 
-/// One save, from the call to the commit and the clean-up.
-class Save {
- public:
-  Save(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request)
-      : manager_(manager), request_(request), what_(fmt::format("save {}", request.number)) {}
-  ~Save();
-  Save(const Save&) = delete;
-  Save& operator=(const Save&) = delete;
+}  // namespace
 
-  SaveReport run();
+Save::Save(CheckpointManager::Impl& manager, CheckpointManager::SaveRequest request)
+    : manager_(manager), request_(std::move(request)), what_(fmt::format("save {}", request_.number)) {}
 
- private:
-  void begin();
-  void run_save_fn();
-  void write_state();
-  void commit();
-  void retire();
-
-  [[nodiscard]] std::string step(const char* name) const { return what_ + ": " + name; }
-  [[nodiscard]] fs::path write_directory() const;
-  void make_write_directory();
-  [[nodiscard]] bool keep_written_files();
-
-  CheckpointManager::Impl& manager_;
-  const CheckpointManager::SaveRequest& request_;
-  std::string what_;
-  Clock::time_point start_ = Clock::now();
-  manager::StagedName staged_{};
-  bool began_ = false;                ///< the chief: the staging directory is there
-  bool has_write_directory_ = false;  ///< this rank's, for the save function
-  bool has_files_ = false;
-  std::uint64_t bytes_ = 0;
-  double seconds_ = 0;
-};
-
-SaveReport Save::run() {
+void Save::prepare() {
   begin();
   run_save_fn();
-  write_state();
-  commit();
-  if (manager_.comm.is_chief()) {
-    retire();
-  }
-  return {manager_.directory.file(request_.number), request_.number, bytes_, seconds_};
+  lay_out();
 }
 
-/// Nothing is left behind, however the save ended.
+void Save::write() { writer_->write_together(); }
+
 Save::~Save() {
   if (!manager_.comm.is_chief()) {
     if (has_write_directory_) {
@@ -202,7 +170,7 @@ bool Save::keep_written_files() {
   return true;
 }
 
-void Save::write_state() {
+void Save::lay_out() {
   storage::FileMetadata metadata;
   metadata.number = request_.number;
   metadata.run_calls = request_.run_calls;
@@ -210,9 +178,63 @@ void Save::write_state() {
   metadata.time_us = staged_.time_us;
   metadata.reason = request_.reason;
   metadata.has_files = has_files_;
-  bytes_ =
-      storage::write_checkpoint(manager_.comm, manager_.checkpoint.registry(), manager_.directory.staged_file(staged_),
-                                metadata, {manager_.options.writer, manager_.options.durable});
+  writer_ = std::make_shared<storage::CheckpointWriter>(
+      manager_.comm, manager_.directory.staged_file(staged_),
+      storage::WriteOptions{manager_.options.writer, manager_.options.durable});
+  writer_->plan(manager_.checkpoint.registry(), metadata);
+}
+
+bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy, std::uint64_t limit_bytes) {
+  cluster::Communicator& comm = manager_.comm;
+  bool has_room = limit_bytes == 0 || writer_->own_bytes() <= limit_bytes;
+  try {
+    if (has_room) {
+      writer_->copy_state(*copy);
+    }
+  } catch (const std::bad_alloc&) {
+    has_room = false;
+  }
+  if (comm.max(has_room ? 0 : 1, step("copying the state")) != 0) {
+    return false;
+  }
+  comm.agree(core::capture([&] { task_.emplace([writer = writer_, copy] { writer->write_alone(); }); }),
+             step("starting a thread"));
+  blocked_ = Clock::now() - start_;
+  return true;
+}
+
+void Save::await_written() {
+  const auto limit = manager_.options.io_timeout;
+  manager_.comm.agree(core::capture([&] {
+                        if (!task_->wait_for(limit)) {
+                          throw StorageError(
+                              ErrorCode::io,
+                              fmt::format("{} is not written after {} s: the file system does not answer",
+                                          manager_.directory.staged_file(staged_).string(),
+                                          std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
+                        }
+                        if (const core::Outcome outcome = task_->outcome()) {
+                          throw_error(outcome->code, outcome->message, -1);
+                        }
+                      }),
+                      step("writing in the background"));
+}
+
+SaveReport Save::finish() {
+  const auto resumed = task_ ? Clock::now() : start_;
+  if (task_) {
+    await_written();
+  }
+  writer_->complete();
+  commit();
+  const auto ended = Clock::now();
+  record_finished(task_ ? blocked_ + std::max(task_->duration(), Clock::duration{}) + (ended - resumed)
+                        : ended - start_);
+  if (manager_.comm.is_chief()) {
+    retire();
+  }
+  return {manager_.directory.file(request_.number), request_.number, writer_->state_bytes(), seconds_,
+          blocked_seconds_};
 }
 
 void Save::commit() {
@@ -222,17 +244,27 @@ void Save::commit() {
         manager_.directory.commit(staged_, has_files_);
       },
       step("committing"));
-  const auto elapsed = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_);
-  seconds_ = static_cast<double>(manager_.comm.max(elapsed.count(), step("committing"))) * 1e-6;
+}
+
+/// @param mine  what the save took on this rank, without the time between the end of the thread and its commit
+void Save::record_finished(Clock::duration mine) {
+  const auto slowest = [this](Clock::duration duration) {
+    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+    return static_cast<double>(manager_.comm.max(us, step("committing"))) * 1e-6;
+  };
+  seconds_ = slowest(mine);
+  blocked_seconds_ = task_ ? slowest(mine - task_->duration()) : seconds_;
   const std::string file = manager_.directory.file(request_.number).filename().string();
+  const std::uint64_t bytes = writer_->state_bytes();
   manager_.record("save_finished", {{"number", request_.number},
                                     {"file", file},
-                                    {"bytes", bytes_},
+                                    {"bytes", bytes},
                                     {"seconds", seconds_},
+                                    {"blocked_seconds", blocked_seconds_},
                                     {"run_calls", request_.run_calls},
                                     {"reason", manager::to_json(request_.reason)}});
   if (manager_.comm.is_chief()) {
-    core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, bytes_, seconds_,
+    core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, bytes, seconds_,
                     to_string(request_.reason.kind));
   }
 }
@@ -255,21 +287,35 @@ void Save::retire() {
   }
 }
 
-}  // namespace
+}  // namespace reprieve::manager
 
-SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+namespace reprieve {
+
+void CheckpointManager::Impl::tell_failure(std::uint64_t number, const std::function<void()>& part) {
   try {
-    return Save(*this, request).run();
+    part();
   } catch (const Error& error) {
-    record("save_failed", {{"number", request.number},
+    record("save_failed", {{"number", number},
                            {"error", to_string(error.code())},
                            {"message", error.what()},
                            {"origin_rank", error.origin_rank()}});
     if (comm.is_chief()) {
-      core::log::error("checkpoint {} was not saved: {}", request.number, error.what());
+      core::log::error("checkpoint {} was not saved: {}", number, error.what());
     }
     throw;
   }
+}
+
+SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+  settle_background_save();
+  SaveReport report;
+  tell_failure(request.number, [&] {
+    manager::Save save(*this, request);
+    save.prepare();
+    save.write();
+    report = save.finish();
+  });
+  return report;
 }
 
 }  // namespace reprieve

@@ -3,81 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "reprieve/reprieve.hpp"
-#include "support/mpi_test.hpp"
+#include "handler_fixture.hpp"
 
-namespace reprieve {
+namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
-using test::SharedTemporaryDirectory;
-using test::world_rank;
-using test::world_size;
-
-/// A program with a replicated counter and a distributed array, in which the notice comes at a step of a rank's own.
-class Program {
- public:
-  explicit Program(const std::filesystem::path& directory) : directory_(directory) {
-    config.exit_fn = throw_preempted;
-    config.peer_timeout = 20s;
-    config.error_timeout = 20s;
-    config.poll_interval = 1ms;
-    const auto mine = static_cast<std::uint64_t>(world_rank());
-    checkpoint_.add_replicated("counter", counter);
-    checkpoint_.add_distributed(
-        "field", field.data(),
-        {.global_shape = {4 * static_cast<std::uint64_t>(world_size())}, .offset = {4 * mine}, .extent = {4}});
-  }
-
-  void start() { handler.emplace(MPI_COMM_WORLD, checkpoint_, directory_, config, options); }
-
-  /// Runs until @p steps are done in all. Before the step with its number, `before_step` is called.
-  void run(
-      int steps, const std::function<void(int)>& before_step = [](int) {}) {
-    while (handler->total_run_calls() < static_cast<std::uint64_t>(steps)) {
-      before_step(static_cast<int>(handler->total_run_calls()));
-      handler->run([this] { step(); });
-    }
-  }
-
-  void step() {
-    std::this_thread::sleep_for(step_time);
-    ++counter;
-    for (std::size_t i = 0; i < field.size(); ++i) {
-      field[i] = field[i] * 1.5 + world_rank() + static_cast<double>(i);
-    }
-  }
-
-  TerminationConfig config;
-  ManagerOptions options;
-  std::chrono::microseconds step_time{200};
-  int counter = 0;
-  std::array<double, 4> field{};
-  std::optional<PreemptionCheckpointHandler> handler;
-
- private:
-  std::filesystem::path directory_;
-  Checkpoint checkpoint_;
-};
-
-/// Every rank has the value of rank 0.
-template <class T>
-void expect_same_on_all_ranks(T value) {
-  auto chiefs = static_cast<std::int64_t>(value);
-  MPI_Bcast(&chiefs, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
-  EXPECT_EQ(chiefs, static_cast<std::int64_t>(value));
-}
-
-/// Runs the program to the end without a notice and returns its field.
-std::array<double, 4> uninterrupted(int steps) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "reference");
-  program.step_time = 0us;
-  program.start();
-  program.run(steps);
-  EXPECT_EQ(program.counter, steps);
-  return program.field;
-}
 
 class HandlerSignals : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(On, HandlerSignals, testing::Values("first", "last", "all", "staggered"));
@@ -461,4 +392,4 @@ TEST(Handler, AManagerOfTheCallersOwnIsUsed) {
 }
 
 }  // namespace
-}  // namespace reprieve
+}  // namespace reprieve::test

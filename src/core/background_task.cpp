@@ -1,0 +1,88 @@
+#include "core/background_task.hpp"
+
+#include <pthread.h>
+#include <signal.h>  // NOLINT: pthread_sigmask is POSIX, not in <csignal>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+namespace reprieve::core {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// While it lives, threads start with all signals masked: the application's signals stay with the application's
+/// threads.
+class AllSignalsMasked {
+ public:
+  AllSignalsMasked() {
+    sigset_t all;
+    sigfillset(&all);
+    masked_ = pthread_sigmask(SIG_SETMASK, &all, &before_) == 0;
+  }
+  ~AllSignalsMasked() {
+    if (masked_) {
+      pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+  }
+  AllSignalsMasked(const AllSignalsMasked&) = delete;
+  AllSignalsMasked& operator=(const AllSignalsMasked&) = delete;
+
+ private:
+  sigset_t before_{};
+  bool masked_ = false;
+};
+
+}  // namespace
+
+/// Outlives the task if the work does.
+struct BackgroundTask::Shared {
+  std::atomic<bool> done{false};
+  std::mutex mutex;
+  std::condition_variable ended;
+  Outcome outcome;
+  Clock::duration duration{};
+};
+
+BackgroundTask::BackgroundTask(std::function<void()> work) : shared_(std::make_shared<Shared>()) {
+  const AllSignalsMasked masked;
+  thread_ = std::thread([shared = shared_, work = std::move(work)]() mutable {
+    const auto start = Clock::now();
+    Outcome outcome = capture(work);
+    work = nullptr;  // what it owns is released before its end is told
+    const std::lock_guard lock(shared->mutex);
+    shared->outcome = std::move(outcome);
+    shared->duration = Clock::now() - start;
+    shared->done = true;
+    shared->ended.notify_all();
+  });
+}
+
+BackgroundTask::~BackgroundTask() {
+  if (done()) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+bool BackgroundTask::done() const noexcept { return shared_->done; }
+
+bool BackgroundTask::wait_for(std::chrono::milliseconds limit) const {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->ended.wait_for(lock, limit, [this] { return shared_->done.load(); });
+}
+
+Outcome BackgroundTask::outcome() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->outcome;
+}
+
+Clock::duration BackgroundTask::duration() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->duration;
+}
+
+}  // namespace reprieve::core

@@ -1,0 +1,41 @@
+#pragma once
+
+/// @file
+/// One piece of work on a thread of its own.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "core/outcome.hpp"
+
+namespace reprieve::core {
+
+/// Runs @p work on a thread that takes no signals. Its end can be waited for with a time limit; work that does not end
+/// within any is left behind, so it must own all that it uses.
+class BackgroundTask {
+ public:
+  /// @throws std::system_error if there is no thread to be had
+  explicit BackgroundTask(std::function<void()> work);
+  /// Does not wait for work that is not done.
+  ~BackgroundTask();
+  BackgroundTask(const BackgroundTask&) = delete;
+  BackgroundTask& operator=(const BackgroundTask&) = delete;
+
+  /// Any thread. Cost: one load.
+  [[nodiscard]] bool done() const noexcept;
+  /// Waits until the work is done; false if it is not after @p limit.
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds limit) const;
+  /// What the work threw, if it is done and did. What it wrote is visible after this.
+  [[nodiscard]] Outcome outcome() const;
+  /// How long the work took, if it is done.
+  [[nodiscard]] std::chrono::steady_clock::duration duration() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+}  // namespace reprieve::core

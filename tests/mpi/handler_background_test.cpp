@@ -1,0 +1,160 @@
+// The handler with saves in the background: when they are committed, and what a preemption makes of them.
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "handler_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class HandlerInBackground : public testing::Test {
+ protected:
+  /// A program that saves every so many steps.
+  [[nodiscard]] std::unique_ptr<Program> program(std::uint64_t save_every_steps) const {
+    auto made = std::make_unique<Program>(directory_ / "run");
+    made->options.background = true;
+    made->options.max_to_keep = 0;
+    made->config.save_every_steps = save_every_steps;
+    return made;
+  }
+
+  /// Numbers of all events of a kind, in order.
+  [[nodiscard]] std::vector<std::uint64_t> numbers_of(const std::string& kind) const {
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::vector<std::uint64_t> numbers;
+    std::ifstream lines(directory_ / "run/events.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const auto event = nlohmann::json::parse(line);
+      if (event.at("event") == kind) {
+        numbers.push_back(event.at("number"));
+      }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return numbers;
+  }
+
+  /// Every checkpoint holds the state of its own step.
+  void expect_sound_checkpoints(const std::vector<std::uint64_t>& numbers) const {
+    Program check(directory_ / "run");
+    check.start();
+    CheckpointManager& manager = check.handler->manager();
+    std::vector<std::uint64_t> found;
+    for (const CheckpointInfo& info : manager.checkpoints()) {
+      manager.restore(info.path);
+      EXPECT_EQ(static_cast<std::uint64_t>(check.counter), info.number);
+      EXPECT_EQ(check.field, uninterrupted(check.counter));
+      found.push_back(info.number);
+    }
+    EXPECT_EQ(found, numbers);
+  }
+
+  const SharedTemporaryDirectory directory_;
+};
+
+TEST_F(HandlerInBackground, PeriodicSavesAreCommittedWhileTheProgramGoesOn) {
+  const auto job = program(100);
+  job->start();
+  bool was_committed_before_the_end = false;
+  job->run(450, [&](int step) {
+    // The commit is collective: all ranks see it from the same boundary on.
+    was_committed_before_the_end |= step > 350 && !job->handler->manager().background_save_pending();
+  });
+  job->handler.reset();
+  expect_same_on_all_ranks(was_committed_before_the_end ? 1 : 0);
+  EXPECT_EQ(numbers_of("save_finished"), (std::vector<std::uint64_t>{100, 200, 300, 400}));
+  expect_sound_checkpoints({100, 200, 300, 400});
+  EXPECT_EQ(job->field, uninterrupted(450));
+}
+
+TEST_F(HandlerInBackground, TheLastOneIsCommittedAtTheEnd) {
+  const auto job = program(30);
+  job->start();
+  job->run(31);
+  job->handler.reset();
+  expect_sound_checkpoints({30});
+}
+
+TEST_F(HandlerInBackground, ASaveMayWaitForTheOneBefore) {
+  const auto job = program(1);
+  job->step_time = 0us;
+  job->start();
+  job->run(6);
+  job->handler.reset();
+  expect_sound_checkpoints({1, 2, 3, 4, 5});
+}
+
+TEST_F(HandlerInBackground, ASaveMayBeLeftOutForTheOneBefore) {
+  const auto job = program(1);
+  job->options.background_busy = BackgroundBusy::skip;
+  job->step_time = 0us;
+  std::vector<double> large(std::size_t{1} << 20, 1.0);  // takes longer to write than some steps
+  job->checkpoint().add_per_rank("large", large);
+  job->start();
+  job->run(40);
+  job->handler.reset();
+  const auto skipped = numbers_of("save_skipped");
+  const auto finished = numbers_of("save_finished");
+  EXPECT_FALSE(skipped.empty());
+  EXPECT_FALSE(finished.empty());
+  EXPECT_EQ(skipped.size() + finished.size(), 39U);
+}
+
+TEST_F(HandlerInBackground, APreemptionSavesItsOwnStepAfterTheOneBefore) {
+  const auto job = program(50);
+  job->start();
+  EXPECT_THROW(job->run(200,
+                        [&](int step) {
+                          if (step == 51 && world_rank() == world_size() - 1) {
+                            std::raise(SIGTERM);
+                          }
+                        }),
+               Preempted);
+  const std::uint64_t saved_at = job->handler->total_run_calls();
+  job->handler.reset();
+  ASSERT_GT(saved_at, 50U);
+  std::vector<std::uint64_t> expected{50, saved_at};
+  if (saved_at > 100) {
+    expected.insert(expected.begin() + 1, 100);
+  }
+  expect_sound_checkpoints(expected);
+}
+
+TEST_F(HandlerInBackground, AnErrorOfAStepDoesNotCostTheSaveUnderWay) {
+  const auto job = program(50);
+  job->start();
+  const auto run_until_an_error = [&] {
+    for (;;) {
+      job->handler->run([&] {
+        if (world_rank() == world_size() - 1 && job->counter == 51) {
+          throw std::runtime_error("diverged");
+        }
+        job->step();
+      });
+    }
+  };
+  EXPECT_THROW(run_until_an_error(), ClusterError);
+  job->handler.reset();
+  expect_sound_checkpoints({50});
+}
+
+TEST_F(HandlerInBackground, ARequestedSaveIsWrittenInTheBackgroundAsWell) {
+  const auto job = program(0);
+  job->start();
+  job->run(300, [&](int step) {
+    if (step == 10 && world_rank() == world_size() - 1) {
+      job->handler->request_checkpoint();
+    }
+  });
+  job->handler.reset();
+  const auto finished = numbers_of("save_finished");
+  ASSERT_EQ(finished.size(), 1U);
+  expect_sound_checkpoints(finished);
+}
+
+}  // namespace
+}  // namespace reprieve::test

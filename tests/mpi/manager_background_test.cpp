@@ -1,0 +1,170 @@
+// Saves in the background: what is saved, when it is a checkpoint, and what goes wrong in the thread.
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "manager_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// While it lives, files of more than a MiB cannot be written on the last rank.
+class SmallFilesOnTheLastRank {
+ public:
+  SmallFilesOnTheLastRank() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    set(std::uint64_t{1} << 20);
+  }
+  ~SmallFilesOnTheLastRank() {
+    set(before_.rlim_cur);
+    std::signal(SIGXFSZ, handler_);
+  }
+  SmallFilesOnTheLastRank(const SmallFilesOnTheLastRank&) = delete;
+  SmallFilesOnTheLastRank& operator=(const SmallFilesOnTheLastRank&) = delete;
+
+ private:
+  void set(rlim_t bytes) const {
+    const rlimit limit{bytes, before_.rlim_max};
+    if (world_rank() == world_size() - 1) {
+      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    }
+  }
+
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+class BackgroundSave : public ManagerTest {
+ protected:
+  /// Begins to save the state of seed = number, which is another one as soon as this returns.
+  void begin(CheckpointManager& manager, int number) {
+    state.set(number);
+    CheckpointManager::SaveRequest request;
+    request.number = static_cast<std::uint64_t>(number);
+    manager.save_in_background(request);
+    state.set(number + 50);
+  }
+
+  void expect_restored(int seed) {
+    CheckpointManager manager = open();
+    const auto info = manager.restore_or_initialize();
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->number, static_cast<std::uint64_t>(seed));
+    expect_state(seed);
+  }
+};
+
+TEST_F(BackgroundSave, SavesTheStateOfTheMomentInWhichItBegan) {
+  {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+    const auto report = manager.finish_background_save();
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->number, 4U);
+    EXPECT_GT(report->bytes, 0U);
+    EXPECT_GE(report->seconds, report->blocked_seconds);
+    EXPECT_GT(report->blocked_seconds, 0.0);
+  }
+  expect_restored(4);
+}
+
+TEST_F(BackgroundSave, IsNoCheckpointBeforeItIsFinished) {
+  CheckpointManager manager = open();
+  EXPECT_FALSE(manager.background_save_pending());
+  EXPECT_TRUE(manager.background_save_written());
+  begin(manager, 4);
+  EXPECT_TRUE(manager.background_save_pending());
+  EXPECT_FALSE(manager.latest());
+  manager.finish_background_save();
+  EXPECT_FALSE(manager.background_save_pending());
+  EXPECT_TRUE(manager.background_save_written());
+  EXPECT_EQ(manager.latest()->number, 4U);
+  EXPECT_FALSE(manager.finish_background_save());
+}
+
+TEST_F(BackgroundSave, IsFinishedByTheNextSave) {
+  {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+    begin(manager, 5);
+    state.set(6);
+    manager.save(6);
+    EXPECT_FALSE(manager.background_save_pending());
+  }
+  EXPECT_EQ(names(), (Names{"ckpt-4.h5", "ckpt-5.h5", "ckpt-6.h5"}));
+  expect_restored(6);
+}
+
+TEST_F(BackgroundSave, IsFinishedByTheEndOfTheManager) {
+  {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+  }
+  expect_restored(4);
+}
+
+TEST_F(BackgroundSave, IsFinishedByARestore) {
+  CheckpointManager manager = open();
+  begin(manager, 4);
+  EXPECT_EQ(manager.restore_or_initialize()->number, 4U);
+  expect_state(4);
+}
+
+TEST_F(BackgroundSave, IsLostIfTheManagerIsLeftByAnException) {
+  try {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+    throw std::runtime_error("on every rank");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_FALSE(open().latest());
+  EXPECT_EQ(names(), Names{});
+}
+
+TEST_F(BackgroundSave, IsAnOrdinarySaveWithoutRoomForACopy) {
+  {
+    CheckpointManager manager = open({.background_memory_bytes = 1});
+    begin(manager, 4);
+    EXPECT_FALSE(manager.background_save_pending());
+    EXPECT_EQ(manager.latest()->number, 4U);
+  }
+  expect_restored(4);
+}
+
+TEST_F(BackgroundSave, AnErrorInAThreadReachesAllRanksAndCostsNothingElse) {
+  if (world_size() == 1) {
+    GTEST_SKIP() << "the only rank would see the limit before it begins to write";
+  }
+  std::vector<double> large(std::size_t{1} << 18, 1.0);  // 2 MiB on each rank
+  state.checkpoint.add_per_rank("large", large);
+  CheckpointManager manager = open();
+  begin(manager, 4);
+  manager.finish_background_save();
+  SeenError seen;
+  {
+    const SmallFilesOnTheLastRank limit;
+    begin(manager, 5);
+    seen = same_error_on_all_ranks([&] { manager.finish_background_save(); });
+  }
+  EXPECT_EQ(seen.origin_rank, world_size() - 1);
+  EXPECT_THAT(seen.message, HasSubstr("ckpt-5"));
+  EXPECT_EQ(names(), Names{"ckpt-4.h5"});
+  begin(manager, 6);
+  manager.finish_background_save();
+  EXPECT_EQ(names(), (Names{"ckpt-4.h5", "ckpt-6.h5"}));
+}
+
+TEST_F(BackgroundSave, NeedsTheDirectWriter) {
+  CheckpointManager manager = open({.writer = WriterKind::mpio});
+  const SeenError seen = same_error_on_all_ranks([&] { begin(manager, 4); });
+  EXPECT_EQ(seen.code, ErrorCode::usage);
+  const SeenError config =
+      same_error_on_all_ranks([&] { static_cast<void>(open({.writer = WriterKind::mpio, .background = true})); });
+  EXPECT_EQ(config.code, ErrorCode::config);
+}
+
+}  // namespace
+}  // namespace reprieve::test
