@@ -5,7 +5,7 @@
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
 #include "handler/handler_impl.hpp"
-#include "handler/json_broadcast.hpp"
+#include "handler/json_exchange.hpp"
 #include "manager/manager_impl.hpp"
 
 namespace reprieve {

@@ -7,7 +7,7 @@
 #include "core/event_reader.hpp"
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
-#include "handler/json_broadcast.hpp"
+#include "handler/json_exchange.hpp"
 #include "handler/settings_check.hpp"
 #include "manager/manager_impl.hpp"
 #include "termination/signal_flag.hpp"
@@ -444,11 +444,7 @@ void PreemptionCheckpointHandler::Impl::record_arrivals() {
   if (const auto local = local_notice()) {
     mine.update({{"source", local->source}, {"message", local->message}, {"age_s", seconds_since(local->time)}});
   }
-  const cluster::Bytes bytes = to_bytes(mine.dump(-1, ' ', false, Json::error_handler_t::replace));
-  Json all = Json::array();
-  for (const cluster::Bytes& each : comm_.gather(bytes, "telling where the notice arrived")) {
-    all.push_back(Json::parse(to_text(each)));
-  }
+  const Json all = handler::gather(comm_, mine, "telling where the notice arrived");
   manager.impl().record("arrivals", {{"ranks", all}});
 }
 

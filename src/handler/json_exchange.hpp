@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// JSON from one rank to all.
+/// JSON between ranks. Bytes that are not UTF-8 are replaced. Collective; throws as the communicator does.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
@@ -10,8 +10,11 @@
 
 namespace reprieve::handler {
 
-/// @p root's document on every rank; bytes that are not UTF-8 are replaced. Collective. @throws as the communicator
+/// @p root's document on every rank.
 [[nodiscard]] nlohmann::json broadcast(cluster::Communicator& comm, const nlohmann::json& document, int root,
                                        std::string_view what);
+
+/// All ranks' documents on the chief, as an array by rank; an empty one on the others.
+[[nodiscard]] nlohmann::json gather(cluster::Communicator& comm, const nlohmann::json& document, std::string_view what);
 
 }  // namespace reprieve::handler
