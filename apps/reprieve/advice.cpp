@@ -261,7 +261,7 @@ Advice advise(const RunHistory& history, const AdviceQuestion& question) {
   Advice advice;
   advice.question = question;
   advice.history = history;
-  advice.save_mean_s = mean(history.saves_s);
+  advice.save_mean_s = mean(history.blocked_s);
   advice.save_upper_s = upper_estimate(history.saves_s);
   if (history.steps > 0) {
     advice.step_mean_s = history.stepping_s / static_cast<double>(history.steps);

@@ -50,7 +50,7 @@ struct NoticeAdvice {
 struct Advice {
   AdviceQuestion question;
   supervisor::RunHistory history;
-  double save_mean_s = 0;
+  double save_mean_s = 0;   ///< for which the program stands still
   double save_upper_s = 0;  ///< 90th percentile of the last 16
   std::optional<double> step_mean_s;
   std::optional<IntervalAdvice> interval;

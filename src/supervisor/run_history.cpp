@@ -81,18 +81,25 @@ class Reader {
   void on_steps(const Json& event) {
     history_.longest_step_s = std::max(history_.longest_step_s, number(event, "longest_step_s"));
   }
-  void on_save_started(const Json& event) { count_steps(event); }
+  void on_save_started(const Json& event) {
+    count_steps(event);
+    save_started_s_ = last_s_;
+  }
   void on_save_finished(const Json& event) {
-    history_.saves_s.push_back(number(event, "seconds"));
+    const double save_s = number(event, "seconds");
+    const double blocked_s = event.contains("blocked_seconds") ? number(event, "blocked_seconds") : save_s;
+    history_.saves_s.push_back(save_s);
+    history_.blocked_s.push_back(blocked_s);
     history_.state_bytes = static_cast<std::uint64_t>(std::max(0.0, number(event, "bytes")));
     const auto reason = event.find("reason");
     if (reason != event.end() && reason->is_object() && text(*reason, "kind") == "periodic") {
-      if (const double work_s = last_s_ - number(event, "seconds") - last_save_s_.value_or(last_s_); work_s > 0) {
+      if (const double work_s = last_s_ - blocked_s - last_save_s_.value_or(last_s_); work_s > 0) {
         history_.intervals_s.push_back(work_s);
       }
       last_save_s_ = last_s_;
     }
-    mark(event);
+    // Steps go on while a save is written in the background, and after any other.
+    mark_ = Mark{blocked_s < save_s ? save_started_s_ + blocked_s : last_s_, number(event, "run_calls")};
   }
   void on_agreement(const Json& event) { history_.waits_s.push_back(number(event, "seconds_from_notice")); }
   void on_exit(const Json& event) {
@@ -137,6 +144,7 @@ class Reader {
   bool ended_ = false;
   double start_s_ = 0;
   double last_s_ = 0;
+  double save_started_s_ = 0;
   std::optional<Mark> mark_;
   std::optional<double> last_save_s_;
 };
@@ -149,8 +157,8 @@ void RunHistory::add(const RunHistory& other) {
   preempted += other.preempted;
   failed += other.failed;
   observed_s += other.observed_s;
-  for (const auto list : {&RunHistory::saves_s, &RunHistory::restores_s, &RunHistory::waits_s, &RunHistory::notices_s,
-                          &RunHistory::intervals_s}) {
+  for (const auto list : {&RunHistory::saves_s, &RunHistory::blocked_s, &RunHistory::restores_s, &RunHistory::waits_s,
+                          &RunHistory::notices_s, &RunHistory::intervals_s}) {
     (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
   }
   stepping_s += other.stepping_s;

@@ -98,6 +98,18 @@ TEST(RunHistory, Empty) {
   EXPECT_THAT(history.saves_s, IsEmpty());
 }
 
+TEST(RunHistory, StepsGoOnWhileASaveIsWrittenInTheBackground) {
+  Json save = save_finished(1014, 10, 3, "periodic");
+  save["blocked_seconds"] = 0.5;
+  const RunHistory history =
+      read_history({at(1000, "start"), at(1000, "ready", {{"run_calls", 0}}),
+                    at(1010, "save_started", {{"run_calls", 10}}), save, at(1020.5, "finished", {{"run_calls", 20}})});
+  EXPECT_THAT(history.saves_s, ElementsAre(3));
+  EXPECT_THAT(history.blocked_s, ElementsAre(0.5));
+  EXPECT_EQ(history.steps, 20U);
+  EXPECT_DOUBLE_EQ(history.stepping_s, 20);
+}
+
 TEST(RunHistory, OneRunThatFinished) {
   auto events = work(1000, 0);
   events.push_back(at(1032, "finished", {{"run_calls", 25}}));

@@ -24,7 +24,7 @@ RunHistory history() {
   history.finished = 1;
   history.failed = 1;
   history.observed_s = 3600;
-  history.saves_s = {2, 2, 2, 2};
+  history.saves_s = history.blocked_s = std::vector<double>{2, 2, 2, 2};
   history.steps = 7000;
   history.stepping_s = 3500;
   history.longest_step_s = 1;
@@ -111,7 +111,7 @@ TEST(Advice, LongestWaitCounts) {
 
 TEST(Advice, SlowSavesCountForNotices) {
   RunHistory uneven = history();
-  uneven.saves_s = {1, 1, 1, 9};
+  uneven.saves_s = uneven.blocked_s = std::vector<double>{1, 1, 1, 9};
   const Advice advice = advise(uneven, {});
   EXPECT_DOUBLE_EQ(advice.save_mean_s, 3);
   EXPECT_DOUBLE_EQ(advice.notice->costs.save_s, 9);
@@ -125,7 +125,7 @@ TEST(Advice, TooLittleData) {
   EXPECT_TRUE(to_json(nothing)["notice"].is_null());
   RunHistory no_steps = history();
   no_steps.steps = 0;
-  no_steps.saves_s = {2};
+  no_steps.saves_s = no_steps.blocked_s = std::vector<double>{2};
   const Advice advice = advise(no_steps, {});
   EXPECT_FALSE(advice.interval->steps);
   EXPECT_THAT(advice.missing, AllOf(Contains(HasSubstr("1 save on record")), Contains(HasSubstr("no step"))));
