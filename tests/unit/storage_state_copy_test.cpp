@@ -1,12 +1,12 @@
 // The copy that a background save writes.
 
-#include "storage/state_copy.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+
+#include "storage/state_copy.hpp"
 
 namespace reprieve::storage {
 namespace {
