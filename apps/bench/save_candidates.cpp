@@ -108,11 +108,9 @@ struct ManagedSave {
   std::uint64_t number = 0;
 };
 
-void add_new_file(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory, const char* name,
-                  WriterKind writer) {
-  auto save =
-      std::make_shared<ManagedSave>(workload, directory / fmt::format("reprieve-new-{}", static_cast<int>(writer)),
-                                    ManagerOptions{.max_to_keep = 0, .writer = writer});
+void add_new_file(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory, const std::string& name,
+                  const ManagerOptions& options) {
+  auto save = std::make_shared<ManagedSave>(workload, directory / fmt::format("reprieve-{}", paths.size()), options);
   paths.push_back(
       {{name, [save] { save->manager.save(++save->number); },
         [save] { start_afresh(save->directory, save->directory / fmt::format("ckpt-{}.h5", save->number)); }, true},
@@ -151,8 +149,26 @@ void add_parallel(std::vector<SavePath>& paths, Workload& workload, const fs::pa
 std::vector<SavePath> save_paths(Workload& workload, const fs::path& directory) {
   std::vector<SavePath> paths;
   add_raw(paths, workload, directory);
-  add_new_file(paths, workload, directory, "Reprieve, new file", WriterKind::direct);
-  add_new_file(paths, workload, directory, "Reprieve, mpio writer", WriterKind::mpio);
+  for (const auto& [io, name] : {std::pair{FileIo::automatic, "Reprieve, recycled file"},
+                                 std::pair{FileIo::io_uring, "Reprieve, recycled file, io_uring"}}) {
+    auto recycling = std::make_shared<ManagedSave>(workload, directory / fmt::format("recycled-{}", paths.size()),
+                                                   ManagerOptions{.max_to_keep = 1, .io = io});
+    paths.push_back({{name, [recycling] { recycling->manager.save(++recycling->number); },
+                      [directory] { start_afresh(directory, {}); }, true},
+                     Limit::none});
+  }
+  const ManagerOptions options{.max_to_keep = 0, .recycle = false};
+  add_new_file(paths, workload, directory, "Reprieve, new file", options);
+  // "Reprieve, in background" has its place here.
+  for (const auto& [io, name] : {std::pair{FileIo::page_cache, "page cache"}, std::pair{FileIo::direct, "threads"},
+                                 std::pair{FileIo::io_uring, "io_uring"}}) {
+    ManagerOptions other = options;
+    other.io = io;
+    add_new_file(paths, workload, directory, fmt::format("Reprieve, new file, {}", name), other);
+  }
+  ManagerOptions mpio = options;
+  mpio.writer = WriterKind::mpio;
+  add_new_file(paths, workload, directory, "Reprieve, mpio writer", mpio);
   add_parallel(paths, workload, directory);
   return paths;
 }

@@ -26,6 +26,15 @@ enum class WriterKind {
   mpio,    ///< collective HDF5 transfers through MPI-IO, read back and compared before the commit
 };
 
+/// How the direct writer hands bytes to the file system. What a file system cannot do is replaced by the next simpler
+/// way, without an error.
+enum class FileIo {
+  automatic,   ///< as is fastest: `direct` for large parts on a disk, `page_cache` for the rest
+  page_cache,  ///< plain pwrite
+  direct,      ///< O_DIRECT, by threads that call pwrite
+  io_uring,    ///< O_DIRECT, by io_uring if the library was built with it
+};
+
 /// Why a checkpoint was written.
 struct SaveReason {
   enum class Kind { user, periodic, preemption };
@@ -88,6 +97,7 @@ struct ManagerOptions {
   /// Beyond `max_to_keep`, keep one checkpoint for every such span of time; zero: off.
   std::chrono::seconds keep_every{0};
   WriterKind writer = WriterKind::direct;
+  FileIo io = FileIo::automatic;
   /// fsync before the commit. Switching it off gives up the promise against power cuts; for tests and throw-away runs.
   bool durable = true;
   /// A handler writes its periodic and requested checkpoints in the background: see
@@ -98,6 +108,12 @@ struct ManagerOptions {
   /// The greatest copy of its state that a rank may make for a save in the background; a larger one is saved at once,
   /// without a copy. 0: no limit.
   std::uint64_t background_memory_bytes = 0;
+  /// Write over the blocks of the checkpoint that was retired last, which is faster than a new file. Not done, without
+  /// an error, for a file that has other names or that a process on the chief's node has open.
+  bool recycle = true;
+  /// Take the space for the next checkpoint in advance, as soon as the state has been restored or initialised: then a
+  /// full disk cannot prevent a save, and the first one is as fast as later ones. Costs the time to write a checkpoint.
+  bool reserve = false;
   /// Verify the checksums when a checkpoint is restored.
   bool verify_on_restore = true;
   /// Write `events.jsonl` in the directory: one JSON object per line for every start, restore, save and exit.

@@ -65,14 +65,15 @@ void CheckpointManager::Impl::settle_background_save() {
 }
 
 CheckpointManager::Impl::~Impl() {
-  if (!background || comm.broken() || std::uncaught_exceptions() > 0) {
-    return;  // without the other ranks it cannot be committed
+  // Without the other ranks it cannot be committed.
+  if (background && !comm.broken() && std::uncaught_exceptions() == 0) {
+    try {
+      finish_background_save();
+    } catch (const std::exception& error) {
+      core::log::error("the save in the background did not end: {}", error.what());
+    }
   }
-  try {
-    finish_background_save();
-  } catch (const std::exception& error) {
-    core::log::error("the save in the background did not end: {}", error.what());
-  }
+  remove_spare();
 }
 
 }  // namespace reprieve

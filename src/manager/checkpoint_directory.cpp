@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "manager/file_operations.hpp"
 #include "storage/posix_file.hpp"
+#include "storage/seal.hpp"
 
 namespace reprieve::manager {
 
@@ -134,6 +135,13 @@ std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
   return known_.insert_or_assign(number, std::move(read)).first->second.info;
 }
 
+void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMetadata& metadata) {
+  struct stat status = {};
+  if (::stat(file(number).c_str(), &status) == 0) {
+    known_[number] = {status.st_ino, status.st_size, status.st_mtim, make_info(file(number), number, metadata)};
+  }
+}
+
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
   const fs::path target = file(number);
   std::error_code ignored;
@@ -244,6 +252,10 @@ fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
 
 void CheckpointDirectory::remove(std::uint64_t number) {
   remove_tree(file(number));
+  remove_files(number);
+}
+
+void CheckpointDirectory::remove_files(std::uint64_t number) {
   known_.erase(number);
   if (const fs::path files = files_directory(number); is_there(files)) {
     make_durable();  // the checkpoint must not come back without its files
@@ -251,7 +263,55 @@ void CheckpointDirectory::remove(std::uint64_t number) {
   }
 }
 
-std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed) {
+/// The order matters: the file must have lost its name for good before it loses its seal, else a power cut would leave
+/// a checkpoint that looks damaged; and it must have lost its seal for good before anything else in it changes.
+bool CheckpointDirectory::make_spare(std::uint64_t number) {
+  if (is_there(spare()) || fs::symlink_status(file(number)).type() != fs::file_type::regular) {
+    return false;
+  }
+  rename_path(file(number), spare());
+  make_durable();
+  try {
+    const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
+    if (!opened.is_shared()) {
+      storage::void_seal(opened);
+      return true;
+    }
+  } catch (const StorageError& error) {
+    core::log::debug("{} is not recycled: {}", spare().string(), error.what());
+  }
+  remove_tree(spare());
+  return true;
+}
+
+bool CheckpointDirectory::take_spare(StagedName staged) {
+  if (!is_there(spare())) {
+    return false;
+  }
+  try {
+    const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
+    if (fs::symlink_status(spare()).type() == fs::file_type::regular && !opened.is_shared()) {
+      storage::void_seal(opened);
+      rename_path(spare(), staged_file(staged));
+      return true;
+    }
+  } catch (const StorageError& error) {
+    core::log::warning("{} cannot be used: {}", spare().string(), error.what());
+  }
+  remove_spare();
+  return false;
+}
+
+void CheckpointDirectory::reserve(std::uint64_t size) {
+  const storage::PosixFile file =
+      is_there(spare()) ? storage::PosixFile::open_to_write(spare()) : storage::PosixFile::create(spare());
+  file.allocate(std::max(size, file.size()));
+}
+
+void CheckpointDirectory::remove_spare() noexcept { remove_tree_or_log(spare()); }
+
+std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed,
+                                                       bool recycle) {
   if (policy.max_to_keep == 0) {
     return {};
   }
@@ -263,7 +323,11 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   }
   std::vector<std::uint64_t> retired = to_retire(std::move(entries), policy, committed);
   for (const std::uint64_t number : retired) {
-    remove(number);
+    if (recycle && make_spare(number)) {
+      remove_files(number);
+    } else {
+      remove(number);
+    }
   }
   return retired;
 }

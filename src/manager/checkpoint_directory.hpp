@@ -23,6 +23,8 @@ namespace reprieve::manager {
 
 /// Name of the directory for what is not committed yet, inside the checkpoint directory.
 inline constexpr const char* kStagingName = ".chieftemp";
+/// The file of a retired checkpoint, kept as the place for the next one.
+inline constexpr const char* kSpareName = ".reprieve.spare";
 inline constexpr const char* kLockName = ".reprieve.lock";
 inline constexpr const char* kEventLogName = "events.jsonl";
 
@@ -51,9 +53,22 @@ class CheckpointDirectory {
   /// long as the file stays the same.
   [[nodiscard]] std::optional<CheckpointInfo> info(std::uint64_t number);
 
+  /// Notes what `info` would read from the file of a checkpoint that has just been committed.
+  void remember(std::uint64_t number, const storage::FileMetadata& metadata);
+
   /// Makes the staging directory, empty, after `recover`. @throws StorageError, also if something stands in the way of
   /// checkpoint @p number
   void prepare_staging(std::uint64_t number);
+
+  [[nodiscard]] std::filesystem::path spare() const { return path_ / kSpareName; }
+  /// Makes the spare file, if there is one that can be used, the staged file of a save. False if there is none.
+  /// @throws StorageError if it cannot be told apart from a checkpoint
+  bool take_spare(StagedName staged);
+  /// Makes a spare file of that size, with its space taken. One that is there is made larger if need be.
+  /// @throws StorageError
+  void reserve(std::uint64_t size);
+  /// Logs what cannot be removed.
+  void remove_spare() noexcept;
 
   /// Steps 4 and 5 of the commit protocol (save.cpp): the rename that makes the staged checkpoint exist, and then its
   /// files.
@@ -72,8 +87,9 @@ class CheckpointDirectory {
   /// Removes a checkpoint and its files. @throws StorageError
   void remove(std::uint64_t number);
 
-  /// Removes checkpoints by the policy, and returns their numbers. @throws StorageError
-  std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed);
+  /// Removes checkpoints by the policy, and returns their numbers. With @p recycle, the file of one of them becomes the
+  /// spare file, if there is none yet. @throws StorageError
+  std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed, bool recycle);
 
  private:
   struct Known {
@@ -83,6 +99,8 @@ class CheckpointDirectory {
     std::optional<CheckpointInfo> info;  ///< nothing if the file is damaged
   };
 
+  [[nodiscard]] bool make_spare(std::uint64_t number);
+  void remove_files(std::uint64_t number);
   void install_files(StagedName staged);
   void recover_files(const std::filesystem::path& staged_path);
   void remove_orphaned_files() const;

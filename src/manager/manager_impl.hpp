@@ -63,6 +63,7 @@ struct CheckpointManager::Impl {
   std::optional<core::DrillOrders> drill;  ///< the same on every rank
   manager::CheckpointDirectory directory;
   std::optional<manager::DirectoryLock> lock;  ///< the chief's
+  storage::LayoutCache layout;                 ///< the chief's
   core::EventLog events;                       ///< the chief's
   core::EventLog run_record;                   ///< the chief's
 
@@ -75,7 +76,12 @@ struct CheckpointManager::Impl {
   void open_directory();
   void lock_directory();
   void check_directory_is_shared();
+  /// Takes the space for the next checkpoint, if the options say so (reserve.cpp).
+  void reserve();
+  /// At the end of a run nothing hidden is left. A run that is cut short leaves the spare file to its next start.
+  void remove_spare() noexcept;
   storage::FileMetadata restore_state(const std::filesystem::path& file);
+  std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   /// Numbers of the committed checkpoints, newest first.
   std::vector<std::uint64_t> candidates();
   void set_aside(const std::vector<std::uint64_t>& damaged);

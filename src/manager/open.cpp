@@ -43,13 +43,14 @@ void check_options(const fs::path& directory, const ManagerOptions& options) {
 /// Everything that must be the same on all ranks, for comparison and for the message if it is not.
 std::string describe_arguments(const fs::path& directory, const ManagerOptions& options) {
   return fmt::format(
-      "directory {}, prefix {}, max_to_keep {}, keep_every {} s, writer {}, durable {}, verify_on_restore {}, "
-      "event_log {}, lock_timeout {} ms, io_timeout {} ms, background {}, background_busy {}, background_memory_bytes "
-      "{}",
+      "directory {}, prefix {}, max_to_keep {}, keep_every {} s, writer {}, io {}, durable {}, recycle {}, reserve {}, "
+      "verify_on_restore {}, event_log {}, lock_timeout {} ms, io_timeout {} ms, background {}, background_busy {}, "
+      "background_memory_bytes {}",
       directory.lexically_normal().string(), options.prefix, options.max_to_keep, options.keep_every.count(),
-      options.writer == WriterKind::direct ? "direct" : "mpio", options.durable, options.verify_on_restore,
-      options.event_log, options.lock_timeout.count(), options.io_timeout.count(), options.background,
-      options.background_busy == BackgroundBusy::wait ? "wait" : "skip", options.background_memory_bytes);
+      options.writer == WriterKind::direct ? "direct" : "mpio", static_cast<int>(options.io), options.durable,
+      options.recycle, options.reserve, options.verify_on_restore, options.event_log, options.lock_timeout.count(),
+      options.io_timeout.count(), options.background, options.background_busy == BackgroundBusy::wait ? "wait" : "skip",
+      options.background_memory_bytes);
 }
 
 cluster::Bytes to_bytes(const std::string& text) {
@@ -158,6 +159,9 @@ void CheckpointManager::Impl::lock_directory() {
   const auto self = manager::LockHolder::self(comm.host(), comm.size());
   lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
   directory.remove_left_overs();
+  if (!options.recycle && !options.reserve) {
+    directory.remove_spare();
+  }
   if (options.event_log) {
     events = core::EventLog(directory.path() / manager::kEventLogName);
   }

@@ -36,6 +36,12 @@ void run_initialize(cluster::Communicator& comm, const std::function<void()>& in
 }  // namespace
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(const std::function<void()>& initialize) {
+  std::optional<CheckpointInfo> restored = restore_newest(initialize);
+  reserve();
+  return restored;
+}
+
+std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
   std::vector<std::uint64_t> damaged;
   std::string reasons;
   // The chief's view counts: on a network file system the other ranks may see an older one.

@@ -7,7 +7,7 @@
 //    `.chieftemp/<prefix>-<number>.<time>.files`, and made durable if there is anything in it; those of the others are
 //    scratch.
 // 3. All ranks write the state into `.chieftemp/<prefix>-<number>.<time>.h5`, checksummed, complete and durable
-//    (src/storage).
+//    (src/storage). That is a new file, or, if there is one, the spare file: see below.
 // 4. The chief makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
 //    directory. This rename is the commit.
 // 5. The chief renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the next
@@ -15,6 +15,24 @@
 //    does this at its start: number and time in the name tell whether the committed checkpoint is the one they belong
 //    to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed.
+//
+// The spare file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run out
+// of space. So in step 6 one of the retired files is kept:
+//
+// a. It is renamed to `.reprieve.spare`, and the directory is fsynced: it has no checkpoint's name any more, also after
+// a
+//    power cut, and nothing looks at it.
+// b. If it has another hard link, or another process on this node has it open, it is deleted after all.
+// c. Its seal is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a checkpoint, by
+//    whatever name.
+//
+// In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the spare file of a dead run, which may have
+// died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging directory
+// without a seal, and the next start deletes it. The new seal is written after the new data, and counts only after the
+// rename of step 4, which comes after every rank's fsync. Nothing old can show through: structure and tables are
+// written as a whole, all blocks are checksummed, and a state with elements that no rank holds (which must read as
+// zero) gets a new file. After a failed save a rewritten file is deleted, never used again: a rank that hangs may still
+// write to it.
 //
 // After each step all ranks agree on errors. On an error the temporary files are removed, everything older is kept, and
 // every rank throws the same. Ranks of a killed run that live on cannot do harm: only a chief commits, and it holds the
@@ -171,16 +189,21 @@ bool Save::keep_written_files() {
 }
 
 void Save::lay_out() {
-  storage::FileMetadata metadata;
+  storage::FileMetadata& metadata = metadata_;
   metadata.number = request_.number;
   metadata.run_calls = request_.run_calls;
   metadata.world_size = manager_.comm.size();
   metadata.time_us = staged_.time_us;
   metadata.reason = request_.reason;
   metadata.has_files = has_files_;
+  const ManagerOptions& options = manager_.options;
+  bool has_spare = false;
+  manager_.comm.on_chief(
+      [&] { has_spare = (options.recycle || options.reserve) && manager_.directory.take_spare(staged_); },
+      step("taking the spare file"));
   writer_ = std::make_shared<storage::CheckpointWriter>(
       manager_.comm, manager_.directory.staged_file(staged_),
-      storage::WriteOptions{manager_.options.writer, manager_.options.durable});
+      storage::WriteOptions{options.writer, options.durable, options.io, has_spare}, manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);
 }
 
@@ -242,6 +265,7 @@ void Save::commit() {
       [&] {
         manager_.lock->check_held();
         manager_.directory.commit(staged_, has_files_);
+        manager_.directory.remember(request_.number, metadata_);
       },
       step("committing"));
 }
@@ -273,8 +297,11 @@ void Save::record_finished(Clock::duration mine) {
 void Save::retire() {
   try {
     const manager::RetentionPolicy policy{manager_.options.max_to_keep, manager_.options.keep_every};
-    for (const std::uint64_t number : manager_.directory.retire(policy, request_.number)) {
+    for (const std::uint64_t number : manager_.directory.retire(policy, request_.number, manager_.options.recycle)) {
       manager_.record("retired", {{"number", number}});
+    }
+    if (manager_.options.reserve) {
+      manager_.directory.reserve(fs::file_size(manager_.directory.file(request_.number)));
     }
     if (const auto numbers = manager_.directory.numbers(); !numbers.empty() && numbers.back() > request_.number) {
       core::log::warning(
@@ -283,7 +310,7 @@ void Save::retire() {
           request_.number, numbers.back());
     }
   } catch (const std::exception& error) {
-    core::log::warning("old checkpoints could not be removed: {}", error.what());
+    core::log::warning("tidying up after the save failed: {}", error.what());
   }
 }
 

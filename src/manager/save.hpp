@@ -69,6 +69,7 @@ class Save {
   bool began_ = false;                ///< the chief: the staging directory is there
   bool has_write_directory_ = false;  ///< this rank's, for the save function
   bool has_files_ = false;
+  storage::FileMetadata metadata_;
   /// Shared with the thread, which may outlive the save.
   std::shared_ptr<storage::CheckpointWriter> writer_;
   std::optional<core::BackgroundTask> task_;

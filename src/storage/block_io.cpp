@@ -1,10 +1,12 @@
 #include "storage/block_io.hpp"
 
-#include "storage/checksum.hpp"
+#include <algorithm>
 
 namespace reprieve::storage {
 
 namespace {
+
+constexpr std::size_t kCachedBytes = std::size_t{128} << 10U;
 
 std::size_t bytes_of(const Box& block, std::size_t element_size) {
   return static_cast<std::size_t>(volume(block.extent)) * element_size;
@@ -18,6 +20,17 @@ void for_each_block(std::span<const WriteItem> items, Visit&& visit) {
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       visit(item, split.block(i));
     }
+  }
+}
+
+/// Writes bytes in pieces that stay in the processor's cache between the checksum and the copy.
+void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
+    digest.update(piece);
+    stream.write(piece, offset);
+    offset += piece.size();
+    bytes = bytes.subspan(piece.size());
   }
 }
 
@@ -38,29 +51,36 @@ std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, con
   return {buffer.data(), size};
 }
 
-void write_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<const std::byte> content) {
+void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
+                Xxh3Stream* digest) {
   for_each_run(block, dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
-    const std::size_t size = static_cast<std::size_t>(count) * dataset.element_size;
-    file.write_all(content.first(size), dataset.file_offset + first * dataset.element_size);
-    content = content.subspan(size);
+    std::uint64_t offset = dataset.file_offset + first * dataset.element_size;
+    for (auto left = static_cast<std::size_t>(count) * dataset.element_size; left > 0;) {
+      const auto piece = content.first(digest == nullptr ? left : std::min(left, kCachedBytes));
+      file.read_all(piece, offset);
+      if (digest != nullptr) {
+        digest->update(piece);
+      }
+      offset += piece.size();
+      left -= piece.size();
+      content = content.subspan(piece.size());
+    }
   });
 }
 
-void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content) {
-  for_each_run(block, dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
-    const std::size_t size = static_cast<std::size_t>(count) * dataset.element_size;
-    file.read_all(content.first(size), dataset.file_offset + first * dataset.element_size);
-    content = content.subspan(size);
-  });
-}
-
-std::vector<std::uint64_t> write_items(const PosixFile& file, std::span<const WriteItem> items) {
+std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items) {
   std::vector<std::uint64_t> checksums;
+  Xxh3Stream digest;
   Bytes buffer;
   for_each_block(items, [&](const WriteItem& item, const Box& block) {
-    const auto content = dense_block(item.source, block, item.dataset.element_size, buffer);
-    checksums.push_back(xxh3(content));
-    write_block(file, item.dataset, block, content);
+    auto content = dense_block(item.source, block, item.dataset.element_size, buffer);
+    digest.reset();
+    for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
+      const std::size_t size = static_cast<std::size_t>(count) * item.dataset.element_size;
+      write_run(stream, content.first(size), item.dataset.file_offset + first * item.dataset.element_size, digest);
+      content = content.subspan(size);
+    });
+    checksums.push_back(digest.digest());
   });
   return checksums;
 }

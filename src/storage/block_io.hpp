@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "storage/blocks.hpp"
+#include "storage/checksum.hpp"
 #include "storage/codec.hpp"
+#include "storage/data_stream.hpp"
 #include "storage/posix_file.hpp"
 
 namespace reprieve::storage {
@@ -32,15 +34,13 @@ struct WriteItem {
 [[nodiscard]] std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, const Box& block,
                                                      std::size_t element_size, Bytes& buffer);
 
-/// Writes the elements of @p block, which lie side by side in @p content.
-void write_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<const std::byte> content);
+/// Reads the elements of @p block to lie side by side in @p content. With @p digest, adds them to it on the way.
+void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
+                Xxh3Stream* digest = nullptr);
 
-/// Reads the elements of @p block to lie side by side in @p content.
-void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content);
-
-/// Writes all items block by block, and returns the blocks' checksums in that order.
-/// @throws StorageError
-[[nodiscard]] std::vector<std::uint64_t> write_items(const PosixFile& file, std::span<const WriteItem> items);
+/// Writes all items block by block, and returns the blocks' checksums in that order. What was
+/// written is in the stream: its `finish` is the caller's. @throws StorageError
+[[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items);
 
 /// The checksums of all items as they are in memory, block by block.
 [[nodiscard]] std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items);

@@ -1,7 +1,5 @@
 #include "storage/block_reader.hpp"
 
-#include "storage/checksum.hpp"
-
 namespace reprieve::storage {
 
 namespace {
@@ -22,19 +20,24 @@ std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow&
   return "elements " + text_of(piece) + " of the value of rank " + rank;
 }
 
+void BlockReader::read_into(const StoredVariable& variable, const Box& block, std::span<std::byte> content) const {
+  digest_.reset();
+  read_block(file_, dataset_of(variable), block, content, verify_ ? &digest_ : nullptr);
+}
+
 std::span<const std::byte> BlockReader::read(const StoredVariable& variable, const Box& block) {
   buffer_.resize(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
-  read_block(file_, dataset_of(variable), block, buffer_);
+  read_into(variable, block, buffer_);
   return buffer_;
 }
 
-bool BlockReader::matches(const BoxRow& row, std::uint64_t block, std::span<const std::byte> content) const {
-  return xxh3(content) == index_.checksums[static_cast<std::size_t>(row.first_checksum + block)];
+bool BlockReader::matches(const BoxRow& row, std::uint64_t block) const {
+  return digest_.digest() == index_.checksums[static_cast<std::size_t>(row.first_checksum + block)];
 }
 
-void BlockReader::verify(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, const Box& block,
-                         std::span<const std::byte> content) const {
-  if (verify_ && !matches(row, number, content)) {
+void BlockReader::verify(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
+                         const Box& block) const {
+  if (verify_ && !matches(row, number)) {
     throw CorruptError(file_.path().string() + ": variable '" + variable.name +
                        "' is damaged: " + region_of(variable, row, block) + " (checksum differs)");
   }
@@ -45,8 +48,8 @@ void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, st
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
-    read_block(file_, dataset_of(variable), block, part);
-    verify(variable, row, i, block, part);
+    read_into(variable, block, part);
+    verify(variable, row, i, block);
     content = content.subspan(part.size());
   }
 }
@@ -82,12 +85,12 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
     std::byte* const place = target.data + displacement(target.box, target.strides_bytes, common.offset);
     if (common == block && is_dense(block.extent, target.strides_bytes, element_size)) {
       const std::span content(place, static_cast<std::size_t>(volume(block.extent)) * element_size);
-      read_block(file_, dataset_of(variable), block, content);
-      verify(variable, row, i, block, content);
+      read_into(variable, block, content);
+      verify(variable, row, i, block);
       continue;
     }
     const auto content = read(variable, block);
-    verify(variable, row, i, block, content);
+    verify(variable, row, i, block);
     const Strides strides = dense_strides(block.extent, element_size);
     copy_box(place, target.strides_bytes, content.data() + displacement(block, strides, common.offset), strides,
              common.extent, element_size);

@@ -36,7 +36,7 @@ class BlockReader {
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       const Box block = split.block(i);
       const auto content = read(variable, block);
-      if (!matches(row, i, content)) {
+      if (!matches(row, i)) {
         found(region_of(variable, row, block));
       }
       done(content.size());
@@ -45,15 +45,17 @@ class BlockReader {
 
  private:
   [[nodiscard]] std::span<const std::byte> read(const StoredVariable& variable, const Box& block);
-  [[nodiscard]] bool matches(const BoxRow& row, std::uint64_t block, std::span<const std::byte> content) const;
-  void verify(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, const Box& block,
-              std::span<const std::byte> content) const;
+  void read_into(const StoredVariable& variable, const Box& block, std::span<std::byte> content) const;
+  /// Whether the block that was read last is that one.
+  [[nodiscard]] bool matches(const BoxRow& row, std::uint64_t block) const;
+  void verify(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, const Box& block) const;
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
   [[nodiscard]] static std::string region_of(const StoredVariable& variable, const BoxRow& row, const Box& block);
 
   const PosixFile& file_;
   const FileIndex& index_;
   bool verify_;
+  mutable Xxh3Stream digest_;  ///< of the block that was read last
   Bytes buffer_;
 };
 

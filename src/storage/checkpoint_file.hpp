@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,17 +33,40 @@ struct FileMetadata {
 struct WriteOptions {
   WriterKind writer = WriterKind::direct;
   bool durable = true;
+  FileIo io = FileIo::automatic;
+  bool recycle = false;  ///< the file is there, and its blocks may be written over
+};
+
+/// What the chief keeps from one save to the next: as long as all ranks register the same variables and shapes, the
+/// file is not laid out anew.
+class LayoutCache {
+ public:
+  LayoutCache();
+  ~LayoutCache();
+  LayoutCache(LayoutCache&&) noexcept;
+  LayoutCache& operator=(LayoutCache&&) noexcept;
+
+  struct Content;
+  [[nodiscard]] std::unique_ptr<Content>& content() noexcept { return content_; }
+
+ private:
+  std::unique_ptr<Content> content_;  ///< nothing before the first save
 };
 
 /// Writes all variables and metadata into the new file @p file, complete, checksummed, marked complete and durable, but
-/// under its temporary name: the commit (rename) is the caller's. An existing file of that name is replaced. The
+/// under its temporary name: the commit (rename) is the caller's. An existing file of that name is replaced, or with
+/// `options.recycle` rewritten: it is void as a checkpoint before anything else in it changes. The
 /// versions and the world size in @p metadata are filled in here.
 /// Collective. Returns the bytes of state written by all ranks, the same on every rank.
 /// @throws StorageError, MismatchError (ranks registered different variables or shapes), MpiError, UnresponsiveError,
 /// the same on every rank. The file is left for the caller to remove.
 std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
                                const std::filesystem::path& file, const FileMetadata& metadata,
-                               const WriteOptions& options);
+                               const WriteOptions& options, LayoutCache& cache);
+
+/// No less than the size of the file that `write_checkpoint` would make now. Collective; the same on every rank.
+/// @throws as write_checkpoint
+std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry);
 
 /// Restores all registered variables from @p file. Collective.
 /// Compares names, types and shapes first and throws one MismatchError that lists all differences before any variable

@@ -23,12 +23,37 @@ namespace reprieve::storage {
 namespace {
 
 using Distribution = state::Distribution;
+using Messages = std::vector<Bytes>;
+
+std::vector<std::vector<Description>> decode_all(const Messages& messages) {
+  std::vector<std::vector<Description>> by_rank;
+  by_rank.reserve(messages.size());
+  for (const Bytes& message : messages) {
+    by_rank.push_back(decode_descriptions(message));
+  }
+  return by_rank;
+}
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options)
-    : comm_(comm), options_(options) {
+struct LayoutCache::Content {
+  WriterKind writer;
+  Messages descriptions;  ///< of all ranks, for which the layout was made
+  LaidOutFile file;
+  Messages places;  ///< for all ranks
+};
+
+LayoutCache::LayoutCache() = default;
+LayoutCache::~LayoutCache() = default;
+LayoutCache::LayoutCache(LayoutCache&&) noexcept = default;
+LayoutCache& LayoutCache::operator=(LayoutCache&&) noexcept = default;
+
+CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options,
+                                   LayoutCache& cache)
+    : comm_(comm), options_(options), laid_out_(cache.content()) {
   plan_.file = std::move(file);
+  // What need not be durable is done when it is in the page cache.
+  plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
 }
 
 void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
@@ -42,35 +67,39 @@ void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::
 }
 
 void CheckpointWriter::lay_out(const FileMetadata& metadata, const std::string& what) {
-  const std::vector<Bytes> messages = comm_.gather(encode_descriptions(variables_), what);
-  std::vector<Bytes> places;
-  comm_.on_chief(
-      [&] {
-        create_file(messages, metadata);
-        for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-          places.push_back(encode_places(rank));
-        }
-      },
-      what);
-  apply_places(comm_.scatter(places, what));
+  Messages descriptions = comm_.gather(encode_descriptions(variables_), what);
+  comm_.on_chief([&] { create_file(std::move(descriptions), metadata); }, what);
+  apply_places(comm_.scatter(comm_.is_chief() ? laid_out_->places : Messages{}, what));
 }
 
 /// Chief: everything about the file that is known before its data.
-void CheckpointWriter::create_file(const std::vector<Bytes>& messages, const FileMetadata& metadata) {
-  std::vector<std::vector<Description>> by_rank;
-  by_rank.reserve(messages.size());
-  for (const Bytes& message : messages) {
-    by_rank.push_back(decode_descriptions(message));
+void CheckpointWriter::create_file(Messages descriptions, FileMetadata metadata) {
+  metadata.format_version = kFormatVersion;
+  metadata.world_size = comm_.size();
+  fill_versions(metadata);
+  auto kept = std::move(laid_out_);  // not kept on if anything fails
+  if (kept) {
+    check_file_size_limit(plan_.file, kept->file.index().file_size);
   }
-  LaidOutFile& laid_out = laid_out_.emplace();
-  laid_out.index = plan_file(by_rank, metadata);
-  fill_versions(laid_out.index.metadata);
-  laid_out.seal = create_laid_out_file(plan_.file, laid_out.index);
+  if (kept && kept->writer == options_.writer && kept->descriptions == descriptions &&
+      kept->file.replace_metadata(metadata)) {
+    laid_out_ = std::move(kept);
+  } else {
+    FileIndex index = plan_file(decode_all(descriptions), metadata);
+    // The limit holds for files in memory too, and HDF5 does not survive an error there.
+    check_file_size_limit(plan_.file, most_file_bytes(index));
+    laid_out_ = std::make_unique<LayoutCache::Content>(
+        LayoutCache::Content{options_.writer, std::move(descriptions), LaidOutFile(std::move(index)), {}});
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      laid_out_->places.push_back(encode_places(static_cast<std::size_t>(rank)));
+    }
+  }
+  laid_out_->file.put_on_disk(plan_.file, options_.recycle);
 }
 
 /// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
 Bytes CheckpointWriter::encode_places(std::size_t rank) const {
-  const FileIndex& index = laid_out_->index;
+  const FileIndex& index = laid_out_->file.index();
   Encoder message;
   message.word(index.state_bytes());
   for (const StoredVariable& variable : index.variables) {
@@ -88,7 +117,7 @@ std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) cons
   std::vector<std::uint64_t> pieces(static_cast<std::size_t>(comm_.size()), 0);
   std::uint64_t most = 0;
   for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRow row = laid_out_->index.row(variable, b);
+    const BoxRow row = laid_out_->file.index().row(variable, b);
     const Box box = FileIndex::dataset_box(variable, row);
     std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
     count += BlockSplit(box, variable.type.size_bytes, kMpioPieceBytes).count();
@@ -176,7 +205,7 @@ void CheckpointWriter::seal(const std::string& what) {
 
 /// Chief: every rank sent its checksums in the order of its rows.
 void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
-  FileIndex& index = laid_out_->index;
+  FileIndex& index = laid_out_->file.index();
   std::vector<std::size_t> taken(by_rank.size(), 0);
   for (const StoredVariable& variable : index.variables) {
     for (std::size_t b = 0; b < variable.box_count; ++b) {
@@ -196,15 +225,16 @@ void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
 }
 
 void CheckpointWriter::write_checksums_and_seal() {
-  const auto checksums = std::as_bytes(std::span(laid_out_->index.checksums));
+  const auto checksums = std::as_bytes(std::span(laid_out_->file.index().checksums));
   if (!written_.file) {
     written_.file.emplace(PosixFile::open_to_write(plan_.file));
   }
   const PosixFile& file = *written_.file;
   check_structure(file);
-  file.write_all(checksums, laid_out_->seal.checksums.region.offset);
-  laid_out_->seal.checksums.digest = xxh3(checksums);
-  write_seal(file, laid_out_->seal);
+  Seal seal = laid_out_->file.seal();
+  file.write_all(checksums, seal.checksums.region.offset);
+  seal.checksums.digest = xxh3(checksums);
+  write_seal(file, seal);
   durable_ = false;
 }
 
@@ -222,21 +252,31 @@ void CheckpointWriter::finish(const std::string& what) {
 
 /// Parallel HDF5 opens the file for writing: it must have left the structure as it was laid out.
 void CheckpointWriter::check_structure(const PosixFile& file) const {
-  const Seal& seal = laid_out_->seal;
+  const Seal& seal = laid_out_->file.seal();
   if (options_.writer == WriterKind::mpio &&
-      structure_digest(file, laid_out_->index, seal.checksums.region) != seal.structure_digest) {
+      structure_digest(file, laid_out_->file.index(), seal.checksums.region) != seal.structure_digest) {
     throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
   }
 }
 
 std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
                                const std::filesystem::path& file, const FileMetadata& metadata,
-                               const WriteOptions& options) {
-  CheckpointWriter writer(comm, file, options);
+                               const WriteOptions& options, LayoutCache& cache) {
+  CheckpointWriter writer(comm, file, options, cache);
   writer.plan(registry, metadata);
   writer.write_together();
   writer.complete();
   return writer.state_bytes();
+}
+
+std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
+  const std::string what = "telling the size of a checkpoint";
+  std::vector<LocalVariable> variables;
+  comm.agree(core::capture([&] { variables = collect_variables(registry); }), what);
+  const Messages descriptions = comm.gather(encode_descriptions(variables), what);
+  std::uint64_t bytes = 0;
+  comm.on_chief([&] { bytes = most_file_bytes(plan_file(decode_all(descriptions), {})); }, what);
+  return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
 }
 
 }  // namespace reprieve::storage

@@ -3,8 +3,7 @@
 /// @file
 /// One checkpoint file on its way from the registered variables to a complete file.
 
-#include <chrono>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,8 +18,9 @@ namespace reprieve::storage {
 /// The stages of `write_checkpoint`, for callers that let time pass between them. Each is called once, in this order.
 class CheckpointWriter {
  public:
-  /// @param comm  must outlive the writer
-  CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options);
+  /// @param comm  must outlive the writer, but not a thread in `write_alone`; the same for @p cache
+  CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options,
+                   LayoutCache& cache);
 
   /// Describes the variables, lays the file out and learns this rank's places in it. Collective.
   /// @throws as write_checkpoint
@@ -47,15 +47,9 @@ class CheckpointWriter {
   [[nodiscard]] std::uint64_t state_bytes() const noexcept { return plan_.state_bytes; }
 
  private:
-  /// What only the chief knows of the file while it is written.
-  struct LaidOutFile {
-    FileIndex index;
-    Seal seal;
-  };
-
   void collect(const Checkpoint::Registry& registry, const std::string& what);
   void lay_out(const FileMetadata& metadata, const std::string& what);
-  void create_file(const std::vector<Bytes>& messages, const FileMetadata& metadata);
+  void create_file(std::vector<Bytes> descriptions, FileMetadata metadata);
   [[nodiscard]] Bytes encode_places(std::size_t rank) const;
   [[nodiscard]] std::uint64_t most_pieces(const StoredVariable& variable) const;
   void apply_places(const Bytes& message);
@@ -71,7 +65,7 @@ class CheckpointWriter {
   std::string what_;  ///< for messages: "save 7: "
   std::vector<LocalVariable> variables_;
   WritePlan plan_;
-  std::optional<LaidOutFile> laid_out_;
+  std::unique_ptr<LayoutCache::Content>& laid_out_;  ///< the chief's
   WrittenPart written_;
   bool durable_ = false;  ///< this rank's part is
 };

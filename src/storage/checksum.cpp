@@ -1,6 +1,11 @@
 #include "storage/checksum.hpp"
 
+// With this header the library chooses the instruction set at run time; xxhash.h alone means SSE2.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 #include <new>
 
@@ -12,8 +17,10 @@ Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
   if (state_ == nullptr) {
     throw std::bad_alloc();
   }
-  XXH3_64bits_reset(state_.get());
+  reset();
 }
+
+void Xxh3Stream::reset() noexcept { XXH3_64bits_reset(state_.get()); }
 
 void Xxh3Stream::update(std::span<const std::byte> bytes) noexcept {
   XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());

@@ -19,6 +19,8 @@ namespace reprieve::storage {
 class Xxh3Stream {
  public:
   Xxh3Stream();
+  /// Begins anew.
+  void reset() noexcept;
   void update(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] std::uint64_t digest() const noexcept;
 

@@ -286,15 +286,21 @@ FileIndex parse(const IndexBytes& bytes) {
 
 }  // namespace
 
-std::string encode_manifest(const FileIndex& index) {
-  json manifest = encode_metadata(index.metadata);
-  manifest["box_dimensions"] = index.boxes.dimensions();
-  json& variables = manifest["variables"] = json::array();
+std::string encode_variables(const FileIndex& index) {
+  json variables = json::array();
   for (const StoredVariable& variable : index.variables) {
     variables.push_back(encode_variable(variable));
   }
+  return variables.dump();
+}
+
+std::string encode_manifest(const FileIndex& index, const std::string& variables) {
+  json manifest = encode_metadata(index.metadata);
+  manifest["box_dimensions"] = index.boxes.dimensions();
   // Names are UTF-8 (checked when they are collected); the free text of a notice need not be.
-  return manifest.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = manifest.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.pop_back();  // the closing brace
+  return text + R"(,"variables":)" + variables + "}";
 }
 
 FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {

@@ -27,6 +27,8 @@ struct StoredVariable {
   std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
   std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
   std::size_t box_count = 0;
+  /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
+  bool small = false;
 
   /// Size of the dataset; the shape has been checked not to overflow.
   [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
@@ -86,8 +88,13 @@ struct FileIndex {
   [[nodiscard]] std::uint64_t state_bytes() const;
 };
 
+/// The list of variables as JSON.
+[[nodiscard]] std::string encode_variables(const FileIndex& index);
 /// The metadata and the list of variables as JSON, the content of `/reprieve/manifest`.
-[[nodiscard]] std::string encode_manifest(const FileIndex& index);
+[[nodiscard]] std::string encode_manifest(const FileIndex& index, const std::string& variables);
+[[nodiscard]] inline std::string encode_manifest(const FileIndex& index) {
+  return encode_manifest(index, encode_variables(index));
+}
 
 /// The parts of an index as they lie in a file, and as they travel between ranks.
 struct IndexBytes {

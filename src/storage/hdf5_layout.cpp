@@ -15,7 +15,13 @@ constexpr hsize_t kAlignFromBytes = hsize_t{64} << 10U;
 constexpr hsize_t kAlignmentBytes = 4096;
 /// Longer texts are stored as arrays of characters: one string element must fit into the memory of a tool.
 constexpr std::uint64_t kMaxStringBytes = std::uint64_t{1} << 24U;
-constexpr std::size_t kMaxAttributeBytes = 4096;
+/// Room for the metadata to change from one save to the next without a new layout.
+constexpr std::size_t kManifestRoom = 2048;
+/// Variables up to this size lie side by side.
+constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20U;
+/// In a recycled file, a rank's few kilobytes of a small variable meet pages that other ranks fill as well. The kernel
+/// would read each of them from the disk first; so the chief fills them all in the page cache, up to this size.
+constexpr std::uint64_t kMostPrefilledBytes = std::uint64_t{64} << 20U;
 
 /// What HDF5 will need for its own structures, generously: they then lie in one piece at the start of the file.
 hsize_t structure_bytes(const FileIndex& index) {
@@ -24,13 +30,20 @@ hsize_t structure_bytes(const FileIndex& index) {
   return fixed + per_variable * index.variables.size();
 }
 
-Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& index) {
-  const std::string action = "create " + file.string();
-  const Hdf5Handle access = make_property_list(H5P_FILE_ACCESS);
+/// The properties with which the file in memory is made and opened again.
+Hdf5Handle make_access() {
+  const char* action = "set up a file in memory";
+  Hdf5Handle access = make_property_list(H5P_FILE_ACCESS);
   // This driver takes the path of a file in memory as it is; the default one asks for the real path, which has none.
   check_hdf5(H5Pset_fapl_stdio(access.get()), action);
   // Superblock and object headers of this version carry checksums of their own.
   check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), action);
+  return access;
+}
+
+Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& index) {
+  const std::string action = "create " + file.string();
+  const Hdf5Handle access = make_access();
   check_hdf5(H5Pset_alignment(access.get(), kAlignFromBytes, kAlignmentBytes), action);
   check_hdf5(H5Pset_meta_block_size(access.get(), structure_bytes(index)), action);
   const Hdf5Handle creation = make_property_list(H5P_FILE_CREATE);
@@ -38,7 +51,59 @@ Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& 
   return {H5Fcreate(file.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose, action};
 }
 
-/// The parts of the file while it is laid out.
+/// The metadata once more, in the form that HDF5 tools show at once; Reprieve itself reads the manifest. Every
+/// attribute has a size of its own that does not depend on its value, so that another value can take its place.
+class Attributes {
+ public:
+  enum class Mode { create, replace };
+
+  Attributes(hid_t group, Mode mode)
+      : group_(group), mode_(mode), scalar_(H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace") {}
+
+  void write(const FileMetadata& metadata) {
+    number("format_version", H5T_NATIVE_INT, &metadata.format_version);
+    number("number", H5T_NATIVE_UINT64, &metadata.number);
+    number("run_calls", H5T_NATIVE_UINT64, &metadata.run_calls);
+    number("world_size", H5T_NATIVE_INT, &metadata.world_size);
+    number("time_us", H5T_NATIVE_INT64, &metadata.time_us);
+    text("reason", to_string(metadata.reason.kind), kShort);
+    number("reason_rank", H5T_NATIVE_INT, &metadata.reason.rank);
+    text("reason_host", metadata.reason.host, kLong);
+    text("reason_source", metadata.reason.source, kLong);
+    text("reason_message", metadata.reason.message, kMessage);
+    text("library_version", metadata.library_version, kShort);
+    text("mpi_version", metadata.mpi_version, kLong);
+    text("hdf5_version", metadata.hdf5_version, kShort);
+  }
+
+ private:
+  // Sizes of texts with their final null byte; what is longer is cut.
+  static constexpr std::size_t kShort = 32;
+  static constexpr std::size_t kLong = 256;
+  static constexpr std::size_t kMessage = 1024;
+
+  void number(const char* name, hid_t type, const void* value) {
+    const std::string action = std::string("write the attribute ") + name;
+    const hid_t id = mode_ == Mode::create ? H5Acreate2(group_, name, type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT)
+                                           : H5Aopen(group_, name, H5P_DEFAULT);
+    Hdf5Handle attribute(id, H5Aclose, action);
+    check_hdf5(H5Awrite(attribute.get(), type, value), action);
+    attribute.close(action);
+  }
+
+  void text(const char* name, std::string value, std::size_t size) {
+    value.resize(size - 1);
+    const Hdf5Handle type = make_hdf5_string(size);
+    check_hdf5(H5Tset_strpad(type.get(), H5T_STR_NULLTERM), "set the padding of a text");
+    number(name, type.get(), value.c_str());
+  }
+
+  hid_t group_;
+  Mode mode_;
+  Hdf5Handle scalar_;
+};
+
+/// Creates the file in memory.
 class Layouter {
  public:
   Layouter(const std::filesystem::path& path, FileIndex& index)
@@ -106,7 +171,7 @@ class Layouter {
 
   Seal describe() {
     const Hdf5Handle group = create_group("reprieve");
-    write_attributes(group.get());
+    Attributes(group.get(), Attributes::Mode::create).write(index_.metadata);
     Seal seal;
     seal.boxes = write_boxes(group.get());
     seal.checksums.region = create_checksums(group.get());
@@ -114,20 +179,30 @@ class Layouter {
     return seal;
   }
 
+  /// The small ones first, so that they lie side by side.
   void create_variables() {
     const Hdf5Handle group = create_group("state");
     Hdf5Types types;
-    for (StoredVariable& variable : index_.variables) {
-      if (is_string(variable)) {
-        const Hdf5Handle type = make_hdf5_string(variable.bytes());
-        const auto dataset = create_dataset(group.get(), variable.name, type.get(), make_space({}));
-        variable.file_offset = region_of(dataset, variable.bytes()).offset;
-        continue;
+    for (const bool small : {true, false}) {
+      for (StoredVariable& variable : index_.variables) {
+        variable.small = variable.bytes() <= kSmallBytes;
+        if (variable.small == small) {
+          create_variable(group, variable, types);
+        }
       }
-      const hid_t type = types.get(variable.type);
-      const auto dataset = create_dataset(group.get(), variable.name, type, make_space(variable.shape));
-      variable.file_offset = region_of(dataset, variable.bytes()).offset;
     }
+  }
+
+  void create_variable(const Hdf5Handle& group, StoredVariable& variable, Hdf5Types& types) {
+    if (is_string(variable)) {
+      const Hdf5Handle type = make_hdf5_string(variable.bytes());
+      const auto dataset = create_dataset(group.get(), variable.name, type.get(), make_space({}));
+      variable.file_offset = region_of(dataset, variable.bytes()).offset;
+      return;
+    }
+    const auto dataset =
+        create_dataset(group.get(), variable.name, types.get(variable.type), make_space(variable.shape));
+    variable.file_offset = region_of(dataset, variable.bytes()).offset;
   }
 
   GuardedRegion write_dataset(hid_t group, const char* name, const Hdf5Handle& type, const Hdf5Handle& space,
@@ -165,42 +240,12 @@ class Layouter {
     return region_of(dataset, index_.checksums.size() * sizeof(std::uint64_t));
   }
 
+  /// JSON, padded with spaces.
   GuardedRegion write_manifest(hid_t group) {
-    const std::string manifest = encode_manifest(index_);
+    std::string manifest = encode_manifest(index_);
+    manifest.resize(manifest.size() + kManifestRoom, ' ');
     return write_dataset(group, "manifest", make_hdf5_string(manifest.size()), make_space({}),
                          std::as_bytes(std::span(manifest)));
-  }
-
-  void write_attribute(hid_t group, const char* name, hid_t type, const void* value) {
-    const std::string action = std::string("write the attribute ") + name;
-    Hdf5Handle attribute(H5Acreate2(group, name, type, make_space({}).get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                         action);
-    check_hdf5(H5Awrite(attribute.get(), type, value), action);
-    attribute.close(action);
-  }
-
-  void write_attribute(hid_t group, const char* name, const std::string& value) {
-    // HDF5 has no strings of length 0; one null byte of padding reads as the empty string. Attributes must be small.
-    const std::string padded = value.empty() ? std::string(1, '\0') : value.substr(0, kMaxAttributeBytes);
-    write_attribute(group, name, make_hdf5_string(padded.size()).get(), padded.data());
-  }
-
-  /// The metadata once more, in the form that HDF5 tools show at once. Reprieve itself reads the manifest.
-  void write_attributes(hid_t group) {
-    const FileMetadata& metadata = index_.metadata;
-    write_attribute(group, "format_version", H5T_NATIVE_INT, &metadata.format_version);
-    write_attribute(group, "number", H5T_NATIVE_UINT64, &metadata.number);
-    write_attribute(group, "run_calls", H5T_NATIVE_UINT64, &metadata.run_calls);
-    write_attribute(group, "world_size", H5T_NATIVE_INT, &metadata.world_size);
-    write_attribute(group, "time_us", H5T_NATIVE_INT64, &metadata.time_us);
-    write_attribute(group, "reason", to_string(metadata.reason.kind));
-    write_attribute(group, "reason_rank", H5T_NATIVE_INT, &metadata.reason.rank);
-    write_attribute(group, "reason_host", metadata.reason.host);
-    write_attribute(group, "reason_source", metadata.reason.source);
-    write_attribute(group, "reason_message", metadata.reason.message);
-    write_attribute(group, "library_version", metadata.library_version);
-    write_attribute(group, "mpi_version", metadata.mpi_version);
-    write_attribute(group, "hdf5_version", metadata.hdf5_version);
   }
 
   FileIndex& index_;
@@ -231,20 +276,93 @@ void copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>&
   }
 }
 
+/// The stretches of the file that small variables fill.
+std::vector<Region> small_regions(const FileIndex& index) {
+  std::vector<Region> others;
+  std::uint64_t end = 0;
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.small) {
+      end = std::max(end, variable.file_offset + variable.bytes());
+    } else {
+      others.push_back({variable.file_offset, variable.bytes()});
+    }
+  }
+  return gaps_between(std::move(others), kSealBytes, end);
+}
+
+/// Replaces these bytes by zeros in the page cache.
+void fill_with_zeros(const PosixFile& file, const std::vector<Region>& regions) {
+  const Bytes zeros(kMaxBlockBytes);
+  std::uint64_t room = kMostPrefilledBytes;
+  for (Region region : regions) {
+    region.size = std::min(region.size, room);
+    room -= region.size;
+    for (std::uint64_t done = 0; done < region.size; done += zeros.size()) {
+      file.write_all(
+          std::span(zeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), region.size - done))),
+          region.offset + done);
+    }
+  }
+}
+
+/// True if every element of every variable is in a box.
+bool is_covered(const FileIndex& index) {
+  return std::all_of(index.variables.begin(), index.variables.end(), [&](const StoredVariable& variable) {
+    std::uint64_t held = 0;  // boxes do not overlap
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      held += volume(FileIndex::dataset_box(variable, index.row(variable, b)).extent);
+    }
+    return held == volume(variable.shape);
+  });
+}
+
 }  // namespace
 
-Seal create_laid_out_file(const std::filesystem::path& file, FileIndex& index) {
-  check_file_size_limit(file, most_bytes(index));
-  PosixFile target = PosixFile::create(file);
-  const PosixFile layout = PosixFile::create_in_memory();
+LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
   const QuietHdf5 quiet;
-  Seal seal = Layouter(layout.path(), index).run();
-  seal.file_size = index.file_size = layout.size();
-  seal.structure_digest = structure_digest(layout, index, seal.checksums.region);
-  target.allocate(index.file_size);
-  copy(layout, target, structure_regions(index, seal.checksums.region));
-  target.close();
-  return seal;
+  seal_ = Layouter(layout_.path(), index_).run();
+  variables_ = encode_variables(index_);
+  seal_.file_size = index_.file_size = layout_.size();
+  regions_ = structure_regions(index_, seal_.checksums.region);
+  covered_ = is_covered(index_);
+  seal_.structure_digest = structure_digest(layout_, index_, seal_.checksums.region);
 }
+
+bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
+  index_.metadata = metadata;
+  std::string manifest = encode_manifest(index_, variables_);
+  if (manifest.size() > seal_.manifest.region.size) {
+    return false;
+  }
+  manifest.resize(static_cast<std::size_t>(seal_.manifest.region.size), ' ');
+  const QuietHdf5 quiet;
+  const char* action = "open a layout again";
+  Hdf5Handle file(H5Fopen(layout_.path().c_str(), H5F_ACC_RDWR, make_access().get()), H5Fclose, action);
+  {
+    const Hdf5Handle group(H5Gopen2(file.get(), "reprieve", H5P_DEFAULT), H5Gclose, action);
+    Attributes(group.get(), Attributes::Mode::replace).write(metadata);
+  }
+  file.close("change the attributes of a layout");
+  layout_.write_all(std::as_bytes(std::span(manifest)), seal_.manifest.region.offset);
+  seal_.manifest.digest = xxh3(std::as_bytes(std::span(manifest)));
+  seal_.structure_digest = structure_digest(layout_, index_, seal_.checksums.region);
+  return true;
+}
+
+void LaidOutFile::put_on_disk(const std::filesystem::path& file, bool recycle) const {
+  PosixFile target = recycle && covered_ ? PosixFile::open_to_write(file) : PosixFile::create(file);
+  if (target.size() > index_.file_size) {
+    target.shorten(index_.file_size);
+  }
+  void_seal(target);
+  target.allocate(index_.file_size);
+  if (recycle) {
+    fill_with_zeros(target, small_regions(index_));
+  }
+  copy(layout_, target, regions_);
+  target.close();
+}
+
+std::uint64_t most_file_bytes(const FileIndex& index) { return most_bytes(index); }
 
 }  // namespace reprieve::storage

@@ -1,14 +1,17 @@
 #include "storage/posix_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <system_error>
 #include <utility>
 
@@ -92,6 +95,34 @@ PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
 
 PosixFile PosixFile::open_to_write(const std::filesystem::path& path) { return open(path, O_RDWR, "open for writing"); }
 
+std::optional<PosixFile> PosixFile::open_direct(const std::filesystem::path& path) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor >= 0) {
+    return PosixFile(path, descriptor);
+  }
+  if (errno == EINVAL || errno == EOPNOTSUPP) {
+    return std::nullopt;
+  }
+  throw storage_error("open for direct writing", path, errno);
+}
+
+bool PosixFile::is_in_memory() const {
+  struct statfs status = {};
+  if (::fstatfs(descriptor_, &status) != 0) {
+    throw storage_error("look at the file system of", path_, errno);
+  }
+  return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
+}
+
+bool PosixFile::leave_direct_mode() const {
+  const int flags = ::fcntl(descriptor_, F_GETFL);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  return flags >= 0 && (flags & O_DIRECT) != 0 &&
+         ::fcntl(descriptor_, F_SETFL, flags & ~O_DIRECT) == 0;  // NOLINT(cppcoreguidelines-pro-type-vararg)
+}
+
 PosixFile PosixFile::create(const std::filesystem::path& path) {
   return open(path, O_RDWR | O_CREAT | O_TRUNC, "create");
 }
@@ -124,10 +155,11 @@ void PosixFile::write_all(std::span<const std::byte> bytes, std::uint64_t offset
     const ssize_t written =
         ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes), file_offset(offset));
     if (written < 0) {
-      if (errno == EINTR) {
+      const int error_number = errno;
+      if (error_number == EINTR || (error_number == EINVAL && leave_direct_mode())) {
         continue;
       }
-      throw storage_error("write", path_, errno);
+      throw storage_error("write", path_, error_number);
     }
     if (written == 0) {
       throw StorageError(ErrorCode::io, "cannot write " + path_.string() + ": the system accepts no bytes");
@@ -180,6 +212,27 @@ void PosixFile::allocate(std::uint64_t size) const {
   if (::ftruncate(descriptor_, file_offset(size)) != 0) {
     throw storage_error("set the length of", path_, errno);
   }
+}
+
+void PosixFile::shorten(std::uint64_t size) const {
+  if (::ftruncate(descriptor_, file_offset(size)) != 0) {
+    throw storage_error("shorten", path_, errno);
+  }
+}
+
+bool PosixFile::is_shared() const {
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0) {
+    throw storage_error("look at", path_, errno);
+  }
+  // A lease for writing is given only if nobody else has the file open. Who opens it just then makes the kernel send a
+  // signal, which must be one that does nothing.
+  // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg)
+  if (::fcntl(descriptor_, F_SETSIG, SIGWINCH) != 0 || ::fcntl(descriptor_, F_SETLEASE, F_WRLCK) != 0) {
+    return status.st_nlink != 1 || errno == EAGAIN || errno == EBUSY;
+  }
+  return ::fcntl(descriptor_, F_SETLEASE, F_UNLCK) != 0 || status.st_nlink != 1;
+  // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 }
 
 void PosixFile::sync() const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +28,9 @@ class PosixFile {
   /// Opens an existing file. @throws StorageError
   static PosixFile open_to_read(const std::filesystem::path& path);
   static PosixFile open_to_write(const std::filesystem::path& path);
+  /// The same past the page cache (O_DIRECT): what is written must be whole pages in the file and in memory. Nothing if
+  /// the file system cannot do that.
+  static std::optional<PosixFile> open_direct(const std::filesystem::path& path);
   /// Creates an empty file, or empties the one of that name.
   static PosixFile create(const std::filesystem::path& path);
   /// A file without a directory entry that lies in memory, as far as it has been written. Its path can be opened by
@@ -40,8 +44,12 @@ class PosixFile {
   PosixFile& operator=(const PosixFile&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// True if the file system is in memory, so that there is no disk to be fast for.
+  [[nodiscard]] bool is_in_memory() const;
 
-  /// Writes all bytes at @p offset, across short writes and interruptions. @throws StorageError
+  /// Writes all bytes at @p offset, across short writes and interruptions. If the file system refuses a direct write,
+  /// this file goes through the page cache from then on. @throws StorageError
   void write_all(std::span<const std::byte> bytes, std::uint64_t offset) const;
 
   /// Fills @p bytes from @p offset. @throws StorageError; CorruptError if the file ends before
@@ -54,6 +62,13 @@ class PosixFile {
   /// @throws StorageError (no_space) with the bytes needed and the bytes available
   void allocate(std::uint64_t size) const;
 
+  /// Cuts the file off. @throws StorageError
+  void shorten(std::uint64_t size) const;
+
+  /// True if the file has other names (hard links), or if another process has it open as far as the system tells:
+  /// then its content must not change.
+  [[nodiscard]] bool is_shared() const;
+
   /// fsync: returns when the file's data and length are on the device.
   void sync() const;
 
@@ -63,6 +78,7 @@ class PosixFile {
  private:
   PosixFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   static PosixFile open(const std::filesystem::path& path, int flags, const char* action);
+  [[nodiscard]] bool leave_direct_mode() const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

@@ -76,6 +76,16 @@ void write_seal(const PosixFile& file, const Seal& seal) {
   file.write_all(std::as_bytes(std::span(words)), 0);
 }
 
+void void_seal(const PosixFile& file) {
+  Bytes seal(static_cast<std::size_t>(std::min(file.size(), kSealBytes)));
+  file.read_all(seal, 0);
+  if (std::any_of(seal.begin(), seal.end(), [](std::byte byte) { return byte != std::byte{0}; })) {
+    std::fill(seal.begin(), seal.end(), std::byte{0});
+    file.write_all(seal, 0);
+    file.sync();
+  }
+}
+
 Seal read_seal(const PosixFile& file) {
   SealWords words = {};
   const std::uint64_t size = file.size();

@@ -33,6 +33,10 @@ struct Seal {
 
 void write_seal(const PosixFile& file, const Seal& seal);
 
+/// Makes sure that @p file has no seal, neither now nor after a power cut: from then on it is not a checkpoint,
+/// whatever else it holds. Costs nothing if there was none. @throws StorageError
+void void_seal(const PosixFile& file);
+
 /// @throws CorruptError if the file is not a complete checkpoint, or not as long as it was, or the seal is damaged;
 /// MismatchError if the file has a format version that this library does not know
 [[nodiscard]] Seal read_seal(const PosixFile& file);

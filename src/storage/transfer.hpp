@@ -28,6 +28,7 @@ struct WritePlan {
   };
 
   std::filesystem::path file;
+  FileIo io = FileIo::automatic;  ///< how the direct writer goes to the file system
   std::vector<Variable> variables;
   std::vector<WriteItem> items;   ///< by variable
   std::uint64_t state_bytes = 0;  ///< of all ranks
@@ -41,7 +42,7 @@ struct WrittenPart {
   std::optional<PosixFile> file;
 };
 
-/// Writes this rank's items with pwrite. Not collective. @throws StorageError
+/// Writes this rank's items at their places. Not collective; any thread. @throws StorageError
 [[nodiscard]] WrittenPart write_direct(const WritePlan& plan);
 
 /// Writes all ranks' items with collective HDF5 transfers through MPI-IO, reads this rank's back and compares them.

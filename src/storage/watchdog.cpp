@@ -2,28 +2,13 @@
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
+
+#include "storage/signals_blocked.hpp"
 
 namespace reprieve::storage {
 
 namespace {
-
-/// Signals are for the threads of the application.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t previous_ = {};
-};
 
 [[noreturn]] void give_up(const std::string& message) {
   // Straight to the descriptor: the thread that hangs may hold the locks of any stream. If stderr is gone, abort

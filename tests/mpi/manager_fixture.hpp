@@ -165,7 +165,7 @@ class ManagerTest : public testing::Test {
     return {MPI_COMM_WORLD, state.checkpoint, directory, options};
   }
 
-  /// Names in a directory, after all ranks have come here; without the lock file and the event log.
+  /// Names in a directory, after all ranks have come here; without the lock file, the event log and the spare file.
   static Names names_in(const std::filesystem::path& path) {
     MPI_Barrier(MPI_COMM_WORLD);
     Names names;
@@ -174,6 +174,7 @@ class ManagerTest : public testing::Test {
     }
     names.erase(".reprieve.lock");
     names.erase("events.jsonl");
+    names.erase(".reprieve.spare");
     MPI_Barrier(MPI_COMM_WORLD);
     return names;
   }

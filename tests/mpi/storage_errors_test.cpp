@@ -97,7 +97,7 @@ TEST_F(StorageErrors, NamesMustBeUtf8) {
 TEST_F(StorageErrors, ADirectoryThatIsNotThereNamesThePath) {
   for (const WriterKind writer : {WriterKind::direct, WriterKind::mpio}) {
     const SeenError error = same_error([&] {
-      write_checkpoint(world, state_.registry(), directory / "none" / "x.h5", {}, {writer, true});
+      write_checkpoint(world, state_.registry(), directory / "none" / "x.h5", {}, {writer, true}, cache);
     });
     EXPECT_EQ(error.code, ErrorCode::io);
     EXPECT_THAT(error.message, HasSubstr("none/x.h5"));

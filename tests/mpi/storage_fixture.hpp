@@ -136,7 +136,7 @@ class StorageTest : public testing::Test {
     metadata.run_calls = 70;
     metadata.time_us = 1'700'000'000'000'000;
     metadata.reason = {SaveReason::Kind::preemption, 1, "node7", "signal SIGTERM", "the end is near"};
-    return write_checkpoint(comm, checkpoint.registry(), file, metadata, {writer, true});
+    return write_checkpoint(comm, checkpoint.registry(), file, metadata, {writer, true}, cache);
   }
   FileMetadata restore(cluster::Communicator& comm, const Checkpoint& checkpoint) const {
     return restore_checkpoint(comm, checkpoint.registry(), file, true);
@@ -162,6 +162,7 @@ class StorageTest : public testing::Test {
 
   const test::SharedTemporaryDirectory directory;
   const std::filesystem::path file = directory / "ckpt-7.h5";
+  mutable LayoutCache cache;  ///< one for all saves, as a manager has it
   cluster::Communicator world{MPI_COMM_WORLD, std::chrono::seconds(40)};
 };
 

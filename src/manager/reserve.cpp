@@ -1,0 +1,66 @@
+// The space for the next checkpoint, taken in advance.
+
+#include <algorithm>
+
+#include "core/log.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/manager_impl.hpp"
+#include "storage/codec.hpp"
+#include "storage/data_stream.hpp"
+
+namespace reprieve {
+
+namespace {
+
+/// This rank's share of a file, filled with zeros. Blocks that have been written once are faster to write again than
+/// blocks that are only allocated.
+void write_zeros(const std::filesystem::path& path, std::uint64_t size, std::uint64_t rank, std::uint64_t ranks,
+                 const ManagerOptions& options) {
+  const storage::PosixFile file = storage::PosixFile::open_to_write(path);
+  const std::uint64_t end = size / ranks * (rank + 1) + (rank + 1 == ranks ? size % ranks : 0);
+  const storage::Bytes zeros(storage::kStreamBufferBytes);
+  storage::DataStream stream(file, options.io, size / ranks);
+  for (std::uint64_t offset = size / ranks * rank; offset < end; offset += zeros.size()) {
+    stream.write(std::span(zeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), end - offset))),
+                 offset);
+  }
+  stream.finish();
+  file.sync();
+}
+
+}  // namespace
+
+void CheckpointManager::Impl::reserve() {
+  if (!options.reserve) {
+    return;
+  }
+  const std::string what = "reserving the space for a checkpoint";
+  const std::uint64_t size = storage::most_checkpoint_bytes(comm, checkpoint.registry());
+  try {
+    comm.on_chief([&] { directory.reserve(size); }, what);
+    comm.agree(core::capture([&] {
+                 write_zeros(directory.spare(), size, static_cast<std::uint64_t>(comm.rank()),
+                             static_cast<std::uint64_t>(comm.size()), options);
+               }),
+               what);
+  } catch (const StorageError&) {
+    if (comm.is_chief()) {
+      directory.remove_spare();
+    }
+    throw;
+  }
+}
+
+void CheckpointManager::Impl::remove_spare() noexcept {
+  if (!lock) {
+    return;
+  }
+  try {
+    lock->check_held();  // else the spare file is another run's by now
+    directory.remove_spare();
+  } catch (const std::exception& error) {
+    core::log::debug("the spare file stays: {}", error.what());
+  }
+}
+
+}  // namespace reprieve

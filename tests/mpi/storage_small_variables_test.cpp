@@ -1,0 +1,107 @@
+// Thousands of small variables: packed by the chief, laid out once, and the same bytes as ever.
+
+#include "storage_fixture.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+using test::world_rank;
+using test::world_size;
+using testing::SizeIs;
+
+class SmallVariables : public StorageTest {
+ protected:
+  static constexpr std::size_t kCount = 300;
+
+  SmallVariables() {
+    mine_.reserve(kCount);
+    shared_.reserve(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const std::string number = std::to_string(i);
+      mine_.emplace_back(i % 17 + static_cast<std::size_t>(world_rank()));
+      shared_.emplace_back(i % 5);
+      state_.add_per_rank("mine/" + number, mine_[i]);
+      state_.add_replicated("shared/" + number, shared_[i]);
+    }
+    const auto [first, count] = part_of(kRows, world_rank(), world_size());
+    grid_ = std::make_unique<GhostedGrid>(Extents{kRows, 7}, Extents{first, 0}, Extents{count, 7}, 2);
+    grid_->register_in(state_, "grid");
+    state_.add_replicated("large", large_);
+  }
+
+  void set(int seed) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::fill(mine_[i].begin(), mine_[i].end(), seed + 1000 * world_rank() + static_cast<int>(i));
+      std::fill(shared_[i].begin(), shared_[i].end(), seed + static_cast<int>(i));
+    }
+    std::fill(large_.begin(), large_.end(), seed);
+    grid_->set();
+  }
+
+  void expect(int seed) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      EXPECT_THAT(mine_[i], testing::Each(seed + 1000 * world_rank() + static_cast<int>(i)));
+      EXPECT_THAT(shared_[i], testing::Each(seed + static_cast<int>(i)));
+    }
+    EXPECT_THAT(large_, testing::Each(seed));
+    EXPECT_EQ(grid_->wrong(), 0U);
+  }
+
+  void save_as(std::uint64_t number, const std::string& message, WriterKind writer = WriterKind::direct) {
+    FileMetadata metadata;
+    metadata.number = number;
+    metadata.reason = {SaveReason::Kind::user, -1, "", "", message};
+    write_checkpoint(world, state_.registry(), file, metadata, {writer, true}, cache);
+  }
+
+  static constexpr std::uint64_t kRows = 50;
+  std::vector<std::vector<int>> mine_;
+  std::vector<std::vector<int>> shared_;
+  std::vector<std::int64_t> large_ = std::vector<std::int64_t>(1U << 18U);
+  std::unique_ptr<GhostedGrid> grid_;
+  Checkpoint state_;
+};
+
+TEST_F(SmallVariables, ComeBackFromEverySave) {
+  for (int seed = 1; seed < 4; ++seed) {
+    for (const WriterKind writer : {WriterKind::direct, WriterKind::mpio}) {
+      for (int again = 0; again < 2; ++again) {
+        set(seed + again);
+        save_as(1, "", writer);
+        EXPECT_THAT(verify_file(file), SizeIs(0));
+        set(99);
+        restore(world, state_);
+        expect(seed + again);
+      }
+    }
+  }
+}
+
+TEST_F(SmallVariables, AKeptLayoutHasTheMetadataOfEachSave) {
+  set(1);
+  // The third does not fit into the room that the first layout has for texts, the fourth is short again.
+  for (const std::string& message :
+       {std::string("first"), std::string(), std::string(9000, 'x'), std::string("last")}) {
+    const std::uint64_t number = message.size() * 1'000'000'007;
+    save_as(number, message);
+    const FileMetadata metadata = read_metadata(file);
+    EXPECT_EQ(metadata.number, number);
+    EXPECT_EQ(metadata.reason.message, message);
+    EXPECT_THAT(verify_file(file), SizeIs(0));
+  }
+}
+
+TEST_F(SmallVariables, AnotherShapeIsAnotherLayout) {
+  for (int round = 0; round < 3; ++round) {
+    mine_[5].resize(static_cast<std::size_t>(round * 40 + world_rank()));
+    set(round);
+    save_as(1, "");
+    EXPECT_THAT(verify_file(file), SizeIs(0));
+    set(99);
+    restore(world, state_);
+    expect(round);
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::storage
