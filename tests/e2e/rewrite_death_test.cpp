@@ -30,6 +30,8 @@ class RewriteDeath : public ::testing::TestWithParam<int> {
     return number;
   }
 
+  static bool kills_mpirun(int life) { return life % 3 == 0; }
+
   /// Restores, saves until a few checkpoints are committed, and dies a little later. Returns what was restored and what
   /// was committed last.
   std::pair<std::uint64_t, std::uint64_t> live_and_die(int life) {
@@ -41,7 +43,7 @@ class RewriteDeath : public ::testing::TestWithParam<int> {
     EXPECT_TRUE(job.running()) << job.out() << job.err();
     // Not to wait for anything: the moment is to be another one each time.
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 60)(random_)));
-    if (life % 3 == 0) {
+    if (kills_mpirun(life)) {
       job.send(SIGKILL);
     } else {
       EXPECT_TRUE(job.send_to_rank(std::uniform_int_distribution(0, GetParam() - 1)(random_), SIGKILL));
@@ -59,9 +61,11 @@ TEST_P(RewriteDeath, AtRandomMoments) {
   std::uint64_t committed = 0;
   for (int life = 0; life < 8; ++life) {
     const auto [restored, last_committed] = live_and_die(life);
-    // The one after may have been committed without a word of it.
     EXPECT_GE(restored, committed) << "in life " << life;
-    EXPECT_LE(restored, committed + 1) << "in life " << life;
+    // The one after may have been committed without a word of it. The ranks of a killed mpirun go on for some seconds.
+    if (life > 0 && !kills_mpirun(life - 1)) {
+      EXPECT_LE(restored, committed + 1) << "in life " << life;
+    }
     committed = std::max(committed, last_committed);
     if (HasFailure()) {
       return;
