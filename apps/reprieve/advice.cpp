@@ -239,7 +239,7 @@ void print_notice(std::ostream& out, const Advice& advice) {
       << fmt::format("  from the notice to the end: {} ({} until all ranks agree, {} to save, {} for the launcher)\n",
                      time_text(notice.needed_s), time_text(notice.costs.wait_s), time_text(notice.costs.save_s),
                      time_text(notice.costs.leave_s))
-      << fmt::format("  #SBATCH --signal=B:USR1@{}   (half as much again, 1 s, and 30 s for Slurm's clock)\n",
+      << fmt::format("  #SBATCH --signal=B:URG@{}    (half as much again, 1 s, and 30 s for Slurm's clock)\n",
                      notice.signal_lead_s);
   if (advice.question.grace_s) {
     print_grace(out, notice, *advice.question.grace_s);

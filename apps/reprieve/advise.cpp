@@ -21,7 +21,7 @@ constexpr const char* kFooter =
 
   how often to save, against failures that come without notice: the interval that loses the least time, from the
   measured cost of a save and the mean time between failures (Young 1974, Daly 2006);
-  how long before the end Slurm should give notice: --signal=B:USR1@N, from the longest step and the slow saves;
+  how long before the end Slurm should give notice: --signal=B:URG@N, from the longest step and the slow saves;
   whether a queue's grace is long enough, for one save or for two (--grace).
 
 The mean time between failures is that of --mtbf; else it is counted from runs that ended without a word; else it is the

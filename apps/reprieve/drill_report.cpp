@@ -190,7 +190,8 @@ void print_text(std::ostream& out, const DrillReport& report) {
     }
   }
   if (const auto costs = supervisor::grace_costs(facts)) {
-    out << fmt::format("\nSlurm: #SBATCH --signal=B:USR1@{}\n", supervisor::signal_lead_s(*costs));
+    out << fmt::format("\nSlurm: #SBATCH --signal=B:URG@{0} for a script with `reprieve run`, B:USR1@{0} for others\n",
+                       supervisor::signal_lead_s(*costs));
   }
   for (const auto& directory : report.kept) {
     out << fmt::format("\nkept: {}\n", directory.string());

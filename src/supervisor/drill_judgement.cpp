@@ -138,7 +138,7 @@ void Judge::judge_arrival() {
               "reaches nobody before its end"
             : "there is no process to send the notice to",
         facts_.way == NoticeWay::slurm_grace
-            ? std::string("#SBATCH --signal=B:USR1@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
+            ? std::string("#SBATCH --signal=B:URG@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
             : std::string());
     return;
   }

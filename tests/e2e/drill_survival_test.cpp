@@ -96,7 +96,7 @@ TEST_F(DrillSurvival, ReportForPeople) {
   tool.arguments.insert(tool.arguments.end(), command.begin(), command.end());
   Process process(tool);
   EXPECT_EQ(process.wait(kLimit), 0) << process.err();
-  EXPECT_THAT(process.out(), AllOf(HasSubstr("the job would survive"), HasSubstr("#SBATCH --signal=B:USR1@"),
+  EXPECT_THAT(process.out(), AllOf(HasSubstr("the job would survive"), HasSubstr("#SBATCH --signal=B:URG@"),
                                    HasSubstr("ended with the restart code, 42")));
   EXPECT_THAT(process.out(), testing::Not(HasSubstr("\nstep 1\n"))) << "the program's output is no part of the report";
   EXPECT_THAT(process.err(), HasSubstr("step 1\n"));

@@ -80,7 +80,7 @@ TEST_F(ToolAdvise, GraceAndTextForPeople) {
   EXPECT_TRUE(advise_json({"--grace", "1h", "--mtbf", "1d"})["grace"]["two_saves_fit"]);
   const Answer enough = advise({"--grace", "1h", "--mtbf", "1d"});
   EXPECT_EQ(enough.code, 0);
-  EXPECT_THAT(enough.out, AllOf(HasSubstr("enough for two saves"), HasSubstr("#SBATCH --signal=B:USR1@"),
+  EXPECT_THAT(enough.out, AllOf(HasSubstr("enough for two saves"), HasSubstr("#SBATCH --signal=B:URG@"),
                                 HasSubstr("\"save_every_steps\""), HasSubstr("Daly 2006")));
   const Answer short_grace = advise({"--grace", "1s"});
   EXPECT_EQ(short_grace.code, 1);
