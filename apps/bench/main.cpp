@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "background.hpp"
 #include "reprieve/reprieve.hpp"
 #include "restore.hpp"
 #include "save.hpp"
@@ -29,6 +30,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   reprieve::bench::add_step_command(app, json);
   reprieve::bench::add_save_command(app, json);
+  reprieve::bench::add_background_command(app, json);
   reprieve::bench::add_restore_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
