@@ -28,6 +28,7 @@ constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
 constexpr milliseconds kStatusInterval = 1s;
+constexpr milliseconds kLauncherInterval = 1s;
 /// Ranks of a killed launcher end by themselves, within 3 s.
 constexpr std::chrono::seconds kDescendantsTimeout{10};
 constexpr std::chrono::seconds kKilledTimeout{5};
@@ -210,7 +211,23 @@ void JobSupervisor::watch_run() {
     if (kill_at_ && Clock::now() >= *kill_at_) {
       run_->kill_all();
     }
+    look_for_hung_launchers();
     show_status();
+  }
+}
+
+/// A run that is through may leave a launcher that waits for the reader of its output.
+void JobSupervisor::look_for_hung_launchers() {
+  const auto is_through = [](const auto& chief) {
+    return chief.second.stage == ChiefProgress::Stage::finished || chief.second.stage == ChiefProgress::Stage::saved;
+  };
+  const auto& chiefs = run_->progress().chiefs();
+  if (Clock::now() < next_launcher_look_ || std::any_of(chiefs.begin(), chiefs.end(), is_through)) {
+    return;
+  }
+  next_launcher_look_ = Clock::now() + kLauncherInterval;
+  if (const std::string killed = run_->kill_hung_launchers(); !killed.empty()) {
+    say("kill", fmt::format("{} does not end although all that it started has: killing it", killed));
   }
 }
 

@@ -91,6 +91,7 @@ class JobSupervisor {
   void read_record();
   void send_notice_if_due();
   void end_at_once();
+  void look_for_hung_launchers();
   void show_status();
   [[nodiscard]] bool pressing() const;
   [[nodiscard]] std::string loss_text() const;
@@ -122,6 +123,7 @@ class JobSupervisor {
   std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
   bool unreachable_said_ = false;
   Clock::time_point next_file_look_;
+  Clock::time_point next_launcher_look_;
   Clock::time_point next_status_;
   std::optional<Clock::time_point> last_save_;
 };

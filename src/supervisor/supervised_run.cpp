@@ -79,6 +79,16 @@ std::string SupervisedRun::send_notice() const {
   return told;
 }
 
+std::string SupervisedRun::kill_hung_launchers() {
+  std::string killed;
+  for (const ProcessInfo& process : launchers_.find(descendants_of(::getpid()), Clock::now())) {
+    if (send(process.pid, SIGKILL)) {
+      killed += fmt::format("{}{} {}", killed.empty() ? "" : ", ", process.program, process.pid);
+    }
+  }
+  return killed;
+}
+
 void SupervisedRun::terminate() const {
   if (!code_) {
     send(pid_, SIGTERM);

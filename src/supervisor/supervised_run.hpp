@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "supervisor/child_process.hpp"
+#include "supervisor/hung_launcher.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/run_progress.hpp"
 #include "supervisor/run_record_reader.hpp"
@@ -40,6 +41,10 @@ class SupervisedRun {
   /// be told.
   std::string send_notice() const;
 
+  /// Kills launchers that hang although all that they launched has ended. Returns whom: "orterun 4711"; empty if there
+  /// is none. To be called about once a second.
+  std::string kill_hung_launchers();
+
   /// Asks the program itself to end, whatever is lost.
   void terminate() const;
   /// Kills it and all that it started.
@@ -55,6 +60,7 @@ class SupervisedRun {
   RunProgress progress_;
   pid_t pid_ = -1;
   std::optional<int> code_;
+  HungLaunchers launchers_;
 };
 
 }  // namespace reprieve::supervisor

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -79,7 +80,7 @@ std::optional<SupervisorEvent> describe(const Json& recorded) {
 }
 
 std::string duration_text(std::chrono::duration<double> duration) {
-  const auto total = static_cast<long>(duration.count() + 0.5);
+  const long total = std::lround(duration.count());
   if (total < 60) {
     return fmt::format("{} s", total);
   }

@@ -53,6 +53,18 @@ TEST_F(RunRestart, GoesOnAfterTheLauncherWasKilled) {
   EXPECT_EQ(run->events("start").size(), 2U);
 }
 
+TEST_F(RunRestart, GoesOnAfterALauncherThatHangs) {
+  const auto run = start({.faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
+  // A launcher that does not hear of the end of its ranks.
+  ::kill(run->events("start").front()["pid"].get<pid_t>(), SIGSTOP);
+  EXPECT_EQ(run->send_to_ranks(SIGKILL), kRanks);
+  expect_end(*run, 0);
+  EXPECT_THAT(last_text(*run, "kill"), HasSubstr("does not end although all that it started has"));
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+}
+
 TEST_F(RunRestart, GoesOnAfterANoticeThatOnlyARankGot) {
   const auto run = start_and_wait({.steps = 100, .options = {"--restarts", "2"}});
   ASSERT_TRUE(run->send_to_rank(1, SIGTERM));

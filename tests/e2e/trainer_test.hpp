@@ -24,6 +24,8 @@ using Options = std::vector<std::string>;
 
 /// Longer than anything takes on an overloaded machine: what is not over by then hangs.
 inline constexpr std::chrono::seconds kHang{120};
+/// An mpirun whose ranks have ended needs some 3 s at most.
+inline constexpr std::chrono::seconds kHungLauncher{20};
 
 /// Options of a job that is to be stopped: left alone, it would last more than 20 s.
 Options slow(const Options& more = {});
@@ -48,6 +50,7 @@ class TrainerTest : public ::testing::Test {
 
   /// Waits for the end of a job.
   [[nodiscard]] Result finish(Mpirun& job) const;
+  static void wait_for_end(Mpirun& job);
 
   [[nodiscard]] Result run(int ranks, const Options& options = {}) const { return finish(*start(ranks, options)); }
 

@@ -1,0 +1,36 @@
+#pragma once
+
+/// @file
+/// Launchers that do not end although nothing is left of what they launched. Pure.
+///
+/// Seen with Open MPI 4.1.4 when a rank is killed within some tens of milliseconds of its start, while it connects to
+/// mpirun (1 time in some 100): mpirun waits for ever in PMIx_server_finalize for a lock that nobody holds any more.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "supervisor/child_process.hpp"
+
+namespace reprieve::supervisor {
+
+class HungLaunchers {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// A launcher that once had children and has had none for @p limit hangs. Its own tear-down takes some seconds.
+  explicit HungLaunchers(std::chrono::seconds limit = std::chrono::seconds(30)) : limit_(limit) {}
+
+  /// @param processes  all that live now, as `descendants_of` lists them; to be told about once a second
+  /// @return those that hang
+  [[nodiscard]] std::vector<ProcessInfo> find(const std::vector<ProcessInfo>& processes, Clock::time_point now);
+
+ private:
+  std::chrono::seconds limit_;
+  std::map<pid_t, Clock::time_point> last_with_children_;
+};
+
+}  // namespace reprieve::supervisor
