@@ -8,6 +8,8 @@ namespace reprieve::supervisor {
 
 namespace {
 
+constexpr int kUnseenFactor = 4;
+
 /// srun need not have children: the tasks are those of Slurm's daemons.
 bool keeps_children(const ProcessInfo& process) { return is_launcher(process.program) && process.program != "srun"; }
 
@@ -23,10 +25,10 @@ std::vector<ProcessInfo> HungLaunchers::find(const std::vector<ProcessInfo>& pro
     if (!keeps_children(process)) {
       continue;
     }
+    Seen& seen = seen_.try_emplace(process.pid, Seen{now}).first->second;
     if (parents.contains(process.pid)) {
-      last_with_children_[process.pid] = now;
-    } else if (const auto last = last_with_children_.find(process.pid);
-               last != last_with_children_.end() && now - last->second >= limit_) {
+      seen = {now, true};
+    } else if (now - seen.last_busy >= (seen.had_children ? limit_ : kUnseenFactor * limit_)) {
       hung.push_back(process);
     }
   }

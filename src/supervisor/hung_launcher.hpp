@@ -21,16 +21,22 @@ class HungLaunchers {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A launcher that once had children and has had none for @p limit hangs. Its own tear-down takes some seconds.
+  /// A launcher that had children and has had none for @p limit hangs: its own tear-down takes some seconds. One that
+  /// was never seen with any gets four times as long: it may have to look for hosts first, or its ranks died at once.
   explicit HungLaunchers(std::chrono::seconds limit = std::chrono::seconds(30)) : limit_(limit) {}
 
-  /// @param processes  all that live now, as `descendants_of` lists them; to be told about once a second
+  /// @param processes  all that live now, as `descendants_of` lists them; to be told several times a second
   /// @return those that hang
   [[nodiscard]] std::vector<ProcessInfo> find(const std::vector<ProcessInfo>& processes, Clock::time_point now);
 
  private:
+  struct Seen {
+    Clock::time_point last_busy;
+    bool had_children = false;
+  };
+
   std::chrono::seconds limit_;
-  std::map<pid_t, Clock::time_point> last_with_children_;
+  std::map<pid_t, Seen> seen_;
 };
 
 }  // namespace reprieve::supervisor

@@ -28,7 +28,7 @@ constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
 constexpr milliseconds kStatusInterval = 1s;
-constexpr milliseconds kLauncherInterval = 1s;
+constexpr milliseconds kLauncherInterval = 200ms;
 /// Ranks of a killed launcher end by themselves, within 3 s.
 constexpr std::chrono::seconds kDescendantsTimeout{10};
 constexpr std::chrono::seconds kKilledTimeout{5};

@@ -42,7 +42,7 @@ class SupervisedRun {
   std::string send_notice() const;
 
   /// Kills launchers that hang although all that they launched has ended. Returns whom: "orterun 4711"; empty if there
-  /// is none. To be called about once a second.
+  /// is none. To be called several times a second.
   std::string kill_hung_launchers();
 
   /// Asks the program itself to end, whatever is lost.

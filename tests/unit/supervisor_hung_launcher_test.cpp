@@ -23,10 +23,11 @@ TEST(HungLaunchers, OneThatLostItsChildrenLongAgo) {
   EXPECT_EQ(hung[0].pid, 10);
 }
 
-TEST(HungLaunchers, NotOneThatHasNotStartedAnythingYet) {
+TEST(HungLaunchers, OneThatWasNeverSeenWithChildrenGetsMoreTime) {
   HungLaunchers launchers(30s);
   EXPECT_TRUE(launchers.find(kAlone, kStart).empty());
-  EXPECT_TRUE(launchers.find(kAlone, kStart + 1h).empty());
+  EXPECT_TRUE(launchers.find(kAlone, kStart + 119s).empty());
+  EXPECT_EQ(launchers.find(kAlone, kStart + 120s).size(), 1U);
 }
 
 TEST(HungLaunchers, NotOneThatWorksForLong) {
