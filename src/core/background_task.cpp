@@ -1,6 +1,7 @@
 #include "core/background_task.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>  // NOLINT: pthread_sigmask is POSIX, not in <csignal>
 
 #include <atomic>
@@ -35,6 +36,17 @@ class AllSignalsMasked {
   bool masked_ = false;
 };
 
+/// A rank that is bound to a core would share it with the thread, and be slowed down by it, while others are idle. The
+/// kernel leaves out what the job may not use; where it refuses, the thread stays where the rank is.
+void leave_the_ranks_core() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    CPU_SET(cpu, &all);
+  }
+  pthread_setaffinity_np(pthread_self(), sizeof all, &all);
+}
+
 }  // namespace
 
 /// Outlives the task if the work does.
@@ -49,6 +61,7 @@ struct BackgroundTask::Shared {
 BackgroundTask::BackgroundTask(std::function<void()> work) : shared_(std::make_shared<Shared>()) {
   const AllSignalsMasked masked;
   thread_ = std::thread([shared = shared_, work = std::move(work)]() mutable {
+    leave_the_ranks_core();
     const auto start = Clock::now();
     Outcome outcome = capture(work);
     work = nullptr;  // what it owns is released before its end is told

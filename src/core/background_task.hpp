@@ -12,7 +12,7 @@
 
 namespace reprieve::core {
 
-/// Runs @p work on a thread that takes no signals. Its end can be waited for with a time limit; work that does not end
+/// Runs @p work on a thread that takes no signals and runs on any core. Its end can be waited for with a time limit; work that does not end
 /// within any is left behind, so it must own all that it uses.
 class BackgroundTask {
  public:
