@@ -5,14 +5,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tests/run.sh [--preset NAME] [--label REGEX] [--targets LIST] [--jobs N] [--retry-timeouts] [--no-install]
+usage: tests/run.sh [--preset NAME] [--label REGEX] [--targets LIST] [--jobs N] [--no-install]
 
 Installs the packages that are missing (as root or with sudo), builds into build/NAME and runs the tests.
   --preset NAME   dev (default), release or asan (AddressSanitizer and UndefinedBehaviorSanitizer)
   --label REGEX   only tests with such a label: unit, mpi, e2e, ... ("unit|mpi")
   --targets LIST  build only these ("unit_tests mpi_tests"), for a label that needs no more
   --jobs N        compilers and tests at a time (default: the number of cores); each rank of a test counts as one
-  --retry-timeouts  start a test that timed out once more (ctest shows both)
   --no-install    leave the packages alone
 END
 }
@@ -21,7 +20,6 @@ preset=dev
 jobs=$(nproc)
 install=yes
 selection=()
-repeat=()
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -29,7 +27,6 @@ while [ $# -gt 0 ]; do
     --label) selection=(--label-regex "${2:?--label needs a label}"); shift ;;
     --targets) read -ra targets <<<"${2:?--targets needs names}"; targets=(--target "${targets[@]}"); shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
-    --retry-timeouts) repeat=(--repeat after-timeout:2) ;;
     --no-install) install=no ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -52,4 +49,4 @@ fi
 
 cmake --preset "$preset" -D REPRIEVE_BUILD_TESTS=ON
 cmake --build --preset "$preset" --parallel "$jobs" "${targets[@]}"
-ctest --preset "$preset" --parallel "$jobs" "${selection[@]}" "${repeat[@]}"
+ctest --preset "$preset" --parallel "$jobs" "${selection[@]}"
