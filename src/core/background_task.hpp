@@ -12,8 +12,8 @@
 
 namespace reprieve::core {
 
-/// Runs @p work on a thread that takes no signals and runs on any core. Its end can be waited for with a time limit; work that does not end
-/// within any is left behind, so it must own all that it uses.
+/// Runs @p work on a thread that takes no signals and runs on any core. Its end can be waited for with a time limit;
+/// work that does not end within any is left behind, so it must own all that it uses.
 class BackgroundTask {
  public:
   /// @throws std::system_error if there is no thread to be had
