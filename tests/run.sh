@@ -5,11 +5,12 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tests/run.sh [--preset NAME] [--label REGEX] [--targets LIST] [--jobs N] [--no-install]
+usage: tests/run.sh [--preset NAME] [--label REGEX] [--exclude REGEX] [--targets LIST] [--jobs N] [--no-install]
 
 Installs the packages that are missing (as root or with sudo), builds into build/NAME and runs the tests.
   --preset NAME   dev (default), release or asan (AddressSanitizer and UndefinedBehaviorSanitizer)
   --label REGEX   only tests with such a label: unit, mpi, e2e, ... ("unit|mpi")
+  --exclude REGEX  leave out tests with such a name
   --targets LIST  build only these ("unit_tests mpi_tests"), for a label that needs no more
   --jobs N        compilers and tests at a time (default: the number of cores); each rank of a test counts as one
   --no-install    leave the packages alone
@@ -20,11 +21,13 @@ preset=dev
 jobs=$(nproc)
 install=yes
 selection=()
+excluded=()
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --preset) preset=${2:?--preset needs a name}; shift ;;
     --label) selection=(--label-regex "${2:?--label needs a label}"); shift ;;
+    --exclude) excluded=(--exclude-regex "${2:?--exclude needs a name}"); shift ;;
     --targets) read -ra targets <<<"${2:?--targets needs names}"; targets=(--target "${targets[@]}"); shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --no-install) install=no ;;
@@ -49,4 +52,4 @@ fi
 
 cmake --preset "$preset" -D REPRIEVE_BUILD_TESTS=ON
 cmake --build --preset "$preset" --parallel "$jobs" "${targets[@]}"
-ctest --preset "$preset" --parallel "$jobs" "${selection[@]}"
+ctest --preset "$preset" --parallel "$jobs" "${selection[@]}" "${excluded[@]}"
