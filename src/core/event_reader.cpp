@@ -3,6 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/strict_json.hpp"
+
 namespace reprieve::core {
 
 std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::size_t tail_bytes) {
@@ -19,6 +21,9 @@ std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::
     std::getline(stream, line);  // most likely the rest of a line
   }
   while (std::getline(stream, line)) {
+    if (nested_too_deep(line)) {
+      continue;
+    }
     auto event = nlohmann::json::parse(line, nullptr, false);
     if (event.is_object() && event.contains("event")) {
       events.push_back(std::move(event));

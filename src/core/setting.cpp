@@ -6,6 +6,7 @@
 #include <optional>
 #include <regex>
 
+#include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::core {
@@ -25,8 +26,12 @@ bool is_excluded(const Rule& rule, const Json& value) {
   return std::find(rule.excluded.begin(), rule.excluded.end(), value.get<std::int64_t>()) != rule.excluded.end();
 }
 
+/// std::regex calls itself for every character: a text of some 100 kB would use up the stack.
+constexpr std::size_t kMaxMatchedBytes = 4096;
+
 bool matches(const Rule& rule, const Json& value) {
-  return rule.pattern.empty() || std::regex_match(value.get<std::string>(), std::regex(rule.pattern));
+  const auto& text = value.get_ref<const std::string&>();
+  return rule.pattern.empty() || (text.size() <= kMaxMatchedBytes && std::regex_match(text, std::regex(rule.pattern)));
 }
 
 /// Without the ".0" and the exponent that whole numbers would get.
@@ -168,8 +173,7 @@ void Problems::add(const std::string& where, const std::string& problem) {
 bool Problems::check(const std::string& where, const Rule& rule, const Json& value) {
   const bool permitted = permits(rule, value);
   if (!permitted) {
-    const std::string found = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    add(where, fmt::format("found {}; allowed: {}", found, allowed(rule)));
+    add(where, fmt::format("found {}; allowed: {}", shown(value), allowed(rule)));
   }
   return permitted;
 }

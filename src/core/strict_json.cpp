@@ -39,7 +39,37 @@ std::string reason_of(const Json::parse_error& error) {
 
 }  // namespace
 
+bool nested_too_deep(std::string_view text) {
+  std::size_t depth = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      i += c == '\\' ? 1 : 0;  // what is escaped does not end the text
+      in_text = c != '"';
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxJsonDepth) {
+        return true;
+      }
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+std::string shown(const Json& value) {
+  constexpr std::size_t kShown = 200;
+  const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
+}
+
 Json parse_object(const std::string& text) {
+  if (nested_too_deep(text)) {
+    throw ConfigError(fmt::format("arrays and objects are nested deeper than {} levels", kMaxJsonDepth));
+  }
   DuplicateKeys duplicates;
   Json document;
   try {
@@ -51,7 +81,7 @@ Json parse_object(const std::string& text) {
     throw ConfigError("not valid JSON: " + reason_of(error));
   }
   if (!document.is_object()) {
-    throw ConfigError(fmt::format("found {}; allowed: an object, {{...}}", document.dump()));
+    throw ConfigError(fmt::format("found {}; allowed: an object, {{...}}", shown(document)));
   }
   return document;
 }

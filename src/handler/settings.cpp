@@ -24,6 +24,8 @@ using core::Problems;
 using Table = core::Table<Settings>;
 
 constexpr std::string_view kPrefix = "REPRIEVE_";
+/// Far more than any settings file; a device, or a data file given by mistake, would fill the memory.
+constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20U;
 
 std::string section_of(const std::string& key) {
   const auto dot = key.find('.');
@@ -74,7 +76,7 @@ class Reader {
  private:
   void read_section(const std::string& section, const Json& content) {
     if (!content.is_object()) {
-      problems_.add(section, "found " + content.dump() + "; allowed: an object, {...}");
+      problems_.add(section, "found " + core::shown(content) + "; allowed: an object, {...}");
       return;
     }
     for (const auto& [key, value] : content.items()) {
@@ -128,6 +130,9 @@ std::string content_of(const std::filesystem::path& file) {
   std::array<char, 4096> buffer{};
   while (stream.read(buffer.data(), buffer.size()) || stream.gcount() > 0) {
     text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > kMaxFileBytes) {
+      throw ConfigError(file.string() + " is larger than 16 MiB: not a settings file");
+    }
   }
   if (!stream.is_open() || stream.bad()) {
     const int error = errno;

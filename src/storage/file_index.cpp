@@ -4,6 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/strict_json.hpp"
+#include "state/registry.hpp"
+
 namespace reprieve::storage {
 
 using nlohmann::json;
@@ -90,7 +93,7 @@ Enum named(const char* const (&names)[n], const json& value) {
   const auto& name = value.get_ref<const std::string&>();
   const auto found = std::find(std::begin(names), std::end(names), name);
   if (found == std::end(names)) {
-    throw CorruptError("unknown name '" + name + "'");
+    throw CorruptError("unknown name " + core::shown(value));
   }
   return static_cast<Enum>(found - std::begin(names));
 }
@@ -127,7 +130,7 @@ T integer(const json& value) {
   if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<T>(value.get<std::int64_t>())) {
     return static_cast<T>(value.get<std::int64_t>());
   }
-  throw CorruptError("'" + value.dump() + "' where an integer is expected");
+  throw CorruptError("'" + core::shown(value) + "' where an integer is expected");
 }
 
 FileMetadata decode_metadata(const json& from) {
@@ -191,14 +194,47 @@ void require(bool condition, const std::string& what) {
   }
 }
 
+/// The widths that a file can hold; others would let readers look past the end of an element.
+bool is_possible(ElementType type) {
+  const auto any_of = [&](std::initializer_list<std::uint32_t> sizes) {
+    return std::find(sizes.begin(), sizes.end(), type.size_bytes) != sizes.end();
+  };
+  switch (type.element_class) {
+    case ElementClass::boolean:
+    case ElementClass::text:
+      return type.size_bytes == 1;
+    case ElementClass::signed_integer:
+    case ElementClass::unsigned_integer:
+      return any_of({1, 2, 4, 8});
+    case ElementClass::floating:
+      return any_of({sizeof(float), sizeof(double), sizeof(long double)});
+    case ElementClass::complex:
+      return any_of({2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double)});
+    case ElementClass::opaque:
+      return type.size_bytes > 0;
+  }
+  return false;
+}
+
+/// The rules for names hold for files too: tools print names, and build paths from them.
+void check_stored_name(const std::string& name) {
+  try {
+    state::check_name(name);
+  } catch (const UsageError& error) {
+    throw CorruptError(error.what());
+  }
+}
+
 /// Shape and place of a dataset, and the order of names.
 void check_variable(const FileIndex& index, std::size_t i) {
   const StoredVariable& variable = index.variables[i];
+  check_stored_name(variable.name);
   const std::string who = "variable '" + variable.name + "': ";
   const bool per_rank = variable.distribution == state::Distribution::per_rank;
   std::uint64_t bytes = 0;
   require(i == 0 || index.variables[i - 1].name < variable.name, who + "not in the order of names");
-  require(variable.type.size_bytes > 0, who + "element size 0");
+  require(is_possible(variable.type),
+          who + "impossible element type of " + std::to_string(variable.type.size_bytes) + " bytes");
   require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), who + "impossible shape");
   require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset,
           who + "lies outside of the file");
@@ -229,6 +265,7 @@ void check_boxes(FileIndex& index) {
     StoredVariable& variable = index.variables[v];
     const bool per_rank = variable.distribution == state::Distribution::per_rank;
     variable.first_box = next;
+    std::uint64_t elements = 0;
     for (; next < index.boxes.size() && index.boxes.variable_of(next) == v; ++next) {
       const std::size_t box = variable.box_count++;
       const BoxRow row = index.row(variable, box);
@@ -237,6 +274,8 @@ void check_boxes(FileIndex& index) {
       require(index.boxes.padded_with_zeros(next, variable.shape.size(), FileIndex::row_dimensions(variable)),
               "variable '" + variable.name + "': a box with more dimensions than the variable");
       checksums += check_row(index, variable, row);
+      require(!per_rank || row.offset[0] == elements, "variable '" + variable.name + "': a gap between two ranks");
+      elements += volume(row.extent);
       require(checksums <= index.checksums.size(), "there are fewer checksums than blocks");
     }
     require(!per_rank || variable.box_count == static_cast<std::size_t>(index.metadata.world_size),
@@ -248,22 +287,35 @@ void check_boxes(FileIndex& index) {
   require(checksums == index.checksums.size(), "there are more checksums than blocks");
 }
 
-void check_apart(const FileIndex& index) {
-  std::vector<Region> regions;
-  for (const StoredVariable& variable : index.variables) {
-    if (variable.bytes() > 0) {
-      regions.push_back({variable.file_offset, variable.bytes()});
-    }
+/// No byte of the file belongs to two things: the seal, the tables, the variables.
+void check_apart(const FileIndex& index, std::span<const Region> tables) {
+  struct Owner {
+    Region region;
+    std::string name;
+  };
+  std::vector<Owner> owners{{{0, kSealBytes}, "the seal"}};
+  for (const Region& table : tables) {
+    require(table.offset <= index.file_size && table.size <= index.file_size - table.offset,
+            "a table lies outside of the file");
+    owners.push_back({table, "a table"});
   }
-  std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
-  for (std::size_t i = 1; i < regions.size(); ++i) {
-    require(regions[i - 1].offset + regions[i - 1].size <= regions[i].offset, "two variables share bytes of the file");
+  for (const StoredVariable& variable : index.variables) {
+    owners.push_back({{variable.file_offset, variable.bytes()}, "variable '" + variable.name + "'"});
+  }
+  std::erase_if(owners, [](const Owner& owner) { return owner.region.size == 0; });
+  std::sort(owners.begin(), owners.end(),
+            [](const Owner& a, const Owner& b) { return a.region.offset < b.region.offset; });
+  for (std::size_t i = 1; i < owners.size(); ++i) {
+    const Owner& before = owners[i - 1];
+    require(before.region.offset + before.region.size <= owners[i].region.offset,
+            before.name + " and " + owners[i].name + " share bytes of the file");
   }
 }
 
 FileIndex parse(const IndexBytes& bytes) {
-  const json manifest = json::parse(reinterpret_cast<const char*>(bytes.manifest.data()),
-                                    reinterpret_cast<const char*>(bytes.manifest.data() + bytes.manifest.size()));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.manifest.data()), bytes.manifest.size());
+  require(!core::nested_too_deep(text), "the manifest is nested too deep");
+  const json manifest = json::parse(text);
   FileIndex index;
   index.file_size = bytes.file_size;
   index.metadata = decode_metadata(manifest);
@@ -280,7 +332,7 @@ FileIndex parse(const IndexBytes& bytes) {
     check_variable(index, i);
   }
   check_boxes(index);
-  check_apart(index);
+  check_apart(index, bytes.regions);
   return index;
 }
 
@@ -310,6 +362,24 @@ FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {
     throw CorruptError(file_name + " has an impossible manifest: " + error.what());
   } catch (const CorruptError& error) {
     throw CorruptError(file_name + " contradicts itself: " + error.what());
+  }
+}
+
+void check_boxes_apart(const FileIndex& index, const std::string& file_name) {
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.distribution != state::Distribution::distributed) {
+      continue;
+    }
+    std::vector<Box> boxes;
+    boxes.reserve(variable.box_count);
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      const BoxRow row = index.row(variable, b);
+      boxes.push_back({row.offset, row.extent});
+    }
+    if (const auto overlap = find_overlap(boxes); !overlap.empty()) {
+      throw CorruptError(file_name + " contradicts itself: variable '" + variable.name + "': the boxes " +
+                         text_of(boxes[overlap[0]]) + " and " + text_of(boxes[overlap[1]]) + " overlap");
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 /// What a checkpoint file says about itself: the metadata, where each variable lies, which rank wrote which box, and
 /// the checksum of every block. Pure: in memory and as bytes, without files.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@
 namespace reprieve::storage {
 
 inline constexpr int kFormatVersion = 1;
+/// What the seal takes at the start of the file.
+inline constexpr std::uint64_t kSealBytes = 4096;
 
 /// One dataset of the file. The elements of a per-rank variable lie one rank after the other in one dimension.
 struct StoredVariable {
@@ -96,24 +99,30 @@ struct FileIndex {
   return encode_manifest(index, encode_variables(index));
 }
 
-/// The parts of an index as they lie in a file, and as they travel between ranks.
-struct IndexBytes {
-  Bytes manifest;
-  Bytes boxes;
-  Bytes checksums;
-  std::uint64_t file_size = 0;
-};
-
-/// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,
-/// datasets inside of the file and apart from each other, one checksum per block.
-/// @throws CorruptError, with @p file_name in the message
-[[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name);
-
 /// A range of bytes in the file.
 struct Region {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
+
+/// The parts of an index as they lie in a file, and as they travel between ranks.
+struct IndexBytes {
+  Bytes manifest;
+  Bytes boxes;
+  Bytes checksums;
+  std::array<Region, 3> regions;  ///< where they lie, in that order
+  std::uint64_t file_size = 0;
+};
+
+/// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,
+/// datasets inside of the file and apart from each other and from the tables, boxes apart, one checksum per block.
+/// @throws CorruptError, with @p file_name in the message
+[[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name);
+
+/// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
+/// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough. @throws
+/// CorruptError
+void check_boxes_apart(const FileIndex& index, const std::string& file_name);
 
 /// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.
 [[nodiscard]] std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end);

@@ -71,6 +71,7 @@ std::vector<Damage> verify_file(const std::filesystem::path& file, const Progres
   try {
     const Seal seal = read_seal(opened);
     const FileIndex index = parse_index(read_index_bytes(opened, seal), file.string());
+    check_boxes_apart(index, file.string());
     check_structure(opened, seal, index, damage);
     check_variables(opened, index, progress, damage);
   } catch (const CorruptError& error) {

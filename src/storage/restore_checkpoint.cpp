@@ -47,6 +47,10 @@ class StoredPieces final : public PerRankPieces {
 Bytes encode(const IndexBytes& index) {
   Encoder message;
   message.word(index.file_size);
+  for (const Region& region : index.regions) {
+    message.word(region.offset);
+    message.word(region.size);
+  }
   message.bytes(index.manifest);
   message.bytes(index.boxes);
   message.bytes(index.checksums);
@@ -57,6 +61,10 @@ IndexBytes decode(const Bytes& message) {
   Decoder decoder(message);
   IndexBytes index;
   index.file_size = decoder.word();
+  for (Region& region : index.regions) {
+    region.offset = decoder.word();
+    region.size = decoder.word();
+  }
   index.manifest = decoder.bytes();
   index.boxes = decoder.bytes();
   index.checksums = decoder.bytes();
@@ -131,7 +139,12 @@ class CheckpointRestorer {
         },
         what);
     comm_.broadcast(message, 0, what);
-    agreed("checking the metadata", [&] { index_ = parse_index(decode(message), file_.string()); });
+    agreed("checking the metadata", [&] {
+      index_ = parse_index(decode(message), file_.string());
+      if (comm_.is_chief()) {
+        check_boxes_apart(index_, file_.string());
+      }
+    });
   }
 
   void compare(const Checkpoint::Registry& registry) {

@@ -48,6 +48,21 @@ bool is_hdf5(const PosixFile& file) {
                                                            : " is not a Reprieve checkpoint, nor any HDF5 file"));
 }
 
+/// All ranks get the tables in one message, which MPI counts with an int. Files whose tables are larger are not
+/// written; a forged one may claim any size, with holes that cost nothing on disk and everything in memory.
+constexpr std::uint64_t kMaxTablesBytes = (std::uint64_t{1} << 31U) - kSealBytes;
+
+bool tables_too_large(const Seal& seal) {
+  std::uint64_t rest = kMaxTablesBytes;
+  for (const GuardedRegion* table : {&seal.manifest, &seal.boxes, &seal.checksums}) {
+    if (table->region.size > rest) {
+      return true;
+    }
+    rest -= table->region.size;
+  }
+  return false;
+}
+
 Bytes read_guarded(const PosixFile& file, const Seal& seal, const GuardedRegion& guarded, const char* what) {
   const Region& region = guarded.region;
   if (region.offset > seal.file_size || region.size > seal.file_size - region.offset) {
@@ -64,6 +79,10 @@ Bytes read_guarded(const PosixFile& file, const Seal& seal, const GuardedRegion&
 }  // namespace
 
 void write_seal(const PosixFile& file, const Seal& seal) {
+  if (tables_too_large(seal)) {
+    throw UsageError("cannot write " + file.path().string() +
+                     ": its tables would be larger than 2 GiB; register fewer variables, or boxes");
+  }
   SealWords words = {};
   words[Word::magic] = kMagic;
   words[Word::version] = kFormatVersion;
@@ -134,12 +153,20 @@ std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, co
 }
 
 IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
-  return {read_guarded(file, seal, seal.manifest, "manifest"), read_guarded(file, seal, seal.boxes, "table of boxes"),
-          read_guarded(file, seal, seal.checksums, "table of checksums"), seal.file_size};
+  if (tables_too_large(seal)) {
+    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
+  }
+  return {read_guarded(file, seal, seal.manifest, "manifest"),
+          read_guarded(file, seal, seal.boxes, "table of boxes"),
+          read_guarded(file, seal, seal.checksums, "table of checksums"),
+          {seal.manifest.region, seal.boxes.region, seal.checksums.region},
+          seal.file_size};
 }
 
 FileIndex read_index(const PosixFile& file) {
-  return parse_index(read_index_bytes(file, read_seal(file)), file.path().string());
+  FileIndex index = parse_index(read_index_bytes(file, read_seal(file)), file.path().string());
+  check_boxes_apart(index, file.path().string());
+  return index;
 }
 
 }  // namespace reprieve::storage

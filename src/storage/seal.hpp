@@ -13,8 +13,6 @@
 
 namespace reprieve::storage {
 
-inline constexpr std::uint64_t kSealBytes = 4096;
-
 /// A range of the file with its checksum.
 struct GuardedRegion {
   Region region;

@@ -106,7 +106,8 @@ std::optional<std::string> SupervisedRun::error_report() const {
     std::ifstream file(directory / "error.json");
     const auto report = nlohmann::json::parse(file, nullptr, false);
     const std::chrono::duration<double> start = started_wall_clock_.time_since_epoch();
-    if (report.is_object() && report.value("time_s", 0.0) >= start.count() && report.contains("message")) {
+    if (report.is_object() && report.contains("time_s") && report["time_s"].is_number() &&
+        report["time_s"].get<double>() >= start.count() && report.contains("message")) {
       return report["message"].is_string() ? std::optional(report["message"].get<std::string>()) : std::nullopt;
     }
   }

@@ -1,0 +1,249 @@
+// Files that were made to do harm: each is refused with an error that names the place, in bounded memory and time, by
+// the library and by the command line tool.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "faults/files/forgery.hpp"
+#include "faults/files/sample.hpp"
+#include "reprieve/error.hpp"
+#include "storage/checkpoint_file.hpp"
+#include "storage/checksum.hpp"
+#include "storage/posix_file.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace reprieve::test {
+namespace {
+
+struct Lie {
+  std::string name;
+  std::string place;  ///< what the error must say
+  std::function<void(Forgery&)> tell;
+};
+
+void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
+
+std::string nested(std::size_t depth) { return std::string(depth, '['); }
+
+constexpr std::uint64_t kHuge = std::uint64_t{1} << 40U;
+constexpr std::uint64_t kLast = ~std::uint64_t{0};
+
+std::vector<Lie> lies_about_places() {
+  return {
+      {"offset_outside", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kHuge; }},
+      {"offset_wraps", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kLast; }},
+      {"on_the_seal", "the seal and variable 'grid'", [](Forgery& f) { f.variable("grid")["file_offset"] = 0; }},
+      {"on_another", "share bytes",
+       [](Forgery& f) { f.variable("grid")["file_offset"] = f.variable("scalar")["file_offset"]; }},
+      {"manifest_on_a_variable", "share bytes",
+       [](Forgery& f) {
+         const std::uint64_t place = f.variable("grid")["file_offset"];
+         f.move_tables = [place](auto& regions) { regions[2] = {place, regions[2].size}; };
+       }},
+      {"rank_beyond_the_world", "'grid': written by an impossible rank", [](Forgery& f) { f.box_of("grid")[1] = 1; }},
+      {"manifest_outside", "its manifest would lie outside",
+       [](Forgery& f) { f.move_tables = [](auto& r) {
+                          r[0] = {kHuge, 100};
+                        }; }},
+      {"boxes_wrap", "its table of boxes would lie outside",
+       [](Forgery& f) { f.move_tables = [](auto& r) {
+                          r[1] = {kLast - 8, 64};
+                        }; }},
+      {"checksums_outside", "its table of checksums would lie outside",
+       [](Forgery& f) { f.move_tables = [](auto& r) { r[2].size = kHuge >> 12U; }; }},
+      {"box_outside", "'grid': a box is not inside", [](Forgery& f) { f.box_of("grid")[3] = 4; }},
+      {"box_wraps", "'grid': a box is not inside", [](Forgery& f) { f.box_of("grid")[3] = kLast; }},
+      {"box_huge", "'grid': impossible box",
+       [](Forgery& f) {
+         f.box_of("grid")[3 + f.dimensions] = kHuge;
+         f.box_of("grid")[4 + f.dimensions] = kHuge;
+       }},
+      {"boxes_overlap", "'grid': the boxes [0:3, 0:6] and [2:3, 0:6] overlap",
+       [](Forgery& f) { f.box_of("grid")[3 + 2 * f.dimensions + 3] = 2; }},
+      {"boxes_in_disorder", "'flag': not one value",
+       [](Forgery& f) { std::swap(f.boxes.front(), f.boxes[f.boxes.size() - 3 - 2 * f.dimensions]); }},
+      {"boxes_cut", "a table is cut short", [](Forgery& f) { f.boxes.pop_back(); }},
+      {"rank_impossible", "'own': the ranks are not in order", [](Forgery& f) { f.box_of("own")[1] = 1; }},
+      {"pieces_apart", "'own': a", [](Forgery& f) { f.box_of("own")[3] = 1; }},
+      {"checksum_misplaced", "wrong place in the checksums", [](Forgery& f) { f.box_of("grid")[2] = kLast; }},
+      {"checksum_missing", "fewer checksums than blocks", [](Forgery& f) { f.checksums.pop_back(); }},
+      {"checksum_left_over", "more checksums than blocks", [](Forgery& f) { f.checksums.push_back(0); }},
+      {"future_version", "has format version 2; this library reads version 1",
+       [](Forgery& f) { f.claimed_version = 2; }},
+  };
+}
+
+std::vector<Lie> lies_about_variables() {
+  const auto rename = [](const std::string& name) { return [name](Forgery& f) { f.variable("flag")["name"] = name; }; };
+  return {
+      {"name_twice", "not in the order of names", [](Forgery& f) { f.variable("grid")["name"] = "flag"; }},
+      {"name_climbs", "has the part '..'", rename("../../etc/cron.d/x")},
+      {"name_absolute", "has an empty part", rename("/etc/passwd")},
+      {"name_empty", "must not be empty", rename("")},
+      {"name_controls_terminals", "holds a control character", rename("a\x1b[2J")},
+      {"name_long", "at most 255", rename(std::string(100'000, 'a'))},
+      {"size_negative", "where an integer is expected", [](Forgery& f) { f.variable("grid")["size_bytes"] = -8; }},
+      {"size_0", "'grid': impossible element type", [](Forgery& f) { f.variable("grid")["size_bytes"] = 0; }},
+      {"size_3", "'grid': impossible element type", [](Forgery& f) { f.variable("grid")["size_bytes"] = 3; }},
+      {"size_huge", "'grid': impossible element type",
+       [](Forgery& f) { f.variable("grid")["size_bytes"] = 0xffff'ffffU; }},
+      {"offset_negative", "where an integer is expected", [](Forgery& f) { f.variable("grid")["file_offset"] = -1; }},
+      {"offset_fraction", "where an integer is expected", [](Forgery& f) { f.variable("grid")["file_offset"] = 1.5; }},
+      {"offset_1e300", "where an integer is expected", [](Forgery& f) { f.variable("grid")["file_offset"] = 1e300; }},
+      {"shape_huge", "'grid': impossible shape",
+       [](Forgery& f) {
+         f.variable("grid")["shape"] = {kHuge, kHuge};
+       }},
+      {"shape_wraps", "'grid': impossible shape",
+       [](Forgery& f) {
+         f.variable("grid")["shape"] = {std::uint64_t{1} << 32U, std::uint64_t{1} << 32U};
+       }},
+      {"shape_large", "'grid': lies outside",
+       [](Forgery& f) {
+         f.variable("grid")["shape"] = {kHuge, 6};
+       }},
+      {"shape_is_text", "where an integer is expected", [](Forgery& f) { f.variable("grid")["shape"] = "4 6"; }},
+      {"shape_of_100_dimensions", "more dimensions than",
+       [](Forgery& f) { f.variable("grid")["shape"] = std::vector<int>(100, 1); }},
+      {"pieces_of_many_dimensions", "more dimensions than",
+       [](Forgery& f) { f.variable("own")["piece_dimensions"] = kLast; }},
+      {"class_unknown", "unknown name", [](Forgery& f) { f.variable("grid")["class"] = "pointer"; }},
+      {"class_a_number", "impossible manifest", [](Forgery& f) { f.variable("grid")["class"] = 3; }},
+      {"another_type", "'grid': registered with elements of type float64, stored with int64",
+       [](Forgery& f) { f.variable("grid")["class"] = "signed"; }},
+      {"another_kind", "'scalar'", [](Forgery& f) { f.variable("scalar")["distribution"] = "per_rank"; }},
+  };
+}
+
+std::vector<Lie> lies_about_the_whole() {
+  const auto with_text = [](std::string text) { return [text](Forgery& f) { f.manifest_text = text; }; };
+  return {
+      {"manifest_not_json", "impossible manifest", with_text("{\"number\": 1,,}")},
+      {"manifest_a_list", "impossible manifest", with_text("[]")},
+      {"manifest_not_utf8", "impossible manifest", with_text("{\"reason\": \"\xff\xfe\"}")},
+      {"manifest_deep", "nested too deep", with_text(nested(5'000'000))},
+      {"manifest_deep_inside", "nested too deep",
+       with_text("{\"reason\":{}, \"format_version\":" + nested(1'000'000) + std::string(1'000'000, ']') + "}")},
+      {"manifest_of_zeros", "impossible manifest", with_text(std::string(1 << 20, '\0'))},
+      {"key_missing", "impossible manifest", [](Forgery& f) { f.manifest.erase("variables"); }},
+      {"variables_a_number", "impossible manifest", [](Forgery& f) { f.manifest["variables"] = 17; }},
+      {"million_variables", "impossible manifest",
+       [](Forgery& f) { f.manifest["variables"] = std::vector<nlohmann::json>(100'000, nlohmann::json::object()); }},
+      {"no_ranks", "written by no ranks", [](Forgery& f) { f.manifest["world_size"] = 0; }},
+      {"ranks_negative", "written by no ranks", [](Forgery& f) { f.manifest["world_size"] = -1; }},
+      {"ranks_2_31", "where an integer is expected", [](Forgery& f) { f.manifest["world_size"] = 1LL << 31; }},
+      {"ranks_10_9", "not one value for each rank", [](Forgery& f) { f.manifest["world_size"] = 1'000'000'000; }},
+      {"dimensions_0", "impossible number of dimensions", [](Forgery& f) { f.manifest["box_dimensions"] = 0; }},
+      {"dimensions_huge", "impossible number of dimensions", [](Forgery& f) { f.manifest["box_dimensions"] = kLast; }},
+      {"reason_unknown", "unknown name", [](Forgery& f) { f.manifest["reason"]["kind"] = "whim"; }},
+      {"reason_a_list", "impossible manifest",
+       [](Forgery& f) {
+         f.manifest["reason"] = {1, 2};
+       }},
+  };
+}
+
+std::vector<Lie> all_lies() {
+  std::vector<Lie> lies = lies_about_places();
+  for (const auto& more : {lies_about_variables(), lies_about_the_whole()}) {
+    lies.insert(lies.end(), more.begin(), more.end());
+  }
+  return lies;
+}
+
+/// Exit code of the tool; 128 and more if a signal ended it.
+int run_tool(const std::string& arguments) {
+  const std::string command = std::string("timeout -k 3 60 ") + REPRIEVE_BIN_DIR + "/reprieve " + arguments;
+  const int status = std::system((command + " > /dev/null 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+class Forged : public testing::Test {
+ protected:
+  Forged() { save_sample(sound_); }
+
+  const TemporaryDirectory directory_{"/dev/shm"};
+  const std::filesystem::path sound_ = directory_ / "ckpt-7.h5";
+  const std::filesystem::path file_ = directory_ / "ckpt-8.h5";
+};
+
+/// What the other tests rest on: the forger's files are taken if they do not lie.
+TEST_F(Forged, AnHonestForgeryIsTaken) {
+  Forgery(sound_).write(file_);
+  SampleReader reader;
+  EXPECT_EQ(reader.restore(file_, ""), Fate::unchanged);
+  EXPECT_TRUE(storage::verify_file(file_).empty());
+  EXPECT_EQ(run_tool("verify " + file_.string()), 0);
+  EXPECT_EQ(run_tool("show " + file_.string()), 0);
+}
+
+class ForgedLie : public Forged, public testing::WithParamInterface<Lie> {};
+
+TEST_P(ForgedLie, IsRefusedAndNamed) {
+  Forgery forgery(sound_);
+  GetParam().tell(forgery);
+  forgery.write(file_);
+  const Tally tally = try_all(
+      2, [] {},
+      [&](std::size_t i) {
+        if (i == 0) {
+          SampleReader reader;
+          return reader.restore(file_, GetParam().place);
+        }
+        const auto damages = storage::verify_file(file_);
+        // Another type than the registered one is a lie that only a restore can tell.
+        const bool told = GetParam().name == "another_type" ||
+                          (!damages.empty() && damages[0].problem.find(GetParam().place) != std::string::npos);
+        return told ? Fate::refused : Fate::wrong;
+      });
+  if (tally[Fate::refused] != 2) {
+    SampleReader reader;
+    try {
+      const auto damages = storage::verify_file(file_);
+      ADD_FAILURE() << testing::PrintToString(tally.bad) << (damages.empty() ? "sound" : damages[0].problem);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << testing::PrintToString(tally.bad) << error.what();
+    }
+  }
+  const int good = GetParam().name == "another_type" ? 0 : 1;
+  EXPECT_EQ(run_tool("verify " + file_.string()), good);
+  for (const std::string& command :
+       {std::string("show "), std::string("verify --json "), "diff " + sound_.string() + " "}) {
+    EXPECT_LE(run_tool(command + file_.string()), 2) << command;
+  }
+  EXPECT_LE(run_tool("ls " + directory_.path().string()), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ForgedLie, testing::ValuesIn(all_lies()),
+                         [](const auto& instance) { return instance.param.name; });
+
+/// Tables in a hole of a terabyte cost nothing on the disk, and must not in memory or time.
+TEST_F(Forged, TablesOfATerabyteAreNotRead) {
+  Forgery forgery(sound_);
+  forgery.write(file_);
+  constexpr std::uint64_t kSize = std::uint64_t{1} << 40U;
+  std::filesystem::resize_file(file_, kSize);
+  std::vector<std::uint64_t> words(storage::kSealBytes / sizeof(std::uint64_t));
+  for (const std::size_t table : {3U, 6U, 9U}) {
+    const storage::PosixFile out = storage::PosixFile::open_to_write(file_);
+    out.read_all(std::as_writable_bytes(std::span(words)), 0);
+    words[2] = kSize;
+    words[table] = 8192;
+    words[table + 1] = kSize - 8192;
+    words.back() = storage::xxh3(std::as_bytes(std::span(words)).first(storage::kSealBytes - 8));
+    out.write_all(std::as_bytes(std::span(words)), 0);
+    const Tally tally = try_all(
+        1, [] {},
+        [&](std::size_t) {
+          SampleReader reader;
+          return reader.restore(file_, "its tables would be larger than 2 GiB");
+        });
+    EXPECT_EQ(tally[Fate::refused], 1U) << testing::PrintToString(tally.bad);
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::test
