@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/interrupted.hpp"
 #include "core/log.hpp"
 
 namespace reprieve::core {
@@ -39,18 +40,10 @@ bool ends_inside_a_line(int descriptor) {
          pread(descriptor, &last, 1, status.st_size - 1) == 1 && last != '\n';
 }
 
-ssize_t write_once(int descriptor, const std::string& line) {
-  ssize_t written = -1;
-  do {
-    written = ::write(descriptor, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  return written;
-}
-
 }  // namespace
 
 EventLog::EventLog(const std::filesystem::path& file) : file_(file) {
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = uninterrupted([&] { return ::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666); });
   if (descriptor_ < 0) {
     report_failure(error_text());
     return;
@@ -89,7 +82,7 @@ void EventLog::record(const std::string& event, const nlohmann::json& fields) {
   // Text from signals, host names and exceptions may not be UTF-8; a replacement character is better than no event.
   const std::string text =
       (torn_ ? "\n" : "") + line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
-  const ssize_t written = write_once(descriptor_, text);
+  const ssize_t written = uninterrupted([&] { return ::write(descriptor_, text.data(), text.size()); });
   if (written < 0) {
     report_failure(error_text());
     return;

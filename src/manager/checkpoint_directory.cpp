@@ -34,15 +34,20 @@ void for_each_entry(const fs::path& directory, const std::function<void(const fs
   }
 }
 
-bool is_real_directory(const fs::path& path) {
-  std::error_code ignored;
-  return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
+/// What a name stands for, links not followed. @throws StorageError if that cannot be told: not to know is not to be
+/// taken for "not there", where something would be removed for it.
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::none) {
+    throw storage::storage_error("look at", path, error.value());
+  }
+  return type;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
-}
+bool is_real_directory(const fs::path& path) { return type_of(path) == fs::file_type::directory; }
+bool is_real_file(const fs::path& path) { return type_of(path) == fs::file_type::regular; }
+bool is_there(const fs::path& path) { return type_of(path) != fs::file_type::not_found; }
 
 /// @p path with the suffix `.corrupt`, or `.corrupt.2` and so on: the first that is free.
 fs::path free_corrupt_name(const fs::path& path) {
@@ -186,14 +191,22 @@ void CheckpointDirectory::recover() {
 
 void CheckpointDirectory::recover_files(const fs::path& staged_path) {
   const auto staged = parse_staged_name(prefix_, staged_path.filename().string(), kFilesSuffix);
-  if (!staged || !is_there(file(staged->number))) {
-    return;
-  }
-  const auto committed = info(staged->number);
-  if (committed && committed->files_directory &&
-      committed->time.time_since_epoch() == std::chrono::microseconds(staged->time_us)) {
+  if (staged && is_there(file(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
+  }
+}
+
+/// Whether the committed checkpoint of that number is the one of these files. An error if that cannot be told just now:
+/// what is not known to be a left-over must not be removed.
+bool CheckpointDirectory::belong_to_a_checkpoint(StagedName staged_files) const {
+  try {
+    const storage::FileMetadata metadata = storage::read_metadata(file(staged_files.number));
+    return metadata.has_files && metadata.time_us == staged_files.time_us;
+  } catch (const StorageError&) {
+    throw;
+  } catch (const Error&) {
+    return false;  // damaged
   }
 }
 
@@ -227,13 +240,15 @@ void CheckpointDirectory::remove_write_directories() const {
     const std::string name = entry.path().filename().string();
     const bool is_worker = name.starts_with(kWorkerPrefix) && name.size() > kWorkerPrefix.size() &&
                            name.find_first_not_of("0123456789", kWorkerPrefix.size()) == std::string::npos;
-    if (is_worker && is_real_directory(entry.path() / path_.filename())) {
+    if (is_worker) {
       found.push_back(entry.path() / path_.filename());
     }
   });
   for (const fs::path& directory : found) {
-    core::log::info("removing {}, left behind by an earlier run", directory.string());
-    remove_worker_directory(directory);
+    if (is_there(directory)) {
+      core::log::info("removing {}, left behind by an earlier run", directory.string());
+    }
+    remove_worker_directory(directory);  // that of a run which died before it made ours is empty
   }
 }
 
@@ -266,7 +281,7 @@ void CheckpointDirectory::remove_files(std::uint64_t number) {
 /// The order matters: the file must have lost its name for good before it loses its seal, else a power cut would leave
 /// a checkpoint that looks damaged; and it must have lost its seal for good before anything else in it changes.
 bool CheckpointDirectory::make_spare(std::uint64_t number) {
-  if (is_there(spare()) || fs::symlink_status(file(number)).type() != fs::file_type::regular) {
+  if (is_there(spare()) || !is_real_file(file(number))) {
     return false;
   }
   rename_path(file(number), spare());
@@ -290,7 +305,7 @@ bool CheckpointDirectory::take_spare(StagedName staged) {
   }
   try {
     const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
-    if (fs::symlink_status(spare()).type() == fs::file_type::regular && !opened.is_shared()) {
+    if (is_real_file(spare()) && !opened.is_shared()) {
       storage::void_seal(opened);
       rename_path(spare(), staged_file(staged));
       return true;

@@ -103,6 +103,7 @@ class CheckpointDirectory {
   void remove_files(std::uint64_t number);
   void install_files(StagedName staged);
   void recover_files(const std::filesystem::path& staged_path);
+  [[nodiscard]] bool belong_to_a_checkpoint(StagedName staged_files) const;
   void remove_orphaned_files() const;
   void remove_write_directories() const;
   void make_durable() const;

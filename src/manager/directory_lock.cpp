@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/interrupted.hpp"
 #include "core/log.hpp"
+#include "storage/codec.hpp"
 #include "storage/posix_file.hpp"
 
 namespace reprieve::manager {
@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFirstRetry = 5ms;
 constexpr std::chrono::milliseconds kLongestRetry = 250ms;
+constexpr std::uint64_t kMostMarkBytes = std::uint64_t{1} << 16U;
 
 std::string mark_of(const LockHolder& holder) {
   const nlohmann::json json{
@@ -33,18 +34,15 @@ std::string mark_of(const LockHolder& holder) {
 }
 
 /// The holder for messages. The file may be empty or half written: the lock is what counts, not its text.
-std::string describe_holder(const std::string& mark, const LockHolder& self) {
-  const nlohmann::json json = nlohmann::json::parse(mark, nullptr, false);
-  if (!json.is_object()) {
-    return "another run";
-  }
+std::string describe_holder(const std::filesystem::path& file, const LockHolder& self) {
   try {
+    const nlohmann::json json = nlohmann::json::parse(read_lock_mark(file));
     const int pid = json.at("pid").get<int>();
     const auto host = json.at("host").get<std::string>();
     return fmt::format("the run of process {} on {}{} (started {}, {} ranks)", pid, host,
                        pid == self.pid && host == self.host ? " (this very process)" : "",
                        json.at("started").get<std::string>(), json.at("world_size").get<int>());
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     return "another run";
   }
 }
@@ -88,7 +86,7 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
       return;
     }
     close_file();
-    const std::string holder = describe_holder(read_lock_mark(file_), self);
+    const std::string holder = describe_holder(file_, self);
     const auto waited = Clock::now() - start;
     if (waited >= timeout) {
       throw StorageError(
@@ -107,8 +105,9 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
 }
 
 void DirectoryLock::open_file() {
+  constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  descriptor_ = core::uninterrupted([&] { return ::open(file_.c_str(), flags, 0666); });
   if (descriptor_ < 0) {
     throw storage::storage_error("open the lock file", file_, errno);
   }
@@ -122,11 +121,7 @@ void DirectoryLock::close_file() noexcept {
 }
 
 bool DirectoryLock::try_lock() {
-  int result = 0;
-  do {
-    result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) {
+  if (core::uninterrupted([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) {
     return true;
   }
   switch (errno) {
@@ -153,15 +148,19 @@ bool DirectoryLock::is_the_file_at_its_path() const {
 }
 
 void DirectoryLock::write_mark() {
+  const auto check = [this](ssize_t result) {
+    if (result < 0) {
+      throw storage::storage_error("write the lock file", file_, errno);
+    }
+    return static_cast<std::size_t>(result);
+  };
   // Over the old content, then cut: on a full disk the block that the file has is enough.
-  const auto size = static_cast<ssize_t>(mark_.size());
-  const ssize_t written = ::pwrite(descriptor_, mark_.data(), mark_.size(), 0);
-  if (written != size) {
-    throw storage::storage_error("write the lock file", file_, written < 0 ? errno : ENOSPC);
+  for (std::size_t done = 0; done < mark_.size();) {
+    done += check(core::uninterrupted(
+        [&] { return ::pwrite(descriptor_, mark_.data() + done, mark_.size() - done, static_cast<off_t>(done)); }));
   }
-  if (::ftruncate(descriptor_, size) != 0 || ::fsync(descriptor_) != 0) {
-    throw storage::storage_error("write the lock file", file_, errno);
-  }
+  check(core::uninterrupted([&] { return ::ftruncate(descriptor_, static_cast<off_t>(mark_.size())); }));
+  check(core::uninterrupted([&] { return ::fsync(descriptor_); }));
 }
 
 void DirectoryLock::check_held() const {
@@ -177,8 +176,10 @@ void DirectoryLock::check_held() const {
 }
 
 std::string read_lock_mark(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  const auto opened = storage::PosixFile::open_to_read(file);
+  storage::Bytes bytes(static_cast<std::size_t>(std::min<std::uint64_t>(opened.size(), kMostMarkBytes)));
+  opened.read_all(bytes, 0);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace reprieve::manager

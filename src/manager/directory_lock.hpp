@@ -62,7 +62,7 @@ class DirectoryLock {
   int descriptor_ = -1;
 };
 
-/// The content of a lock file as another rank sees it; empty if it cannot be read.
+/// The content of a lock file as another rank sees it. @throws StorageError, CorruptError if it cannot be read
 std::string read_lock_mark(const std::filesystem::path& file);
 
 }  // namespace reprieve::manager

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/interrupted.hpp"
 #include "core/log.hpp"
 #include "storage/posix_file.hpp"
 
@@ -18,11 +19,12 @@ namespace fs = std::filesystem;
 
 /// fsync of whatever the path names, opened with @p flags.
 void sync_path(const fs::path& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC); });
   if (descriptor < 0) {
     throw storage::storage_error("open", path, errno);
   }
-  const int error_number = ::fsync(descriptor) == 0 ? 0 : errno;
+  const int error_number = core::uninterrupted([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
   if (::close(descriptor) != 0) {
     core::log::warning("closing {} failed: {}", path.string(), std::generic_category().message(errno));
   }

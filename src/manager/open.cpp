@@ -179,7 +179,15 @@ void CheckpointManager::Impl::lock_directory() {
 void CheckpointManager::Impl::check_directory_is_shared() {
   constexpr const char* what = "looking at the checkpoint directory from all ranks";
   const std::string expected = to_text(from_chief([this] { return to_bytes(lock->mark()); }, what));
-  const auto seen = [&] { return manager::read_lock_mark(directory.path() / manager::kLockName) == expected; };
+  std::string problem;
+  const auto seen = [&] {
+    try {
+      return manager::read_lock_mark(directory.path() / manager::kLockName) == expected;
+    } catch (const Error& error) {  // may pass; if it does not, it is told
+      problem = fmt::format(" ({})", error.what());
+      return false;
+    }
+  };
   const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
   bool shared = seen();
   while (!shared && std::chrono::steady_clock::now() < deadline) {
@@ -188,11 +196,12 @@ void CheckpointManager::Impl::check_directory_is_shared() {
   }
   comm.agree(core::capture([&] {
                if (!shared) {
-                 throw StorageError(ErrorCode::io,
-                                    fmt::format("rank {} on host {} does not see the checkpoint directory {} that the "
-                                                "chief on host {} has opened: it must lie on a file system that all "
-                                                "nodes share",
-                                                comm.rank(), comm.host(), directory.path().string(), comm.host_of(0)));
+                 throw StorageError(
+                     ErrorCode::io,
+                     fmt::format("rank {} on host {} does not see the checkpoint directory {} that the "
+                                 "chief on host {} has opened: it must lie on a file system that all "
+                                 "nodes share{}",
+                                 comm.rank(), comm.host(), directory.path().string(), comm.host_of(0), problem));
                }
              }),
              what);

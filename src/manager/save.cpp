@@ -145,12 +145,12 @@ fs::path Save::write_directory() const {
 }
 
 void Save::make_write_directory() {
+  has_write_directory_ = true;  // a part of it may be there even if this fails
   if (manager_.comm.is_chief()) {
     manager::make_directory(write_directory(), 0777);
   } else {
     manager::make_worker_directory(write_directory());
   }
-  has_write_directory_ = true;
 }
 
 void Save::run_save_fn() {

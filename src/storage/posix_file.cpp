@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/interrupted.hpp"
 #include "core/log.hpp"
 
 namespace reprieve::storage {
@@ -71,10 +72,8 @@ void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size
 
 PosixFile PosixFile::open(const std::filesystem::path& path, int flags, const char* action) {
   constexpr mode_t for_all = 0666;  // less the umask
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, for_all);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-  } while (descriptor < 0 && errno == EINTR);
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, for_all); });
   if (descriptor < 0) {
     throw storage_error(action, path, errno);
   }
@@ -96,10 +95,9 @@ PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
 PosixFile PosixFile::open_to_write(const std::filesystem::path& path) { return open(path, O_RDWR, "open for writing"); }
 
 std::optional<PosixFile> PosixFile::open_direct(const std::filesystem::path& path) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-  } while (descriptor < 0 && errno == EINTR);
+  constexpr int flags = O_RDWR | O_DIRECT | O_CLOEXEC;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags); });
   if (descriptor >= 0) {
     return PosixFile(path, descriptor);
   }
@@ -196,11 +194,7 @@ std::uint64_t PosixFile::size() const {
 }
 
 void PosixFile::allocate(std::uint64_t size) const {
-  int result = 0;
-  do {
-    result = ::fallocate(descriptor_, 0, 0, file_offset(size));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) {
+  if (core::uninterrupted([&] { return ::fallocate(descriptor_, 0, 0, file_offset(size)); }) == 0) {
     return;
   }
   const int error_number = errno;
@@ -209,13 +203,13 @@ void PosixFile::allocate(std::uint64_t size) const {
     throw StorageError(cause.code(), std::string(cause.what()) + " (" + std::to_string(size) + " bytes needed" +
                                          available_space(path_) + ")");
   }
-  if (::ftruncate(descriptor_, file_offset(size)) != 0) {
+  if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
     throw storage_error("set the length of", path_, errno);
   }
 }
 
 void PosixFile::shorten(std::uint64_t size) const {
-  if (::ftruncate(descriptor_, file_offset(size)) != 0) {
+  if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
     throw storage_error("shorten", path_, errno);
   }
 }
@@ -236,15 +230,15 @@ bool PosixFile::is_shared() const {
 }
 
 void PosixFile::sync() const {
-  // Not repeated after a failure: the kernel may have dropped the pages that it could not write.
-  if (::fsync(descriptor_) != 0) {
+  // Not repeated after a failure, unless a signal came: the kernel may have dropped the pages that it could not write.
+  if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
     throw storage_error("make durable", path_, errno);
   }
 }
 
 void PosixFile::close() {
   const int descriptor = std::exchange(descriptor_, -1);
-  if (descriptor >= 0 && ::close(descriptor) != 0) {
+  if (descriptor >= 0 && ::close(descriptor) != 0 && errno != EINTR) {  // interrupted: closed all the same
     throw storage_error("close", path_, errno);
   }
 }

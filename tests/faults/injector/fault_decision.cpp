@@ -1,0 +1,118 @@
+#include "faults/injector/fault_decision.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+
+namespace reprieve::test {
+
+namespace {
+
+constexpr std::array<const char*, static_cast<std::size_t>(Call::count)> kCallNames{
+    "open",     "read",     "write", "fsync", "rename", "mkdir", "unlink",
+    "truncate", "allocate", "close", "stat",  "list",   "submit"};
+
+struct Armed {
+  std::mutex mutex;
+  std::atomic<bool> any{false};
+  Fault fault;
+  Hits hits;
+};
+
+/// Never destroyed: calls come until the very end of the process.
+Armed& armed() {
+  static auto* one = new Armed;
+  return *one;
+}
+
+std::string path_of(int descriptor) {
+  std::array<char, 64> link{};
+  std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
+  std::array<char, PATH_MAX> target{};
+  const ssize_t size = ::readlink(link.data(), target.data(), target.size());
+  return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
+}
+
+Call call_of(const std::string& name) {
+  for (std::size_t i = 0; i < kCallNames.size(); ++i) {
+    if (name == kCallNames[i]) {
+      return static_cast<Call>(i);
+    }
+  }
+  throw std::invalid_argument("FAULTY_CALLS: no call " + name);
+}
+
+/// FAULTY_CALLS=CALL:ERROR:OCCURRENCE:COUNT:PATH, with an error number (or -1 and -2, see the header), for programs
+/// that are not linked with this library. FAULTY_CALLS_RANK: only on that rank of MPI_COMM_WORLD.
+struct FromEnvironment {
+  FromEnvironment() {
+    const char* text = std::getenv("FAULTY_CALLS");
+    const char* wanted = std::getenv("FAULTY_CALLS_RANK");
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (text == nullptr || (wanted != nullptr && (rank == nullptr || std::string_view(rank) != wanted))) {
+      return;
+    }
+    std::istringstream stream(text);
+    std::array<std::string, 5> part;
+    for (std::string& one : part) {
+      std::getline(stream, one, ':');
+    }
+    arm({call_of(part[0]), std::stoi(part[1]), std::stoull(part[2]), std::stoull(part[3]), part[4]});
+  }
+};
+
+const FromEnvironment kFromEnvironment;
+
+}  // namespace
+
+const char* to_string(Call call) noexcept { return kCallNames.at(static_cast<std::size_t>(call)); }
+
+void arm(const Fault& fault) {
+  Armed& state = armed();
+  const std::lock_guard lock(state.mutex);
+  state.fault = fault;
+  state.hits = {};
+  state.any = true;
+}
+
+Hits disarm() {
+  Armed& state = armed();
+  const std::lock_guard lock(state.mutex);
+  state.any = false;
+  return state.hits;
+}
+
+int decide(Call call, const char* path, int descriptor) noexcept {
+  Armed& state = armed();
+  if (!state.any) {
+    return 0;
+  }
+  const std::lock_guard lock(state.mutex);
+  const Fault& fault = state.fault;
+  if (!state.any || call != fault.call) {
+    return 0;
+  }
+  const int error_number = errno;
+  const std::string name = path != nullptr ? std::string(path) : path_of(descriptor);
+  errno = error_number;
+  if (name.find(fault.path) == std::string::npos) {
+    return 0;
+  }
+  ++state.hits.seen;
+  if (state.hits.seen < fault.occurrence || state.hits.seen - fault.occurrence >= fault.count) {
+    return 0;
+  }
+  if (state.hits.failed++ == 0) {
+    state.hits.path = name;
+  }
+  return fault.error;
+}
+
+}  // namespace reprieve::test

@@ -1,0 +1,61 @@
+#pragma once
+
+/// @file
+/// Makes calls to the file system fail, in the process that loads this library before the C library: one that is linked
+/// with it, or any other with LD_PRELOAD. Calls of all threads and libraries are seen, but not what the C library calls
+/// itself (fopen).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace reprieve::test {
+
+/// Families of calls: `write` stands for write, pwrite, writev and pwritev, `unlink` also for rmdir, and so on.
+enum class Call {
+  open,
+  read,
+  write,
+  fsync,
+  rename,
+  mkdir,
+  unlink,
+  truncate,
+  allocate,
+  close,
+  stat,
+  list,
+  submit,  ///< writes by io_uring
+  count,
+};
+
+const char* to_string(Call call) noexcept;
+
+/// In place of an error number: half of the bytes are read or written.
+inline constexpr int kShort = -1;
+/// In place of an error number: nothing is done, and it is said to have worked.
+inline constexpr int kSkip = -2;
+inline constexpr std::uint64_t kAlways = UINT64_MAX;
+
+struct Fault {
+  Call call = Call::open;
+  int error = 0;                 ///< errno, kShort or kSkip
+  std::uint64_t occurrence = 1;  ///< the first call that fails, of those that match
+  std::uint64_t count = 1;       ///< so many fail from there on
+  std::string path{};            ///< only calls on paths that contain it; empty: all
+};
+
+/// From now on, in this process.
+void arm(const Fault& fault);
+
+/// What the fault did.
+struct Hits {
+  std::uint64_t seen = 0;    ///< calls that matched
+  std::uint64_t failed = 0;  ///< calls that were made to fail
+  std::string path{};        ///< of the first of those
+};
+
+/// All calls work again.
+Hits disarm();
+
+}  // namespace reprieve::test

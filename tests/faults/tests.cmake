@@ -1,0 +1,55 @@
+# Faults. Labels: faults (short, for every change) and long (by hand: ctest --preset dev -C long -L long --verbose).
+#
+#   *_test.cpp       one program, faults_tests, that starts others and disturbs them; every test is a ctest entry
+#   mpi/*_test.cpp   one program, faults_mpi_tests, whose ranks make their own calls fail; one ctest entry
+#   programs/*.cpp   programs faults_<name>, which faults_tests starts
+#   injector/*.cpp   the library faults_injector, to be linked with or preloaded
+if(NOT REPRIEVE_BUILD_APPS)
+  return()
+endif()
+
+set(faults_folder ${CMAKE_CURRENT_LIST_DIR})
+file(GLOB faults_sources CONFIGURE_DEPENDS ${faults_folder}/*.cpp)
+file(GLOB faults_mpi_sources CONFIGURE_DEPENDS ${faults_folder}/mpi/*.cpp)
+file(GLOB faults_program_sources CONFIGURE_DEPENDS ${faults_folder}/programs/*.cpp)
+file(GLOB faults_injector_sources CONFIGURE_DEPENDS ${faults_folder}/injector/*.cpp)
+
+if(NOT liburing_FOUND)
+  list(FILTER faults_injector_sources EXCLUDE REGEX "/faulty_ring.cpp$")
+endif()
+add_library(faults_injector SHARED ${faults_injector_sources})
+target_link_libraries(faults_injector PRIVATE reprieve_options ${CMAKE_DL_LIBS})
+target_include_directories(faults_injector PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+
+foreach(source IN LISTS faults_program_sources)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(faults_${name} ${source})
+  target_link_libraries(faults_${name} PRIVATE reprieve_internal reprieve_options)
+  list(APPEND faults_programs faults_${name})
+endforeach()
+
+if(faults_sources)
+  add_executable(faults_tests ${faults_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
+  target_link_libraries(faults_tests PRIVATE reprieve_internal reprieve_options GTest::gtest_main GTest::gmock)
+  target_include_directories(faults_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(faults_tests PRIVATE
+    REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
+    REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_dependencies(faults_tests ${faults_programs} faults_injector e2e_tests)
+  gtest_discover_tests(faults_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS faults TIMEOUT 300 PROCESSORS 2)
+endif()
+
+if(faults_mpi_sources)
+  # The injector comes first, so that it is searched before the C library.
+  add_executable(faults_mpi_tests ${faults_mpi_sources})
+  target_link_libraries(faults_mpi_tests PRIVATE faults_injector mpi_test_main)
+  reprieve_add_mpi_test(NAME faults_mpi_tests RANKS 2 LABELS faults COMMAND $<TARGET_FILE:faults_mpi_tests>
+    ENVIRONMENT TMPDIR=/dev/shm MPI_TEST_TIMEOUT_S=300)
+endif()
+
+# reprieve_long_faults(name filter variables...): the tests of faults_tests that the filter selects, at length.
+function(reprieve_long_faults name filter)
+  add_test(NAME faults.long.${name} CONFIGURATIONS long
+    COMMAND faults_tests --gtest_filter=${filter})
+  set_tests_properties(faults.long.${name} PROPERTIES LABELS long TIMEOUT 86400 RUN_SERIAL ON ENVIRONMENT "${ARGN}")
+endfunction()
