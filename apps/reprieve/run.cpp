@@ -13,6 +13,7 @@
 #include "reprieve/error.hpp"
 #include "run_output.hpp"
 #include "supervisor/job_supervisor.hpp"
+#include "termination/slurm_job.hpp"
 
 namespace reprieve::tool {
 
@@ -162,7 +163,7 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
   if (!options.slurm) {
     return std::nullopt;
   }
-  const auto job = supervisor::slurm_job_id([](const std::string& name) {
+  const auto job = termination::slurm_job_id([](const std::string& name) {
     const char* value = std::getenv(name.c_str());
     return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
   });

@@ -126,7 +126,7 @@ class Job {
       std::cerr << "reprieve-trainer: rank " << ranks_.rank() << ": the state is saved, but: " << error.what()
                 << std::endl;
     }
-    reprieve::leave_together(context);
+    reprieve::preset(handler_->platform()).exit_fn(context);  // as the platform wants it
   }
 
   const Options& options_;

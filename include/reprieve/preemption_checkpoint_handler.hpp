@@ -23,12 +23,18 @@
 namespace reprieve {
 
 class PreemptionScope;
+class PreemptionWatcher;
+namespace termination {
+class NoticeBoard;
+}
 
 /// Starts to record the signals of @p signals, in the whole process. Call it first thing in main, before MPI_Init, so
 /// that a notice that comes while the program starts is kept instead of killing it; a handler made later takes it up.
 /// Calling it again, or making a handler, adds signals. Thread: main, before others start.
 /// @throws UsageError if a signal cannot be caught
-void watch_signals(const std::vector<int>& signals = TerminationConfig{}.signals);
+void watch_signals(const std::vector<int>& signals);
+/// The signals of the platform that the environment names: SIGTERM and SIGUSR1 at least. Asks no server.
+void watch_signals();
 
 /// Gives the watched signals back to the handlers from before, for the time after the last handler: a signal then ends
 /// the program again. Without it signals are recorded until the process ends. Thread: main.
@@ -116,14 +122,19 @@ class PreemptionCheckpointHandler {
 
   [[nodiscard]] CheckpointManager& manager() const noexcept;
 
+  /// Where the job runs: the same on every rank. Not collective.
+  [[nodiscard]] const PlatformInfo& platform() const noexcept;
+
   /// Internal to the library.
   struct Impl;
 
  private:
   friend class PreemptionScope;
+  friend class PreemptionWatcher;
   void begin_step();
   void end_step() noexcept;
   [[noreturn]] void fail_step(std::exception_ptr error);
+  [[nodiscard]] std::shared_ptr<termination::NoticeBoard> notice_board() const noexcept;
   [[nodiscard]] bool boundary_is_quiet();
   void boundary(const std::vector<std::any>& save_fn_args);
 

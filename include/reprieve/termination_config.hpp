@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/platform.hpp"
 
 namespace reprieve {
 
@@ -21,7 +22,7 @@ namespace reprieve {
 struct TerminationNotice {
   int rank = -1;        ///< the rank that learned it
   std::string host;     ///< its host
-  std::string source;   ///< "signal SIGTERM", "watcher function", ...
+  std::string source;   ///< "signal SIGTERM", "watcher function", "file PREEMPT", "deadline", "metadata server of AWS"
   std::string message;  ///< free text
   /// When it was learned, on that rank's monotonic clock.
   std::chrono::steady_clock::time_point time;
@@ -63,6 +64,11 @@ using AbortFn = std::function<void(MPI_Comm comm, int exit_code)>;
 /// job down these can hang, and a rank that leaves late is killed and spoils the exit code.
 void leave_together(const ExitContext& context);
 
+/// An alternative exit function, for jobs whose manager takes the processes of the old run away some time after the
+/// notice, and whose next run must not meet them: waits until a process of the run has been taken (a rank of this node
+/// has ended, or another signal has come), at most 900 s from the notice on, and then leaves like `leave_together`.
+void hold_until_taken(const ExitContext& context);
+
 /// An alternative exit function: throws `Preempted` on every rank, so that the program can unwind and leave in its own
 /// order (it should return `Preempted::exit_code()` from main).
 [[noreturn]] void throw_preempted(const ExitContext& context);
@@ -83,29 +89,50 @@ class Preempted : public std::exception {
   std::string message_;
 };
 
-/// Customisation of a PreemptionCheckpointHandler. Every field has a default that fits a plain `mpirun`.
+/// A metadata server that tells a virtual machine of its end.
+enum class MetadataServer { none, gce, aws, azure };
+
+/// Customisation of a PreemptionCheckpointHandler. What is left open (an empty optional or function) is filled in by
+/// the handler, with what fits the platform that the job runs on (see `preset`).
 struct TerminationConfig {
-  /// Asked for a notice besides the signals; none by default.
+  /// Where the job runs, and on what. Open: `detect_platform` finds out.
+  std::optional<Platform> platform;
+  std::optional<Device> device;
+
+  /// Asked for a notice besides the other sources; none by default.
   WatcherFn termination_watcher_fn;
-  /// Called on every rank after the final save. Empty: `leave_together`.
+  /// Called on every rank after the final save. Open: `leave_together`, or `hold_until_taken` on accelerators under a
+  /// manager.
   ExitFn exit_fn;
   /// Time from a notice to the kill. With more than zero, the handler saves at once, trains on, and saves again as late
-  /// as is safe. A notice with a deadline of its own overrides it.
-  std::chrono::milliseconds grace_period{0};
+  /// as is safe. A notice with a deadline of its own overrides it. Open: as the platform grants, mostly zero.
+  std::optional<std::chrono::milliseconds> grace_period;
   /// The application's own part of a save.
   SaveFn save_fn;
 
-  /// Signals that are a notice. Their previous handlers are still called.
-  std::vector<int> signals{SIGTERM, SIGUSR1};
-  /// Exit code that means "saved, start me again"; 1 to 125, not one that launchers use by themselves (1, 110, 126,
-  /// 127).
-  int restart_code = 42;
+  /// Signals that are a notice. Their previous handlers are still called. Open: SIGTERM and SIGUSR1, under PBS and LSF
+  /// SIGUSR2 and SIGXCPU as well.
+  std::optional<std::vector<int>> signals;
+  /// Exit code that means "saved, start me again"; 2 to 125 or 143, not one that launchers use by themselves (1, 110,
+  /// 126, 127). Open: 42; 143 on GCE.
+  std::optional<int> restart_code;
+  /// The metadata server to be asked, by one rank of each node. Open: that of the platform, if it is a cloud.
+  std::optional<MetadataServer> metadata;
+  /// A file named PREEMPT in the checkpoint directory is a notice. It is removed when it is seen. (Under `reprieve run`
+  /// that looks for it.)
+  bool preempt_file = true;
+  /// When the job will be ended, if that is known in advance. Open: what the batch system says.
+  std::optional<std::chrono::system_clock::time_point> end_time;
+  /// How long before the end the notice comes. Open: the grace period if there is one, else 2 min or a quarter of the
+  /// time, whichever is shorter; never more than half of the time.
+  std::optional<std::chrono::milliseconds> end_lead;
+
   /// Checkpoint every so many calls of `run`; 0: off.
   std::uint64_t save_every_steps = 0;
   /// Checkpoint whenever so much time has passed since the last one; zero: off.
   std::chrono::milliseconds save_every{0};
 
-  /// How often the watcher function is asked.
+  /// How often the watcher function, the metadata server and the file are asked for.
   std::chrono::milliseconds poll_interval{1000};
   /// Longest time between two agreement checks while steps are short; longer steps are checked at every boundary.
   std::chrono::milliseconds check_interval{12};
@@ -118,5 +145,11 @@ struct TerminationConfig {
   /// What to do when the peers never hear of an error. Empty: `abort_job`.
   AbortFn abort_fn;
 };
+
+/// The configuration that fits a platform, complete but for what the handler has to ask for (`end_time`).
+TerminationConfig preset(const PlatformInfo& where);
+
+/// @p config with what it left open taken from the preset of its platform.
+TerminationConfig filled_in(TerminationConfig config, const PlatformInfo& where);
 
 }  // namespace reprieve

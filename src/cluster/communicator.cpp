@@ -228,6 +228,17 @@ void Communicator::call_the_roll(std::string_view what, std::chrono::millisecond
       fmt::format("{}: no answer within {} from {}{}", what, seconds(waited), join(names), last_seen), missing, rank_);
 }
 
+bool Communicator::is_node_leader() const {
+  check_usable("finding the ranks of this node");
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  int rank = 0;
+  const int result = MPI_Comm_rank(node, &rank);
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  check_mpi(result, "MPI_Comm_rank");
+  return rank == 0;
+}
+
 void Communicator::barrier(std::string_view what) {
   check_usable(what);
   MPI_Request request = MPI_REQUEST_NULL;

@@ -51,6 +51,10 @@ class Communicator {
   /// Where all ranks were last known to be ("step boundary 17"); shown when ranks are missing.
   void set_last_seen(std::string where) { last_seen_ = std::move(where); }
 
+  /// Whether this rank is the lowest of those that share its memory. Collective, without a time limit: MPI has no
+  /// other form of it.
+  [[nodiscard]] bool is_node_leader() const;
+
   void barrier(std::string_view what);
   /// @p bytes of @p root replaces that of the others, whatever its size.
   void broadcast(Bytes& bytes, int root, std::string_view what);

@@ -9,6 +9,9 @@
 
 namespace reprieve::core {
 
+/// The name of the event log in a checkpoint directory.
+inline constexpr const char* kEventLogName = "events.jsonl";
+
 /// Appends events. Every line is one write(2) with O_APPEND, so lines of overlapping runs do not mix. A line that a
 /// crash or a full disk cut short spoils no other: the next one starts on a line of its own. Events are for people and
 /// tools: a failure to write one is logged once and not thrown.

@@ -22,6 +22,10 @@ bool in_range(const Rule& rule, const Json& value) {
   return number >= rule.min && number <= rule.max;
 }
 
+bool is_also(const Rule& rule, const Json& value) {
+  return std::find(rule.also.begin(), rule.also.end(), value.get<std::int64_t>()) != rule.also.end();
+}
+
 bool is_excluded(const Rule& rule, const Json& value) {
   return std::find(rule.excluded.begin(), rule.excluded.end(), value.get<std::int64_t>()) != rule.excluded.end();
 }
@@ -47,6 +51,9 @@ std::string allowed_number(const Rule& rule, const char* what) {
   std::string text = fmt::format("{} from {} to {}", what, format_number(rule.min), format_number(rule.max));
   if (!rule.excluded.empty()) {
     text += fmt::format(", but not {}", fmt::join(rule.excluded, ", "));
+  }
+  if (!rule.also.empty()) {
+    text += fmt::format("; or {}", fmt::join(rule.also, ", "));
   }
   return text;
 }
@@ -92,28 +99,7 @@ std::optional<std::string> nearest(const std::string& wanted, const std::vector<
   return best;
 }
 
-}  // namespace
-
-bool permits(const Rule& rule, const Json& value) {
-  switch (rule.kind) {
-    case Rule::Kind::flag:
-      return value.is_boolean();
-    case Rule::Kind::whole_number:
-      return value.is_number_integer() && in_range(rule, value) && !is_excluded(rule, value);
-    case Rule::Kind::number:
-      return value.is_number() && in_range(rule, value);
-    case Rule::Kind::text:
-      return value.is_string() && matches(rule, value);
-    case Rule::Kind::choice:
-      return is_choice(rule, value);
-    case Rule::Kind::list_of_choices:
-      return value.is_array() &&
-             std::all_of(value.begin(), value.end(), [&](const Json& name) { return is_choice(rule, name); });
-  }
-  return false;
-}
-
-std::string allowed(const Rule& rule) {
+std::string allowed_value(const Rule& rule) {
   switch (rule.kind) {
     case Rule::Kind::flag:
       return "true or false";
@@ -131,7 +117,7 @@ std::string allowed(const Rule& rule) {
   return "nothing";
 }
 
-OrderedJson schema_of(const Rule& rule) {
+OrderedJson schema_of_value(const Rule& rule) {
   switch (rule.kind) {
     case Rule::Kind::flag:
       return {{"type", "boolean"}};
@@ -155,7 +141,50 @@ OrderedJson schema_of(const Rule& rule) {
   return {};
 }
 
+}  // namespace
+
+bool permits(const Rule& rule, const Json& value) {
+  if (value.is_null()) {
+    return !rule.open.empty();
+  }
+  switch (rule.kind) {
+    case Rule::Kind::flag:
+      return value.is_boolean();
+    case Rule::Kind::whole_number:
+      return value.is_number_integer() &&
+             ((in_range(rule, value) && !is_excluded(rule, value)) || is_also(rule, value));
+    case Rule::Kind::number:
+      return value.is_number() && in_range(rule, value);
+    case Rule::Kind::text:
+      return value.is_string() && matches(rule, value);
+    case Rule::Kind::choice:
+      return is_choice(rule, value);
+    case Rule::Kind::list_of_choices:
+      return value.is_array() &&
+             std::all_of(value.begin(), value.end(), [&](const Json& name) { return is_choice(rule, name); });
+  }
+  return false;
+}
+
+std::string allowed(const Rule& rule) {
+  return allowed_value(rule) + (rule.open.empty() ? "" : "; or null: " + rule.open);
+}
+
+OrderedJson schema_of(const Rule& rule) {
+  OrderedJson choices = OrderedJson::array({schema_of_value(rule)});
+  if (!rule.also.empty()) {
+    choices.push_back({{"enum", rule.also}});
+  }
+  if (!rule.open.empty()) {
+    choices.push_back({{"type", "null"}, {"description", rule.open}});
+  }
+  return choices.size() == 1 ? choices[0] : OrderedJson{{"anyOf", choices}};
+}
+
 Json value_from_text(const Rule& rule, const std::string& text) {
+  if (text == "null" && !rule.open.empty()) {
+    return {};
+  }
   if (rule.kind == Rule::Kind::text || rule.kind == Rule::Kind::choice) {
     return text;
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +29,11 @@ struct Rule {
   double min = 0;                           ///< numbers
   double max = 0;                           ///< numbers
   std::vector<std::int64_t> excluded = {};  ///< whole numbers
+  std::vector<std::int64_t> also = {};      ///< whole numbers out of the range that are allowed all the same
   std::vector<std::string> choices = {};    ///< choice, list_of_choices
   std::string pattern = {};                 ///< text: a regular expression; empty: anything
   std::string pattern_meaning = {};         ///< the pattern in words
+  std::string open = {};                    ///< may be left open (null in JSON), and what that means; empty: it may not
 };
 
 /// Whether @p value is of the right type and in range.
@@ -69,9 +72,13 @@ Setting<Options> flag(std::string key, bool Options::*member, std::string meanin
 
 template <class Options, std::integral T>
 Setting<Options> whole_number(std::string key, T Options::*member, Range range, std::string meaning,
-                              std::vector<std::int64_t> excluded = {}) {
+                              std::vector<std::int64_t> excluded = {}, std::vector<std::int64_t> also = {}) {
   return {std::move(key), std::move(meaning),
-          Rule{.kind = Rule::Kind::whole_number, .min = range.min, .max = range.max, .excluded = std::move(excluded)},
+          Rule{.kind = Rule::Kind::whole_number,
+               .min = range.min,
+               .max = range.max,
+               .excluded = std::move(excluded),
+               .also = std::move(also)},
           [member](const Options& options) { return Json(options.*member); },
           [member](Options& options, const Json& value) { options.*member = value.get<T>(); }};
 }
@@ -166,6 +173,32 @@ Setting<Options> list_of_choices(std::string key, std::vector<T> Options::*membe
   };
   return {std::move(key), std::move(meaning), Rule{.kind = Rule::Kind::list_of_choices, .choices = only_names(names)},
           get, set};
+}
+
+/// What a row needs to describe a value that stands alone.
+template <class T>
+struct Holder {
+  T value{};
+};
+
+/// A setting that may be left open: @p row describes its value, @p open says what is done if there is none.
+template <class Options, class T>
+Setting<Options> optional(std::optional<T> Options::*member, Setting<Holder<T>> row, std::string open) {
+  Rule rule = row.rule;
+  rule.open = std::move(open);
+  return {row.key, row.meaning, std::move(rule),
+          [member, get = row.get](const Options& options) {
+            return options.*member ? get(Holder<T>{*(options.*member)}) : Json();
+          },
+          [member, set = row.set](Options& options, const Json& value) {
+            if (value.is_null()) {
+              (options.*member).reset();
+              return;
+            }
+            Holder<T> holder;
+            set(holder, value);
+            options.*member = std::move(holder.value);
+          }};
 }
 
 /// The rows of @p inner as rows of the structure that holds it, under the section @p name.

@@ -8,12 +8,15 @@
 #include <thread>
 
 #include "core/log.hpp"
+#include "handler/hold.hpp"
 #include "reprieve/termination_config.hpp"
 
 namespace reprieve {
 
 namespace {
 
+/// From the notice on; what the save took is part of it.
+constexpr std::chrono::seconds kLongestHold{900};
 /// How long a rank waits for the others before it leaves alone.
 constexpr std::chrono::seconds kLeaveTimeout{10};
 
@@ -42,6 +45,17 @@ void leave_together(const ExitContext& context) {
   meet(context.comm);
   std::cout.flush();
   std::clog.flush();
+  core::log::logger().flush();
+  std::fflush(nullptr);
+  _exit(context.exit_code);
+}
+
+void hold_until_taken(const ExitContext& context) {
+  meet(context.comm);
+  const auto limit = context.notice.time + kLongestHold;
+  core::log::info("saved; waiting until the processes of this run are taken");
+  handler::wait_until_taken(context.comm, limit);
+  std::cout.flush();
   core::log::logger().flush();
   std::fflush(nullptr);
   _exit(context.exit_code);

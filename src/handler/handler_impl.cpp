@@ -38,15 +38,13 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       owned_manager(std::move(owned)),
       manager(checkpoint_manager),
       comm_(user_comm, config.peer_timeout),
-      sources_(config),
+      platform_(find_surroundings()),
+      sources_(own_sources()),
       channel_(comm_),
       agreement_(
           channel_, comm_.rank(), comm_.size(), {config.check_interval, config.peer_timeout}, [this] { return look(); },
           [this](const cluster::Verdict& verdict) { hear(verdict); }),
       exceptions_at_start_(std::uncaught_exceptions()) {
-  if (!config.exit_fn) {
-    config.exit_fn = leave_together;
-  }
   if (!config.abort_fn) {
     config.abort_fn = abort_job;
   }
@@ -67,6 +65,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       drill_notice_ = termination::LocalNotice{"drill", "rehearsal of a restart", Clock::now(), std::nullopt};
     }
   }
+  record_workers();
   record_ready();
   last_save_time_ = Clock::now();
 }
@@ -74,11 +73,14 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
 /// The restore was collective, so by now every rank watches its signals.
 void PreemptionCheckpointHandler::Impl::record_ready() {
   Json signals = Json::array();
-  for (const int signal : config.signals) {
+  for (const int signal : *config.signals) {
     signals.push_back(termination::signal_name(signal));
   }
-  manager.impl().record("ready",
-                        {{"run_calls", run_calls}, {"signals", signals}, {"restart_code", config.restart_code}});
+  manager.impl().record("ready", {{"run_calls", run_calls},
+                                  {"signals", signals},
+                                  {"restart_code", *config.restart_code},
+                                  {"platform", to_string(platform_.platform)},
+                                  {"device", to_string(platform_.device)}});
 }
 
 /// For those who look at the log later: how long a notice may have to wait for the end of a step.
@@ -116,6 +118,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
 // Agreement: what this rank says, and what it hears.
 
 cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
+  heed_hints();
   cluster::LocalView view;
   view.wish = wish;
   view.written = static_cast<std::int64_t>(manager.impl().background_written());
@@ -125,15 +128,11 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
   }
   if (const auto local = local_notice()) {
     view.notice = true;
-    if (local->deadline) {
-      view.time_left = std::chrono::duration_cast<std::chrono::milliseconds>(*local->deadline - Clock::now());
-    }
+    // A notice that grants no time leaves none, whatever another rank was granted.
+    const auto deadline = local->deadline.value_or(local->time);
+    view.time_left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   }
   return view;
-}
-
-std::optional<termination::LocalNotice> PreemptionCheckpointHandler::Impl::local_notice() const {
-  return drill_notice_ ? drill_notice_ : sources_.current();
 }
 
 void PreemptionCheckpointHandler::Impl::hear(const cluster::Verdict& verdict) {
@@ -294,6 +293,8 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
     shared.deadline = before(-message["time_left_s"].get<double>());
   }
   notice = std::move(shared);
+  const auto age = std::chrono::duration_cast<std::chrono::system_clock::duration>(now - notice->time);
+  board->post({rank, notice->host, notice->source, notice->message, std::chrono::system_clock::now() - age});
   if (comm_.is_chief()) {
     core::log::warning("preemption: {} on rank {} ({}), {}; all ranks agreed on step {}", notice->source, notice->rank,
                        notice->host, notice->message, run_calls);
@@ -415,13 +416,13 @@ void PreemptionCheckpointHandler::Impl::try_save_for_preemption(const std::vecto
 }
 
 void PreemptionCheckpointHandler::Impl::leave() {
-  const ExitContext context{comm_.handle(), config.restart_code, *notice, last_checkpoint_};
+  const ExitContext context{comm_.handle(), *config.restart_code, *notice, last_checkpoint_};
   if (comm_.is_chief()) {
     const double seconds = seconds_since(notice->time);
     core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", last_checkpoint_, seconds,
-                    config.restart_code);
+                    *config.restart_code);
     manager.impl().record("exit", {{"run_calls", run_calls},
-                                   {"exit_code", config.restart_code},
+                                   {"exit_code", *config.restart_code},
                                    {"checkpoint", last_checkpoint_},
                                    {"seconds_from_notice", seconds}});
   }
@@ -429,6 +430,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
     record_arrivals();
   }
   drill_notice_.reset();
+  sources_.saved();
   sources_.acknowledge();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
@@ -450,12 +452,13 @@ void PreemptionCheckpointHandler::Impl::record_arrivals() {
 
 void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::duration<double> save_time,
                                                                   const char* when) const {
-  if (config.grace_period.count() > 0 && !handler::save_fits(config.grace_period, save_time, config.grace_margin)) {
+  const auto grace = *config.grace_period;
+  if (grace.count() > 0 && !handler::save_fits(grace, save_time, config.grace_margin)) {
     core::log::warning(
         "the grace period of {:.3g} s is too short: {} took {:.3g} s, and {:.3g} s are to be left over; ask for a "
         "longer "
         "grace period, or save less",
-        Seconds(config.grace_period).count(), when, save_time.count(), Seconds(config.grace_margin).count());
+        Seconds(grace).count(), when, save_time.count(), Seconds(config.grace_margin).count());
   }
 }
 

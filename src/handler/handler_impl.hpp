@@ -12,8 +12,10 @@
 #include "cluster/mpi_channel.hpp"
 #include "cluster/step_agreement.hpp"
 #include "core/outcome.hpp"
+#include "core/worker_record.hpp"
 #include "handler/grace_planner.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
+#include "termination/notice_board.hpp"
 #include "termination/notice_sources.hpp"
 
 namespace reprieve {
@@ -31,17 +33,25 @@ struct PreemptionCheckpointHandler::Impl {
   void act(const std::vector<std::any>& save_fn_args);
   /// The end of a scope: acts on a marked preemption.
   void close_scope();
+  /// All ranks have agreed on a preemption that is not yet acted on.
+  [[nodiscard]] bool preemption_is_marked() const noexcept {
+    return notice.has_value() || (decision_ && decision_->kind == Decision::Kind::preemption);
+  }
   /// This rank's step failed: every rank hears it and throws.
   [[noreturn]] void fail(const std::exception_ptr& error);
   /// The same where nothing may be thrown: the scope or the handler was left by an exception.
   void fail_quietly(const std::string& message) noexcept;
 
-  TerminationConfig config;
+  [[nodiscard]] const PlatformInfo& platform() const noexcept { return platform_; }
+
+  TerminationConfig config;  ///< complete
   std::unique_ptr<CheckpointManager> owned_manager;
   CheckpointManager& manager;
   std::optional<CheckpointInfo> restored;
   std::uint64_t run_calls = 0;
   std::optional<TerminationNotice> notice;  ///< agreed on by all ranks
+  /// The same for other threads.
+  std::shared_ptr<termination::NoticeBoard> board = std::make_shared<termination::NoticeBoard>();
   int scope_depth = 0;
   cluster::SaveWish wish = cluster::SaveWish::none;  ///< this rank's
   bool ended = false;  ///< after an error, or while the exit function runs: no further agreement
@@ -56,6 +66,10 @@ struct PreemptionCheckpointHandler::Impl {
     SaveReason::Kind reason = SaveReason::Kind::user;
   };
 
+  PlatformInfo find_surroundings();
+  [[nodiscard]] termination::SourceSettings own_sources();
+  void heed_hints();
+  void record_workers();
   void record_ready();
   void record_steps();
   void record_arrivals();
@@ -89,6 +103,8 @@ struct PreemptionCheckpointHandler::Impl {
   void report_stuck_peers(const core::Failure& failure, const std::string& why) const noexcept;
 
   cluster::Communicator comm_;
+  bool grace_was_asked_for_ = false;  ///< not filled in by the platform
+  const PlatformInfo platform_;
   termination::NoticeSources sources_;
   cluster::MpiReductionChannel channel_;
   cluster::StepAgreement agreement_;
@@ -102,6 +118,7 @@ struct PreemptionCheckpointHandler::Impl {
   std::chrono::steady_clock::time_point last_told_step_;  ///< in a drill
   bool training_on_ = false;                              ///< within a grace period, after its first save
   std::string last_checkpoint_;
+  std::unique_ptr<core::WorkerLock> worker_lock_;
   cluster::BoundaryIndex last_save_index_ = -1;  ///< of the last state that is saved, or is being written
 
   std::uint64_t last_periodic_calls_ = 0;

@@ -4,18 +4,31 @@
 
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
+#include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve {
 
 void watch_signals(const std::vector<int>& signals) { termination::install_signal_handler(signals); }
 
+void watch_signals() {
+  Platform platform = Platform::other;
+  try {
+    const auto named = termination::platform_in_environment(termination::environment_variable);
+    platform = named ? named->platform : platform;
+  } catch (const ConfigError& error) {
+    core::log::debug("{}", error.what());  // the handler will tell it, on every rank
+  }
+  watch_signals(termination::signals_of(platform));
+}
+
 void unwatch_signals() noexcept { termination::uninstall_signal_handler(); }
 
 PreemptionCheckpointHandler::PreemptionCheckpointHandler(MPI_Comm comm, Checkpoint& checkpoint,
                                                          std::filesystem::path directory, TerminationConfig config,
                                                          ManagerOptions options) {
-  watch_signals(config.signals);  // a notice may come while the manager is made
+  // A notice may come while the manager is made.
+  watch_signals(config.signals.value_or(termination::signals_of(config.platform.value_or(Platform::other))));
   auto manager = std::make_unique<CheckpointManager>(comm, checkpoint, std::move(directory), std::move(options));
   CheckpointManager& reference = *manager;
   impl_ = std::make_unique<Impl>(comm, reference, std::move(manager), std::move(config));
@@ -40,6 +53,12 @@ const std::optional<TerminationNotice>& PreemptionCheckpointHandler::preemption_
 }
 
 CheckpointManager& PreemptionCheckpointHandler::manager() const noexcept { return impl_->manager; }
+
+std::shared_ptr<termination::NoticeBoard> PreemptionCheckpointHandler::notice_board() const noexcept {
+  return impl_->board;
+}
+
+const PlatformInfo& PreemptionCheckpointHandler::platform() const noexcept { return impl_->platform(); }
 
 void PreemptionCheckpointHandler::begin_step() {
   if (!impl_->boundary_is_quiet()) {
@@ -88,7 +107,7 @@ PreemptionScope::~PreemptionScope() noexcept(false) {
     --impl.scope_depth;  // all ranks have heard of the error already
     return;
   }
-  if (!impl.notice) {
+  if (!impl.preemption_is_marked()) {
     --impl.scope_depth;
     impl.fail_quietly("an exception left the preemption scope");
     return;

@@ -14,6 +14,8 @@ using Second = std::ratio<1>;
 
 /// Exit codes that launchers use by themselves would start the job again after any failure.
 constexpr int kLauncherCode = 110;
+/// What a shell shows for a process that SIGTERM killed: managers on GCE take it for a preemption.
+constexpr int kTerminatedCode = 143;
 
 /// Signals that schedulers and people send to announce an end. Not SIGCONT, which launchers send during a tear-down,
 /// nor those that tell of a crash.
@@ -24,6 +26,57 @@ core::Names<int> notice_signals() {
     names.emplace_back(termination::signal_name(signal), signal);
   }
   return names;
+}
+
+core::Names<MetadataServer> metadata_servers() {
+  return {{"none", MetadataServer::none},
+          {"gce", MetadataServer::gce},
+          {"aws", MetadataServer::aws},
+          {"azure", MetadataServer::azure}};
+}
+
+/// Every value of an enumeration with a name, from zero on.
+template <class Enum, std::size_t Count>
+core::Names<Enum> names_of() {
+  core::Names<Enum> names;
+  for (std::size_t i = 0; i < Count; ++i) {
+    names.emplace_back(to_string(static_cast<Enum>(i)), static_cast<Enum>(i));
+  }
+  return names;
+}
+
+/// In seconds since 1970, as `date +%s` writes it.
+core::Setting<TerminationConfig> end_time_setting() {
+  using Time = std::chrono::system_clock::time_point;
+  auto row = core::whole_number("end_time_s", &core::Holder<std::int64_t>::value, {0, 4e9},
+                                "when the job will be ended, in seconds since 1970 (date +%s)");
+  row.rule.open = "what the batch system says";
+  return {
+      row.key, row.meaning, row.rule,
+      [](const TerminationConfig& config) {
+        return config.end_time
+                   ? core::Json(
+                         std::chrono::duration_cast<std::chrono::seconds>(config.end_time->time_since_epoch()).count())
+                   : core::Json();
+      },
+      [](TerminationConfig& config, const core::Json& value) {
+        config.end_time =
+            value.is_null() ? std::nullopt : std::optional(Time(std::chrono::seconds(value.get<std::int64_t>())));
+      }};
+}
+
+/// They stand at the top, so that their variables are REPRIEVE_PLATFORM and REPRIEVE_DEVICE.
+Table<TerminationConfig> platform_settings() {
+  using C = TerminationConfig;
+  using P = core::Holder<Platform>;
+  using D = core::Holder<Device>;
+  constexpr std::size_t kPlatforms = static_cast<std::size_t>(Platform::other) + 1;
+  return {
+      core::optional(&C::platform,
+                     core::choice("platform", &P::value, names_of<Platform, kPlatforms>(), "where the job runs"),
+                     "found out"),
+      core::optional(&C::device, core::choice("device", &D::value, names_of<Device, 2>(), "what the job computes on"),
+                     "found out")};
 }
 
 Table<LogOptions> log_settings() {
@@ -40,15 +93,35 @@ Table<LogOptions> log_settings() {
 Table<TerminationConfig> termination_settings() {
   using core::duration;
   using C = TerminationConfig;
+  using Milliseconds = core::Holder<std::chrono::milliseconds>;
   return {
-      core::list_of_choices("signals", &C::signals, notice_signals(), "signals that are a termination notice"),
-      core::whole_number("restart_code", &C::restart_code, {2, 125}, "exit code that means: saved, start me again",
-                         {kLauncherCode}),
-      duration<Second>("grace_period_s", &C::grace_period, {0, kYear},
-                       "time from a notice to the kill; with more than 0: save, train on, save again"),
+      core::optional(&C::signals,
+                     core::list_of_choices("signals", &core::Holder<std::vector<int>>::value, notice_signals(),
+                                           "signals that are a termination notice"),
+                     "those of the platform"),
+      core::optional(
+          &C::restart_code,
+          core::whole_number("restart_code", &core::Holder<int>::value, {2, 125},
+                             "exit code that means: saved, start me again", {kLauncherCode}, {kTerminatedCode}),
+          "that of the platform"),
+      core::optional(&C::grace_period,
+                     duration<Second>("grace_period_s", &Milliseconds::value, {0, kYear},
+                                      "time from a notice to the kill; with more than 0: save, train on, save again"),
+                     "that of the platform"),
+      core::optional(&C::metadata,
+                     core::choice("metadata", &core::Holder<MetadataServer>::value, metadata_servers(),
+                                  "the metadata server that is asked whether the machine will be taken away"),
+                     "that of the platform"),
+      core::flag("preempt_file", &C::preempt_file, "a file PREEMPT in the checkpoint directory is a notice"),
+      end_time_setting(),
+      core::optional(&C::end_lead,
+                     duration<Second>("end_lead_s", &Milliseconds::value, {0, kYear},
+                                      "how long before the end of the job the notice comes"),
+                     "the grace period, or else 120 s or a quarter of the time"),
       core::whole_number("save_every_steps", &C::save_every_steps, {0, 1e15}, "checkpoint every so many calls; 0: off"),
       duration<Second>("save_every_s", &C::save_every, {0, kYear}, "checkpoint every so many seconds; 0: off"),
-      duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600}, "how often the watcher function is asked"),
+      duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600},
+                       "how often the watcher function, the metadata server and the file are asked for"),
       duration<std::milli>("check_interval_ms", &C::check_interval, {0, 60'000},
                            "longest time between two agreement checks while steps are short"),
       duration<Second>("peer_timeout_s", &C::peer_timeout, {0.001, kYear},
@@ -63,6 +136,12 @@ Table<TerminationConfig> termination_settings() {
 Table<Settings> all_settings() {
   Table<Settings> table{
       core::text("directory", &Settings::directory, "directory of the checkpoints; empty: the application decides")};
+  for (const auto& row : platform_settings()) {
+    table.push_back(
+        {row.key, row.meaning, row.rule,
+         [get = row.get](const Settings& settings) { return get(settings.termination); },
+         [set = row.set](Settings& settings, const core::Json& value) { set(settings.termination, value); }});
+  }
   core::append_section(table, "termination", &Settings::termination, termination_settings());
   core::append_section(table, "checkpoints", &Settings::manager, manager_settings());
   core::append_section(table, "log", &Settings::log, log_settings());

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/event_log.hpp"
 #include "manager/file_names.hpp"
 #include "manager/retention.hpp"
 #include "reprieve/checkpoint_manager.hpp"
@@ -26,7 +27,7 @@ inline constexpr const char* kStagingName = ".chieftemp";
 /// The file of a retired checkpoint, kept as the place for the next one.
 inline constexpr const char* kSpareName = ".reprieve.spare";
 inline constexpr const char* kLockName = ".reprieve.lock";
-inline constexpr const char* kEventLogName = "events.jsonl";
+using core::kEventLogName;
 
 /// The information about one checkpoint, from its metadata and its file.
 /// @throws StorageError if the file cannot be looked at

@@ -146,7 +146,7 @@ void JobSupervisor::look_for_requests() {
   }
   if (settings_.deadline && !plan_.requested()) {
     const auto whole_time = std::chrono::duration_cast<std::chrono::seconds>(*settings_.deadline - begin_);
-    if (Clock::now() >= *settings_.deadline - settings_.lead.value_or(default_lead(whole_time))) {
+    if (Clock::now() >= *settings_.deadline - settings_.lead.value_or(termination::default_lead(whole_time))) {
       request("the deadline is near");
     }
   }
@@ -439,7 +439,7 @@ bool JobSupervisor::requeue() {
   const auto limit = Clock::now() + kRequeueTimeout;
   while (!slurm_decided_ && Clock::now() < limit) {
     command_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()},
-                                         slurm_environment());
+                                         termination::slurm_environment());
     while (!command_->code() && Clock::now() < limit) {
       wait(kShortWait);
     }

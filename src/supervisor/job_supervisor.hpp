@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "supervisor/notice_plan.hpp"
+#include "supervisor/requeue.hpp"
 #include "supervisor/restart_policy.hpp"
-#include "supervisor/slurm_job.hpp"
 #include "supervisor/supervisor_event.hpp"
 
 namespace reprieve::supervisor {
@@ -37,7 +37,8 @@ struct SupervisorSettings {
   RestartLimits restarts;
   /// The job is killed then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  /// The ranks are told so long before the deadline, or before the end of the Slurm job; nothing: `default_lead`.
+  /// The ranks are told so long before the deadline, or before the end of the Slurm job; nothing:
+  /// `termination::default_lead`.
   std::optional<std::chrono::seconds> lead;
   /// A notice waits so long for a program that tells nothing of itself.
   std::chrono::milliseconds patience{60'000};

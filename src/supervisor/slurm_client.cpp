@@ -16,10 +16,6 @@ constexpr std::chrono::seconds kPatience{5};
 
 }  // namespace
 
-EnvironmentChanges slurm_environment() {
-  return {{"SLURM_TIME_FORMAT", "standard"}, {"LC_ALL", "C"}, {"SCONTROL_ALL", std::nullopt}};
-}
-
 SlurmClient::SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead)
     : job_id_(std::move(job_id)), poll_(poll), lead_(lead) {
   ask();
@@ -36,8 +32,8 @@ void SlurmClient::ask() {
     return;
   }
   asked_ = Clock::now();
-  question_ =
-      std::make_unique<Command>(std::vector<std::string>{"scontrol", "show", "job", job_id_}, slurm_environment());
+  question_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "show", "job", job_id_},
+                                        termination::slurm_environment());
 }
 
 void SlurmClient::on_ended(const EndedChild& child) {
@@ -48,7 +44,7 @@ void SlurmClient::on_ended(const EndedChild& child) {
   if (!question_->code()) {
     return;
   }
-  const auto answer = parse_slurm_job(question_->output());
+  const auto answer = termination::parse_slurm_job(question_->output());
   question_.reset();
   if (answer) {
     job_ = answer;
@@ -60,7 +56,7 @@ void SlurmClient::on_ended(const EndedChild& child) {
 }
 
 bool SlurmClient::notice_is_due() {
-  const auto due = job_ ? notice_time(*job_, lead_) : std::nullopt;
+  const auto due = job_ ? termination::notice_time(*job_, lead_) : std::nullopt;
   const auto now = std::chrono::system_clock::now();
   if (!due || now < *due) {
     return false;

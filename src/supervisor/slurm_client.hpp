@@ -9,7 +9,7 @@
 #include <string>
 
 #include "supervisor/command.hpp"
-#include "supervisor/slurm_job.hpp"
+#include "termination/slurm_job.hpp"
 
 namespace reprieve::supervisor {
 
@@ -34,7 +34,7 @@ class SlurmClient {
   [[nodiscard]] bool asking() const noexcept { return question_ != nullptr; }
 
   /// The last answer, if there was one.
-  [[nodiscard]] const std::optional<SlurmJobInfo>& job() const noexcept { return job_; }
+  [[nodiscard]] const std::optional<termination::SlurmJobInfo>& job() const noexcept { return job_; }
 
   /// Whether the job is so near to its end that the run must be told. The limit of a job may have been changed since
   /// the last answer, so before it says yes it asks again, and waits some seconds for the answer.
@@ -45,13 +45,10 @@ class SlurmClient {
   std::chrono::milliseconds poll_;
   std::optional<std::chrono::seconds> lead_;
   std::unique_ptr<Command> question_;
-  std::optional<SlurmJobInfo> job_;
+  std::optional<termination::SlurmJobInfo> job_;
   Clock::time_point asked_;    ///< when the last question was asked
   Clock::time_point learned_;  ///< when the last answer came
   bool failure_logged_ = false;
 };
-
-/// The changes to the environment under which the output of Slurm's commands can be read.
-EnvironmentChanges slurm_environment();
 
 }  // namespace reprieve::supervisor

@@ -1,82 +1,86 @@
 #include "termination/notice_sources.hpp"
 
-#include <pthread.h>
-#include <signal.h>  // NOLINT: pthread_sigmask is POSIX, not in <csignal>
+#include <algorithm>
+#include <system_error>
+#include <utility>
 
 #include "core/log.hpp"
+#include "termination/metadata_source.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::termination {
 
-using Clock = std::chrono::steady_clock;
+namespace {
 
-NoticeSources::NoticeSources(const TerminationConfig& config)
-    : signals_(config.signals),
-      grace_period_(config.grace_period),
-      poll_interval_(config.poll_interval),
-      watcher_fn_(config.termination_watcher_fn) {
+using std::chrono::milliseconds;
+
+class FunctionSource : public PolledSource {
+ public:
+  explicit FunctionSource(WatcherFn function) : function_(std::move(function)) {}
+  [[nodiscard]] std::string name() const override { return "watcher function"; }
+
+  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
+    const WatchResult result = function_();
+    return result.notice ? std::optional(Finding{"", result.message, result.time_left}) : std::nullopt;
+  }
+
+ private:
+  WatcherFn function_;
+};
+
+class FileSource : public PolledSource {
+ public:
+  explicit FileSource(std::filesystem::path file) : file_(std::move(file)) {}
+  [[nodiscard]] std::string name() const override { return "file " + file_.filename().string(); }
+
+  /// Left behind, the file would preempt the next start as well.
+  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
+    std::error_code error;
+    if (!std::filesystem::exists(file_, error)) {
+      return std::nullopt;
+    }
+    if (!std::filesystem::remove(file_, error) && error) {
+      core::log::warning("cannot remove {}: {}; it will preempt the next start as well", file_.string(),
+                         error.message());
+    }
+    return Finding{error ? file_.string() : "", "somebody made " + file_.string()};
+  }
+
+ private:
+  std::filesystem::path file_;
+};
+
+LocalNotice with_grace(LocalNotice notice, milliseconds grace) {
+  if (!notice.deadline && grace.count() > 0) {
+    notice.deadline = notice.time + grace;
+  }
+  return notice;
+}
+
+}  // namespace
+
+NoticeSources::NoticeSources(const SourceSettings& settings)
+    : signals_(settings.signals),
+      signal_grace_(settings.signal_grace),
+      grace_(settings.grace),
+      poll_interval_(settings.poll_interval) {
   install_signal_handler(signals_);
-  if (watcher_fn_) {
-    // The thread inherits a full mask: the application's signals stay with the application's threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    const bool masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
-    thread_ = std::thread([this] { watch(); });
-    if (masked && pthread_sigmask(SIG_SETMASK, &before, nullptr) != 0) {
-      core::log::error("cannot restore the signal mask");
-    }
+  if (settings.watcher_fn) {
+    add(std::make_unique<FunctionSource>(settings.watcher_fn));
+  }
+  if (settings.preempt_file) {
+    add(std::make_unique<FileSource>(*settings.preempt_file));
+  }
+  if (settings.deadline) {
+    add(make_deadline_source(*settings.deadline));
+  }
+  if (settings.metadata != MetadataServer::none) {
+    add(make_metadata_source(settings.metadata, environment_variable));
   }
 }
 
-NoticeSources::~NoticeSources() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-}
-
-void NoticeSources::watch() {
-  std::unique_lock lock(mutex_);
-  while (!stop_) {
-    if (!watched_) {
-      lock.unlock();
-      ask_once();
-      lock.lock();
-    }
-    wake_.wait_for(lock, poll_interval_, [this] { return stop_; });
-  }
-}
-
-void NoticeSources::ask_once() {
-  try {
-    const WatchResult result = watcher_fn_();
-    if (!result.notice) {
-      return;
-    }
-    LocalNotice notice{"watcher function", result.message, Clock::now(), std::nullopt};
-    if (result.time_left) {
-      notice.deadline = notice.time + *result.time_left;
-    }
-    const std::lock_guard lock(mutex_);
-    watched_ = std::move(notice);
-  } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_logged_) {
-      failure_logged_ = true;
-      core::log::warning("the watcher function failed, and is asked again: {}", error.what());
-    }
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_logged_) {
-      failure_logged_ = true;
-      core::log::warning("the watcher function failed, and is asked again");
-    }
-  }
+void NoticeSources::add(std::unique_ptr<PolledSource> source) {
+  pollers_.push_back(std::make_unique<Poller>(std::move(source), poll_interval_));
 }
 
 std::optional<LocalNotice> NoticeSources::signal_notice() const {
@@ -92,23 +96,55 @@ std::optional<LocalNotice> NoticeSources::signal_notice() const {
 }
 
 std::optional<LocalNotice> NoticeSources::current() const {
-  std::optional<LocalNotice> notice = signal_notice();
-  {
-    const std::lock_guard lock(mutex_);
-    if (watched_ && (!notice || watched_->time < notice->time)) {
-      notice = watched_;
+  std::vector<LocalNotice> notices;
+  if (auto notice = signal_notice()) {
+    notices.push_back(with_grace(std::move(*notice), signal_grace_));
+  }
+  for (const auto& poller : pollers_) {
+    if (auto notice = poller->notice()) {
+      notices.push_back(with_grace(std::move(*notice), grace_));
     }
   }
-  if (notice && !notice->deadline && grace_period_.count() > 0) {
-    notice->deadline = notice->time + grace_period_;
+  return merged(notices);
+}
+
+std::optional<std::string> NoticeSources::take_hint() {
+  for (const auto& poller : pollers_) {
+    if (auto hint = poller->take_hint()) {
+      return hint;
+    }
   }
-  return notice;
+  return std::nullopt;
+}
+
+void NoticeSources::saved() {
+  for (const auto& poller : pollers_) {
+    poller->saved();
+  }
 }
 
 void NoticeSources::acknowledge() {
   acknowledge_signals(signals_);
-  const std::lock_guard lock(mutex_);
-  watched_.reset();
+  for (const auto& poller : pollers_) {
+    poller->acknowledge();
+  }
+}
+
+std::optional<LocalNotice> merged(const std::vector<LocalNotice>& notices) {
+  if (notices.empty()) {
+    return std::nullopt;
+  }
+  const auto end_of = [](const LocalNotice& notice) { return notice.deadline.value_or(notice.time); };
+  LocalNotice result =
+      *std::min_element(notices.begin(), notices.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+  const bool any_known =
+      std::any_of(notices.begin(), notices.end(), [](const auto& n) { return n.deadline.has_value(); });
+  if (any_known) {
+    const auto& tightest = *std::min_element(notices.begin(), notices.end(),
+                                             [&](const auto& a, const auto& b) { return end_of(a) < end_of(b); });
+    result.deadline = end_of(tightest);
+  }
+  return result;
 }
 
 }  // namespace reprieve::termination

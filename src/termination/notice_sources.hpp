@@ -3,59 +3,68 @@
 /// @file
 /// All sources of notices of one process behind one question.
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "reprieve/termination_config.hpp"
+#include "termination/deadline.hpp"
+#include "termination/poller.hpp"
 
 namespace reprieve::termination {
 
-/// A notice as one process knows it.
-struct LocalNotice {
-  std::string source;
-  std::string message;
-  std::chrono::steady_clock::time_point time;
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+/// The file in the checkpoint directory that ends the job politely when somebody makes it.
+inline constexpr const char* kPreemptFile = "PREEMPT";
+
+/// What this process watches.
+struct SourceSettings {
+  std::vector<int> signals;
+  std::chrono::milliseconds poll_interval{1000};
+  /// From a signal to the kill, and from any other notice that has no deadline of its own; zero: not known, so it may
+  /// come at any time.
+  std::chrono::milliseconds signal_grace{0};
+  std::chrono::milliseconds grace{0};
+  WatcherFn watcher_fn;
+  MetadataServer metadata = MetadataServer::none;
+  std::optional<std::filesystem::path> preempt_file;
+  std::optional<DeadlineSettings> deadline;
 };
 
-/// Watches the signals and, from a thread of its own, the watcher function of a TerminationConfig.
 class NoticeSources {
  public:
-  /// Installs the signal handlers and starts the thread, if there is a watcher function.
-  explicit NoticeSources(const TerminationConfig& config);
-  /// Ends the thread; waits for a call of the watcher function that is under way.
-  ~NoticeSources();
+  /// Installs the signal handlers and starts a thread for each source that has to be asked.
+  explicit NoticeSources(const SourceSettings& settings);
   NoticeSources(const NoticeSources&) = delete;
   NoticeSources& operator=(const NoticeSources&) = delete;
 
-  /// The earliest notice that is not acknowledged. Its deadline is its own, or follows from the grace period.
+  /// The earliest notice that is not acknowledged, with the earliest deadline of all: its own, what follows from the
+  /// grace period, or, if another source grants no time, the moment when that one spoke. None if no source grants any.
   [[nodiscard]] std::optional<LocalNotice> current() const;
 
-  /// The notice was acted on: look for the next one.
+  /// A source has hinted at an end that is likely but not announced, since this was last asked.
+  [[nodiscard]] std::optional<std::string> take_hint();
+
+  /// The state is saved and the process is about to leave: told to the sources that want to know.
+  void saved();
+
+  /// The notices were acted on: look for the next one.
   void acknowledge();
 
  private:
-  void watch();
-  void ask_once();
+  void add(std::unique_ptr<PolledSource> source);
   [[nodiscard]] std::optional<LocalNotice> signal_notice() const;
 
   const std::vector<int> signals_;
-  const std::chrono::milliseconds grace_period_;
+  const std::chrono::milliseconds signal_grace_;
+  const std::chrono::milliseconds grace_;
   const std::chrono::milliseconds poll_interval_;
-  const WatcherFn watcher_fn_;
-
-  mutable std::mutex mutex_;  ///< guards what follows
-  std::condition_variable wake_;
-  bool stop_ = false;
-  bool failure_logged_ = false;
-  std::optional<LocalNotice> watched_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Poller>> pollers_;
 };
+
+/// The earliest of @p notices with the earliest of their deadlines, as described at `current`. Pure.
+std::optional<LocalNotice> merged(const std::vector<LocalNotice>& notices);
 
 }  // namespace reprieve::termination

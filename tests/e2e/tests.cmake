@@ -11,7 +11,8 @@ file(GLOB e2e_program_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/progra
 set(e2e_cache ${CMAKE_CURRENT_BINARY_DIR}/e2e-cache)
 file(MAKE_DIRECTORY ${e2e_cache})
 
-add_executable(e2e_tests ${e2e_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
+add_executable(e2e_tests ${e2e_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/support/http_server.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/metadata_server.cpp)
 target_link_libraries(e2e_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest_main GTest::gmock)
 target_include_directories(e2e_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(e2e_tests PRIVATE

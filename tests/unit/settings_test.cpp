@@ -70,7 +70,7 @@ TEST(Settings, ReadsEverySection) {
     "checkpoints": {"prefix": "net", "max_to_keep": 0, "keep_every_s": 3600, "writer": "mpio", "durable": false},
     "log": {"level": "debug", "other_ranks": "off"}})");
   EXPECT_EQ(settings.directory, "/scratch/run");
-  EXPECT_THAT(settings.termination.signals, ElementsAre(SIGUSR2));
+  EXPECT_THAT(*settings.termination.signals, ElementsAre(SIGUSR2));
   EXPECT_EQ(settings.termination.restart_code, 75);
   EXPECT_EQ(settings.termination.grace_period, 30500ms);
   EXPECT_EQ(settings.termination.save_every_steps, 100U);
@@ -89,7 +89,9 @@ TEST(Settings, WhatIsNotSaidKeepsItsDefault) { EXPECT_EQ(to_json(settings_from_j
 TEST(Settings, WrittenSettingsReadBack) {
   Settings settings;
   settings.directory = "somewhere";
-  settings.termination.signals = {SIGINT, SIGTERM};
+  settings.termination.signals = std::vector{SIGINT, SIGTERM};
+  settings.termination.platform = Platform::restart_managed;
+  settings.termination.end_time = std::chrono::system_clock::time_point(1'800'000'000s);
   settings.termination.error_timeout = 1234ms;
   settings.manager.writer = WriterKind::mpio;
   settings.log.level = "error";
@@ -100,14 +102,40 @@ TEST(Settings, WrittenSettingsReadBack) {
 
 TEST(Settings, MistakesAreNamedWithWhatIsAllowed) {
   EXPECT_EQ(error_of(R"({"termination": {"restart_code": 300}})"),
-            "termination.restart_code: found 300; allowed: a whole number from 2 to 125, but not 110");
+            "termination.restart_code: found 300; allowed: a whole number from 2 to 125, but not 110; or 143; or null: "
+            "that of the platform");
   EXPECT_EQ(error_of(R"({"termination": {"restart_code": "42"}})"),
-            "termination.restart_code: found \"42\"; allowed: a whole number from 2 to 125, but not 110");
+            "termination.restart_code: found \"42\"; allowed: a whole number from 2 to 125, but not 110; or 143; or "
+            "null: that of the platform");
   EXPECT_EQ(error_of(R"({"checkpoints": {"writer": "fast"}})"),
             R"(checkpoints.writer: found "fast"; allowed: one of "direct", "mpio")");
   EXPECT_THAT(error_of(R"({"termination": {"signals": ["SIGKILL"]}})"), HasSubstr(R"(found ["SIGKILL"])"));
   EXPECT_THAT(error_of(R"({"checkpoints": {"prefix": "../x"}})"), HasSubstr("checkpoints.prefix: found \"../x\""));
   EXPECT_EQ(error_of(R"({"log": 3})"), "log: found 3; allowed: an object, {...}");
+}
+
+TEST(Settings, WhatIsLeftOpenIsNull) {
+  const auto settings = settings_from_json(
+      R"({"platform": "gce", "termination": {"restart_code": 143, "signals": null, "grace_period_s": null}})");
+  EXPECT_EQ(settings.termination.platform, Platform::gce);
+  EXPECT_EQ(settings.termination.restart_code, 143);
+  EXPECT_FALSE(settings.termination.signals);
+  EXPECT_FALSE(settings.termination.grace_period);
+  EXPECT_FALSE(settings.termination.metadata);
+  EXPECT_THAT(error_of(R"({"termination": {"save_every_steps": null}})"), HasSubstr("save_every_steps: found null"));
+}
+
+TEST_F(SettingsEnvironment, NamesThePlatform) {
+  auto settings = settings_from_json(R"({"platform": "aws", "termination": {"metadata": "aws"}})");
+  set("REPRIEVE_PLATFORM", "slurm");
+  set("REPRIEVE_DEVICE", "gpu");
+  set("REPRIEVE_TERMINATION_METADATA", "null");
+  set("REPRIEVE_TERMINATION_END_TIME_S", "1800000000");
+  apply_environment(settings);
+  EXPECT_EQ(settings.termination.platform, Platform::slurm);
+  EXPECT_EQ(settings.termination.device, Device::gpu);
+  EXPECT_FALSE(settings.termination.metadata);
+  EXPECT_EQ(settings.termination.end_time->time_since_epoch(), 1'800'000'000s);
 }
 
 TEST(Settings, UnknownKeysAreNamedWithTheLikelyOne) {
@@ -163,7 +191,7 @@ TEST_F(SettingsEnvironment, OverridesTheFile) {
   apply_environment(settings);
   EXPECT_EQ(settings.directory, "environment");
   EXPECT_EQ(settings.termination.grace_period, 2500ms);
-  EXPECT_THAT(settings.termination.signals, ElementsAre(SIGINT, SIGUSR2));
+  EXPECT_THAT(*settings.termination.signals, ElementsAre(SIGINT, SIGUSR2));
   EXPECT_FALSE(settings.manager.durable);
   EXPECT_EQ(settings.manager.writer, WriterKind::mpio);
 }
@@ -205,7 +233,7 @@ TEST(Settings, ValuesSetInCodeAreChecked) {
   TerminationConfig config;
   config.restart_code = 110;
   config.grace_period = -1s;
-  config.signals = {SIGTERM, SIGSEGV};
+  config.signals = std::vector{SIGTERM, SIGSEGV};
   const auto error = config_error_of([&] { validate(config); });
   EXPECT_THAT(error, HasSubstr("restart_code: found 110"));
   EXPECT_THAT(error, HasSubstr("grace_period_s: found -1"));

@@ -5,10 +5,12 @@
 
 #include <map>
 
-#include "supervisor/slurm_job.hpp"
+#include "supervisor/requeue.hpp"
 
 namespace reprieve::supervisor {
 namespace {
+
+using namespace termination;
 
 using namespace std::chrono_literals;
 using std::chrono::system_clock;

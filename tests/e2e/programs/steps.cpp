@@ -79,7 +79,7 @@ class Simulation {
     reprieve::TerminationConfig config;
     config.save_every_steps = number("save_every");
     if (faults_.contains("signals")) {
-      config.signals = {SIGUSR2};
+      config.signals = std::vector{SIGUSR2};
     }
     reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, config);
     if (faults_.contains("late_init")) {

@@ -1,4 +1,4 @@
-#include "supervisor/slurm_job.hpp"
+#include "termination/slurm_job.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string_view>
 
-namespace reprieve::supervisor {
+namespace reprieve::termination {
 
 namespace {
 
@@ -45,9 +45,6 @@ std::map<std::string, std::string> fields_of(const std::string& text) {
   return fields;
 }
 
-/// SIGNALING is what Slurm shows while it sends a job a signal, thus at the very time of a notice.
-bool is_running(const std::string& state) { return state == "RUNNING" || state == "SIGNALING"; }
-
 }  // namespace
 
 std::optional<std::string> slurm_job_id(
@@ -83,26 +80,8 @@ std::optional<system_clock::time_point> notice_time(const SlurmJobInfo& job, std
   return *job.end - std::min(lead.value_or(default_lead(whole_time)), whole_time / 2);
 }
 
-std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
-  if (!facts.saved && (facts.hopeless || !facts.job || !facts.job->preempted)) {
-    return "nothing was saved";
-  }
-  if (facts.slurm_decided) {
-    return "Slurm has sent SIGTERM, so it has decided already: requeued, cancelled or out of time";
-  }
-  if (facts.by_hand) {
-    return "it was stopped by hand";
-  }
-  if (!facts.job) {
-    return "Slurm does not answer";
-  }
-  if (!facts.job->requeue) {
-    return "the job was submitted with --no-requeue";
-  }
-  if (!is_running(facts.job->state)) {
-    return "the job is " + facts.job->state + " already";
-  }
-  return std::nullopt;
+std::map<std::string, std::optional<std::string>> slurm_environment() {
+  return {{"SLURM_TIME_FORMAT", "standard"}, {"LC_ALL", "C"}, {"SCONTROL_ALL", std::nullopt}};
 }
 
-}  // namespace reprieve::supervisor
+}  // namespace reprieve::termination

@@ -1,14 +1,15 @@
 #pragma once
 
 /// @file
-/// What a supervisor inside a Slurm job has to know and to decide. Pure.
+/// A Slurm job as Slurm describes it, and when it must be told of its end. Pure.
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
-namespace reprieve::supervisor {
+namespace reprieve::termination {
 
 /// The name under which Slurm knows the job that this process runs in: its number, or "15_3" for task 3 of the
 /// array 15. Each task has a number as well, but that of one task is the array's, and stands for all tasks in commands.
@@ -40,27 +41,8 @@ std::chrono::seconds default_lead(std::chrono::seconds whole_time);
 std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobInfo& job,
                                                                  std::optional<std::chrono::seconds> lead);
 
-/// How a job gets back into the queue.
-enum class RequeueWay {
-  scontrol,   ///< `scontrol requeue`
-  exit_code,  ///< the site has RequeueExit set to the restart code
-};
+/// The changes to the environment under which the output of Slurm's commands can be read: variables to set, or (without
+/// a value) to remove.
+std::map<std::string, std::optional<std::string>> slurm_environment();
 
-/// What is known at the end of a run.
-struct RequeueFacts {
-  bool saved = false;
-  bool hopeless = false;       ///< the next start would meet the same error
-  bool slurm_decided = false;  ///< SIGTERM came: Slurm has requeued the job, or cancelled it, or its time is over
-  bool by_hand = false;        ///< somebody sent SIGINT or SIGHUP
-  std::optional<SlurmJobInfo> job;
-};
-
-/// Why the job must not be put back into the queue; nothing if it should be. A run that was not saved is put back only
-/// if Slurm is preempting the job: at the end of the grace time Slurm would have done so itself.
-std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
-
-/// The exit code in a Slurm job for a saved run that must not start again: where the site has set RequeueExit, the
-/// restart code itself would start it.
-inline constexpr int kSavedButNotAgain = 75;
-
-}  // namespace reprieve::supervisor
+}  // namespace reprieve::termination

@@ -1,0 +1,16 @@
+#pragma once
+
+/// @file
+/// Staying until the platform takes the processes of the run away.
+
+#include <mpi.h>
+
+#include <chrono>
+
+namespace reprieve::handler {
+
+/// Waits until another rank of this node has ended or one more signal has come, at most until @p limit. Every rank of
+/// @p comm must call it, but none waits for another. Never throws: the state is saved, and what is left is to leave.
+void wait_until_taken(MPI_Comm comm, std::chrono::steady_clock::time_point limit) noexcept;
+
+}  // namespace reprieve::handler

@@ -1,0 +1,161 @@
+#include "supervisor/run_follower.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "core/event_log.hpp"
+#include "core/log.hpp"
+#include "termination/metadata_answers.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
+
+std::string this_host() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+PreemptionMessage message_of(const Json& event) {
+  const auto text = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  PreemptionMessage message{-1, text("host"), text("source"), text("message"), std::chrono::system_clock::now()};
+  if (const auto rank = event.find("rank"); rank != event.end() && rank->is_number_integer()) {
+    message.rank = rank->get<int>();
+  }
+  if (const auto time = termination::parse_iso_time(text("time"))) {
+    message.time = *time;
+  }
+  if (const auto age = event.find("age_s"); age != event.end() && age->is_number()) {
+    message.time -= std::chrono::duration_cast<std::chrono::system_clock::duration>(
+        std::chrono::duration<double>(age->get<double>()));
+  }
+  return message;
+}
+
+Json read_json(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  ssize_t got = 0;
+  while ((got = ::pread(descriptor, buffer.data(), buffer.size(), static_cast<off_t>(text.size()))) > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return Json::parse(text, nullptr, false);
+}
+
+}  // namespace
+
+RunFollower::RunFollower(fs::path directory) : directory_(std::move(directory)) {
+  std::error_code error;
+  const auto size = fs::file_size(directory_ / core::kEventLogName, error);
+  offset_ = error ? 0 : size;
+  hold_record();
+}
+
+RunFollower::~RunFollower() { release_record(); }
+
+void RunFollower::release_record() noexcept {
+  if (record_ >= 0 && ::close(record_) != 0) {
+    core::log::warning("closing {} failed: {}", core::kWorkerRecordName, std::generic_category().message(errno));
+  }
+  record_ = -1;
+}
+
+void RunFollower::hold_record() {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  const int descriptor = ::open((directory_ / core::kWorkerRecordName).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    release_record();
+    record_ = descriptor;
+    workers_ = core::workers_from_json(read_json(record_));
+  }
+}
+
+/// A line that is not yet complete is left for the next time.
+std::optional<std::string> RunFollower::next_line() {
+  auto end = pending_.find('\n');
+  if (end == std::string::npos) {
+    const fs::path file = directory_ / core::kEventLogName;
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    if (error || size == offset_) {
+      return std::nullopt;
+    }
+    if (size < offset_) {  // another file
+      offset_ = 0;
+      pending_.clear();
+    }
+    std::ifstream stream(file, std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(offset_));
+    std::string added(kReadBytes, '\0');
+    stream.read(added.data(), static_cast<std::streamsize>(added.size()));
+    added.resize(static_cast<std::size_t>(stream.gcount()));
+    offset_ += added.size();
+    pending_ += added;
+    end = pending_.find('\n');
+  }
+  if (end == std::string::npos) {
+    return std::nullopt;
+  }
+  std::string line = pending_.substr(0, end);
+  pending_.erase(0, end + 1);
+  return line;
+}
+
+std::optional<PreemptionMessage> RunFollower::next_notice() {
+  while (const auto line = next_line()) {
+    const Json event = Json::parse(*line, nullptr, false);
+    if (!event.is_object()) {
+      continue;
+    }
+    const auto name = event.value("event", Json());
+    if (name == "ready") {
+      hold_record();
+    } else if (name == "notice") {
+      return message_of(event);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> RunFollower::living() {
+  std::vector<std::string> names;
+  std::vector<std::string> elsewhere;
+  for (const core::Worker& worker : workers_) {
+    const std::string name = fmt::format("rank {} (process {} on {})", worker.rank, worker.pid, worker.host);
+    if (worker.host != this_host()) {
+      elsewhere.push_back(name);
+    } else if (worker.start != 0 && core::start_of_process(worker.pid) == worker.start) {
+      names.push_back(name);
+    }
+  }
+  if (!names.empty() || record_ < 0) {
+    return names;
+  }
+  if (::flock(record_, LOCK_EX | LOCK_NB) == 0) {
+    static_cast<void>(::flock(record_, LOCK_UN));
+    return {};
+  }
+  if (errno != EWOULDBLOCK) {
+    core::log::debug("{} has no locks: what lives on other nodes cannot be seen", directory_.string());
+    return {};
+  }
+  return elsewhere.empty() ? std::vector<std::string>{"a process that one of the ranks started"} : elsewhere;
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,44 @@
+#pragma once
+
+/// @file
+/// Small HTTP exchanges with servers that may not be there. The only part that sees libcurl.
+
+#include <chrono>
+#include <cstddef>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace reprieve::termination {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;                        ///< http only
+  std::vector<std::string> headers = {};  ///< "Name: value"
+  std::string body = {};
+};
+
+struct HttpLimits {
+  std::chrono::milliseconds connect{1000};
+  std::chrono::milliseconds whole{2000};
+  std::size_t bytes = std::size_t{256} * 1024;  ///< of an answer
+};
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+  std::string flavor;  ///< the header Metadata-Flavor
+  std::string error;   ///< why there is no answer; empty if there is one
+};
+
+/// Sends all requests side by side and returns their answers, in order, when all have answered or failed; never later
+/// than the limit. No proxies, no redirections. An error is an answer too: nothing is thrown but std::bad_alloc.
+/// Thread: any.
+/// @param stop  gives up at once when it is requested
+std::vector<HttpAnswer> exchange(const std::vector<HttpRequest>& requests, const HttpLimits& limits,
+                                 const std::stop_token& stop = {});
+
+/// The same of one.
+HttpAnswer exchange(const HttpRequest& request, const HttpLimits& limits, const std::stop_token& stop = {});
+
+}  // namespace reprieve::termination

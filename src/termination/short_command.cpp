@@ -1,0 +1,137 @@
+#include "termination/short_command.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+
+namespace reprieve::termination {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kLongest = std::size_t{64} * 1024;
+/// How often a stop is looked for.
+constexpr int kPollMs = 50;
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::optional<std::string>>& changes) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (!changes.contains(text.substr(0, text.find('=')))) {
+      merged.push_back(text);
+    }
+  }
+  for (const auto& [name, value] : changes) {
+    if (value) {
+      merged.push_back(name + "=" + *value);
+    }
+  }
+  return merged;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) {
+    result.push_back(text.data());
+  }
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Starts the program with @p output as its standard output and signals as at the start of a shell; -1 if it cannot be
+/// started. Not fork: that would copy the page tables of a large process, and network drivers of MPI forbid it.
+pid_t start(std::vector<std::string> arguments, std::vector<std::string> environment, int output) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  if (posix_spawn_file_actions_init(&actions) != 0) {
+    return -1;
+  }
+  if (posix_spawnattr_init(&attributes) != 0) {
+    posix_spawn_file_actions_destroy(&actions);
+    return -1;
+  }
+  pid_t pid = -1;
+  const bool good = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+                    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO) == 0 &&
+                    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+                    posix_spawnattr_setsigmask(&attributes, &none) == 0 &&
+                    posix_spawnattr_setsigdefault(&attributes, &all) == 0 &&
+                    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF) == 0 &&
+                    posix_spawnp(&pid, arguments.front().c_str(), &actions, &attributes, pointers(arguments).data(),
+                                 pointers(environment).data()) == 0;
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return good ? pid : -1;
+}
+
+/// Reads to the end of the output. False if that does not come in time, or too much before it.
+bool read_all(int pipe, std::string& output, Clock::time_point end, const std::stop_token& stop) {
+  std::array<char, 4096> buffer{};
+  while (Clock::now() < end && !stop.stop_requested() && output.size() <= kLongest) {
+    pollfd descriptor{pipe, POLLIN, 0};
+    if (::poll(&descriptor, 1, kPollMs) <= 0) {
+      continue;
+    }
+    const ssize_t got = ::read(pipe, buffer.data(), buffer.size());
+    if (got == 0) {
+      return true;
+    }
+    if (got > 0) {
+      output.append(buffer.data(), static_cast<std::size_t>(got));
+    } else if (errno != EINTR && errno != EAGAIN) {
+      return false;
+    }
+  }
+  return false;
+}
+
+/// Reaps the child; true if it ended with 0 by itself before @p end. Kills it otherwise.
+bool ended_well(pid_t pid, bool wait_for_it, Clock::time_point end, const std::stop_token& stop) {
+  int status = 0;
+  while (wait_for_it && Clock::now() < end && !stop.stop_requested()) {
+    const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
+    if (reaped == pid) {
+      return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    if (reaped < 0 && errno != EINTR) {
+      return errno == ECHILD;  // the application ignores SIGCHLD, or has reaped it: the output tells
+    }
+    ::poll(nullptr, 0, 1);
+  }
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::string> output_of(const std::vector<std::string>& arguments,
+                                     const std::map<std::string, std::optional<std::string>>& environment_changes,
+                                     std::chrono::milliseconds limit, const std::stop_token& stop) {
+  const auto end = Clock::now() + limit;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return std::nullopt;
+  }
+  const pid_t pid = start(arguments, merged_environment(environment_changes), ends[1]);
+  ::close(ends[1]);
+  std::string output;
+  const bool complete = pid > 0 && read_all(ends[0], output, end, stop);
+  ::close(ends[0]);
+  return pid > 0 && ended_well(pid, complete, end, stop) ? std::optional(std::move(output)) : std::nullopt;
+}
+
+}  // namespace reprieve::termination

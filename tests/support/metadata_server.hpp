@@ -1,0 +1,71 @@
+#pragma once
+
+/// @file
+/// The metadata servers of GCE, AWS and Azure in one, as their published interfaces describe them: each refuses
+/// requests without the headers that it wants.
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/http_server.hpp"
+#include "support/process.hpp"
+
+namespace reprieve::test {
+
+class MetadataServerDouble {
+ public:
+  MetadataServerDouble() : server_([this](const ServedRequest& request) { return answer(request); }) {}
+
+  /// The variables that lead a program here instead of to the cloud @p name ("gce", "aws", "azure").
+  [[nodiscard]] Environment environment(const std::string& name) const;
+  [[nodiscard]] const HttpServer& http() const noexcept { return server_; }
+
+  /// All answers take this form, whatever is asked.
+  void set_form(ServedReply::Form form, std::chrono::milliseconds delay = {});
+  /// Every request gets this status.
+  void set_status(std::optional<int> status);
+
+  /// GCE.
+  void set_maintenance_event(const std::string& value);
+  void set_preempted(const std::string& value);
+  /// AWS: the bodies; empty: nothing is planned.
+  void set_instance_action(const std::string& body);
+  void set_rebalance(const std::string& body);
+  /// AWS: the tokens given out so far are no longer good.
+  void expire_tokens();
+  /// Azure: the body of scheduledevents.
+  void set_scheduled_events(const std::string& body);
+  /// Azure: the bodies of the requests to go ahead.
+  [[nodiscard]] std::vector<std::string> acknowledgements() const;
+
+ private:
+  ServedReply answer(const ServedRequest& request);
+  ServedReply gce(const ServedRequest& request) const;
+  ServedReply aws(const ServedRequest& request);
+  ServedReply azure(const ServedRequest& request);
+
+  mutable std::mutex mutex_;
+  ServedReply::Form form_ = ServedReply::Form::proper;
+  std::chrono::milliseconds delay_{0};
+  std::optional<int> status_;
+  std::string maintenance_event_ = "NONE";
+  std::string preempted_ = "FALSE";
+  std::string instance_action_;
+  std::string rebalance_;
+  std::set<std::string> tokens_;
+  int tokens_given_ = 0;
+  std::string scheduled_events_ = R"({"DocumentIncarnation": 1, "Events": []})";
+  std::vector<std::string> acknowledgements_;
+  HttpServer server_;  ///< last: its threads use the rest
+};
+
+/// A time of AWS, so many seconds from now: "2026-03-01T12:00:00Z".
+std::string iso_time_in(std::chrono::seconds time);
+/// A time of Azure: "Sun, 01 Mar 2026 12:00:00 GMT".
+std::string http_time_in(std::chrono::seconds time);
+
+}  // namespace reprieve::test

@@ -1,0 +1,297 @@
+// Where a process runs, and what fits there.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "reprieve/error.hpp"
+#include "reprieve/termination_config.hpp"
+#include "support/metadata_server.hpp"
+#include "support/temporary_directory.hpp"
+#include "termination/platform.hpp"
+
+namespace reprieve::termination {
+namespace {
+
+using namespace std::chrono_literals;
+using test::MetadataServerDouble;
+using test::ServedReply;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Variables = std::map<std::string, std::string>;
+
+EnvironmentLookup lookup(Variables variables) {
+  return [variables = std::move(variables)](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+EnvironmentLookup lookup(const test::Environment& environment) {
+  Variables variables;
+  for (const auto& [name, value] : environment) {
+    variables[name] = value.value_or("");
+  }
+  return lookup(variables);
+}
+
+Platform named_by(const Variables& variables) {
+  return platform_in_environment(lookup(variables)).value_or(PlatformInfo{}).platform;
+}
+
+TEST(Platform, NamesAreReadBack) {
+  for (int i = 0; i <= static_cast<int>(Platform::other); ++i) {
+    const auto platform = static_cast<Platform>(i);
+    EXPECT_EQ(platform_named(to_string(platform)), platform);
+  }
+  EXPECT_EQ(device_named("gpu"), Device::gpu);
+  EXPECT_EQ(platform_named("GCE"), std::nullopt);
+  EXPECT_EQ(device_named(""), std::nullopt);
+}
+
+TEST(Platform, EachHasASignInTheEnvironment) {
+  EXPECT_EQ(platform_in_environment(lookup(Variables{})).has_value(), false);
+  EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}}), Platform::slurm);
+  EXPECT_EQ(named_by({{"PBS_JOBID", "7.server"}}), Platform::pbs);
+  EXPECT_EQ(named_by({{"LSB_JOBID", "7"}}), Platform::lsf);
+  EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}), Platform::kubernetes);
+}
+
+TEST(Platform, ABatchSystemInAPodIsTheBatchSystem) {
+  EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"SLURM_JOB_ID", "7"}}), Platform::slurm);
+}
+
+TEST(Platform, TheOverrideWins) {
+  EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "restart-managed"}}), Platform::restart_managed);
+  EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "null"}}), Platform::slurm);
+}
+
+TEST(Platform, AnOverrideThatDoesNotExistIsAnError) {
+  try {
+    named_by({{"REPRIEVE_PLATFORM", "borg"}});
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("REPRIEVE_PLATFORM: found \"borg\"; allowed: one of gce, aws, azure, slurm"));
+  }
+  EXPECT_THROW(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "tpu"}}), "/nowhere"), ConfigError);
+}
+
+TEST(Platform, ADeviceFileMeansAGpu) {
+  const test::TemporaryDirectory root;
+  EXPECT_EQ(find_device(lookup(Variables{}), root.path()), Device::cpu);
+  std::filesystem::create_directories(root / "dev/dri");
+  std::ofstream(root / "dev/dri/renderD128");
+  EXPECT_EQ(find_device(lookup(Variables{}), root.path()), Device::cpu) << "a desktop's screen is no accelerator";
+  std::ofstream(root / "dev/nvidia0");
+  EXPECT_EQ(find_device(lookup(Variables{}), root.path()), Device::gpu);
+  EXPECT_EQ(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "cpu"}}), root.path()), Device::cpu);
+}
+
+TEST(Platform, FirmwareThatNamesNoCloudIsNotAsked) {
+  EXPECT_THAT(servers_to_probe(lookup(Variables{}), {{"sys_vendor", "Dell Inc."}, {"product_name", "R640"}}),
+              IsEmpty());
+}
+
+TEST(Platform, FirmwareThatNamesACloudLeavesOneServer) {
+  const auto of = [](const Firmware& firmware) { return servers_to_probe(lookup(Variables{}), firmware); };
+  EXPECT_THAT(of({{"sys_vendor", "Google"}, {"product_name", "Google Compute Engine"}}),
+              ElementsAre(MetadataServer::gce));
+  EXPECT_THAT(of({{"sys_vendor", "Amazon EC2"}, {"product_name", "c5.large"}}), ElementsAre(MetadataServer::aws));
+  EXPECT_THAT(of({{"sys_vendor", "Xen"}, {"bios_version", "4.11.amazon"}}), ElementsAre(MetadataServer::aws));
+  EXPECT_THAT(of({{"sys_vendor", "Microsoft Corporation"}, {"product_name", "Virtual Machine"}}),
+              ElementsAre(MetadataServer::azure));
+  EXPECT_THAT(of({{"sys_vendor", "Microsoft Corporation"}, {"product_name", "Surface"}}), IsEmpty());
+}
+
+TEST(Platform, WithoutFirmwareAllServersMayBeThere) {
+  EXPECT_THAT(servers_to_probe(lookup(Variables{}), {}),
+              ElementsAre(MetadataServer::gce, MetadataServer::aws, MetadataServer::azure));
+  EXPECT_THAT(servers_to_probe(lookup(Variables{{"AWS_EC2_METADATA_DISABLED", "true"}}), {}),
+              ElementsAre(MetadataServer::gce, MetadataServer::azure));
+}
+
+TEST(Platform, FirmwareIsRead) {
+  const test::TemporaryDirectory root;
+  EXPECT_TRUE(read_firmware(root.path()).empty());
+  std::filesystem::create_directories(root / "sys/class/dmi/id");
+  std::ofstream(root / "sys/class/dmi/id/sys_vendor") << "Google\n";
+  EXPECT_EQ(read_firmware(root.path()), (Firmware{{"sys_vendor", "Google"}}));
+}
+
+TEST(Platform, EndpointsFollowTheEnvironment) {
+  const auto none = lookup(Variables{});
+  EXPECT_EQ(metadata_endpoint(MetadataServer::gce, none), "http://169.254.169.254");
+  EXPECT_EQ(metadata_endpoint(MetadataServer::gce, lookup(Variables{{"GCE_METADATA_IP", "127.0.0.1:81"}})),
+            "http://127.0.0.1:81");
+  EXPECT_EQ(metadata_endpoint(MetadataServer::aws,
+                              lookup(Variables{{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://localhost:1338/"}})),
+            "http://localhost:1338");
+}
+
+/// A machine whose firmware names no cloud, so that only servers of the environment are asked.
+class FoundPlatform : public ::testing::Test {
+ protected:
+  FoundPlatform() {
+    std::filesystem::create_directories(root_ / "sys/class/dmi/id");
+    std::ofstream(root_ / "sys/class/dmi/id/sys_vendor") << "Dell Inc.\n";
+  }
+  [[nodiscard]] PlatformInfo find(const std::string& cloud) const {
+    test::Environment environment = server_.environment(cloud);
+    environment.erase("REPRIEVE_PLATFORM");
+    return find_platform(lookup(environment), root_.path(), 20s);
+  }
+  test::TemporaryDirectory root_;
+  MetadataServerDouble server_;
+};
+
+TEST_F(FoundPlatform, IsTheCloudThatAnswers) {
+  EXPECT_EQ(find("gce").platform, Platform::gce);
+  EXPECT_EQ(find("aws").platform, Platform::aws);
+  EXPECT_EQ(find("azure").platform, Platform::azure);
+  EXPECT_EQ(find("azure").evidence, "metadata server of Azure");
+}
+
+TEST_F(FoundPlatform, IsOtherIfNothingAnswersLikeACloud) {
+  server_.set_form(ServedReply::Form::garbage);
+  EXPECT_EQ(find("gce").platform, Platform::other);
+  EXPECT_EQ(find("aws").platform, Platform::other);
+  EXPECT_EQ(find("azure").platform, Platform::other);
+}
+
+TEST_F(FoundPlatform, IsOtherIfAPortalAnswers) {
+  test::HttpServer portal([](const auto&) { return ServedReply{200, "<html>Please log in</html>"}; });
+  for (const char* variable :
+       {"GCE_METADATA_IP", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AZURE_METADATA_SERVICE_ENDPOINT"}) {
+    EXPECT_EQ(find_platform(lookup(Variables{{variable, portal.address()}}), root_.path(), 20s).platform,
+              Platform::other);
+  }
+}
+
+TEST_F(FoundPlatform, IsAskedForOnce) {
+  static_cast<void>(find("gce"));
+  const auto asked = server_.http().requests().size();
+  EXPECT_EQ(asked, 1U);
+  EXPECT_EQ(find("gce").platform, Platform::gce);
+  EXPECT_EQ(server_.http().requests().size(), asked);
+}
+
+TEST_F(FoundPlatform, IsNotAskedForIfTheEnvironmentNamesIt) {
+  test::Environment environment = server_.environment("gce");
+  environment["REPRIEVE_PLATFORM"] = "other";
+  EXPECT_EQ(find_platform(lookup(environment), root_.path(), 20s).platform, Platform::other);
+  environment.erase("REPRIEVE_PLATFORM");
+  environment["SLURM_JOB_ID"] = "7";
+  EXPECT_EQ(find_platform(lookup(environment), root_.path(), 20s).platform, Platform::slurm);
+  EXPECT_TRUE(server_.http().requests().empty());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+TerminationConfig preset_of(Platform platform, Device device = Device::cpu) { return preset({platform, device, ""}); }
+
+void expect_exit(const TerminationConfig& config, void (*function)(const ExitContext&)) {
+  auto* const* target = config.exit_fn.target<void (*)(const ExitContext&)>();
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(*target, function);
+}
+
+TEST(Preset, GceWithAGpu) {
+  const auto config = preset_of(Platform::gce, Device::gpu);
+  EXPECT_EQ(config.metadata, MetadataServer::gce);
+  EXPECT_EQ(config.grace_period, 3600s);
+  EXPECT_EQ(config.restart_code, 143);
+}
+
+TEST(Preset, GceWithoutAGpu) {
+  const auto config = preset_of(Platform::gce);
+  EXPECT_EQ(config.metadata, MetadataServer::gce);
+  EXPECT_EQ(config.grace_period, 0s);
+  EXPECT_EQ(config.restart_code, 143);
+}
+
+TEST(Preset, Aws) {
+  const auto config = preset_of(Platform::aws);
+  EXPECT_EQ(config.metadata, MetadataServer::aws);
+  EXPECT_EQ(config.grace_period, 120s);
+  EXPECT_EQ(config.restart_code, 42);
+}
+
+TEST(Preset, Azure) {
+  const auto config = preset_of(Platform::azure);
+  EXPECT_EQ(config.metadata, MetadataServer::azure);
+  EXPECT_EQ(config.grace_period, 0s);
+  EXPECT_EQ(config.restart_code, 42);
+}
+
+TEST(Preset, Slurm) {
+  const auto config = preset_of(Platform::slurm);
+  EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_EQ(config.metadata, MetadataServer::none);
+  EXPECT_EQ(config.grace_period, 0s);
+  EXPECT_EQ(config.restart_code, 42);
+}
+
+TEST(Preset, PbsAndLsfWarnWithMoreSignals) {
+  for (const auto platform : {Platform::pbs, Platform::lsf}) {
+    const auto config = preset_of(platform);
+    EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU));
+    EXPECT_EQ(config.restart_code, 42);
+    EXPECT_EQ(config.grace_period, 0s);
+  }
+}
+
+TEST(Preset, KubernetesHasTheGraceOfThePod) {
+  EXPECT_EQ(preset_of(Platform::kubernetes).grace_period, 30s);
+  ::setenv("TERMINATION_GRACE_PERIOD_SECONDS", "75", 1);
+  EXPECT_EQ(preset_of(Platform::kubernetes).grace_period, 75s);
+  ::setenv("TERMINATION_GRACE_PERIOD_SECONDS", "a while", 1);
+  EXPECT_EQ(preset_of(Platform::kubernetes).grace_period, 30s);
+  ::unsetenv("TERMINATION_GRACE_PERIOD_SECONDS");
+  EXPECT_EQ(preset_of(Platform::kubernetes).restart_code, 42);
+}
+
+TEST(Preset, AManagerGetsTheCodeAtOnceOrAfterTheHold) {
+  const auto plain = preset_of(Platform::restart_managed);
+  EXPECT_EQ(plain.restart_code, 42);
+  EXPECT_EQ(plain.grace_period, 0s);
+  expect_exit(plain, leave_together);
+  const auto accelerator = preset_of(Platform::restart_managed, Device::gpu);
+  EXPECT_EQ(accelerator.restart_code, 42);
+  expect_exit(accelerator, hold_until_taken);
+}
+
+TEST(Preset, Other) {
+  const auto config = preset_of(Platform::other);
+  EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_EQ(config.restart_code, 42);
+  EXPECT_EQ(config.grace_period, 0s);
+  EXPECT_EQ(config.metadata, MetadataServer::none);
+  expect_exit(config, leave_together);
+}
+
+TEST(Preset, FillsOnlyWhatTheUserLeftOpen) {
+  TerminationConfig mine;
+  mine.restart_code = 75;
+  mine.grace_period = 0s;
+  mine.signals.emplace();
+  mine.metadata = MetadataServer::none;
+  mine.exit_fn = throw_preempted;
+  mine.save_every_steps = 7;
+  const auto filled = filled_in(mine, {Platform::gce, Device::gpu, ""});
+  EXPECT_EQ(filled.restart_code, 75);
+  EXPECT_EQ(filled.grace_period, 0s);
+  EXPECT_THAT(*filled.signals, IsEmpty());
+  EXPECT_EQ(filled.metadata, MetadataServer::none);
+  EXPECT_EQ(filled.save_every_steps, 7U);
+  EXPECT_EQ(filled.platform, Platform::gce);
+  const auto open = filled_in({}, {Platform::gce, Device::gpu, ""});
+  EXPECT_EQ(open.restart_code, 143);
+  EXPECT_EQ(open.grace_period, 3600s);
+}
+
+}  // namespace
+}  // namespace reprieve::termination

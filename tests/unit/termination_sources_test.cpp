@@ -1,0 +1,394 @@
+// The sources of notices, alone and together, against a real server and real files.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+#include "support/metadata_server.hpp"
+#include "support/temporary_directory.hpp"
+#include "termination/notice_sources.hpp"
+#include "termination/short_command.hpp"
+
+namespace reprieve::termination {
+namespace {
+
+using namespace std::chrono_literals;
+using test::MetadataServerDouble;
+using test::ServedReply;
+using test::wait_until;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kHang = 60s;
+
+class MetadataSource : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::unique_ptr<PolledSource> source(const std::string& cloud, MetadataServer server) const {
+    const auto environment = server_.environment(cloud);
+    return make_metadata_source(server, [environment](const std::string& name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? std::nullopt : found->second;
+    });
+  }
+  MetadataServerDouble server_;
+  std::stop_token never_;
+};
+
+TEST_F(MetadataSource, Gce) {
+  const auto gce = source("gce", MetadataServer::gce);
+  EXPECT_FALSE(gce->ask(never_));
+  server_.set_maintenance_event("TERMINATE_ON_HOST_MAINTENANCE");
+  EXPECT_EQ(gce->ask(never_)->message, "TERMINATE_ON_HOST_MAINTENANCE");
+  server_.set_preempted("TRUE");
+  EXPECT_EQ(gce->ask(never_)->time_left, 30s);
+}
+
+TEST_F(MetadataSource, Aws) {
+  const auto aws = source("aws", MetadataServer::aws);
+  EXPECT_FALSE(aws->ask(never_));
+  server_.set_rebalance(R"({"noticeTime": "2026-03-01T12:00:00Z"})");
+  EXPECT_TRUE(aws->ask(never_)->is_hint);
+  server_.set_instance_action(R"({"action": "terminate", "time": ")" + test::iso_time_in(120s) + "\"}");
+  const auto finding = aws->ask(never_);
+  EXPECT_FALSE(finding->is_hint);
+  EXPECT_GT(*finding->time_left, 60s);
+  EXPECT_LE(*finding->time_left, 120s);
+}
+
+TEST_F(MetadataSource, AwsRenewsATokenThatHasRunOut) {
+  const auto aws = source("aws", MetadataServer::aws);
+  EXPECT_FALSE(aws->ask(never_));
+  server_.expire_tokens();
+  EXPECT_FALSE(aws->ask(never_));
+  server_.set_instance_action(R"({"action": "stop"})");
+  EXPECT_TRUE(aws->ask(never_));
+}
+
+TEST_F(MetadataSource, AzureAcknowledgesAfterTheSave) {
+  const auto azure = source("azure", MetadataServer::azure);
+  EXPECT_FALSE(azure->ask(never_));
+  azure->saved();
+  EXPECT_THAT(server_.acknowledgements(), SizeIs(0));
+  server_.set_scheduled_events(R"({"DocumentIncarnation": 2, "Events": [
+      {"EventId": "E1", "EventType": "Preempt", "Resources": ["node-0"], "NotBefore": ")" +
+                               test::http_time_in(30s) + R"("},
+      {"EventId": "E2", "EventType": "Preempt", "Resources": ["node-1"], "NotBefore": ")" +
+                               test::http_time_in(30s) + R"("}]})");
+  const auto finding = azure->ask(never_);
+  ASSERT_TRUE(finding);
+  EXPECT_LE(*finding->time_left, 30s);
+  EXPECT_THAT(server_.acknowledgements(), SizeIs(0));
+  azure->saved();
+  ASSERT_THAT(server_.acknowledgements(), SizeIs(1));
+  EXPECT_EQ(server_.acknowledgements()[0], R"({"StartRequests":[{"EventId":"E1"}]})");
+}
+
+TEST_F(MetadataSource, AServerThatDoesNotAnswerAsItShouldIsAnError) {
+  for (const auto& [cloud, server] : std::vector<std::pair<std::string, MetadataServer>>{
+           {"gce", MetadataServer::gce}, {"aws", MetadataServer::aws}, {"azure", MetadataServer::azure}}) {
+    const auto asked = source(cloud, server);
+    server_.set_form(ServedReply::Form::garbage);
+    EXPECT_THROW(asked->ask(never_), Error) << cloud;
+    server_.set_form(ServedReply::Form::proper);
+    server_.set_status(503);
+    EXPECT_THROW(asked->ask(never_), Error) << cloud;
+    server_.set_status(std::nullopt);
+    EXPECT_FALSE(asked->ask(never_)) << cloud << " answers again";
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// Gives what the test puts in.
+class Script : public PolledSource {
+ public:
+  struct State {
+    std::mutex mutex;
+    std::optional<Finding> finding;
+    bool fails = false;
+    int asked = 0;
+    int saved = 0;
+  };
+  Script(State& state, bool keeps_asking) : state_(state), keeps_asking_(keeps_asking) {}
+  [[nodiscard]] std::string name() const override { return "script"; }
+  [[nodiscard]] bool keeps_asking() const override { return keeps_asking_; }
+  std::optional<Finding> ask(const std::stop_token& /*stop*/) override {
+    const std::lock_guard lock(state_.mutex);
+    ++state_.asked;
+    if (state_.fails) {
+      throw Error(ErrorCode::io, "no answer");
+    }
+    return state_.finding;
+  }
+  void saved() override { ++state_.saved; }
+
+ private:
+  State& state_;
+  bool keeps_asking_;
+};
+
+class PolledScript : public ::testing::Test {
+ protected:
+  void find(std::optional<Finding> finding) {
+    const std::lock_guard lock(state_.mutex);
+    state_.finding = std::move(finding);
+  }
+  void fail(bool fails) {
+    const std::lock_guard lock(state_.mutex);
+    state_.fails = fails;
+  }
+  [[nodiscard]] int asked() {
+    const std::lock_guard lock(state_.mutex);
+    return state_.asked;
+  }
+  /// What is found now has been seen.
+  void wait_for_two_questions() {
+    const int before = asked();
+    ASSERT_TRUE(wait_until([&] { return asked() >= before + 2; }, kHang));
+  }
+  Script::State state_;
+};
+
+TEST_F(PolledScript, ANoticeIsKeptUntilItIsAcknowledged) {
+  Poller poller(std::make_unique<Script>(state_, true), 1ms);
+  EXPECT_FALSE(poller.notice());
+  find(Finding{"1", "first"});
+  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  EXPECT_EQ(poller.notice()->source, "script");
+  find(std::nullopt);
+  wait_for_two_questions();
+  EXPECT_EQ(poller.notice()->message, "first");
+}
+
+TEST_F(PolledScript, TheSameAnnouncementCountsOnce) {
+  Poller poller(std::make_unique<Script>(state_, true), 1ms);
+  find(Finding{"1", "first"});
+  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  poller.acknowledge();
+  wait_for_two_questions();
+  EXPECT_FALSE(poller.notice()) << "it is still announced, but was acted on";
+  find(Finding{"2", "second"});
+  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  poller.acknowledge();
+  find(std::nullopt);
+  wait_for_two_questions();
+  find(Finding{"2", "second"});
+  EXPECT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang)) << "it was withdrawn in between";
+}
+
+TEST_F(PolledScript, AnEarlierDeadlineReplacesTheFirst) {
+  Poller poller(std::make_unique<Script>(state_, true), 1ms);
+  find(Finding{"1", "maintenance", 1h});
+  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  const auto first = *poller.notice();
+  find(Finding{"2", "preempted", 30s});
+  ASSERT_TRUE(wait_until([&] { return *poller.notice()->deadline < *first.deadline - 30min; }, kHang));
+  EXPECT_EQ(poller.notice()->time, first.time);
+  find(Finding{"3", "later again", 2h});
+  wait_for_two_questions();
+  EXPECT_EQ(poller.notice()->message, "preempted");
+}
+
+TEST_F(PolledScript, AHintIsNoNotice) {
+  Poller poller(std::make_unique<Script>(state_, true), 1ms);
+  find(Finding{"1", "maybe", {}, true});
+  std::optional<std::string> hint;
+  ASSERT_TRUE(wait_until([&] { return (hint = poller.take_hint()).has_value(); }, kHang));
+  EXPECT_EQ(hint, "maybe");
+  EXPECT_FALSE(poller.notice());
+  wait_for_two_questions();
+  EXPECT_FALSE(poller.take_hint()) << "the same one again";
+}
+
+TEST_F(PolledScript, AFailureIsToldOnceAndItGoesOn) {
+  ::testing::internal::CaptureStderr();
+  {
+    fail(true);
+    Poller poller(std::make_unique<Script>(state_, true), 1ms);
+    wait_for_two_questions();
+    wait_for_two_questions();
+    fail(false);
+    find(Finding{"1", "first"});
+    EXPECT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const auto first = log.find("script: it failed, and is asked again: no answer");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("failed", first + 20), std::string::npos) << log;
+}
+
+TEST_F(PolledScript, OnlyASourceThatGaveNoticeHearsOfTheSave) {
+  Poller poller(std::make_unique<Script>(state_, true), 1ms);
+  poller.saved();
+  EXPECT_EQ(state_.saved, 0);
+  find(Finding{"1", "first"});
+  ASSERT_TRUE(wait_until([&] { return poller.notice().has_value(); }, kHang));
+  poller.saved();
+  EXPECT_EQ(state_.saved, 1);
+}
+
+TEST_F(MetadataSource, ASilentServerDoesNotHoldUpTheEnd) {
+  server_.set_form(ServedReply::Form::silence);
+  const Poller poller(source("azure", MetadataServer::azure), 1ms);  // its first question waits for minutes
+  ASSERT_TRUE(wait_until([&] { return !server_.http().requests().empty(); }, kHang));
+}  // the end of the test hangs if the poller waits for its answer
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+LocalNotice at(Clock::time_point time, std::optional<Clock::time_point> deadline, std::string source = "x") {
+  return {std::move(source), "", time, deadline};
+}
+
+TEST(MergedNotices, TheEarliestDeadlineWins) {
+  const auto now = Clock::now();
+  EXPECT_FALSE(merged({}));
+  const auto both = merged({at(now + 1s, now + 20s, "late"), at(now, now + 60s, "early")});
+  EXPECT_EQ(both->source, "early");
+  EXPECT_EQ(both->deadline, now + 20s);
+}
+
+TEST(MergedNotices, ANoticeThatGrantsNoTimeEndsThatOfOthers) {
+  const auto now = Clock::now();
+  EXPECT_EQ(merged({at(now, now + 60s), at(now + 5s, std::nullopt)})->deadline, now + 5s);
+  EXPECT_EQ(merged({at(now, std::nullopt), at(now + 5s, std::nullopt)})->deadline, std::nullopt);
+}
+
+class Sources : public ::testing::Test {
+ protected:
+  [[nodiscard]] static SourceSettings settings() {
+    SourceSettings settings;
+    settings.poll_interval = 1ms;
+    return settings;
+  }
+  static LocalNotice wait_for_notice(const NoticeSources& sources) {
+    EXPECT_TRUE(wait_until([&] { return sources.current().has_value(); }, kHang));
+    return sources.current().value_or(LocalNotice{});
+  }
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(Sources, AFileIsANoticeAndGoes) {
+  auto with_file = settings();
+  with_file.preempt_file = directory_ / kPreemptFile;
+  NoticeSources sources(with_file);
+  EXPECT_FALSE(sources.current());
+  std::ofstream{*with_file.preempt_file};
+  const auto notice = wait_for_notice(sources);
+  EXPECT_EQ(notice.source, "file PREEMPT");
+  EXPECT_THAT(notice.message, HasSubstr(with_file.preempt_file->string()));
+  EXPECT_FALSE(notice.deadline);
+  EXPECT_FALSE(std::filesystem::exists(*with_file.preempt_file));
+  sources.acknowledge();
+  EXPECT_FALSE(sources.current());
+  std::ofstream{*with_file.preempt_file};
+  EXPECT_EQ(wait_for_notice(sources).source, "file PREEMPT");
+}
+
+TEST_F(Sources, AKnownEndIsANoticeBeforehand) {
+  auto with_end = settings();
+  const auto end = WallClock::now() + 100s;
+  with_end.deadline = DeadlineSettings{.known = JobEnd{end, 1h}, .slurm_job = {}, .lead = 10s};
+  {
+    const NoticeSources early(with_end);
+    std::this_thread::sleep_for(20ms);
+    EXPECT_FALSE(early.current());
+  }
+  with_end.deadline->lead = 200s;
+  const NoticeSources sources(with_end);
+  const auto notice = wait_for_notice(sources);
+  EXPECT_EQ(notice.source, "deadline");
+  EXPECT_GT(*notice.deadline, Clock::now() + 30s);
+  EXPECT_LE(*notice.deadline, Clock::now() + 100s);
+}
+
+TEST_F(Sources, AllAtOnce) {
+  MetadataServerDouble server;
+  const auto environment = server.environment("aws");
+  ::setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", environment.at("AWS_EC2_METADATA_SERVICE_ENDPOINT")->c_str(), 1);
+  server.set_instance_action(R"({"action": "stop", "time": ")" + test::iso_time_in(300s) + "\"}");
+  auto all = settings();
+  all.metadata = MetadataServer::aws;
+  all.preempt_file = directory_ / kPreemptFile;
+  all.grace = 500s;
+  all.watcher_fn = [] {
+    WatchResult result(true);
+    result.time_left = 100s;
+    return result;
+  };
+  all.deadline = DeadlineSettings{.known = JobEnd{WallClock::now() + 400s, 0s}, .slurm_job = {}, .lead = 1h};
+  NoticeSources sources(all);
+  ::unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  std::ofstream{*all.preempt_file};
+  const auto tightest = [&] {
+    const auto notice = sources.current();
+    return notice && notice->deadline && *notice->deadline <= Clock::now() + 100s;
+  };
+  EXPECT_TRUE(wait_until(tightest, kHang));
+  sources.acknowledge();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+EnvironmentLookup lookup(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+const WallClock::time_point kStart{1'000'000s};
+
+TEST(JobEndInEnvironment, Slurm) {
+  const auto job = end_in_environment(
+      Platform::slurm, lookup({{"SLURM_JOB_START_TIME", "999000"}, {"SLURM_JOB_END_TIME", "1002600"}}), kStart);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->end, kStart + 2600s);
+  EXPECT_EQ(job->whole_time, 3600s);
+  EXPECT_FALSE(end_in_environment(Platform::slurm, lookup({}), kStart));
+  EXPECT_FALSE(end_in_environment(Platform::slurm, lookup({{"SLURM_JOB_END_TIME", "never"}}), kStart));
+}
+
+TEST(JobEndInEnvironment, Pbs) {
+  EXPECT_EQ(end_in_environment(Platform::pbs, lookup({{"PBS_WALLTIME", "5400"}}), kStart)->end, kStart + 90min);
+  EXPECT_EQ(end_in_environment(Platform::pbs, lookup({{"PBS_WALLTIME", "1:30:00"}}), kStart)->end, kStart + 90min);
+  for (const char* bad : {"", "0", "-5", "1:x", "::", "unlimited"}) {
+    EXPECT_FALSE(end_in_environment(Platform::pbs, lookup({{"PBS_WALLTIME", bad}}), kStart)) << bad;
+  }
+  EXPECT_FALSE(end_in_environment(Platform::other, lookup({{"PBS_WALLTIME", "5400"}}), kStart));
+}
+
+TEST(LeadBeforeEnd, IsAtMostHalfOfTheTime) {
+  EXPECT_EQ(lead_before_end({kStart, 1h}, std::nullopt), 120s);
+  EXPECT_EQ(lead_before_end({kStart, 100s}, std::nullopt), 25s);
+  EXPECT_EQ(lead_before_end({kStart, 100s}, 90s), 50s);
+  EXPECT_EQ(lead_before_end({kStart, 0s}, 90s), 90s);
+}
+
+TEST(ShortCommand, ItsOutputIsRead) {
+  EXPECT_EQ(output_of({"sh", "-c", "printf '%s' \"$X$HOME\""}, {{"X", "x"}, {"HOME", std::nullopt}}, kHang), "x");
+}
+
+TEST(ShortCommand, WhatFailsGivesNothing) {
+  EXPECT_FALSE(output_of({"/no/such/program"}, {}, kHang));
+  EXPECT_FALSE(output_of({"sh", "-c", "echo x; exit 3"}, {}, kHang));
+  EXPECT_FALSE(output_of({"sh", "-c", "kill -9 $$"}, {}, kHang));
+  EXPECT_FALSE(output_of({"cat", "/dev/zero"}, {}, kHang)) << "more than anybody wants to read";
+}
+
+TEST(ShortCommand, WhatHangsIsKilled) {
+  EXPECT_FALSE(output_of({"sleep", "1000"}, {}, 100ms));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_FALSE(output_of({"sleep", "1000"}, {}, 1h, stop.get_token()));
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
+}
+
+}  // namespace
+}  // namespace reprieve::termination
