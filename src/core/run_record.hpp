@@ -17,6 +17,10 @@ namespace reprieve::core {
 /// The variable that names the directory.
 inline constexpr const char* kRunDirectoryVariable = "REPRIEVE_RUN_DIR";
 
+/// The file in the checkpoint directory that ends the job politely when somebody makes it: a supervisor looks for it,
+/// or, where there is none, the run itself.
+inline constexpr const char* kPreemptFile = "PREEMPT";
+
 /// The name that a record ends with; before it stand host and process.
 inline constexpr const char* kRunRecordSuffix = ".jsonl";
 

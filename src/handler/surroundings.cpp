@@ -95,7 +95,7 @@ termination::SourceSettings PreemptionCheckpointHandler::Impl::own_sources() {
   }
   if (comm_.is_chief()) {
     if (config.preempt_file && !has_supervisor()) {
-      settings.preempt_file = manager.directory() / termination::kPreemptFile;
+      settings.preempt_file = manager.directory() / core::kPreemptFile;
     }
     settings.deadline = deadline_of(config, grace_was_asked_for_);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/command.hpp"
 #include "supervisor/run_directory.hpp"
@@ -163,7 +164,7 @@ void JobSupervisor::look_for_preempt_file() {
     directories.push_back(*settings_.directory);
   }
   for (const fs::path& directory : directories) {
-    const fs::path file = directory / kPreemptFile;
+    const fs::path file = directory / core::kPreemptFile;
     std::error_code error;
     if (!fs::exists(file, error)) {
       continue;

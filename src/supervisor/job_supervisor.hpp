@@ -71,9 +71,6 @@ class JobSupervisor {
   /// @throws UsageError if the program cannot be started; Error
   int run();
 
-  /// The name of the file in the checkpoint directory that preempts the run when somebody makes it.
-  static constexpr const char* kPreemptFile = "PREEMPT";
-
  private:
   using Clock = std::chrono::steady_clock;
 

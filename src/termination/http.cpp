@@ -191,6 +191,7 @@ std::vector<HttpAnswer> exchange(const std::vector<HttpRequest>& requests, const
     why = drive(multi.get(), transfers, stop);
   }
   std::vector<HttpAnswer> answers;
+  answers.reserve(transfers.size());
   for (const auto& transfer : transfers) {
     transfer->give_up(why);
     if (multi != nullptr && transfer->handle() != nullptr) {

@@ -217,6 +217,7 @@ std::string metadata_endpoint(MetadataServer server, const EnvironmentLookup& en
 MetadataServer find_metadata_server(const std::vector<MetadataServer>& servers, const EnvironmentLookup& environment,
                                     milliseconds limit) {
   std::vector<HttpRequest> probes;
+  probes.reserve(servers.size());
   for (const MetadataServer server : servers) {
     probes.push_back(probe_of(server, metadata_endpoint(server, environment)));
   }

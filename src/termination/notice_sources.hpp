@@ -16,9 +16,6 @@
 
 namespace reprieve::termination {
 
-/// The file in the checkpoint directory that ends the job politely when somebody makes it.
-inline constexpr const char* kPreemptFile = "PREEMPT";
-
 /// What this process watches.
 struct SourceSettings {
   std::vector<int> signals;

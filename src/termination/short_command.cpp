@@ -39,6 +39,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::opt
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) {
     result.push_back(text.data());
   }

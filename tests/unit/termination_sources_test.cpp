@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/log.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "support/metadata_server.hpp"
 #include "support/temporary_directory.hpp"
@@ -276,7 +277,7 @@ class Sources : public ::testing::Test {
 
 TEST_F(Sources, AFileIsANoticeAndGoes) {
   auto with_file = settings();
-  with_file.preempt_file = directory_ / kPreemptFile;
+  with_file.preempt_file = directory_ / core::kPreemptFile;
   NoticeSources sources(with_file);
   EXPECT_FALSE(sources.current());
   std::ofstream{*with_file.preempt_file};
@@ -315,7 +316,7 @@ TEST_F(Sources, AllAtOnce) {
   server.set_instance_action(R"({"action": "stop", "time": ")" + test::iso_time_in(300s) + "\"}");
   auto all = settings();
   all.metadata = MetadataServer::aws;
-  all.preempt_file = directory_ / kPreemptFile;
+  all.preempt_file = directory_ / core::kPreemptFile;
   all.grace = 500s;
   all.watcher_fn = [] {
     WatchResult result(true);
