@@ -93,7 +93,7 @@ Enum named(const char* const (&names)[n], const json& value) {
   const auto& name = value.get_ref<const std::string&>();
   const auto found = std::find(std::begin(names), std::end(names), name);
   if (found == std::end(names)) {
-    throw CorruptError("unknown name " + core::shown(value));
+    throw CorruptError("unknown name '" + name.substr(0, 100) + "'");
   }
   return static_cast<Enum>(found - std::begin(names));
 }
@@ -233,6 +233,7 @@ void check_variable(const FileIndex& index, std::size_t i) {
   const bool per_rank = variable.distribution == state::Distribution::per_rank;
   std::uint64_t bytes = 0;
   require(i == 0 || index.variables[i - 1].name < variable.name, who + "not in the order of names");
+  require(variable.type.size_bytes > 0, who + "element size 0");
   require(is_possible(variable.type),
           who + "impossible element type of " + std::to_string(variable.type.size_bytes) + " bytes");
   require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), who + "impossible shape");

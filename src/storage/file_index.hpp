@@ -110,8 +110,8 @@ struct IndexBytes {
   Bytes manifest;
   Bytes boxes;
   Bytes checksums;
-  std::array<Region, 3> regions;  ///< where they lie, in that order
   std::uint64_t file_size = 0;
+  std::array<Region, 3> regions{};  ///< where the three lie, in that order
 };
 
 /// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,

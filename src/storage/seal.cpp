@@ -159,8 +159,8 @@ IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
   return {read_guarded(file, seal, seal.manifest, "manifest"),
           read_guarded(file, seal, seal.boxes, "table of boxes"),
           read_guarded(file, seal, seal.checksums, "table of checksums"),
-          {seal.manifest.region, seal.boxes.region, seal.checksums.region},
-          seal.file_size};
+          seal.file_size,
+          {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
 }
 
 FileIndex read_index(const PosixFile& file) {

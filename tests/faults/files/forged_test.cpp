@@ -86,7 +86,7 @@ std::vector<Lie> lies_about_variables() {
       {"name_controls_terminals", "holds a control character", rename("a\x1b[2J")},
       {"name_long", "at most 255", rename(std::string(100'000, 'a'))},
       {"size_negative", "where an integer is expected", [](Forgery& f) { f.variable("grid")["size_bytes"] = -8; }},
-      {"size_0", "'grid': impossible element type", [](Forgery& f) { f.variable("grid")["size_bytes"] = 0; }},
+      {"size_0", "'grid': element size 0", [](Forgery& f) { f.variable("grid")["size_bytes"] = 0; }},
       {"size_3", "'grid': impossible element type", [](Forgery& f) { f.variable("grid")["size_bytes"] = 3; }},
       {"size_huge", "'grid': impossible element type",
        [](Forgery& f) { f.variable("grid")["size_bytes"] = 0xffff'ffffU; }},

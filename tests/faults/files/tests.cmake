@@ -11,3 +11,7 @@ if(TARGET reprieve_tool)
 endif()
 gtest_discover_tests(file_tests DISCOVERY_TIMEOUT 60
   PROPERTIES LABELS faults TIMEOUT 600 ENVIRONMENT "${reprieve_mpi_environment}")
+
+add_test(NAME faults.long.files CONFIGURATIONS long COMMAND file_tests --gtest_filter=Damage.*)
+set_tests_properties(faults.long.files PROPERTIES LABELS long TIMEOUT 86400
+  ENVIRONMENT "${reprieve_mpi_environment};REPRIEVE_FAULTS_LONG=1")

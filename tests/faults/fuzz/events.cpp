@@ -1,0 +1,24 @@
+// Fuzz target: an event log, read as a whole and from the middle of a line. What was read is copied and printed, as its
+// readers do.
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "core/event_reader.hpp"
+#include "storage/posix_file.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto file = reprieve::storage::PosixFile::create_in_memory();
+  file.shorten(0);
+  file.write_all(std::as_bytes(std::span(data, size)), 0);
+  for (const std::size_t tail : {size + 1, size / 2}) {
+    const auto events = reprieve::core::read_events(file.path(), tail);
+    for (const nlohmann::json& event : std::vector<nlohmann::json>(events)) {
+      if (event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).empty()) {
+        std::abort();
+      }
+    }
+  }
+  return 0;
+}
