@@ -8,7 +8,8 @@ usage() {
 usage: tests/run.sh [--preset NAME] [--label REGEX] [--exclude REGEX] [--targets LIST] [--jobs N] [--no-install]
 
 Installs the packages that are missing (as root or with sudo), builds into build/NAME and runs the tests.
-  --preset NAME   dev (default), release or asan (AddressSanitizer and UndefinedBehaviorSanitizer)
+  --preset NAME   dev (default), release, asan (AddressSanitizer and UndefinedBehaviorSanitizer), tsan (ThreadSanitizer)
+                  or fuzz (the fuzz targets, with clang)
   --label REGEX   only tests with such a label: unit, mpi, e2e, ... ("unit|mpi")
   --exclude REGEX  leave out tests with such a name
   --targets LIST  build only these ("unit_tests mpi_tests"), for a label that needs no more
@@ -48,6 +49,11 @@ if [ "$preset" = asan ]; then
   export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0}
   export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
   export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-180}
+fi
+
+if [ "$preset" = tsan ]; then
+  export TSAN_OPTIONS=${TSAN_OPTIONS-suppressions=$PWD/tests/support/tsan.supp:ignore_noninstrumented_modules=1}
+  export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-300}
 fi
 
 cmake --preset "$preset" -D REPRIEVE_BUILD_TESTS=ON

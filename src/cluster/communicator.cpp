@@ -117,7 +117,7 @@ Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) :
 
 Communicator::~Communicator() {
   int finalized = 0;
-  if (broken_ || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) {
+  if (broken_ || !owner_.is_here() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) {
     return;  // freeing a communicator with missing ranks could wait for them
   }
   if (MPI_Comm_free(&comm_) != MPI_SUCCESS) {
@@ -149,6 +149,9 @@ void Communicator::check_usable(std::string_view what) const {
   if (broken_) {
     throw UnresponsiveError(
         fmt::format("{}: ranks were missing before; the communicator cannot be used any more", what), {}, rank_);
+  }
+  if (!owner_.is_here()) {
+    throw UsageError(fmt::format("{}: called in a child that rank {} forked; only the rank itself can", what, rank_));
   }
 }
 

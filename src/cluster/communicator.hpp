@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/fork_guard.hpp"
 #include "core/outcome.hpp"
 
 namespace reprieve::cluster {
@@ -78,13 +79,16 @@ class Communicator {
   void wait(MPI_Request& request, std::string_view what, std::chrono::milliseconds limit);
   void wait(MPI_Request& request, std::string_view what) { wait(request, what, timeout_); }
 
- private:
+  /// Throws if ranks were missing before (UnresponsiveError), or in a forked child (UsageError).
   void check_usable(std::string_view what) const;
+
+ private:
   void exchange_hosts();
   std::int64_t reduce(std::int64_t value, MPI_Op operation, std::string_view what);
   [[nodiscard]] bool roll_call_seen() const;
   [[noreturn]] void call_the_roll(std::string_view what, std::chrono::milliseconds waited);
 
+  core::OwnerProcess owner_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;

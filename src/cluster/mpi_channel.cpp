@@ -15,6 +15,7 @@ MpiReductionChannel::~MpiReductionChannel() {
 }
 
 void MpiReductionChannel::post(const AgreementVector& mine) {
+  comm_.check_usable("step boundary");
   buffers_->mine = mine;
   check_mpi(MPI_Iallreduce(buffers_->mine.data(), buffers_->result.data(), static_cast<int>(mine.size()), MPI_INT64_T,
                            MPI_MAX, comm_.handle(), &request_),

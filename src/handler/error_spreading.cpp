@@ -38,7 +38,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
 }
 
 void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
-  if (ended || comm_.broken()) {
+  if (ended || ranks_are_missing()) {
     std::rethrow_exception(error);  // the ranks are leaving already, or cannot be told
   }
   core::Failure failure = core::failure_of(error);

@@ -70,6 +70,12 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   last_save_time_ = Clock::now();
 }
 
+/// The manager has a communicator of its own, and may have waited for them in vain. Then there is no point in waiting
+/// once more, and the error that names them must not be lost behind another one.
+bool PreemptionCheckpointHandler::Impl::ranks_are_missing() const {
+  return comm_.broken() || manager.impl().comm.broken();
+}
+
 /// The restore was collective, so by now every rank watches its signals.
 void PreemptionCheckpointHandler::Impl::record_ready() {
   Json signals = Json::array();
@@ -92,7 +98,7 @@ void PreemptionCheckpointHandler::Impl::record_steps() {
 }
 
 PreemptionCheckpointHandler::Impl::~Impl() {
-  if (ended || comm_.broken()) {
+  if (ended || ranks_are_missing()) {
     return;
   }
   if (std::uncaught_exceptions() > exceptions_at_start_) {

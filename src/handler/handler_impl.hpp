@@ -11,6 +11,7 @@
 #include "cluster/communicator.hpp"
 #include "cluster/mpi_channel.hpp"
 #include "cluster/step_agreement.hpp"
+#include "core/fork_guard.hpp"
 #include "core/outcome.hpp"
 #include "core/worker_record.hpp"
 #include "handler/grace_planner.hpp"
@@ -44,6 +45,7 @@ struct PreemptionCheckpointHandler::Impl {
 
   [[nodiscard]] const PlatformInfo& platform() const noexcept { return platform_; }
 
+  core::OwnerProcess owner;
   TerminationConfig config;  ///< complete
   std::unique_ptr<CheckpointManager> owned_manager;
   CheckpointManager& manager;
@@ -70,6 +72,7 @@ struct PreemptionCheckpointHandler::Impl {
   [[nodiscard]] termination::SourceSettings own_sources();
   void heed_hints();
   void record_workers();
+  [[nodiscard]] bool ranks_are_missing() const;
   void record_ready();
   void record_steps();
   void record_arrivals();

@@ -38,7 +38,12 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(MPI_Comm comm, Checkpoi
                                                          TerminationConfig config)
     : impl_(std::make_unique<Impl>(comm, manager, nullptr, std::move(config))) {}
 
-PreemptionCheckpointHandler::~PreemptionCheckpointHandler() = default;
+/// A forked child has neither the threads nor the MPI that an orderly end needs.
+PreemptionCheckpointHandler::~PreemptionCheckpointHandler() {
+  if (!impl_->owner.is_here()) {
+    static_cast<void>(impl_.release());
+  }
+}
 
 std::uint64_t PreemptionCheckpointHandler::total_run_calls() const noexcept { return impl_->run_calls; }
 

@@ -9,7 +9,12 @@ CheckpointManager::CheckpointManager(MPI_Comm comm, Checkpoint& checkpoint, std:
                                      ManagerOptions options)
     : impl_(std::make_unique<Impl>(comm, checkpoint, directory, std::move(options))) {}
 
-CheckpointManager::~CheckpointManager() = default;
+/// A forked child has neither the threads nor the MPI that an orderly end needs, and the lock is not its own.
+CheckpointManager::~CheckpointManager() {
+  if (impl_ && !impl_->owner.is_here()) {
+    static_cast<void>(impl_.release());
+  }
+}
 CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
 CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = default;
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
 #include "storage/codec.hpp"
@@ -70,7 +71,9 @@ DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self,
 }
 
 DirectoryLock::~DirectoryLock() {
-  // Explicitly, since a forked child may still share the lock.
+  if (!owner_.is_here()) {
+    return;  // the fork has closed it
+  }
   if (::flock(descriptor_, LOCK_UN) != 0 && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) {
     core::log::warning("releasing the lock {} failed: {}", file_.string(), std::generic_category().message(errno));
   }
@@ -107,13 +110,16 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
 void DirectoryLock::open_file() {
   constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  descriptor_ = core::uninterrupted([&] { return ::open(file_.c_str(), flags, 0666); });
+  descriptor_ =
+      core::uninterrupted([&] { return ::open(file_.c_str(), flags, core::file_mode_in(file_.parent_path())); });
   if (descriptor_ < 0) {
     throw storage::storage_error("open the lock file", file_, errno);
   }
+  closed_on_fork_ = core::ClosedOnFork(descriptor_);
 }
 
 void DirectoryLock::close_file() noexcept {
+  closed_on_fork_ = {};
   if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
     core::log::warning("closing {} failed: {}", file_.string(), std::generic_category().message(errno));
   }

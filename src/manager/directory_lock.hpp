@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <string>
 
+#include "core/fork_guard.hpp"
+
 namespace reprieve::manager {
 
 /// Who holds a lock; written into the lock file for the messages of those who wait.
@@ -24,8 +26,8 @@ struct LockHolder {
 ///
 /// The kernel releases it when the process ends, however it ends. It belongs to the open file description, not to the
 /// process: two managers of one process exclude each other, closing another descriptor of the file does not release
-/// it, and programs that are started do not inherit it (O_CLOEXEC). A child that was forked shares it until it execs or
-/// ends, or until this object lets go.
+/// it. Neither programs that are started (O_CLOEXEC) nor children that are forked (ClosedOnFork) keep it: else a child
+/// that outlives its rank would lock the next start out.
 ///
 /// On NFS, Linux maps it to a lock of the whole file on the server: it works between nodes (unless mounted with
 /// `local_lock=flock`), but after the crash of a node the server keeps it until the lease runs out (some 90 s). File
@@ -60,6 +62,8 @@ class DirectoryLock {
   std::filesystem::path file_;
   std::string mark_;
   int descriptor_ = -1;
+  core::OwnerProcess owner_;
+  core::ClosedOnFork closed_on_fork_;
 };
 
 /// The content of a lock file as another rank sees it. @throws StorageError, CorruptError if it cannot be read

@@ -15,6 +15,7 @@
 #include "cluster/communicator.hpp"
 #include "core/drill_orders.hpp"
 #include "core/event_log.hpp"
+#include "core/fork_guard.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
 #include "reprieve/checkpoint_manager.hpp"
@@ -57,6 +58,7 @@ struct CheckpointManager::Impl {
   /// Bytes that the chief makes, on every rank.
   cluster::Bytes from_chief(const std::function<cluster::Bytes()>& make, std::string_view what);
 
+  core::OwnerProcess owner;
   cluster::Communicator comm;
   Checkpoint& checkpoint;
   ManagerOptions options;

@@ -1,5 +1,6 @@
 #include "termination/signal_flag.hpp"
 
+#include <pthread.h>
 #include <signal.h>  // NOLINT: sigaction is POSIX, not in <csignal>
 #include <string.h>  // NOLINT: sigabbrev_np is GNU
 #include <unistd.h>
@@ -55,6 +56,24 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
+/// In a child that was forked: its signals are its own. It is no rank of the job, so that a SIGTERM to it is no notice,
+/// and must end it as it would have without this library.
+void give_back_in_child() {
+  for (std::size_t signal = 1; signal < kSignals; ++signal) {
+    if (installed[signal]) {
+      sigaction(static_cast<int>(signal), &previous[signal], nullptr);
+      installed[signal] = false;
+      arrivals[signal].time_ns.store(0, std::memory_order_relaxed);
+    }
+  }
+}
+
+void prepare_for_forks() {
+  if (pthread_atfork(nullptr, nullptr, give_back_in_child) != 0) {
+    core::log::warning("children that are forked will not be ended by signals that are watched");
+  }
+}
+
 void install_one(int signal) {
   if (signal <= 0 || signal >= kSignals) {
     throw UsageError(fmt::format("{} is not a signal number", signal));
@@ -79,6 +98,7 @@ void install_one(int signal) {
 }  // namespace
 
 void install_signal_handler(const std::vector<int>& signals) {
+  [[maybe_unused]] static const bool once = (prepare_for_forks(), true);
   for (const int signal : signals) {
     install_one(signal);
   }

@@ -5,10 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <thread>
-
 #include "run_test.hpp"
+#include "support/virtual_hosts.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -17,59 +15,6 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 constexpr int kEndless = 100'000;
-
-/// True if a shell command succeeds.
-bool succeeds(const std::string& command) {
-  Process process({{"sh", "-ec", command}});
-  return process.wait(60s) == 0;
-}
-
-/// Three hosts h0, h1 and h2 on a switch, as long as it lives.
-class VirtualHosts {
- public:
-  VirtualHosts() : prefix_("rt" + std::to_string(::getpid())) {
-    const std::string script = R"(
-      p=$1
-      ip netns add ${p}sw; ip -n ${p}sw link add br0 type bridge; ip -n ${p}sw link set br0 up
-      for i in 0 1 2; do
-        ip netns add ${p}h$i
-        ip link add eth0 netns ${p}h$i type veth peer name p$i netns ${p}sw
-        ip -n ${p}sw link set p$i master br0 up
-        ip -n ${p}h$i link set lo up
-        ip -n ${p}h$i addr add 10.77.0.$((i + 1))/24 dev eth0
-        ip -n ${p}h$i link set eth0 up
-      done)";
-    works_ = succeeds("set -- " + prefix_ + "\n" + script);
-  }
-  ~VirtualHosts() {
-    static_cast<void>(succeeds("for h in sw h0 h1 h2; do ip netns del " + prefix_ + "$h 2>/dev/null || true; done"));
-  }
-  VirtualHosts(const VirtualHosts&) = delete;
-  VirtualHosts& operator=(const VirtualHosts&) = delete;
-
-  [[nodiscard]] bool work() const { return works_; }
-
-  /// What to put before a command so that it runs on host h0.
-  [[nodiscard]] std::vector<std::string> on_h0() const {
-    return {"ip", "netns", "exec", prefix_ + "h0", "unshare", "--uts", "sh", "-c", R"(hostname "$0" && exec "$@")",
-            "h0"};
-  }
-
-  /// A program that mpirun calls like ssh.
-  void write_agent(const std::filesystem::path& file) const {
-    std::ofstream(file) << "#!/bin/sh\nh=$1; shift\nexec ip netns exec " << prefix_
-                        << R"("$h" unshare --uts sh -c 'hostname "$0" && exec sh -c "$1"' "$h" "$*")" << '\n';
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  }
-
-  [[nodiscard]] bool set_cable(int host, const std::string& state) const {
-    return succeeds("ip -n " + prefix_ + "sw link set p" + std::to_string(host) + " " + state);
-  }
-
- private:
-  std::string prefix_;
-  bool works_ = false;
-};
 
 class RunOnNodes : public RunTest {
  protected:

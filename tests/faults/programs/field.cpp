@@ -1,0 +1,237 @@
+// faults_field DIR STEPS STEP_MS [KEY=VALUE...]: a field whose values do not depend on the number of ranks, saved as it
+// goes. Rank 0 prints "step N" after each step and "digest D" at the end.
+//
+//   save_every=N, background=1, keep=N       checkpoints
+//   peer_timeout_ms, io_timeout_ms           time limits
+//   elements=N                               of the field, 8 bytes each
+//   stop_at=N, stop_rank=R                   rank R stops itself (SIGSTOP) in step N
+//   stop_in_save=N                           ... in the save function of the save after step N
+//   busy_at=N, busy_ms=M, busy_rank=R        rank R computes for so long in step N
+//   go_on=N                                  the first N preemptions are saved for, and then the program goes on
+//   own_handlers=1                           the program has signal handlers of its own; rank 0 prints "handled N"
+//   fork_at=N, fork_rank=R                   forks a child in step N: see fork_child
+//   exec_at=N, exec_rank=R                   starts a program in step N that lists its open files in DIR/../open_files
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reprieve/reprieve.hpp"
+
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+/// Signals that reached the program's own handler.
+volatile std::sig_atomic_t handled = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+void count_signal(int /*signal*/) { handled = handled + 1; }
+
+class Field {
+ public:
+  Field(std::filesystem::path directory, std::uint64_t step_ms, Options options)
+      : directory_(std::move(directory)), step_time_(step_ms), options_(std::move(options)) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    const std::uint64_t elements = number("elements", 1000);
+    const auto rank = static_cast<std::uint64_t>(rank_);
+    const auto size = static_cast<std::uint64_t>(size_);
+    first_ = elements * rank / size;
+    values_.resize(elements * (rank + 1) / size - first_);
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      values_[i] = first_ + i;
+    }
+  }
+
+  void run(std::uint64_t steps) {
+    reprieve::Checkpoint state;
+    state.add_distributed("values", values_.data(),
+                          {.global_shape = {number("elements", 1000)}, .offset = {first_}, .extent = {values_.size()}});
+    state.add_replicated("step", step_);
+    state.add_replicated("sum", sum_);
+    reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, termination(), checkpoints());
+    handler_ = &handler;
+    while (handler.total_run_calls() < steps) {
+      handler.run([&] { step(); });
+      if (rank_ == 0) {
+        std::cout << "step " << handler.total_run_calls() << std::endl;
+      }
+    }
+    print_result();
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t number(const std::string& key, std::uint64_t otherwise = 0) const {
+    const auto found = options_.find(key);
+    return found == options_.end() ? otherwise : std::stoull(found->second);
+  }
+
+  /// Whether this is the rank that an option is about (the last one, unless it says otherwise).
+  [[nodiscard]] bool concerned(const std::string& key) const {
+    return static_cast<std::uint64_t>(rank_) == number(key, static_cast<std::uint64_t>(size_) - 1);
+  }
+
+  reprieve::TerminationConfig termination() {
+    reprieve::TerminationConfig config;
+    config.save_every_steps = number("save_every");
+    config.peer_timeout = std::chrono::milliseconds(number("peer_timeout_ms", 120'000));
+    if (options_.contains("stop_in_save")) {
+      config.save_fn = [this](const reprieve::SaveFnContext& /*context*/) {
+        if (step_ == number("stop_in_save") && concerned("stop_rank")) {
+          ::raise(SIGSTOP);
+        }
+      };
+    }
+    if (options_.contains("go_on")) {
+      config.exit_fn = [this, left = number("go_on")](const reprieve::ExitContext& context) mutable {
+        if (left == 0) {
+          reprieve::leave_together(context);
+        }
+        --left;
+      };
+    }
+    return config;
+  }
+
+  [[nodiscard]] reprieve::ManagerOptions checkpoints() const {
+    reprieve::ManagerOptions options;
+    options.background = number("background") != 0;
+    options.max_to_keep = number("keep", 3);
+    options.io_timeout = std::chrono::milliseconds(number("io_timeout_ms", 120'000));
+    options.lock_timeout = std::chrono::milliseconds(number("lock_timeout_ms", 30'000));
+    return options;
+  }
+
+  void step() {
+    ++step_;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      values_[i] = values_[i] * 6364136223846793005ULL + step_ + first_ + i;
+    }
+    sum_ = sum_ * 1.000001 + static_cast<double>(step_);
+    disturb();
+    std::this_thread::sleep_for(step_time_);
+  }
+
+  void disturb() const {
+    if (step_ == number("stop_at") && concerned("stop_rank")) {
+      ::raise(SIGSTOP);
+    }
+    if (step_ == number("busy_at") && concerned("busy_rank")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(number("busy_ms")));
+    }
+    if (step_ == number("fork_at") && concerned("fork_rank")) {
+      fork_child();
+    }
+    if (step_ == number("exec_at") && concerned("exec_rank")) {
+      const std::string command = "ls -l /proc/self/fd > " + (directory_.parent_path() / "open_files").string();
+      if (std::system(command.c_str()) != 0) {
+        throw std::runtime_error("cannot list open files");
+      }
+    }
+  }
+
+  /// The child lives on without its parent. It unwinds its copies of all objects, makes calls that it should not, and
+  /// tells what it saw in DIR/../child.
+  void fork_child() const {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      return;
+    }
+    close_connections();
+    std::ofstream report(directory_.parent_path() / "child");
+    try {
+      handler_->manager().save(77777);
+      report << "saved\n";
+    } catch (const reprieve::UsageError& error) {
+      report << "refused: " << error.what() << '\n';
+    }
+    try {
+      handler_->manager().~CheckpointManager();
+      handler_->~PreemptionCheckpointHandler();
+    } catch (const std::exception& error) {
+      report << "unwinding: " << error.what() << '\n';
+    }
+    report << "parent " << ::getppid() << "\npid " << ::getpid() << std::endl;
+    std::this_thread::sleep_for(std::chrono::seconds(300));  // until a SIGTERM ends it
+    report << "survived" << std::endl;
+    _exit(0);
+  }
+
+  /// mpirun waits until nobody holds the pipes and sockets of a dead rank. Files stay open: they are what is tested.
+  static void close_connections() {
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+      struct stat status = {};
+      if (::fstat(descriptor, &status) == 0 && (S_ISSOCK(status.st_mode) || S_ISFIFO(status.st_mode))) {
+        ::dup2(nothing, descriptor);
+      }
+    }
+  }
+
+  void print_result() const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      sum += values_[i] * (2 * (first_ + i) + 1);
+    }
+    std::uint64_t total = 0;
+    MPI_Reduce(&sum, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank_ == 0) {
+      std::cout << "digest " << total << ' ' << std::hexfloat << sum_ << std::endl;
+      std::cout << "handled " << handled << std::endl;
+    }
+  }
+
+  std::filesystem::path directory_;
+  std::chrono::milliseconds step_time_;
+  Options options_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::uint64_t first_ = 0;
+  std::vector<std::uint64_t> values_;
+  std::uint64_t step_ = 0;
+  double sum_ = 0;
+  reprieve::PreemptionCheckpointHandler* handler_ = nullptr;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::cerr << "usage: faults_field DIR STEPS STEP_MS [KEY=VALUE...]\n";
+    return 2;
+  }
+  Options options;
+  for (int i = 4; i < argc; ++i) {
+    const std::string text = argv[i];
+    options[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+  }
+  if (options.contains("own_handlers")) {
+    struct sigaction action {};
+    action.sa_handler = count_signal;
+    sigaction(SIGTERM, &action, nullptr);
+    sigaction(SIGUSR1, &action, nullptr);
+  }
+  reprieve::watch_signals();
+  MPI_Init(&argc, &argv);
+  try {
+    Field(argv[1], std::stoull(argv[3]), options).run(std::stoull(argv[2]));
+  } catch (const std::exception& error) {
+    std::cerr << "faults_field: " << error.what() << std::endl;
+    return 3;  // without MPI_Finalize, which would wait for ranks that are gone
+  }
+  MPI_Finalize();
+  return 0;
+}

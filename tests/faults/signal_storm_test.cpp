@@ -1,0 +1,166 @@
+// Thousands of signals a second to every rank, from before the program's main to after its end, and programs that fork
+// and start others.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "faults/field_test.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using namespace std::chrono_literals;
+
+constexpr int kEndless = 100'000;
+
+/// Sends both watched signals in turn to every rank of a job, from the moment in which it appears, some 5,000 times a
+/// second, as long as it lives.
+class Storm {
+ public:
+  explicit Storm(const Mpirun& job) : job_(job), thread_([this] { blow(); }) {}
+  ~Storm() {
+    over_ = true;
+    thread_.join();
+  }
+  Storm(const Storm&) = delete;
+  Storm& operator=(const Storm&) = delete;
+
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
+
+ private:
+  void blow() {
+    auto look = std::chrono::steady_clock::now();
+    std::map<int, pid_t> ranks;
+    for (bool term = true; !over_; term = !term) {
+      if (std::chrono::steady_clock::now() >= look) {  // to find the ranks costs more than to signal them
+        ranks = job_.ranks();
+        look = std::chrono::steady_clock::now() + 50ms;
+      }
+      for (const auto& [rank, pid] : ranks) {
+        sent_ += ::kill(pid, term ? SIGTERM : SIGUSR1) == 0 ? 1 : 0;
+      }
+      std::this_thread::sleep_for(200us);
+    }
+  }
+
+  const Mpirun& job_;
+  std::atomic<bool> over_{false};
+  std::atomic<std::uint64_t> sent_{0};
+  std::thread thread_;
+};
+
+class SignalStorm : public FieldTest {
+ protected:
+  /// Ranks start with the signals ignored, as a batch script would do it: before its main nobody else can help a
+  /// program.
+  [[nodiscard]] std::unique_ptr<Mpirun> start_in_storm(int steps, int step_ms, const Options& options) const {
+    MpiCommand started = command(3, steps, step_ms, options);
+    started.rank_prefix = {"env", "--ignore-signal=TERM", "--ignore-signal=USR1"};
+    return std::make_unique<Mpirun>(started);
+  }
+};
+
+/// A job that saves for the notices and goes on has no rest: every few steps there is a save, and then it leaves.
+class StormOverSaves : public SignalStorm, public testing::WithParamInterface<std::string> {};
+
+TEST_P(StormOverSaves, NothingIsLost) {
+  std::uint64_t sent = 0;
+  int steps = 0;
+  for (int start = 0; start < 2; ++start) {
+    const auto job =
+        start_in_storm(kEndless, 2, {"go_on=30", "save_every=3", "elements=100000", "own_handlers=1", GetParam()});
+    const Storm storm(*job);
+    EXPECT_EQ(end_of(*job), 42) << job->err();
+    sent += storm.sent();
+    EXPECT_GE(expect_sound_checkpoints(), 1);
+    EXPECT_EQ(events("exit").size(), static_cast<std::size_t>(start + 1) * 31);
+    steps = events("exit").back().at("run_calls").get<int>();
+  }
+  EXPECT_GT(sent, 1000U);
+  RecordProperty("signals", static_cast<int>(sent));
+  expect_same_end(3, steps + 10, {"elements=100000"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Saves, StormOverSaves, testing::Values("background=0", "background=1"),
+                         [](const auto& instance) { return instance.param.substr(0, 10) + instance.param.substr(11); });
+
+TEST_F(SignalStorm, TheProgramsOwnHandlersAreCalled) {
+  // It ends by itself: the one preemption that it goes on after was the last that it may act on.
+  const auto job = start(2, 200, 5, {"go_on=1000000", "own_handlers=1"});
+  std::uint64_t sent = 0;
+  {
+    ASSERT_TRUE(wait_until([&] { return job->out().find("step 1\n") != std::string::npos; }, kLimit)) << job->err();
+    const Storm storm(*job);
+    EXPECT_EQ(end_of(*job), 0) << job->err();
+    sent = storm.sent();
+  }
+  std::istringstream handled(job->out().substr(job->out().find("handled ") + 8));
+  std::uint64_t count = 0;
+  handled >> count;
+  EXPECT_GT(count, 100U) << "of " << sent;
+  EXPECT_EQ(digest_in(job->out()), digest_of(200));
+}
+
+class Children : public FieldTest {
+ protected:
+  [[nodiscard]] std::string child_report() const { return read_text(directory_ / "child"); }
+  /// The number behind a word in the report.
+  [[nodiscard]] pid_t reported(const std::string& word) const {
+    const std::string report = child_report();
+    return std::stoi(report.substr(report.find(word) + word.size()));
+  }
+};
+
+/// A forked child is no rank: it can neither save nor end the handler, its SIGTERM is its own, and it does not keep the
+/// lock of the directory after the death of its parent.
+TEST_F(Children, AForkedChildTakesNoPart) {
+  const auto job = start(2, kEndless, 10, {"fork_at=7", "fork_rank=0", "save_every=5"});
+  wait_for_step(*job, 20);
+  ASSERT_TRUE(wait_until([&] { return child_report().find("pid ") != std::string::npos; }, kLimit)) << job->err();
+  EXPECT_THAT(child_report(), HasSubstr("refused: "));
+  EXPECT_THAT(child_report(), HasSubstr("called in a child that rank 0 forked"));
+  EXPECT_THAT(child_report(), Not(HasSubstr("unwinding")));
+  EXPECT_FALSE(std::filesystem::exists(checkpoints() / "ckpt-77777.h5"));
+
+  const pid_t child = reported("pid ");
+  ASSERT_EQ(::kill(reported("parent "), SIGKILL), 0);
+  job->send(SIGKILL);  // mpirun would wait for the child
+  ASSERT_EQ(::kill(child, 0), 0) << "it has not outlived its parent, so that nothing is shown";
+  const auto next = start(2, 40, 0, {"lock_timeout_ms=10000"});
+  EXPECT_EQ(next->wait(kLimit), 0) << next->err();
+  EXPECT_EQ(digest_in(next->out()), digest_of(40));
+
+  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  EXPECT_TRUE(wait_until([&] { return ::kill(child, 0) != 0; }, 30s)) << "the child has not ended by SIGTERM";
+  EXPECT_THAT(child_report(), Not(HasSubstr("survived")));
+}
+
+/// A SIGTERM to the child alone is no notice to the job.
+TEST_F(Children, ASignalToAForkedChildIsNoNotice) {
+  const auto job = start(2, 60, 20, {"fork_at=7"});
+  ASSERT_TRUE(wait_until([&] { return child_report().find("pid ") != std::string::npos; }, kLimit)) << job->err();
+  const pid_t child = reported("pid ");
+  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  EXPECT_EQ(end_of(*job), 0) << job->err();
+  EXPECT_TRUE(events("notice").empty());
+}
+
+TEST_F(Children, AStartedProgramInheritsNoFile) {
+  const auto job = start(2, 20, 0, {"exec_at=12", "exec_rank=0", "background=1", "save_every=2", "elements=4000000"});
+  EXPECT_EQ(end_of(*job), 0) << job->err();
+  const std::string files = read_text(directory_ / "open_files");
+  EXPECT_THAT(files, HasSubstr("open_files"));  // its own output
+  for (const std::string name : {"ckpt", ".reprieve", ".chieftemp", "events.jsonl", "memfd", "io_uring"}) {
+    EXPECT_THAT(files, Not(HasSubstr(name)));
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::test
