@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
 
@@ -43,7 +44,9 @@ bool ends_inside_a_line(int descriptor) {
 }  // namespace
 
 EventLog::EventLog(const std::filesystem::path& file) : file_(file) {
-  descriptor_ = uninterrupted([&] { return ::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666); });
+  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const mode_t mode = file_mode_in(file.parent_path());
+  descriptor_ = uninterrupted([&] { return ::open(file.c_str(), kFlags, mode); });
   if (descriptor_ < 0) {
     report_failure(error_text());
     return;

@@ -1,12 +1,14 @@
 #include "manager/checkpoint_directory.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <system_error>
 
+#include "core/file_rights.hpp"
 #include "core/log.hpp"
 #include "manager/file_operations.hpp"
 #include "storage/posix_file.hpp"
@@ -47,6 +49,15 @@ fs::file_type type_of(const fs::path& path) {
 
 bool is_real_directory(const fs::path& path) { return type_of(path) == fs::file_type::directory; }
 bool is_real_file(const fs::path& path) { return type_of(path) == fs::file_type::regular; }
+/// A directory of that name that is nobody else's: else whoever could write above it may have put a link there, or put
+/// one there later, to have things removed elsewhere.
+bool is_own_directory(const struct stat& status) { return S_ISDIR(status.st_mode) && status.st_uid == ::geteuid(); }
+
+bool is_own_directory(const fs::path& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0 && is_own_directory(status);
+}
+
 bool is_there(const fs::path& path) { return type_of(path) != fs::file_type::not_found; }
 
 /// @p path with the suffix `.corrupt`, or `.corrupt.2` and so on: the first that is free.
@@ -155,10 +166,11 @@ void CheckpointDirectory::prepare_staging(std::uint64_t number) {
                                           " exists and is not a file; move it away");
   }
   recover();
-  make_directory(staging(), 0700);
+  make_directory(staging(), core::kOwnDirectory);
 }
 
 void CheckpointDirectory::commit(StagedName staged, bool has_files) {
+  set_mode(staged_file(staged), core::file_mode_in(path_));
   rename_path(staged_file(staged), file(staged.number));
   make_durable();
   if (has_files) {
@@ -352,12 +364,20 @@ fs::path worker_directory(const fs::path& directory, int rank) {
 }
 
 void make_worker_directory(const fs::path& worker) {
-  remove_tree(worker);
   for (int attempt = 0; attempt < kMakeAttempts; ++attempt) {
-    if (::mkdir(worker.parent_path().c_str(), 0777) != 0 && errno != EEXIST) {
+    if (::mkdir(worker.parent_path().c_str(), core::kOwnDirectory) != 0 && errno != EEXIST) {
       throw storage::storage_error("make directory", worker.parent_path(), errno);
     }
-    if (::mkdir(worker.c_str(), 0700) == 0) {
+    struct stat status = {};
+    if (::lstat(worker.parent_path().c_str(), &status) != 0) {
+      continue;  // removed by another job in this moment
+    }
+    if (!is_own_directory(status)) {
+      throw StorageError(ErrorCode::permission, "cannot use " + worker.parent_path().string() +
+                                                    ": it is not a directory of this user; move it away");
+    }
+    remove_tree(worker);
+    if (::mkdir(worker.c_str(), core::kOwnDirectory) == 0) {
       return;
     }
     if (errno != ENOENT) {
@@ -368,8 +388,11 @@ void make_worker_directory(const fs::path& worker) {
 }
 
 void remove_worker_directory(const fs::path& worker) noexcept {
-  remove_tree_or_log(worker);
   const fs::path parent = worker.parent_path();
+  if (!is_own_directory(parent)) {
+    return;  // gone already, or a link to somewhere else
+  }
+  remove_tree_or_log(worker);
   if (::rmdir(parent.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
     core::log::warning("cannot remove {}: {}", parent.string(), std::generic_category().message(errno));
   }

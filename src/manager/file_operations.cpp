@@ -41,6 +41,12 @@ void make_directory(const fs::path& path, unsigned mode) {
   }
 }
 
+void set_mode(const fs::path& path, unsigned mode) {
+  if (::chmod(path.c_str(), static_cast<mode_t>(mode)) != 0) {
+    throw storage::storage_error("set the rights of", path, errno);
+  }
+}
+
 void rename_path(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     throw storage::storage_error("rename " + from.string() + " to", to, errno);

@@ -10,6 +10,9 @@ namespace reprieve::manager {
 /// Makes a directory that must not exist, in a parent that must.
 void make_directory(const std::filesystem::path& path, unsigned mode);
 
+/// chmod. @throws StorageError
+void set_mode(const std::filesystem::path& path, unsigned mode);
+
 /// rename(2): replaces an existing file atomically.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -2,6 +2,7 @@
 // every rank makes sure that it sees the same one.
 
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "core/drill_orders.hpp"
+#include "core/file_rights.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "manager/file_operations.hpp"
@@ -100,12 +102,15 @@ fs::path in_drill(const fs::path& directory, const std::optional<core::DrillOrde
   return drill ? directory / drill->subdirectory : directory;
 }
 
-/// Makes the directory and those above it, all of them durable.
+/// Makes the directory and those above it, for this user alone, all of them durable.
 void make_directories(const fs::path& directory, bool durable) {
   std::vector<fs::path> made;
   std::error_code ignored;
   for (fs::path path = directory; !fs::exists(path, ignored) && path.has_relative_path(); path = path.parent_path()) {
     made.push_back(path);
+  }
+  for (auto path = made.rbegin(); path != made.rend(); ++path) {
+    static_cast<void>(::mkdir(path->c_str(), core::kOwnDirectory));  // what could not be made is told next
   }
   std::error_code error;
   fs::create_directories(directory, error);
@@ -114,6 +119,11 @@ void make_directories(const fs::path& directory, bool durable) {
     throw StorageError(
         cause.code(),
         std::string(cause.what()) + "; choose one that this user can write, on a file system that all nodes share");
+  }
+  struct stat status = {};
+  if (::stat(directory.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
+    core::log::warning("everybody may write in {}: who does can make this program read and remove files of its user",
+                       directory.string());
   }
   for (auto path = made.rbegin(); durable && path != made.rend(); ++path) {
     manager::sync_directory(path->parent_path());

@@ -48,6 +48,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/file_rights.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/file_operations.hpp"
@@ -147,7 +148,7 @@ fs::path Save::write_directory() const {
 void Save::make_write_directory() {
   has_write_directory_ = true;  // a part of it may be there even if this fails
   if (manager_.comm.is_chief()) {
-    manager::make_directory(write_directory(), 0777);
+    manager::make_directory(write_directory(), core::directory_mode_in(manager_.directory.path()));
   } else {
     manager::make_worker_directory(write_directory());
   }

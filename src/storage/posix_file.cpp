@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
 
@@ -71,9 +72,8 @@ void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size
 }
 
 PosixFile PosixFile::open(const std::filesystem::path& path, int flags, const char* action) {
-  constexpr mode_t for_all = 0666;  // less the umask
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, for_all); });
+  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, core::kOwnFile); });
   if (descriptor < 0) {
     throw storage_error(action, path, errno);
   }
@@ -92,10 +92,12 @@ PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
   return file;
 }
 
-PosixFile PosixFile::open_to_write(const std::filesystem::path& path) { return open(path, O_RDWR, "open for writing"); }
+PosixFile PosixFile::open_to_write(const std::filesystem::path& path) {
+  return open(path, O_RDWR | O_NOFOLLOW, "open for writing");
+}
 
 std::optional<PosixFile> PosixFile::open_direct(const std::filesystem::path& path) {
-  constexpr int flags = O_RDWR | O_DIRECT | O_CLOEXEC;
+  constexpr int flags = O_RDWR | O_DIRECT | O_CLOEXEC | O_NOFOLLOW;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
   const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags); });
   if (descriptor >= 0) {
@@ -122,7 +124,7 @@ bool PosixFile::leave_direct_mode() const {
 }
 
 PosixFile PosixFile::create(const std::filesystem::path& path) {
-  return open(path, O_RDWR | O_CREAT | O_TRUNC, "create");
+  return open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, "create");
 }
 
 PosixFile PosixFile::create_in_memory() {

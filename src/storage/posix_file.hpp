@@ -25,13 +25,13 @@ void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size
 
 class PosixFile {
  public:
-  /// Opens an existing file. @throws StorageError
+  /// Opens an existing file; to write, not one that a symbolic link stands for. @throws StorageError
   static PosixFile open_to_read(const std::filesystem::path& path);
   static PosixFile open_to_write(const std::filesystem::path& path);
   /// The same past the page cache (O_DIRECT): what is written must be whole pages in the file and in memory. Nothing if
   /// the file system cannot do that.
   static std::optional<PosixFile> open_direct(const std::filesystem::path& path);
-  /// Creates an empty file, or empties the one of that name.
+  /// Creates an empty file for this user alone, or empties the one of that name.
   static PosixFile create(const std::filesystem::path& path);
   /// A file without a directory entry that lies in memory, as far as it has been written. Its path can be opened by
   /// this process while it lives.

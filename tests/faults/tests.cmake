@@ -53,3 +53,5 @@ function(reprieve_long_faults name filter)
     COMMAND faults_tests --gtest_filter=${filter})
   set_tests_properties(faults.long.${name} PROPERTIES LABELS long TIMEOUT 86400 RUN_SERIAL ON ENVIRONMENT "${ARGN}")
 endfunction()
+
+reprieve_long_faults(long_haul LongHaul.* REPRIEVE_FAULTS_SECONDS=3600 ${reprieve_mpi_environment})

@@ -1,0 +1,164 @@
+// What other users of the machine can do with a run: read nothing, unless its user lets them; put no link into its way;
+// start nothing by a name. SECURITY.md in src/storage names what is promised; every claim there has a test here.
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/event_log.hpp"
+#include "faults/field_test.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
+#include "reprieve/error.hpp"
+#include "storage/posix_file.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+mode_t mode_of(const fs::path& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
+}
+
+/// Everything below a directory that somebody else than its user may use in some way.
+std::vector<std::string> open_to_others(const fs::path& directory) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_symlink() && (mode_of(entry.path()) & 0077) != 0) {
+      found.push_back(entry.path().string());
+    }
+  }
+  return found;
+}
+
+class Rights : public FieldTest {
+ protected:
+  /// No right is taken away by the umask.
+  Rights() : before_(::umask(0)) {}
+  ~Rights() override { ::umask(before_); }
+
+  void run(const Options& options = {"save_every=5", "keep=2"}) const {
+    const auto job = start(2, 30, 0, options);
+    EXPECT_EQ(job->wait(kLimit), 0) << job->err();
+  }
+
+ private:
+  mode_t before_;
+};
+
+TEST_F(Rights, WhatARunMakesIsItsUsersAlone) {
+  run();
+  EXPECT_EQ(mode_of(checkpoints()), 0700);
+  EXPECT_THAT(open_to_others(checkpoints()), testing::IsEmpty());
+  EXPECT_GE(expect_sound_checkpoints(), 2);
+}
+
+/// While a save is under way, with a rank that stands still in it.
+TEST_F(Rights, SoIsWhatItMakesForASave) {
+  const auto job = start(2, 30, 0, {"save_every=5", "stop_in_save=10"});
+  ASSERT_TRUE(wait_until([&] { return fs::exists(directory_ / "workertemp_1"); }, kLimit)) << job->err();
+  ASSERT_TRUE(wait_until([&] { return fs::exists(checkpoints() / ".chieftemp"); }, kLimit)) << job->err();
+  EXPECT_EQ(mode_of(directory_ / "workertemp_1"), 0700);
+  EXPECT_THAT(open_to_others(directory_ / "workertemp_1"), testing::IsEmpty());
+  EXPECT_THAT(open_to_others(checkpoints()), testing::IsEmpty());
+}
+
+TEST_F(Rights, AUserMayOpenTheDirectoryToAGroup) {
+  fs::create_directory(checkpoints());
+  ASSERT_EQ(::chmod(checkpoints().c_str(), 0750), 0);
+  run();
+  EXPECT_EQ(mode_of(checkpoints()), 0750);
+  EXPECT_EQ(mode_of(checkpoints() / "ckpt-25.h5"), 0640);
+  EXPECT_EQ(mode_of(checkpoints() / "events.jsonl"), 0640);
+}
+
+TEST_F(Rights, ADirectoryThatEverybodyMayWriteIsWarnedOf) {
+  fs::create_directory(checkpoints());
+  ASSERT_EQ(::chmod(checkpoints().c_str(), 0777), 0);
+  const auto job = start(1, 5, 0);
+  EXPECT_EQ(job->wait(kLimit), 0);
+  EXPECT_THAT(job->err(), HasSubstr("everybody may write in " + checkpoints().string()));
+}
+
+class PlantedLink : public FieldTest {
+ protected:
+  PlantedLink() {
+    fs::create_directories(victim_ / "checkpoints");
+    std::ofstream(victim_ / "checkpoints" / "precious") << "precious";
+    std::ofstream(victim_ / "file") << "precious";
+  }
+  void expect_untouched() const {
+    EXPECT_EQ(read_text(victim_ / "checkpoints" / "precious"), "precious");
+    EXPECT_EQ(read_text(victim_ / "file"), "precious");
+  }
+
+  const fs::path victim_ = directory_ / "victim";
+};
+
+/// Write directories lie in the parent, which others may be able to write: a link there must lead to nothing.
+TEST_F(PlantedLink, InPlaceOfAWriteDirectoryIsRefused) {
+  fs::create_directory_symlink(victim_, directory_ / "workertemp_1");
+  EXPECT_THROW(manager::make_worker_directory(manager::worker_directory(checkpoints(), 1)), StorageError);
+  expect_untouched();
+}
+
+TEST_F(PlantedLink, InPlaceOfAWriteDirectoryIsNotCleanedUp) {
+  fs::create_directory(checkpoints());
+  fs::create_directory_symlink(victim_, directory_ / "workertemp_1");
+  manager::CheckpointDirectory(checkpoints(), "ckpt", true).remove_left_overs();
+  expect_untouched();
+  manager::remove_worker_directory(manager::worker_directory(checkpoints(), 1));
+  expect_untouched();
+}
+
+TEST_F(PlantedLink, ADirectoryOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root, to give a directory away";
+  }
+  fs::create_directory(directory_ / "workertemp_1");
+  ASSERT_EQ(::chown((directory_ / "workertemp_1").c_str(), 65534, 65534), 0);
+  EXPECT_THROW(manager::make_worker_directory(manager::worker_directory(checkpoints(), 1)), StorageError);
+}
+
+TEST_F(PlantedLink, IsNotFollowedByWhoWrites) {
+  const fs::path link = directory_ / "link";
+  fs::create_symlink(victim_ / "file", link);
+  EXPECT_THROW(static_cast<void>(storage::PosixFile::open_to_write(link)), StorageError);
+  EXPECT_THROW(static_cast<void>(storage::PosixFile::create(link)), StorageError);
+  core::EventLog(link).record("start", {});
+  EXPECT_THROW(manager::DirectoryLock(link, manager::LockHolder::self("here", 1), std::chrono::milliseconds(0)),
+               StorageError);
+  expect_untouched();
+}
+
+TEST_F(PlantedLink, InTheCheckpointDirectoryHarmsNothing) {
+  fs::create_directory(checkpoints());
+  for (const char* name : {".chieftemp", ".reprieve.spare"}) {
+    fs::create_symlink(victim_ / "file", checkpoints() / name);
+  }
+  const auto job = start(2, 30, 0, {"save_every=5"});
+  EXPECT_EQ(job->wait(kLimit), 0) << job->err();
+  expect_untouched();
+}
+
+/// Names and metadata never reach a shell.
+TEST_F(Rights, NamesAreNotCommands) {
+  const fs::path evil = directory_ / "a;touch pwned;$(touch pwned)`touch pwned`'\"\n x";
+  MpiCommand started = command(1, 10, 0, {"save_every=5"});
+  started.arguments.at(1) = evil.string();
+  Mpirun job(started);
+  EXPECT_EQ(job.wait(kLimit), 0) << job.err();
+  Process verified({.arguments = {program("reprieve"), "verify", evil.string()}, .directory = directory_.path()});
+  EXPECT_EQ(verified.wait(kLimit), 0) << verified.err();
+  Process listed({.arguments = {program("reprieve"), "ls", evil.string()}, .directory = directory_.path()});
+  EXPECT_EQ(listed.wait(kLimit), 0) << listed.err();
+  EXPECT_FALSE(fs::exists(directory_ / "pwned"));
+}
+
+}  // namespace
+}  // namespace reprieve::test
