@@ -41,7 +41,7 @@ bool install() {
 
 ClosedOnFork::ClosedOnFork(int descriptor) {
   static const bool installed = install();
-  for (std::size_t i = 0; installed && i < slots.size(); ++i) {
+  for (std::size_t i = 0; installed && descriptor >= 0 && i < slots.size(); ++i) {
     int none = 0;
     if (slots[i].descriptor_plus_one.compare_exchange_strong(none, descriptor + 1)) {
       slot_ = static_cast<int>(i);

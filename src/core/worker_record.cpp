@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/file_rights.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 
@@ -81,6 +82,9 @@ void write_worker_record(const std::filesystem::path& directory, const Json& wor
   stream.close();
   std::error_code error;
   if (stream) {
+    std::filesystem::permissions(temporary, static_cast<std::filesystem::perms>(file_mode_in(directory)), error);
+  }
+  if (stream && !error) {
     std::filesystem::rename(temporary, file, error);
   }
   if (!stream || error) {
@@ -91,6 +95,7 @@ void write_worker_record(const std::filesystem::path& directory, const Json& wor
 WorkerLock::WorkerLock(const std::filesystem::path& directory) {
   const auto file = directory / kWorkerRecordName;
   descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  closed_on_fork_ = ClosedOnFork(descriptor_);
   int result = descriptor_ < 0 ? -1 : ::flock(descriptor_, LOCK_SH | LOCK_NB);
   for (int i = 0; i < kTries && descriptor_ >= 0 && result != 0 && errno == EWOULDBLOCK; ++i) {
     std::this_thread::sleep_for(kPause);
@@ -103,6 +108,7 @@ WorkerLock::WorkerLock(const std::filesystem::path& directory) {
 }
 
 WorkerLock::~WorkerLock() {
+  closed_on_fork_ = {};
   if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
     log::warning("closing {} failed: {}", kWorkerRecordName, std::generic_category().message(errno));
   }

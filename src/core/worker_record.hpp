@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "core/fork_guard.hpp"
+
 namespace reprieve::core {
 
 /// The name of the file in the checkpoint directory.
@@ -51,6 +53,7 @@ class WorkerLock {
 
  private:
   int descriptor_ = -1;
+  ClosedOnFork closed_on_fork_;
 };
 
 }  // namespace reprieve::core

@@ -252,7 +252,7 @@ void CheckpointDirectory::remove_write_directories() const {
     const std::string name = entry.path().filename().string();
     const bool is_worker = name.starts_with(kWorkerPrefix) && name.size() > kWorkerPrefix.size() &&
                            name.find_first_not_of("0123456789", kWorkerPrefix.size()) == std::string::npos;
-    if (is_worker) {
+    if (is_worker && is_own_directory(entry.path())) {
       found.push_back(entry.path() / path_.filename());
     }
   });
