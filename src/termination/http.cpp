@@ -177,6 +177,7 @@ std::string drive(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& tr
 std::vector<HttpAnswer> exchange(const std::vector<HttpRequest>& requests, const HttpLimits& limits,
                                  const std::stop_token& stop) {
   std::vector<std::unique_ptr<Transfer>> transfers;
+  transfers.reserve(requests.size());
   for (const HttpRequest& request : requests) {
     transfers.push_back(std::make_unique<Transfer>(request, limits));
   }
