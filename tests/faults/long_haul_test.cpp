@@ -152,7 +152,7 @@ class LongHaul : public FieldTest {
 
   /// Removes what only a dead run leaves, by a start that does nothing, and looks at what is there then.
   void expect_nothing_left() const {
-    const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.spare"};
+    const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.spare", ".reprieve.workers"};
     for (const auto& entry : fs::directory_iterator(disk_ / "checkpoints")) {
       const std::string name = entry.path().filename().string();
       EXPECT_TRUE(known.contains(name) || (name.starts_with("ckpt-") && name.ends_with(".h5"))) << name;
