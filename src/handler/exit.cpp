@@ -7,6 +7,7 @@
 #include <iostream>
 #include <thread>
 
+#include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "handler/hold.hpp"
 #include "reprieve/termination_config.hpp"
@@ -43,6 +44,7 @@ void meet(MPI_Comm comm) {
 void leave_together(const ExitContext& context) {
   // First the meeting, then the flush: under a launcher that tears the job down, output can block for good.
   meet(context.comm);
+  core::kill_point(core::KillPoint::exit_met);
   std::cout.flush();
   std::clog.flush();
   core::log::logger().flush();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/event_reader.hpp"
+#include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
 #include "handler/json_exchange.hpp"
@@ -438,6 +439,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   drill_notice_.reset();
   sources_.saved();
   sources_.acknowledge();
+  core::kill_point(core::KillPoint::exit_saved);
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
   manager.impl().record("went_on", {{"run_calls", run_calls}});

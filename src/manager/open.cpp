@@ -11,6 +11,7 @@
 
 #include "core/drill_orders.hpp"
 #include "core/file_rights.hpp"
+#include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "manager/file_operations.hpp"
@@ -168,7 +169,9 @@ void CheckpointManager::Impl::lock_directory() {
   make_directories(directory.path(), options.durable);
   const auto self = manager::LockHolder::self(comm.host(), comm.size());
   lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
+  core::kill_point(core::KillPoint::open_locked);
   directory.remove_left_overs();
+  core::kill_point(core::KillPoint::open_tidied);
   if (!options.recycle && !options.reserve) {
     directory.remove_spare();
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/file_names.hpp"
@@ -107,6 +108,7 @@ CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file, std::optio
     return manager::encode({manager::make_info(file, number.value_or(metadata.number), metadata)});
   };
   CheckpointInfo info = manager::decode(from_chief(as_bytes, "restoring")).front();
+  core::kill_point(core::KillPoint::restore_done);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   record("restore", {{"file", file.filename().string()},
                      {"number", info.number},

@@ -49,6 +49,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/file_rights.hpp"
+#include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/file_operations.hpp"
@@ -120,6 +121,7 @@ void Save::begin() {
         manager_.lock->check_held();
         manager_.directory.prepare_staging(request_.number);
         began_ = true;
+        core::kill_point(core::KillPoint::save_staged);
       },
       step("preparing"));
   std::array<std::int64_t, 2> mine{static_cast<std::int64_t>(request_.number), wall_clock_us()};
@@ -167,6 +169,7 @@ void Save::run_save_fn() {
         files_written = comm.is_chief() && keep_written_files();
       }),
       step("the save function"));
+  core::kill_point(core::KillPoint::save_files_written);
   has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
 }
 
@@ -206,6 +209,7 @@ void Save::lay_out() {
       manager_.comm, manager_.directory.staged_file(staged_),
       storage::WriteOptions{options.writer, options.durable, options.io, has_spare}, manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);
+  core::kill_point(core::KillPoint::save_laid_out);
 }
 
 bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy, std::uint64_t limit_bytes) {
@@ -214,6 +218,7 @@ bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy, 
   try {
     if (has_room) {
       writer_->copy_state(*copy);
+      core::kill_point(core::KillPoint::save_copied);
     }
   } catch (const std::bad_alloc&) {
     has_room = false;
@@ -250,7 +255,9 @@ SaveReport Save::finish() {
     await_written();
   }
   writer_->complete();
+  core::kill_point(core::KillPoint::save_durable);
   commit();
+  core::kill_point(core::KillPoint::commit_done);
   const auto ended = Clock::now();
   record_finished(task_ ? blocked_ + std::max(task_->duration(), Clock::duration{}) + (ended - resumed)
                         : ended - start_);
@@ -297,10 +304,12 @@ void Save::record_finished(Clock::duration mine) {
 /// The checkpoint is committed: what goes wrong from here on is not an error of the save.
 void Save::retire() {
   try {
+    core::kill_point(core::KillPoint::retire_begun);
     const manager::RetentionPolicy policy{manager_.options.max_to_keep, manager_.options.keep_every};
     for (const std::uint64_t number : manager_.directory.retire(policy, request_.number, manager_.options.recycle)) {
       manager_.record("retired", {{"number", number}});
     }
+    core::kill_point(core::KillPoint::retire_done);
     if (manager_.options.reserve) {
       manager_.directory.reserve(fs::file_size(manager_.directory.file(request_.number)));
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/kill_point.hpp"
+
 namespace reprieve::storage {
 
 namespace {
@@ -81,6 +83,7 @@ std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const Write
       content = content.subspan(size);
     });
     checksums.push_back(digest.digest());
+    core::kill_point(core::KillPoint::save_block_written);
   });
   return checksums;
 }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/kill_point.hpp"
 #include "storage/checksum.hpp"
 #include "storage/hdf5_layout.hpp"
 #include "storage/layout.hpp"
@@ -175,9 +176,11 @@ void CheckpointWriter::write_alone() {
     throw UsageError("only the direct writer works in the background");
   }
   written_ = write_direct(plan_);
+  core::kill_point(core::KillPoint::save_part_written);
   if (written_.file && options_.durable) {
     written_.file->sync();
   }
+  core::kill_point(core::KillPoint::save_part_durable);
   durable_ = true;
 }
 
@@ -186,6 +189,7 @@ void CheckpointWriter::write_together() {
                 written_ = options_.writer == WriterKind::direct ? write_direct(plan_) : write_mpio(comm_, plan_);
               }),
               what_ + "writing");
+  core::kill_point(core::KillPoint::save_part_written);
 }
 
 void CheckpointWriter::complete() {
@@ -233,8 +237,10 @@ void CheckpointWriter::write_checksums_and_seal() {
   check_structure(file);
   Seal seal = laid_out_->file.seal();
   file.write_all(checksums, seal.checksums.region.offset);
+  core::kill_point(core::KillPoint::save_checksums_written);
   seal.checksums.digest = xxh3(checksums);
   write_seal(file, seal);
+  core::kill_point(core::KillPoint::save_sealed);
   durable_ = false;
 }
 
@@ -243,6 +249,7 @@ void CheckpointWriter::finish(const std::string& what) {
                 if (written_.file && options_.durable && !durable_) {
                   written_.file->sync();
                 }
+                core::kill_point(core::KillPoint::save_part_durable);
                 if (written_.file) {
                   written_.file->close();
                 }

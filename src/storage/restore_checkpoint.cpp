@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "core/kill_point.hpp"
 #include "storage/block_reader.hpp"
 #include "storage/checkpoint_file.hpp"
 #include "storage/comparison.hpp"
@@ -107,6 +108,7 @@ class CheckpointRestorer {
 
   FileMetadata run(const Checkpoint::Registry& registry) {
     load_index();
+    core::kill_point(core::KillPoint::restore_index_read);
     compare(registry);
     agreed("reading", [&] {
       opened_.emplace(PosixFile::open_to_read(file_));
@@ -114,6 +116,7 @@ class CheckpointRestorer {
       for (RestoreTarget& target : comparison_.targets) {
         read(target);
       }
+      core::kill_point(core::KillPoint::restore_values_read);
     });
     agreed("taking over the values", [&] {
       for (const RestoreTarget& target : comparison_.targets) {
