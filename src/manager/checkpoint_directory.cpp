@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <functional>
 #include <system_error>
+#include <utility>
 
 #include "core/file_rights.hpp"
+#include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "manager/file_operations.hpp"
 #include "storage/posix_file.hpp"
@@ -166,13 +168,21 @@ void CheckpointDirectory::prepare_staging(std::uint64_t number) {
                                           " exists and is not a file; move it away");
   }
   recover();
-  make_directory(staging(), core::kOwnDirectory);
+  make_staging();
+}
+
+void CheckpointDirectory::make_staging() const {
+  if (!is_real_directory(staging())) {
+    make_directory(staging(), core::kOwnDirectory);
+  }
 }
 
 void CheckpointDirectory::commit(StagedName staged, bool has_files) {
   set_mode(staged_file(staged), core::file_mode_in(path_));
   rename_path(staged_file(staged), file(staged.number));
+  core::kill_point(core::KillPoint::commit_renamed);
   make_durable();
+  core::kill_point(core::KillPoint::commit_durable);
   if (has_files) {
     install_files(staged);
   } else {
@@ -195,16 +205,24 @@ void CheckpointDirectory::make_durable() const {
 
 void CheckpointDirectory::recover() {
   const fs::path directory = staging();
-  if (is_real_directory(directory)) {
-    for_each_entry(directory, [&](const fs::directory_entry& entry) { recover_files(entry.path()); });
+  const bool is_directory = is_real_directory(directory);
+  std::vector<fs::path> left;
+  if (is_directory) {
+    for_each_entry(directory, [&](const fs::directory_entry& entry) { left.push_back(entry.path()); });
   }
-  remove_tree(directory);
+  std::for_each(left.begin(), left.end(), [this](const fs::path& path) { recover_files(path); });
+  if (is_directory && keeps_staging_) {
+    std::for_each(left.begin(), left.end(), remove_tree);
+  } else {
+    remove_tree(directory);
+  }
 }
 
 void CheckpointDirectory::recover_files(const fs::path& staged_path) {
   const auto staged = parse_staged_name(prefix_, staged_path.filename().string(), kFilesSuffix);
   if (staged && is_there(file(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
+    core::kill_point(core::KillPoint::open_recovered);
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
   }
 }
@@ -279,6 +297,7 @@ fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
 
 void CheckpointDirectory::remove(std::uint64_t number) {
   remove_tree(file(number));
+  core::kill_point(core::KillPoint::retire_file_removed);
   remove_files(number);
 }
 
@@ -297,11 +316,13 @@ bool CheckpointDirectory::make_spare(std::uint64_t number) {
     return false;
   }
   rename_path(file(number), spare());
+  core::kill_point(core::KillPoint::retire_spare_renamed);
   make_durable();
   try {
     const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
     if (!opened.is_shared()) {
       storage::void_seal(opened);
+      core::kill_point(core::KillPoint::retire_spare_void);
       return true;
     }
   } catch (const StorageError& error) {
@@ -320,6 +341,7 @@ bool CheckpointDirectory::take_spare(StagedName staged) {
     if (is_real_file(spare()) && !opened.is_shared()) {
       storage::void_seal(opened);
       rename_path(spare(), staged_file(staged));
+      core::kill_point(core::KillPoint::save_spare_taken);
       return true;
     }
   } catch (const StorageError& error) {
@@ -330,12 +352,21 @@ bool CheckpointDirectory::take_spare(StagedName staged) {
 }
 
 void CheckpointDirectory::reserve(std::uint64_t size) {
+  keeps_staging_ = true;
+  make_staging();
   const storage::PosixFile file =
       is_there(spare()) ? storage::PosixFile::open_to_write(spare()) : storage::PosixFile::create(spare());
   file.allocate(std::max(size, file.size()));
 }
 
 void CheckpointDirectory::remove_spare() noexcept { remove_tree_or_log(spare()); }
+
+void CheckpointDirectory::release_reserve() noexcept {
+  remove_spare();
+  if (std::exchange(keeps_staging_, false)) {
+    remove_tree_or_log(staging());
+  }
+}
 
 std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed,
                                                        bool recycle) {

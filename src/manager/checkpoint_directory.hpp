@@ -65,9 +65,12 @@ class CheckpointDirectory {
   /// Makes the spare file, if there is one that can be used, the staged file of a save. False if there is none.
   /// @throws StorageError if it cannot be told apart from a checkpoint
   bool take_spare(StagedName staged);
-  /// Makes a spare file of that size, with its space taken. One that is there is made larger if need be.
+  /// Makes a spare file of that size, with its space taken. One that is there is made larger if need be. The staging
+  /// directory, which takes space too, is there from now on, up to `release_reserve`.
   /// @throws StorageError
   void reserve(std::uint64_t size);
+  /// Removes the spare file, and what `reserve` has made besides. Logs what cannot be removed.
+  void release_reserve() noexcept;
   /// Logs what cannot be removed.
   void remove_spare() noexcept;
 
@@ -101,6 +104,7 @@ class CheckpointDirectory {
   };
 
   [[nodiscard]] bool make_spare(std::uint64_t number);
+  void make_staging() const;
   void remove_files(std::uint64_t number);
   void install_files(StagedName staged);
   void recover_files(const std::filesystem::path& staged_path);
@@ -112,6 +116,7 @@ class CheckpointDirectory {
   std::filesystem::path path_;
   std::string prefix_;
   bool durable_;
+  bool keeps_staging_ = false;  ///< empty, between two saves
   std::map<std::uint64_t, Known> known_;
   std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };

@@ -45,7 +45,7 @@ void CheckpointManager::Impl::reserve() {
                what);
   } catch (const StorageError&) {
     if (comm.is_chief()) {
-      directory.remove_spare();
+      directory.release_reserve();
     }
     throw;
   }
@@ -57,7 +57,7 @@ void CheckpointManager::Impl::remove_spare() noexcept {
   }
   try {
     lock->check_held();  // else the spare file is another run's by now
-    directory.remove_spare();
+    directory.release_reserve();
   } catch (const std::exception& error) {
     core::log::debug("the spare file stays: {}", error.what());
   }

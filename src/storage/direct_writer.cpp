@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "storage/data_stream.hpp"
 #include "storage/transfer.hpp"
 
@@ -14,6 +16,15 @@ std::uint64_t bytes_of(const WritePlan& plan) {
   return bytes;
 }
 
+/// Where the last of the datasets ends into which this rank writes.
+std::uint64_t end_of(const WritePlan& plan) {
+  std::uint64_t end = 0;
+  for (const WriteItem& item : plan.items) {
+    end = std::max(end, item.dataset.file_offset + volume(item.dataset.shape) * item.dataset.element_size);
+  }
+  return end;
+}
+
 }  // namespace
 
 WrittenPart write_direct(const WritePlan& plan) {
@@ -21,6 +32,7 @@ WrittenPart write_direct(const WritePlan& plan) {
   if (plan.items.empty()) {
     return part;
   }
+  check_file_size_limit(plan.file, end_of(plan));  // this rank may have another one than the chief
   part.file.emplace(PosixFile::open_to_write(plan.file));
   DataStream stream(*part.file, plan.io, bytes_of(plan));
   part.checksums = write_items(stream, plan.items);

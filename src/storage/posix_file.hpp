@@ -79,6 +79,7 @@ class PosixFile {
   PosixFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   static PosixFile open(const std::filesystem::path& path, int flags, const char* action);
   [[nodiscard]] bool leave_direct_mode() const;
+  [[nodiscard]] bool owns(std::uint64_t size) const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;
