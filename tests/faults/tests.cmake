@@ -3,6 +3,7 @@
 #   *_test.cpp       one program, faults_tests, that starts others and disturbs them; every test is a ctest entry
 #   mpi/*_test.cpp   one program, faults_mpi_tests, whose ranks make their own calls fail; one ctest entry
 #   programs/*.cpp   programs faults_<name>, which faults_tests starts
+#   disk/disk.cpp    faults_disk, if there is libfuse3
 #   injector/*.cpp   the library faults_injector, to be linked with or preloaded
 if(NOT REPRIEVE_BUILD_APPS)
   return()
@@ -25,8 +26,19 @@ foreach(source IN LISTS faults_program_sources)
   get_filename_component(name ${source} NAME_WE)
   add_executable(faults_${name} ${source})
   target_link_libraries(faults_${name} PRIVATE reprieve_internal reprieve_options)
+  target_include_directories(faults_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  if(name MATCHES "_saver$")  # these make their own calls fail
+    target_link_libraries(faults_${name} PRIVATE faults_injector)
+  endif()
   list(APPEND faults_programs faults_${name})
 endforeach()
+
+pkg_check_modules(fuse3 IMPORTED_TARGET fuse3)
+if(fuse3_FOUND)
+  add_executable(faults_disk ${faults_folder}/disk/disk.cpp)
+  target_link_libraries(faults_disk PRIVATE reprieve_options PkgConfig::fuse3)
+  list(APPEND faults_programs faults_disk)
+endif()
 
 if(faults_sources)
   add_executable(faults_tests ${faults_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
@@ -35,8 +47,8 @@ if(faults_sources)
   target_compile_definitions(faults_tests PRIVATE
     REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
     REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_dependencies(faults_tests ${faults_programs} faults_injector e2e_tests)
-  gtest_discover_tests(faults_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS faults TIMEOUT 300 PROCESSORS 2)
+  add_dependencies(faults_tests ${faults_programs} faults_injector)
+  gtest_discover_tests(faults_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS faults TIMEOUT 600)
 endif()
 
 if(faults_mpi_sources)
@@ -53,5 +65,9 @@ function(reprieve_long_faults name filter)
     COMMAND faults_tests --gtest_filter=${filter})
   set_tests_properties(faults.long.${name} PROPERTIES LABELS long TIMEOUT 86400 RUN_SERIAL ON ENVIRONMENT "${ARGN}")
 endfunction()
-
-reprieve_long_faults(long_haul LongHaul.* REPRIEVE_FAULTS_SECONDS=3600 ${reprieve_mpi_environment})
+if(TARGET faults_tests)
+  reprieve_long_faults(long_haul LongHaul.* REPRIEVE_FAULTS_SECONDS=3600 ${reprieve_mpi_environment})
+  reprieve_long_faults(random_kills "*RandomKills*" REPRIEVE_RANDOM_KILLS=3334)
+  reprieve_long_faults(power_cuts "*PowerCut*" REPRIEVE_POWER_CUTS=1000)
+  reprieve_long_faults(mpio_romio "*MpioEveryCall*" OMPI_MCA_io=romio321)
+endif()

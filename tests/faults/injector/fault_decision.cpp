@@ -40,15 +40,6 @@ std::string path_of(int descriptor) {
   return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
 }
 
-Call call_of(const std::string& name) {
-  for (std::size_t i = 0; i < kCallNames.size(); ++i) {
-    if (name == kCallNames[i]) {
-      return static_cast<Call>(i);
-    }
-  }
-  throw std::invalid_argument("FAULTY_CALLS: no call " + name);
-}
-
 /// FAULTY_CALLS=CALL:ERROR:OCCURRENCE:COUNT:PATH, with an error number (or -1 and -2, see the header), for programs
 /// that are not linked with this library. FAULTY_CALLS_RANK: only on that rank of MPI_COMM_WORLD.
 struct FromEnvironment {
@@ -73,6 +64,15 @@ const FromEnvironment kFromEnvironment;
 }  // namespace
 
 const char* to_string(Call call) noexcept { return kCallNames.at(static_cast<std::size_t>(call)); }
+
+Call call_of(const std::string& name) {
+  for (std::size_t i = 0; i < kCallNames.size(); ++i) {
+    if (name == kCallNames[i]) {
+      return static_cast<Call>(i);
+    }
+  }
+  throw std::invalid_argument("no call is named " + name);
+}
 
 void arm(const Fault& fault) {
   Armed& state = armed();

@@ -30,6 +30,8 @@ enum class Call {
 };
 
 const char* to_string(Call call) noexcept;
+/// @throws std::invalid_argument
+Call call_of(const std::string& name);
 
 /// In place of an error number: half of the bytes are read or written.
 inline constexpr int kShort = -1;

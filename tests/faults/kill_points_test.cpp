@@ -1,0 +1,113 @@
+// Death at every named place of a start, a restore, a save, a commit, the clean-up and the exit: of the chief, of
+// another rank, of all, and of mpirun. Each is a life of the same run, which must not lose anything.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "core/kill_point.hpp"
+#include "faults/lives.hpp"
+
+namespace reprieve::test {
+namespace {
+
+enum class Who { chief, everyone };
+
+/// Who comes to a place, and in which mode of the program.
+struct Place {
+  std::string name;
+  std::string mode;
+  Who who = Who::everyone;
+};
+
+/// In the order of the lives. Those of a start or a restore come last, when there is something to restore.
+const std::vector<Place> kPlaces{
+    {"save.staged", "recycle", Who::chief},
+    {"save.laid_out", "recycle"},
+    {"save.block_written", "recycle"},
+    {"save.part_written", "recycle"},
+    {"save.checksums_written", "recycle", Who::chief},
+    {"save.sealed", "recycle", Who::chief},
+    {"save.part_durable", "recycle"},
+    {"save.durable", "recycle"},
+    {"commit.renamed", "recycle", Who::chief},
+    {"commit.durable", "recycle", Who::chief},
+    {"commit.done", "recycle"},
+    {"retire.begun", "recycle", Who::chief},
+    {"retire.spare_renamed", "recycle", Who::chief},
+    {"retire.spare_void", "recycle", Who::chief},
+    {"retire.done", "recycle", Who::chief},
+    {"save.spare_taken", "recycle", Who::chief},
+    {"save.copied", "background"},
+    {"save.part_written", "background"},
+    {"save.part_durable", "background"},
+    {"save.durable", "background"},
+    {"commit.renamed", "background", Who::chief},
+    {"save.files_written", "files"},
+    {"retire.file_removed", "files", Who::chief},
+    {"open.recovered", "files", Who::chief},
+    {"open.locked", "recycle", Who::chief},
+    {"open.tidied", "recycle", Who::chief},
+    {"restore.index_read", "recycle"},
+    {"restore.values_read", "recycle"},
+    {"restore.done", "recycle"},
+    {"exit.saved", "preempt"},
+    {"exit.met", "preempt"},
+};
+
+TEST(KillPoints, TheTableIsComplete) {
+  std::set<std::string> known(core::kKillPointNames.begin(), core::kKillPointNames.end());
+  EXPECT_EQ(known.size(), core::kKillPointNames.size());
+  std::set<std::string> used;
+  for (const Place& place : kPlaces) {
+    EXPECT_TRUE(known.contains(place.name)) << place.name;
+    used.insert(place.name);
+  }
+  EXPECT_EQ(used, known);
+}
+
+class KillPoints : public testing::TestWithParam<std::string> {
+ protected:
+  void die(const Place& place, const std::string& victim) {
+    SCOPED_TRACE(place.name + ", " + place.mode);
+    const auto mark = lives_.directory().parent_path() / "mark";
+    const Life life = lives_.start(
+        place.mode,
+        {{"REPRIEVE_KILL_POINT", place.name}, {"REPRIEVE_KILL_RANK", victim}, {"REPRIEVE_KILL_MARK", mark.string()}});
+    Lives::wait_for_death(life);
+    EXPECT_TRUE(std::filesystem::remove(mark)) << "nobody came there\n" << life.job().out() << life.job().err();
+    ++deaths_;
+  }
+
+  Lives lives_{2};
+  int deaths_ = 0;
+};
+
+TEST_P(KillPoints, NothingIsLost) {
+  const std::string& victim = GetParam();
+  for (const Place& place : kPlaces) {
+    // Where the chief alone comes, the death of all is his.
+    if (place.who == Who::chief && (victim == "1" || victim == "all")) {
+      continue;
+    }
+    if (place.name == "open.recovered") {
+      die({"commit.renamed", "files"}, "0");  // without mpirun, the chief would live on and leave nothing to recover
+    }
+    die(place, victim);
+    ASSERT_FALSE(HasFailure());
+  }
+  lives_.expect_nothing_lost();
+  lives_.expect_same_end();
+  std::cout << "kill points, " << victim << ": " << deaths_ << " deaths\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, KillPoints, testing::Values("0", "1", "all", "mpirun"), [](const auto& victim) {
+  return victim.param == "0" ? "OfTheChief"
+                             : (victim.param == "1" ? "OfAnotherRank" : (victim.param == "all" ? "OfAll" : "OfMpirun"));
+});
+
+}  // namespace
+}  // namespace reprieve::test

@@ -1,0 +1,147 @@
+#include "faults/lives.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "storage/checkpoint_file.hpp"
+
+namespace reprieve::test {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// More steps than any life has.
+constexpr std::uint64_t kForEver = 1'000'000;
+/// A killed job is gone within some seconds, on a loaded machine too.
+constexpr auto kDeath = 30s;
+
+/// One rank needs no mpirun, and starts much faster without it.
+std::unique_ptr<Process> start_alone(const MpiCommand& what) {
+  Command command{.arguments = what.arguments, .environment = what.environment};
+  command.environment["OMPI_MCA_ess_singleton_isolated"] = "1";
+  return std::make_unique<Process>(command);
+}
+
+std::vector<nlohmann::json> events_in(const fs::path& directory) {
+  std::vector<nlohmann::json> events;
+  std::ifstream stream(directory / "events.jsonl");
+  for (std::string line; std::getline(stream, line);) {
+    nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object()) {  // a line can be torn
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
+}
+
+std::uint64_t newest_in(const fs::path& directory) {
+  std::uint64_t newest = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(directory, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
+      newest = std::max<std::uint64_t>(newest, std::stoull(name.substr(5)));
+    }
+  }
+  return newest;
+}
+
+}  // namespace
+
+int count_from(const char* variable, int usual) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? usual : std::stoi(text);
+}
+
+MpiCommand Lives::command(const fs::path& directory, std::uint64_t steps, const std::string& mode) const {
+  // Without the option, a launcher gives the survivors of a dead rank a second to clean up.
+  return {.ranks = ranks_,
+          .arguments = {program("faults_stepper"), directory, std::to_string(steps), mode},
+          .mpirun_options = {"--mca", "odls_base_sigkill_timeout", "0"}};
+}
+
+Life Lives::start(const std::string& mode, const Environment& environment) {
+  ++restarts_;
+  MpiCommand what = command(run_, kForEver, mode);
+  what.environment = environment;
+  if (ranks_ == 1) {
+    return {nullptr, start_alone(what)};
+  }
+  return {std::make_unique<Mpirun>(what), nullptr};
+}
+
+int Lives::wait_for_death(const Life& life) {
+  Process& job = life.job();
+  const auto code = job.wait(kDeath);
+  if (!code) {
+    EXPECT_TRUE(life.mpirun && life.mpirun->ranks().empty()) << "hangs\n" << job.out() << job.err();
+    return -1;
+  }
+  EXPECT_TRUE(job.wait_for_descendants(kDeath));
+  return *code;
+}
+
+std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, const std::string& mode) const {
+  Mpirun job(command(directory, steps, mode));
+  const auto code = job.wait(120s);
+  EXPECT_EQ(code, 0) << job.out() << job.err();
+  const std::string out = job.out();
+  const auto at = out.find("digest ");
+  EXPECT_NE(at, std::string::npos) << out << job.err();
+  return at == std::string::npos ? "" : out.substr(at);
+}
+
+void Lives::expect_same_end() {
+  const std::uint64_t steps = newest_in(run_) + 20;
+  const std::string mine = digest_of(run_, steps, "recycle");
+  EXPECT_EQ(mine, digest_of(temporary_ / "undisturbed", steps, "none"));
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(run_)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_checkpoint = name.starts_with("ckpt-") && name.ends_with(".h5");
+    const bool is_of_checkpoint =
+        name.ends_with(".files") && fs::exists(run_ / fs::path(name).replace_extension(".h5"));
+    EXPECT_TRUE(is_checkpoint || is_of_checkpoint || name == ".reprieve.lock" || name == "events.jsonl")
+        << name << " is left behind";
+  }
+  for (const auto& entry : fs::directory_iterator(temporary_.path())) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("workertemp_")) << entry.path() << " is left behind";
+  }
+}
+
+void Lives::expect_nothing_lost() const {
+  std::uint64_t committed = 0;
+  std::uint64_t begun = 0;
+  bool restored = true;
+  for (const auto& event : events_in(run_)) {
+    const std::string name = event.at("event");
+    if (name == "start") {
+      restored = committed == 0;
+    } else if (name == "restore") {
+      restored = true;
+      const auto number = event.at("number").get<std::uint64_t>();
+      EXPECT_GE(number, committed) << "a committed checkpoint is lost";
+      EXPECT_LE(number, std::max(begun, committed));
+    } else if (name == "save_started") {
+      EXPECT_TRUE(restored) << "began anew, though checkpoint " << committed << " had been committed";
+      begun = event.at("number");
+    } else if (name == "save_finished") {
+      committed = std::max(committed, event.at("number").get<std::uint64_t>());
+    }
+    EXPECT_NE(name, "passed_over") << event;
+  }
+  EXPECT_GT(committed, 0U);
+  for (const auto& entry : fs::directory_iterator(run_)) {
+    if (entry.path().extension() == ".h5") {
+      EXPECT_EQ(storage::verify_file(entry.path()).size(), 0U) << entry.path();
+    }
+  }
+}
+
+}  // namespace reprieve::test

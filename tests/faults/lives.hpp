@@ -1,0 +1,62 @@
+#pragma once
+
+/// @file
+/// A simulation that is killed again and again, and must end as if it never had been.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "support/process.hpp"
+
+namespace reprieve::test {
+
+/// How often a test does something: @p usual, or what an environment variable says.
+int count_from(const char* variable, int usual);
+
+/// One of its lives: an mpirun, or the one rank itself.
+struct Life {
+  std::unique_ptr<Mpirun> mpirun;
+  std::unique_ptr<Process> alone;
+  [[nodiscard]] Process& job() const { return mpirun ? *mpirun : *alone; }
+};
+
+/// All lives of faults_stepper in one directory.
+class Lives {
+ public:
+  explicit Lives(int ranks, const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : ranks_(ranks), temporary_(parent) {}
+
+  /// Starts it, far from its end.
+  [[nodiscard]] Life start(const std::string& mode, const Environment& environment = {});
+
+  /// Waits until a job and all it started are gone. The exit code, or -1 if the launcher hung after the death of its
+  /// ranks, a known defect of it. A failure if anything else hangs.
+  static int wait_for_death(const Life& life);
+
+  /// Lets it go on to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
+  /// nothing disturbed, and leave nothing behind.
+  void expect_same_end();
+
+  /// In each life the newest checkpoint that was reported as committed came back, or one whose save had begun after it;
+  /// all that are there are sound, and none was ever found damaged.
+  void expect_nothing_lost() const;
+
+  [[nodiscard]] const std::filesystem::path& directory() const noexcept { return run_; }
+  [[nodiscard]] int restarts() const { return restarts_; }
+
+ private:
+  [[nodiscard]] std::string digest_of(const std::filesystem::path& directory, std::uint64_t steps,
+                                      const std::string& mode) const;
+  [[nodiscard]] MpiCommand command(const std::filesystem::path& directory, std::uint64_t steps,
+                                   const std::string& mode) const;
+
+  int ranks_;
+  TemporaryDirectory temporary_;
+  std::filesystem::path run_ = temporary_ / "run";
+  mutable int restarts_ = 0;
+};
+
+}  // namespace reprieve::test

@@ -1,0 +1,116 @@
+// faults_stepper DIR STEPS MODE: a simulation whose every value depends on every step. It goes on from the newest
+// checkpoint in DIR, saves after each step, and at the end prints "digest D".
+// MODE:
+//   recycle     keeps one checkpoint, past the page cache, over the file of the one before
+//   files       keeps one checkpoint, with files of a save function, in a new file each time
+//   background  saves in the background
+//   preempt     has a notice in its first step
+//   none        saves nothing
+
+#include <mpi.h>
+
+#include <csignal>
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "reprieve/reprieve.hpp"
+
+namespace {
+
+using namespace reprieve;
+
+class Simulation {
+ public:
+  Simulation() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    const auto rank = static_cast<std::uint64_t>(rank_);
+    field_.assign(kPart, rank + 1);
+    small_.assign(10 + static_cast<std::size_t>(rank_), rank);
+    state_.add_distributed("field", field_.data(),
+                           {{kPart * static_cast<std::uint64_t>(size_)}, {kPart * rank}, {kPart}});
+    state_.add_per_rank("small", small_);
+    state_.add_replicated("step", step_);
+  }
+
+  void run(const std::string& directory, std::uint64_t steps, const std::string& mode) {
+    TerminationConfig config;
+    config.save_every_steps = mode == "none" ? 0 : 1;
+    ManagerOptions options;
+    options.io = FileIo::direct;
+    options.max_to_keep = mode == "background" ? 2 : 1;
+    options.background = mode == "background";
+    options.recycle = mode != "files";
+    if (mode == "files") {
+      config.save_fn = [](const SaveFnContext& context) {
+        std::ofstream(context.write_directory / "notes.txt") << "of checkpoint " << context.number;
+      };
+    }
+    PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state_, directory, config, options);
+    bool notice = mode == "preempt" && rank_ == size_ - 1;
+    while (handler.total_run_calls() < steps) {
+      handler.run([&] { step(); });
+      if (std::exchange(notice, false)) {
+        std::raise(SIGTERM);
+      }
+    }
+    print_digest();
+  }
+
+ private:
+  void step() {
+    ++step_;
+    for (std::uint64_t& value : field_) {
+      value = value * 6364136223846793005ULL + step_;
+    }
+    for (std::uint64_t& value : small_) {
+      value = value * 6364136223846793005ULL + step_;
+    }
+  }
+
+  void print_digest() const {
+    std::uint64_t mine = 0;
+    for (const auto* values : {&field_, &small_}) {
+      for (const std::uint64_t value : *values) {
+        mine = mine * 31 + value;
+      }
+    }
+    mine *= static_cast<std::uint64_t>(rank_) * 2 + 1;
+    std::uint64_t total = 0;
+    MPI_Reduce(&mine, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank_ == 0) {
+      std::cout << "digest " << total << std::endl;
+    }
+  }
+
+  static constexpr std::uint64_t kPart = (std::uint64_t{1} << 16U) + 11;  // 0.5 MiB, not a whole number of pages
+
+  int rank_ = 0;
+  int size_ = 1;
+  Checkpoint state_;
+  std::vector<std::uint64_t> field_;
+  std::vector<std::uint64_t> small_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::cerr << "usage: faults_stepper DIR STEPS MODE\n";
+    return 2;
+  }
+  watch_signals();
+  MPI_Init(&argc, &argv);
+  try {
+    Simulation().run(argv[1], std::stoull(argv[2]), argv[3]);
+  } catch (const std::exception& error) {
+    std::cerr << "faults_stepper: " << error.what() << std::endl;
+    return 3;  // without MPI_Finalize, which would wait for ranks that are gone
+  }
+  MPI_Finalize();
+  return 0;
+}

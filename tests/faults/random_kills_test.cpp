@@ -1,0 +1,69 @@
+// Deaths at random moments, of a rank, of all at once, or of mpirun. REPRIEVE_RANDOM_KILLS sets how many, on each
+// number of ranks, REPRIEVE_SEED which ones.
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "faults/lives.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class RandomKills : public testing::TestWithParam<int> {
+ protected:
+  std::chrono::microseconds random_time(std::chrono::microseconds longest) {
+    return std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(0, longest.count())(random_));
+  }
+
+  int random(int limit) { return std::uniform_int_distribution(0, limit - 1)(random_); }
+
+  void kill(const Life& life) {
+    const int choice = random(3);
+    if (!life.mpirun || choice == 0) {
+      life.job().send(SIGKILL);
+    } else if (choice == 1) {
+      life.mpirun->send_to_ranks(SIGKILL);
+    } else {
+      life.mpirun->send_to_rank(random(GetParam()), SIGKILL);
+    }
+  }
+
+  static std::size_t log_size(const Lives& lives) {
+    std::error_code none;
+    const auto size = std::filesystem::file_size(lives.directory() / "events.jsonl", none);
+    return none ? 0 : size;
+  }
+
+  std::mt19937 random_{static_cast<unsigned>(count_from("REPRIEVE_SEED", 1) + GetParam())};
+};
+
+TEST_P(RandomKills, NothingIsLost) {
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 130 : 35);
+  Lives lives(GetParam(), "/var/tmp");
+  const std::vector<std::string> modes{"recycle", "files", "background"};
+  for (int life = 0; life < kills; ++life) {
+    const std::size_t size = log_size(lives);
+    const Life now = lives.start(modes[static_cast<std::size_t>(random(3))]);
+    // The first line of a life is its start: from then on anything may be under way.
+    ASSERT_TRUE(wait_until([&] { return log_size(lives) > size || !now.job().running(); }, 120s));
+    ASSERT_TRUE(now.job().running()) << now.job().out() << now.job().err();
+    std::this_thread::sleep_for(random_time(life % 2 == 0 ? 10ms : 150ms));  // the start, with the restore, is short
+    kill(now);
+    Lives::wait_for_death(now);
+    ASSERT_FALSE(HasFailure()) << "in life " << life;
+  }
+  lives.expect_nothing_lost();
+  lives.expect_same_end();
+  std::cout << "random kills on " << GetParam() << " ranks: " << kills << "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, RandomKills, testing::Values(1, 2, 3),
+                         [](const auto& ranks) { return "On" + std::to_string(ranks.param) + "Ranks"; });
+
+}  // namespace
+}  // namespace reprieve::test
