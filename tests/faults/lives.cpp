@@ -107,7 +107,8 @@ void Lives::expect_same_end() {
     const bool is_checkpoint = name.starts_with("ckpt-") && name.ends_with(".h5");
     const bool is_of_checkpoint =
         name.ends_with(".files") && fs::exists(run_ / fs::path(name).replace_extension(".h5"));
-    EXPECT_TRUE(is_checkpoint || is_of_checkpoint || name == ".reprieve.lock" || name == "events.jsonl")
+    EXPECT_TRUE(is_checkpoint || is_of_checkpoint || name == ".reprieve.lock" || name == ".reprieve.workers" ||
+                name == "events.jsonl")
         << name << " is left behind";
   }
   for (const auto& entry : fs::directory_iterator(temporary_.path())) {

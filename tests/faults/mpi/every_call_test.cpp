@@ -298,7 +298,9 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
       EXPECT_FALSE(ended.failed);
     }
     const bool new_file = hits.path.find(".chieftemp/") != std::string::npos && hits.path.ends_with(".h5");
-    if (!passes && new_file && fault.call != Call::close) {
+    // The file of a retired checkpoint has its space already.
+    const bool has_space = operation().options.recycle && fault.call == Call::allocate && fault.error == ENOSPC;
+    if (!passes && new_file && !has_space && fault.call != Call::close) {
       EXPECT_TRUE(ended.failed);
     }
   }
@@ -351,8 +353,8 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
       for (const auto& entry : fs::directory_iterator(directory_)) {
         const std::string name = entry.path().filename().string();
         const bool is_checkpoint = name.starts_with("ckpt-") && name.ends_with(".h5");
-        EXPECT_TRUE(is_checkpoint || name == ".reprieve.lock" || name == "events.jsonl" || name == ".reprieve.spare" ||
-                    has_checkpoint(entry.path()))
+        EXPECT_TRUE(is_checkpoint || name == ".reprieve.lock" || name == ".reprieve.workers" ||
+                    name == "events.jsonl" || name == ".reprieve.spare" || has_checkpoint(entry.path()))
             << name << " is left behind";
       }
       const fs::path notes = directory_ / ("ckpt-" + std::to_string(files_of_) + ".files/notes.txt");
