@@ -56,7 +56,7 @@ std::string available_space(const std::filesystem::path& path) {
 }  // namespace
 
 StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
-  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
+  const bool is_full = code_of(error_number) == ErrorCode::no_space;
   return {code_of(error_number), "cannot " + action + " " + path.string() + ": " +
                                      std::generic_category().message(error_number) +
                                      (is_full ? available_space(path) : "")};

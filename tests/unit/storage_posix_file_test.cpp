@@ -83,7 +83,7 @@ TEST_F(PosixFileTest, AnAllocationThatDoesNotFitTellsTheNumbers) {
   } catch (const StorageError& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_space);
     EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string()), HasSubstr("1048577 bytes needed"),
-                                    HasSubstr("bytes available"), HasSubstr("File too large")));
+                                    HasSubstr("inodes available"), HasSubstr("File too large")));
   }
   EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
