@@ -129,11 +129,6 @@ const char* id_of(MtbfSource source) {
   return "at_least";
 }
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 Json history_json(const Advice& advice) {
   const RunHistory& history = advice.history;
   return {{"runs", history.runs},

@@ -56,11 +56,6 @@ const char* mark_of(Finding::Grade grade) {
   return "unknown ";
 }
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 Json start_json(const ObservedStart& start) {
   return {{"opened", start.opened},
           {"ready", start.ready},

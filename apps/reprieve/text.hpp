@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -38,6 +39,12 @@ std::string printable(const std::string& text);
 std::string count_text(std::uint64_t count, const std::string& noun);
 
 Json to_json(const SaveReason& reason);
+
+/// The value, or null where there is none.
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 
 /// Writes indented JSON; bytes that are not UTF-8 are replaced.
 void print_json(std::ostream& out, const Json& json);

@@ -13,12 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/bytes.hpp"
 #include "core/fork_guard.hpp"
 #include "core/outcome.hpp"
 
 namespace reprieve::cluster {
-
-using Bytes = std::vector<std::byte>;
 
 /// Throws MpiError with MPI's own text unless @p result is MPI_SUCCESS.
 void check_mpi(int result, const char* call);

@@ -2,39 +2,18 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>  // NOLINT: pthread_sigmask is POSIX, not in <csignal>
 
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+
+#include "core/signals_blocked.hpp"
 
 namespace reprieve::core {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// While it lives, threads start with all signals masked: the application's signals stay with the application's
-/// threads.
-class AllSignalsMasked {
- public:
-  AllSignalsMasked() {
-    sigset_t all;
-    sigfillset(&all);
-    masked_ = pthread_sigmask(SIG_SETMASK, &all, &before_) == 0;
-  }
-  ~AllSignalsMasked() {
-    if (masked_) {
-      pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-  }
-  AllSignalsMasked(const AllSignalsMasked&) = delete;
-  AllSignalsMasked& operator=(const AllSignalsMasked&) = delete;
-
- private:
-  sigset_t before_{};
-  bool masked_ = false;
-};
 
 /// A rank that is bound to a core would share it with the thread, and be slowed down by it, while others are idle. The
 /// kernel leaves out what the job may not use; where it refuses, the thread stays where the rank is.
@@ -59,7 +38,7 @@ struct BackgroundTask::Shared {
 };
 
 BackgroundTask::BackgroundTask(std::function<void()> work) : shared_(std::make_shared<Shared>()) {
-  const AllSignalsMasked masked;
+  const SignalsBlocked blocked;
   thread_ = std::thread([shared = shared_, work = std::move(work)]() mutable {
     leave_the_ranks_core();
     const auto start = Clock::now();

@@ -1,23 +1,16 @@
 #include "handler/json_exchange.hpp"
 
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string>
 
 namespace reprieve::handler {
 
 namespace {
 
 cluster::Bytes to_bytes(const nlohmann::json& document) {
-  const std::string text = document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto view = std::as_bytes(std::span(text));
-  return {view.begin(), view.end()};
+  return cluster::to_bytes(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-nlohmann::json from_bytes(const cluster::Bytes& bytes) {
-  const auto* first = reinterpret_cast<const char*>(bytes.data());
-  return nlohmann::json::parse(first, first + bytes.size());
-}
+nlohmann::json from_bytes(const cluster::Bytes& bytes) { return nlohmann::json::parse(cluster::to_text(bytes)); }
 
 }  // namespace
 

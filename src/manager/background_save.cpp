@@ -48,7 +48,7 @@ std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
   try {
     tell_failure(save->request().number, [&] { report = save->finish(); });
   } catch (...) {
-    if (save->copy_in_use()) {
+    if (!save->written()) {
       state_copy_.reset();  // the thread keeps it
     }
     throw;

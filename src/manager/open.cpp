@@ -56,13 +56,6 @@ std::string describe_arguments(const fs::path& directory, const ManagerOptions& 
       options.background_memory_bytes);
 }
 
-cluster::Bytes to_bytes(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string to_text(const cluster::Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-
 /// Absolute, without `.`, `..` and a slash at the end, and not changed by a later chdir.
 fs::path absolute_directory(const fs::path& directory) {
   const fs::path path = fs::absolute(directory).lexically_normal();
@@ -75,10 +68,10 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
   constexpr const char* what = "opening the checkpoint directory";
   comm.agree(core::capture([&] { check_options(directory, options); }), what);
   const std::string mine = describe_arguments(directory, options);
-  cluster::Bytes chiefs = to_bytes(mine);
+  cluster::Bytes chiefs = cluster::to_bytes(mine);
   comm.broadcast(chiefs, 0, what);
   comm.agree(core::capture([&] {
-               if (const std::string expected = to_text(chiefs); mine != expected) {
+               if (const std::string expected = cluster::to_text(chiefs); mine != expected) {
                  throw UsageError(
                      fmt::format("rank {} opens a checkpoint manager with other arguments than the "
                                  "chief.\n  chief: {}\n  rank {}: {}",
@@ -86,17 +79,17 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
                }
              }),
              what);
-  cluster::Bytes path = to_bytes(comm.is_chief() ? absolute_directory(directory).string() : "");
+  cluster::Bytes path = cluster::to_bytes(comm.is_chief() ? absolute_directory(directory).string() : "");
   comm.broadcast(path, 0, what);
-  return to_text(path);
+  return cluster::to_text(path);
 }
 
 /// The chief's orders, if this is a drill. Collective.
 std::optional<core::DrillOrders> agree_on_drill(cluster::Communicator& comm) {
   constexpr const char* what = "looking for the orders of a drill";
-  cluster::Bytes orders = to_bytes(comm.is_chief() ? core::read_drill_orders() : "");
+  cluster::Bytes orders = cluster::to_bytes(comm.is_chief() ? core::read_drill_orders() : "");
   comm.broadcast(orders, 0, what);
-  return core::parse_drill_orders(to_text(orders));
+  return core::parse_drill_orders(cluster::to_text(orders));
 }
 
 fs::path in_drill(const fs::path& directory, const std::optional<core::DrillOrders>& drill) {
@@ -191,7 +184,7 @@ void CheckpointManager::Impl::lock_directory() {
 
 void CheckpointManager::Impl::check_directory_is_shared() {
   constexpr const char* what = "looking at the checkpoint directory from all ranks";
-  const std::string expected = to_text(from_chief([this] { return to_bytes(lock->mark()); }, what));
+  const std::string expected = cluster::to_text(from_chief([this] { return cluster::to_bytes(lock->mark()); }, what));
   std::string problem;
   const auto seen = [&] {
     try {

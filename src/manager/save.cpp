@@ -1,8 +1,7 @@
 // Saving a checkpoint. The commit protocol:
 //
-// 1. The chief, which holds the lock of the directory, makes `<dir>/.chieftemp/` anew, and chooses the time of the
-// save;
-//    all ranks check that they are asked for the same checkpoint.
+// 1. The chief, which holds the lock of the directory, makes `<dir>/.chieftemp/` anew, and chooses the time of
+//    the save; all ranks check that they are asked for the same checkpoint.
 // 2. The user's save function runs on every rank with a directory to write to: the chief's is staged as
 //    `.chieftemp/<prefix>-<number>.<time>.files`, and made durable if there is anything in it; those of the others are
 //    scratch.
@@ -10,18 +9,16 @@
 //    (src/storage). That is a new file, or, if there is one, the spare file: see below.
 // 4. The chief makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
 //    directory. This rename is the commit.
-// 5. The chief renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the next
-// run
-//    does this at its start: number and time in the name tell whether the committed checkpoint is the one they belong
-//    to. So a checkpoint that replaces another one of its number never has the files of the other.
+// 5. The chief renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the
+//    next run does this at its start: number and time in the name tell whether the committed checkpoint is the one they
+//    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed.
 //
 // The spare file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run out
 // of space. So in step 6 one of the retired files is kept:
 //
-// a. It is renamed to `.reprieve.spare`, and the directory is fsynced: it has no checkpoint's name any more, also after
-// a
-//    power cut, and nothing looks at it.
+// a. It is renamed to `.reprieve.spare`, and the directory is fsynced: it has no checkpoint's name any more,
+//    also after a power cut, and nothing looks at it.
 // b. If it has another hard link, or another process on this node has it open, it is deleted after all.
 // c. Its seal is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a checkpoint, by
 //    whatever name.
@@ -259,13 +256,12 @@ SaveReport Save::finish() {
   commit();
   core::kill_point(core::KillPoint::commit_done);
   const auto ended = Clock::now();
-  record_finished(task_ ? blocked_ + std::max(task_->duration(), Clock::duration{}) + (ended - resumed)
-                        : ended - start_);
+  const SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
+  record_finished(done);
   if (manager_.comm.is_chief()) {
     retire();
   }
-  return {manager_.directory.file(request_.number), request_.number, writer_->state_bytes(), seconds_,
-          blocked_seconds_};
+  return done;
 }
 
 void Save::commit() {
@@ -279,24 +275,27 @@ void Save::commit() {
 }
 
 /// @param mine  what the save took on this rank, without the time between the end of the thread and its commit
-void Save::record_finished(Clock::duration mine) {
+SaveReport Save::report(Clock::duration mine) {
   const auto slowest = [this](Clock::duration duration) {
     const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
     return static_cast<double>(manager_.comm.max(us, step("committing"))) * 1e-6;
   };
-  seconds_ = slowest(mine);
-  blocked_seconds_ = task_ ? slowest(mine - task_->duration()) : seconds_;
-  const std::string file = manager_.directory.file(request_.number).filename().string();
-  const std::uint64_t bytes = writer_->state_bytes();
-  manager_.record("save_finished", {{"number", request_.number},
+  const double seconds = slowest(mine);
+  const double blocked = task_ ? slowest(mine - task_->duration()) : seconds;
+  return {manager_.directory.file(request_.number), request_.number, writer_->state_bytes(), seconds, blocked};
+}
+
+void Save::record_finished(const SaveReport& report) {
+  const std::string file = report.path.filename().string();
+  manager_.record("save_finished", {{"number", report.number},
                                     {"file", file},
-                                    {"bytes", bytes},
-                                    {"seconds", seconds_},
-                                    {"blocked_seconds", blocked_seconds_},
+                                    {"bytes", report.bytes},
+                                    {"seconds", report.seconds},
+                                    {"blocked_seconds", report.blocked_seconds},
                                     {"run_calls", request_.run_calls},
                                     {"reason", manager::to_json(request_.reason)}});
   if (manager_.comm.is_chief()) {
-    core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, bytes, seconds_,
+    core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
                     to_string(request_.reason.kind));
   }
 }

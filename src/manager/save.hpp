@@ -34,11 +34,9 @@ class Save {
   /// @param limit_bytes  the greatest copy that a rank may make; 0: any
   bool write_in_background(const std::shared_ptr<storage::StateCopy>& copy, std::uint64_t limit_bytes);
 
-  /// Whether this rank's part is written, or has failed. Not collective. Cost: one load.
+  /// Whether this rank's part is written, or has failed; before that the copy is in use. Not collective. Cost: one
+  /// load.
   [[nodiscard]] bool written() const noexcept { return !task_ || task_->done(); }
-
-  /// The thread has not ended, so the copy is still in use. Not collective.
-  [[nodiscard]] bool copy_in_use() const noexcept { return task_ && !task_->done(); }
 
   /// Waits until all ranks have written, then steps 4 to 6.
   SaveReport finish();
@@ -54,7 +52,8 @@ class Save {
   void await_written();
   void commit();
   void retire();
-  void record_finished(Clock::duration mine);
+  void record_finished(const SaveReport& report);
+  [[nodiscard]] SaveReport report(Clock::duration mine);
 
   [[nodiscard]] std::string step(const char* name) const { return what_ + ": " + name; }
   [[nodiscard]] std::filesystem::path write_directory() const;
@@ -74,8 +73,6 @@ class Save {
   std::shared_ptr<storage::CheckpointWriter> writer_;
   std::optional<core::BackgroundTask> task_;
   Clock::duration blocked_{};  ///< background: until the thread took over
-  double seconds_ = 0;
-  double blocked_seconds_ = 0;
 };
 
 }  // namespace reprieve::manager

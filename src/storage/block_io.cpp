@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::size_t kCachedBytes = std::size_t{128} << 10U;
 
-std::size_t bytes_of(const Box& block, std::size_t element_size) {
-  return static_cast<std::size_t>(volume(block.extent)) * element_size;
-}
-
 /// Calls @p visit(block) for every block of every item.
 template <class Visit>
 void for_each_block(std::span<const WriteItem> items, Visit&& visit) {

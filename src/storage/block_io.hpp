@@ -27,6 +27,8 @@ struct Dataset {
 struct WriteItem {
   Dataset dataset;
   BoxView<const std::byte> source;
+
+  [[nodiscard]] std::size_t bytes() const { return bytes_of(source.box, dataset.element_size); }
 };
 
 /// The elements of @p block, which lies inside of the view, side by side: in place if they lie so in memory, else

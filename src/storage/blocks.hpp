@@ -37,6 +37,11 @@ struct BoxView {
 /// Number of elements; 1 for a scalar.
 [[nodiscard]] std::uint64_t volume(const Extents& extent);
 
+/// What the elements of @p box take.
+[[nodiscard]] inline std::size_t bytes_of(const Box& box, std::size_t element_size) {
+  return static_cast<std::size_t>(volume(box.extent)) * element_size;
+}
+
 /// Product of the extents and @p element_size. False if it does not fit into a signed 64-bit file offset.
 [[nodiscard]] bool checked_bytes(const Extents& extent, std::uint64_t element_size, std::uint64_t& bytes);
 

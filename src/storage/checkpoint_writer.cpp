@@ -163,13 +163,7 @@ void CheckpointWriter::add_items(const LocalVariable& variable, const Dataset& d
   }
 }
 
-std::uint64_t CheckpointWriter::own_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const WriteItem& item : plan_.items) {
-    bytes += volume(item.source.box.extent) * item.dataset.element_size;
-  }
-  return bytes;
-}
+std::uint64_t CheckpointWriter::own_bytes() const { return plan_.own_bytes(); }
 
 void CheckpointWriter::write_alone() {
   if (options_.writer != WriterKind::direct) {

@@ -52,7 +52,6 @@ class DataStream {
   void begin_buffer(std::uint64_t offset);
   void flush();
   void wait_for_one();
-  void use_page_cache();
 
   const PosixFile& file_;
   std::optional<PosixFile> direct_;  ///< the same file, opened with O_DIRECT

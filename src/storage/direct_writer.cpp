@@ -5,16 +5,15 @@
 
 namespace reprieve::storage {
 
-namespace {
-
-/// What this rank writes.
-std::uint64_t bytes_of(const WritePlan& plan) {
+std::uint64_t WritePlan::own_bytes() const {
   std::uint64_t bytes = 0;
-  for (const WriteItem& item : plan.items) {
-    bytes += volume(item.source.box.extent) * item.dataset.element_size;
+  for (const WriteItem& item : items) {
+    bytes += item.bytes();
   }
   return bytes;
 }
+
+namespace {
 
 /// Where the last of the datasets ends into which this rank writes.
 std::uint64_t end_of(const WritePlan& plan) {
@@ -34,7 +33,7 @@ WrittenPart write_direct(const WritePlan& plan) {
   }
   check_file_size_limit(plan.file, end_of(plan));  // this rank may have another one than the chief
   part.file.emplace(PosixFile::open_to_write(plan.file));
-  DataStream stream(*part.file, plan.io, bytes_of(plan));
+  DataStream stream(*part.file, plan.io, plan.own_bytes());
   part.checksums = write_items(stream, plan.items);
   stream.finish();
   return part;

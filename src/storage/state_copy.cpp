@@ -13,10 +13,6 @@ constexpr std::size_t kAlignment = 4096;
 /// What is smaller than a page is packed more closely.
 constexpr std::size_t kSmallAlignment = 64;
 
-std::size_t bytes_of(const WriteItem& item) {
-  return static_cast<std::size_t>(volume(item.source.box.extent)) * item.dataset.element_size;
-}
-
 std::size_t round_up(std::size_t size, std::size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
 /// Calls @p visit(item, place) with the place of each item in the copy; returns the size of the whole.
@@ -24,7 +20,7 @@ template <class Visit>
 std::size_t for_each_place(std::span<WriteItem> items, Visit&& visit) {
   std::size_t next = 0;
   for (WriteItem& item : items) {
-    const std::size_t size = bytes_of(item);
+    const std::size_t size = item.bytes();
     next = round_up(next, size < kAlignment ? kSmallAlignment : kAlignment);
     visit(item, next);
     next += size;

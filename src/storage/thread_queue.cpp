@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/signals_blocked.hpp"
+#include "core/signals_blocked.hpp"
 #include "storage/write_queue.hpp"
 
 namespace reprieve::storage {
@@ -19,7 +19,7 @@ constexpr unsigned kThreads = 4;
 class ThreadQueue final : public WriteQueue {
  public:
   explicit ThreadQueue(const PosixFile& file) : file_(file) {
-    const SignalsBlocked blocked;
+    const core::SignalsBlocked blocked;
     for (unsigned i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this] { work(); });
     }

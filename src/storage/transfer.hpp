@@ -32,6 +32,9 @@ struct WritePlan {
   std::vector<Variable> variables;
   std::vector<WriteItem> items;   ///< by variable
   std::uint64_t state_bytes = 0;  ///< of all ranks
+
+  /// What this rank writes.
+  [[nodiscard]] std::uint64_t own_bytes() const;
 };
 
 /// This rank's part of a file, written but not yet durable.

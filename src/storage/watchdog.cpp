@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "storage/signals_blocked.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace reprieve::storage {
 
@@ -21,7 +21,7 @@ namespace {
 
 Watchdog::Watchdog(std::string who, std::chrono::milliseconds limit)
     : who_(std::move(who)), limit_(limit), deadline_(std::chrono::steady_clock::now() + limit) {
-  const SignalsBlocked blocked;  // inherited by the thread
+  const core::SignalsBlocked blocked;  // inherited by the thread
   thread_ = std::thread([this] { watch(); });
 }
 

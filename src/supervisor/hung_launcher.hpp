@@ -25,7 +25,8 @@ class HungLaunchers {
   /// was never seen with any gets four times as long: it may have to look for hosts first, or its ranks died at once.
   explicit HungLaunchers(std::chrono::seconds limit = std::chrono::seconds(30)) : limit_(limit) {}
 
-  /// @param processes  all that live now, as `descendants_of` lists them; to be told several times a second
+  /// @param processes  all that live now, as `descendants_of` lists them; to be told every few seconds, and several
+  /// times a second while the ranks start
   /// @return those that hang
   [[nodiscard]] std::vector<ProcessInfo> find(const std::vector<ProcessInfo>& processes, Clock::time_point now);
 

@@ -29,7 +29,10 @@ constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
 constexpr milliseconds kStatusInterval = 1s;
+/// Between looks at all processes: short while the ranks start, as a launcher whose ranks die at once must have been
+/// seen with them.
 constexpr milliseconds kLauncherInterval = 200ms;
+constexpr milliseconds kLongLauncherInterval = 5s;
 /// Ranks of a killed launcher end by themselves, within 3 s.
 constexpr std::chrono::seconds kDescendantsTimeout{10};
 constexpr std::chrono::seconds kKilledTimeout{5};
@@ -226,7 +229,7 @@ void JobSupervisor::look_for_hung_launchers() {
   if (Clock::now() < next_launcher_look_ || std::any_of(chiefs.begin(), chiefs.end(), is_through)) {
     return;
   }
-  next_launcher_look_ = Clock::now() + kLauncherInterval;
+  next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
   if (const std::string killed = run_->kill_hung_launchers(); !killed.empty()) {
     say("kill", fmt::format("{} does not end although all that it started has: killing it", killed));
   }

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace reprieve::storage {
+namespace reprieve::core {
 
 /// Blocks all signals on this thread while it lives: a thread that is started meanwhile inherits that, and leaves the
 /// signals to the threads of the application.
@@ -24,4 +24,4 @@ class SignalsBlocked {
   sigset_t previous_ = {};
 };
 
-}  // namespace reprieve::storage
+}  // namespace reprieve::core
