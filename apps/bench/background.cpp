@@ -8,8 +8,9 @@
 #include <memory>
 #include <thread>
 
-#include "cluster/communicator.hpp"
 #include "measure.hpp"
+#include "options.hpp"
+#include "ranks.hpp"
 #include "report.hpp"
 #include "reprieve/reprieve.hpp"
 #include "scratch.hpp"
@@ -20,13 +21,10 @@ namespace reprieve::bench {
 
 namespace {
 
-using cluster::check_mpi;
-
 struct BackgroundOptions {
   std::vector<double> sizes_mib{64, 512};
-  int rounds = 9;
   double loop_s = 0.3;
-  std::filesystem::path directory;
+  CommonOptions common;
 };
 
 /// Saves of one workload, and what they are compared with.
@@ -101,18 +99,16 @@ void report_saves(const WorkloadSpec& spec, const Workload& workload, const std:
 }
 
 void run(const BackgroundOptions& options, bool json) {
-  int rank = 0;
-  int size = 1;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  const int rank = rank_in(MPI_COMM_WORLD);
+  const int size = size_of(MPI_COMM_WORLD);
   Report report("background");
   for (const double mib : options.sizes_mib) {
-    const Scratch scratch(options.directory);
+    const Scratch scratch(options.common.directory);
     const WorkloadSpec spec{.large_mib = mib};
     Workload workload(spec, rank, size);
     BackgroundSaves saves(workload, scratch.path() / "run", options.loop_s);
     const auto candidates = saves.candidates();
-    const auto measured = measure_interleaved(MPI_COMM_WORLD, candidates, options.rounds, 2);
+    const auto measured = measure_interleaved(MPI_COMM_WORLD, candidates, options.common.rounds, 2);
     Table table("Saves in the background: " + spec.name(), {"what", "median", "quartiles", "ratio"});
     report_saves(spec, workload, candidates, measured, report, table);
     if (rank == 0 && !json) {
@@ -131,10 +127,8 @@ void add_background_command(CLI::App& app, const bool& json) {
   CLI::App* command = app.add_subcommand(
       "background", "For how long a save in the background stops the program, and how much it slows it down");
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds; everything runs once in each")->capture_default_str();
   command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
-  command->add_option("--directory", options->directory,
-                      "Where to put the files (default: the system's for temporary files)");
+  add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }
 

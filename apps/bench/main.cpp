@@ -8,6 +8,7 @@
 #include "reprieve/reprieve.hpp"
 #include "restore.hpp"
 #include "save.hpp"
+#include "scale.hpp"
 #include "step.hpp"
 
 namespace {
@@ -20,6 +21,7 @@ Examples:
   mpirun -n 2 reprieve-bench --json step --steps-us 10 1000 > step.json
   mpirun -n 2 reprieve-bench save --directory /scratch/me --sizes-mib 512
   mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
+  mpirun -n 16 --oversubscribe reprieve-bench scale
 
 Candidates are interleaved, after a warm-up; medians and quartiles are printed.)";
 
@@ -32,6 +34,7 @@ int run(int argc, char** argv) {
   reprieve::bench::add_save_command(app, json);
   reprieve::bench::add_background_command(app, json);
   reprieve::bench::add_restore_command(app, json);
+  reprieve::bench::add_scale_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {

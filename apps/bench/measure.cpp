@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
+#include "ranks.hpp"
 
 namespace reprieve::bench {
 
@@ -32,25 +33,19 @@ std::uint64_t memory_status(const std::string& key) {
 /// Makes the peak of the resident memory the present one. Without this right the peak is that of the whole run.
 void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-double slowest(MPI_Comm comm, double mine) {
-  double all = 0;
-  check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, comm), "MPI_Allreduce");
-  return all;
-}
-
 void run_once(MPI_Comm comm, const Candidate& candidate, Measurement* result) {
   if (candidate.prepare) {
     candidate.prepare();
   }
   reset_peak_memory();
   const std::uint64_t before = memory_status("VmRSS:");
-  check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+  meet(comm);
   const auto start = std::chrono::steady_clock::now();
   candidate.run();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  const double seconds = slowest(comm, elapsed.count());
+  const double seconds = greatest(comm, elapsed.count());
   const std::uint64_t peak = memory_status("VmHWM:");
-  const double growth = slowest(comm, peak > before ? static_cast<double>(peak - before) : 0.0);
+  const double growth = greatest(comm, peak > before ? static_cast<double>(peak - before) : 0.0);
   if (result != nullptr) {
     result->seconds.push_back(seconds);
     result->memory_bytes = std::max(result->memory_bytes, static_cast<std::uint64_t>(growth));
@@ -71,11 +66,8 @@ std::vector<Measurement> measure_interleaved(MPI_Comm comm, const std::vector<Ca
 }
 
 FirstRanks::FirstRanks(int ranks) {
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  if (ranks > size) {
+  const int rank = rank_in(MPI_COMM_WORLD);
+  if (ranks > size_of(MPI_COMM_WORLD)) {
     throw std::invalid_argument("needs " + std::to_string(ranks) + " ranks: start it with mpirun -n " +
                                 std::to_string(ranks));
   }

@@ -10,7 +10,9 @@
 
 #include "cluster/communicator.hpp"
 #include "measure.hpp"
+#include "options.hpp"
 #include "parallel_files.hpp"
+#include "ranks.hpp"
 #include "raw_file.hpp"
 #include "report.hpp"
 #include "reprieve/reprieve.hpp"
@@ -26,12 +28,10 @@ using cluster::check_mpi;
 
 struct RestoreOptions {
   std::vector<double> sizes_mib{64, 512};
-  std::uint64_t small_count = 2000;
-  double small_large_mib = 64;
+  SmallVariables small;
   int saved_by = 0;
   int ranks = 0;
-  int rounds = 9;
-  fs::path directory;
+  CommonOptions common;
 };
 
 /// Where the page cache stands before a run.
@@ -43,12 +43,6 @@ struct RestorePath {
   std::function<void()> run;
   bool checksums = false;
 };
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
 
 /// Puts the file of a path into the state that the measurement needs.
 void prepare_cache(MPI_Comm comm, const fs::path& file, Cache cache) {
@@ -72,7 +66,7 @@ void write_files(const WorkloadSpec& spec, const FirstRanks& savers, const fs::p
 /// The raw file holds the parts of the ranks that read: reading it is as simple as it can be.
 void write_raw_file(MPI_Comm comm, Workload& workload, const fs::path& file) {
   RawFile(file, O_RDWR | O_CREAT).write(workload.padded_bytes(), workload.padded_offset(), RawMethod::buffered);
-  check_mpi(MPI_Barrier(comm), "MPI_Barrier");
+  meet(comm);
 }
 
 std::vector<RestorePath> restore_paths(MPI_Comm comm, Workload& workload, const fs::path& directory) {
@@ -159,7 +153,7 @@ WorkloadSpec spread(WorkloadSpec spec, const RestoreOptions& options) {
 }
 
 void run_workload(const WorkloadSpec& spec, const RestoreOptions& options, Report& report, bool print) {
-  const Scratch scratch(options.directory);
+  const Scratch scratch(options.common.directory);
   const FirstRanks savers(options.saved_by);
   const FirstRanks readers(options.ranks);
   write_files(spec, savers, scratch.path(), options.saved_by);
@@ -171,8 +165,8 @@ void run_workload(const WorkloadSpec& spec, const RestoreOptions& options, Repor
       check_restored(comm, workload, path);
     }
     Results results;
-    results.warm = measure_paths(comm, paths, Cache::warm, options.rounds);
-    results.cold = measure_paths(comm, paths, Cache::cold, options.rounds);
+    results.warm = measure_paths(comm, paths, Cache::warm, options.common.rounds);
+    results.cold = measure_paths(comm, paths, Cache::cold, options.common.rounds);
     const std::string title =
         fmt::format("Restore of {}, saved by {} ranks, on {} ranks", spec.name(), options.saved_by, options.ranks);
     const Table table = make_table(title, paths, results, workload.total_bytes(), report);
@@ -183,16 +177,15 @@ void run_workload(const WorkloadSpec& spec, const RestoreOptions& options, Repor
 }
 
 void run(RestoreOptions options, bool json) {
-  int size = 1;
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  const int size = size_of(MPI_COMM_WORLD);
   options.saved_by = options.saved_by > 0 ? options.saved_by : size;
   options.ranks = options.ranks > 0 ? options.ranks : size;
   std::vector<WorkloadSpec> specs;
   for (const double mib : options.sizes_mib) {
     specs.push_back({.large_mib = mib});
   }
-  if (options.small_count > 0 && options.saved_by == options.ranks) {
-    specs.push_back({.large_mib = options.small_large_mib, .small_count = options.small_count});
+  if (options.small.count > 0 && options.saved_by == options.ranks) {
+    specs.push_back({.large_mib = options.small.large_mib, .small_count = options.small.count});
   }
   Report report("restore");
   for (const WorkloadSpec& spec : specs) {
@@ -211,17 +204,10 @@ void add_restore_command(CLI::App& app, const bool& json) {
       "restore", "Time to restore a state from the page cache and from the disk, against plain reads");
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB for each rank that saved")
       ->capture_default_str();
-  command
-      ->add_option("--small-count", options->small_count,
-                   "Variables of 4 KiB a rank beside a large array; 0: leave out")
-      ->capture_default_str();
-  command->add_option("--small-large-mib", options->small_large_mib, "Size of that large array, in MiB a rank")
-      ->capture_default_str();
+  add_options(*command, options->small);
   command->add_option("--saved-by", options->saved_by, "Number of ranks that save (default: all)");
   command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
-  command->add_option("--rounds", options->rounds, "Rounds; every path runs once in each")->capture_default_str();
-  command->add_option("--directory", options->directory,
-                      "Where to put the files (default: the system's for temporary files)");
+  add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }
 

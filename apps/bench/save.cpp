@@ -6,7 +6,8 @@
 #include <limits>
 #include <memory>
 
-#include "cluster/communicator.hpp"
+#include "options.hpp"
+#include "ranks.hpp"
 #include "report.hpp"
 #include "save_candidates.hpp"
 #include "scratch.hpp"
@@ -16,16 +17,12 @@ namespace reprieve::bench {
 
 namespace {
 
-using cluster::check_mpi;
-
 struct SaveOptions {
   std::vector<double> sizes_mib{1, 64, 512};
-  std::uint64_t small_count = 2000;
-  double small_large_mib = 64;
+  SmallVariables small;
   double uneven_mib = 256;
-  int rounds = 9;
   std::vector<std::string> only;
-  std::filesystem::path directory;
+  CommonOptions common;
 };
 
 std::vector<WorkloadSpec> workloads(const SaveOptions& options) {
@@ -33,8 +30,8 @@ std::vector<WorkloadSpec> workloads(const SaveOptions& options) {
   for (const double mib : options.sizes_mib) {
     specs.push_back({.large_mib = mib});
   }
-  if (options.small_count > 0) {
-    specs.push_back({.large_mib = options.small_large_mib, .small_count = options.small_count});
+  if (options.small.count > 0) {
+    specs.push_back({.large_mib = options.small.large_mib, .small_count = options.small.count});
   }
   if (options.uneven_mib > 0) {
     specs.push_back({.large_mib = options.uneven_mib, .uneven = true});
@@ -111,14 +108,12 @@ bool is_wanted(const SavePath& path, const std::vector<std::string>& only) {
 }
 
 void run(const SaveOptions& options, bool json) {
-  int rank = 0;
-  int size = 1;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  const int rank = rank_in(MPI_COMM_WORLD);
+  const int size = size_of(MPI_COMM_WORLD);
   Report report("save");
   std::vector<Table> tables;
   for (const WorkloadSpec& spec : workloads(options)) {
-    const Scratch scratch(options.directory);
+    const Scratch scratch(options.common.directory);
     Workload workload(spec, rank, size);
     auto paths = save_paths(workload, scratch.path());
     std::erase_if(paths, [&](const SavePath& path) { return !is_wanted(path, options.only); });
@@ -126,7 +121,7 @@ void run(const SaveOptions& options, bool json) {
     for (const SavePath& path : paths) {
       candidates.push_back(path.candidate);
     }
-    const auto measured = measure_interleaved(MPI_COMM_WORLD, candidates, options.rounds, 2);
+    const auto measured = measure_interleaved(MPI_COMM_WORLD, candidates, options.common.rounds, 2);
     report_workload(spec, workload, paths, measured, report, tables);
     if (rank == 0 && !json) {
       tables.back().print();
@@ -145,18 +140,11 @@ void add_save_command(CLI::App& app, const bool& json) {
       app.add_subcommand("save", "Time until a state is durable, by every path, against the raw limit of the disk");
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB a rank")
       ->capture_default_str();
-  command
-      ->add_option("--small-count", options->small_count,
-                   "Variables of 4 KiB a rank beside a large array; 0: leave out")
-      ->capture_default_str();
-  command->add_option("--small-large-mib", options->small_large_mib, "Size of that large array, in MiB a rank")
-      ->capture_default_str();
+  add_options(*command, options->small);
   command->add_option("--uneven-mib", options->uneven_mib, "Mean size of uneven parts, in MiB a rank; 0: leave out")
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds; every path runs once in each")->capture_default_str();
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
-  command->add_option("--directory", options->directory,
-                      "Where to put the files (default: the system's for temporary files)");
+  add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }
 

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "cluster/communicator.hpp"
 #include "parallel_files.hpp"
+#include "ranks.hpp"
 #include "raw_file.hpp"
 #include "reprieve/reprieve.hpp"
 
@@ -16,24 +16,15 @@ namespace reprieve::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using cluster::check_mpi;
-
-int world_rank() {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-void meet() { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
 
 /// Removes what the last round left and lets the disk come to rest; then all ranks go on.
 void start_afresh(const fs::path& directory, const fs::path& to_remove) {
-  meet();
-  if (world_rank() == 0) {
+  meet(MPI_COMM_WORLD);
+  if (rank_in(MPI_COMM_WORLD) == 0) {
     fs::remove_all(to_remove);
     settle(directory);
   }
-  meet();
+  meet(MPI_COMM_WORLD);
 }
 
 std::function<void()> removing(const fs::path& directory, const fs::path& file) {
@@ -42,24 +33,24 @@ std::function<void()> removing(const fs::path& directory, const fs::path& file) 
 
 /// Every rank writes its part of one file, and makes it durable.
 void save_shared(Workload& workload, const fs::path& file, RawMethod method, bool is_new) {
-  if (world_rank() == 0 && is_new) {
+  if (rank_in(MPI_COMM_WORLD) == 0 && is_new) {
     const RawFile created(file, open_flags(method) | O_CREAT | O_EXCL);
     if (method != RawMethod::buffered) {
       created.allocate(workload.padded_total());
     }
   }
-  meet();
+  meet(MPI_COMM_WORLD);
   const RawFile opened(file, open_flags(method));
   opened.write(workload.padded_bytes(), workload.padded_offset(), method);
   opened.sync();
-  meet();
+  meet(MPI_COMM_WORLD);
 }
 
 void save_own_file(Workload& workload, const fs::path& file) {
   const RawFile created(file, O_RDWR | O_CREAT | O_EXCL);
   created.write(workload.bytes(), 0, RawMethod::buffered);
   created.sync();
-  meet();
+  meet(MPI_COMM_WORLD);
 }
 
 void add_raw(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory) {
@@ -82,7 +73,7 @@ void add_raw(std::vector<SavePath>& paths, Workload& workload, const fs::path& d
     paths.push_back({{fmt::format("raw, rewritten file, {}", name),
                       [&workload, kept, m = method] { save_shared(workload, kept, m, false); },
                       [&workload, directory, kept, m = method] {
-                        if (world_rank() == 0 && !fs::exists(kept)) {
+                        if (rank_in(MPI_COMM_WORLD) == 0 && !fs::exists(kept)) {
                           const RawFile created(kept, open_flags(m) | O_CREAT);
                           created.allocate(workload.padded_total());
                         }
@@ -90,7 +81,7 @@ void add_raw(std::vector<SavePath>& paths, Workload& workload, const fs::path& d
                       }},
                      Limit::rewritten_file});
   }
-  const fs::path own = directory / fmt::format("raw-own-{}", world_rank());
+  const fs::path own = directory / fmt::format("raw-own-{}", rank_in(MPI_COMM_WORLD));
   paths.push_back({{"raw, file per rank, buffered", [&workload, own] { save_own_file(workload, own); },
                     [directory, own] {
                       fs::remove(own);
@@ -125,21 +116,21 @@ void add_parallel(std::vector<SavePath>& paths, Workload& workload, const fs::pa
                     [&workload, collective] {
                       save_hdf5(MPI_COMM_WORLD, workload, collective, Transfer::collective);
                       RawFile(collective, O_RDWR).sync();
-                      meet();
+                      meet(MPI_COMM_WORLD);
                     },
                     removing(directory, collective)}});
   paths.push_back({{"HDF5, independent",
                     [&workload, independent] {
                       save_hdf5(MPI_COMM_WORLD, workload, independent, Transfer::independent);
                       RawFile(independent, O_RDWR).sync();
-                      meet();
+                      meet(MPI_COMM_WORLD);
                     },
                     removing(directory, independent)}});
   paths.push_back({{"MPI_File_write_at_all",
                     [&workload, mpi] {
                       save_mpi_io(MPI_COMM_WORLD, workload, mpi);
                       RawFile(mpi, O_RDWR).sync();
-                      meet();
+                      meet(MPI_COMM_WORLD);
                     },
                     removing(directory, mpi)}});
 }

@@ -12,15 +12,14 @@
 #include <string>
 
 #include "cluster/communicator.hpp"
+#include "ranks.hpp"
 
 namespace reprieve::bench {
 
 using cluster::check_mpi;
 
 Scratch::Scratch(const std::filesystem::path& parent) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  is_chief_ = rank == 0;
+  is_chief_ = rank_in(MPI_COMM_WORLD) == 0;
   std::array<char, PATH_MAX> name{};
   int error = 0;
   const auto base = parent.empty() ? std::filesystem::temp_directory_path() : parent;

@@ -1,6 +1,7 @@
 #include "statistics.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace reprieve::bench {
@@ -24,6 +25,24 @@ Summary summarize(std::vector<double> values) {
   }
   std::sort(values.begin(), values.end());
   return {quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75), values.back(), values.size()};
+}
+
+double fitted_exponent(const std::vector<double>& xs, const std::vector<double>& ys) {
+  const auto n = static_cast<double>(xs.size());
+  double mean_x = 0;
+  double mean_y = 0;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    mean_x += std::log(xs[i]) / n;
+    mean_y += std::log(ys[i]) / n;
+  }
+  double covariance = 0;
+  double variance = 0;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const double x = std::log(xs[i]) - mean_x;
+    covariance += x * (std::log(ys[i]) - mean_y);
+    variance += x * x;
+  }
+  return covariance / variance;
 }
 
 }  // namespace reprieve::bench

@@ -19,4 +19,8 @@ struct Summary {
 /// @param values  at least one
 Summary summarize(std::vector<double> values);
 
+/// The exponent k of the power law y ~ x^k that fits best: least squares in logarithms.
+/// @param xs, ys  two or more, greater than zero; not all xs are equal
+double fitted_exponent(const std::vector<double>& xs, const std::vector<double>& ys);
+
 }  // namespace reprieve::bench

@@ -10,6 +10,7 @@
 #include "scratch.hpp"
 #include "statistics.hpp"
 #include "step_loops.hpp"
+#include "stride.hpp"
 
 namespace reprieve::bench {
 
@@ -22,10 +23,6 @@ struct StepOptions {
   int reactions = 15;
   std::filesystem::path directory;
 };
-
-/// Steps shorter than this are timed as whole loops; longer ones boundary by boundary, since the noise of the work
-/// would hide a cost of a microsecond in a millisecond.
-constexpr double kTimeBoundariesFrom = 50e-6;
 
 struct StepResult {
   Summary bare;       ///< seconds a step
@@ -42,20 +39,16 @@ StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const 
   std::vector<double> boundary;
   std::vector<double> waiting;
   std::vector<double> allreduce;
-  const bool one_by_one = step_s >= kTimeBoundariesFrom;
   for (int round = -2; round < options.rounds; ++round) {  // the first two warm up
-    const double plain = bare_loop(steps, iterations).total;
-    const double loop = handler.run(steps, iterations).total;
-    const double blocking = allreduce_loop(steps, iterations).total;
-    const LoopTime coupled =
-        one_by_one ? handler.run_timing_boundaries(steps, iterations, Ranks::meet_in_each_step) : LoopTime{};
-    const LoopTime uncoupled =
-        one_by_one ? handler.run_timing_boundaries(steps, iterations, Ranks::never_meet) : LoopTime{};
+    const double plain = bare_loop(steps, iterations);
+    const double blocking = allreduce_loop(steps, iterations);
+    const double coupled = handler.run(steps, iterations, Ranks::meet_in_each_step);
+    const double uncoupled = handler.run(steps, iterations, Ranks::never_meet);
     if (round >= 0) {
       bare.push_back(plain / count);
       allreduce.push_back((blocking - plain) / count);
-      boundary.push_back((one_by_one ? coupled.boundaries : loop - plain) / count);
-      waiting.push_back((one_by_one ? uncoupled.boundaries : loop - plain) / count);
+      boundary.push_back(coupled / count);
+      waiting.push_back(uncoupled / count);
     }
   }
   return {summarize(bare), summarize(boundary), summarize(waiting), summarize(allreduce)};
@@ -69,10 +62,28 @@ Summary measure_reaction(HandlerLoop& handler, const Work& work, double step_s, 
   for (int i = 0; i < options.reactions; ++i) {
     // Some steps before, so that the notice meets a handler in its steady state at a random phase.
     const double run_in_s = 0.02 * uniform(random);
-    handler.run(static_cast<std::uint64_t>(std::max(2.0, run_in_s / step_s)), iterations);
+    handler.run(static_cast<std::uint64_t>(std::max(2.0, run_in_s / step_s)), iterations, Ranks::never_meet);
     reactions.push_back(handler.reaction(iterations, uniform(random)));
   }
   return summarize(reactions);
+}
+
+Table show_strides(const Work& work, Report& report) {
+  Table table("When steps change their length at once, the stride between checks follows",
+              {"steps", "stride", "checks until then", "first check", "followed after"});
+  for (const StrideChange& change : follow_changes(work, {10e-6, 1e-3, 10e-6, 10e-3, 100e-6, 10e-6})) {
+    table.add_row({format_seconds(change.from_s) + " -> " + format_seconds(change.to_s),
+                   fmt::format("{} -> {}", change.before, change.after), fmt::format("{}", change.checks),
+                   format_seconds(change.first_check_s), format_seconds(change.settled_s)});
+    report.add({{"from_step_s", change.from_s},
+                {"to_step_s", change.to_s},
+                {"stride_before", change.before},
+                {"stride_after", change.after},
+                {"checks_until_followed", change.checks},
+                {"first_check_s", change.first_check_s},
+                {"followed_s", change.settled_s}});
+  }
+  return table;
 }
 
 void run(const StepOptions& options, bool json) {
@@ -106,6 +117,7 @@ void run(const StepOptions& options, bool json) {
                 {"reaction_median_s", reaction.median},
                 {"reaction_max_s", reaction.max}});
   }
+  const Table strides = show_strides(work, report);
   if (!scratch.is_chief()) {
     return;
   }
@@ -114,6 +126,7 @@ void run(const StepOptions& options, bool json) {
   } else {
     costs.print();
     reactions.print();
+    strides.print();
   }
 }
 

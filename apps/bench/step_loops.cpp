@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "cluster/communicator.hpp"
+#include "ranks.hpp"
 #include "reprieve/reprieve.hpp"
 
 namespace reprieve::bench {
@@ -21,22 +22,27 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 /// steady_clock is CLOCK_MONOTONIC: one clock for all processes of a node.
 double seconds_of(Clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
 
-double slowest(double mine) {
-  double all = 0;
-  check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
-  return all;
+double slowest(double mine) { return greatest(MPI_COMM_WORLD, mine); }
+
+/// What reading the clock adds to a time between two readings.
+double seconds_per_reading() {
+  constexpr int kReadings = 2000;
+  double sum = 0;
+  for (int i = 0; i < kReadings; ++i) {
+    const auto before = Clock::now();
+    sum += seconds_between(before, Clock::now());
+  }
+  return sum / kReadings;
 }
 
-void meet() { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
-
 template <class Step>
-LoopTime time_loop(std::uint64_t steps, Step&& step) {
-  meet();
+double time_loop(std::uint64_t steps, Step&& step) {
+  meet(MPI_COMM_WORLD);
   const auto start = Clock::now();
   for (std::uint64_t i = 0; i < steps; ++i) {
     step();
   }
-  return {slowest(seconds_between(start, Clock::now())), 0};
+  return slowest(seconds_between(start, Clock::now()));
 }
 
 }  // namespace
@@ -68,11 +74,11 @@ std::uint64_t Work::iterations(double seconds) const {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(seconds / seconds_per_iteration_));
 }
 
-LoopTime bare_loop(std::uint64_t steps, std::uint64_t iterations) {
+double bare_loop(std::uint64_t steps, std::uint64_t iterations) {
   return time_loop(steps, [iterations] { Work::run(iterations); });
 }
 
-LoopTime allreduce_loop(std::uint64_t steps, std::uint64_t iterations) {
+double allreduce_loop(std::uint64_t steps, std::uint64_t iterations) {
   return time_loop(steps, [iterations] {
     std::int64_t mine = -1;
     std::int64_t all = 0;
@@ -102,33 +108,26 @@ HandlerLoop::HandlerLoop(const std::filesystem::path& directory) : impl_(std::ma
 
 HandlerLoop::~HandlerLoop() = default;
 
-LoopTime HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations) {
-  return time_loop(steps, [this, iterations] { impl_->handler->run([iterations] { Work::run(iterations); }); });
-}
-
-LoopTime HandlerLoop::run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
+double HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
   double boundaries = 0;
-  LoopTime time = time_loop(steps, [&] {
+  time_loop(steps, [&] {
     const auto before = Clock::now();
     impl_->handler->run([&] {
       boundaries += seconds_between(before, Clock::now());
       Work::run(iterations);
       if (ranks == Ranks::meet_in_each_step) {
-        meet();
+        meet(MPI_COMM_WORLD);
       }
     });
   });
-  time.boundaries = slowest(boundaries);
-  return time;
+  return slowest(boundaries - static_cast<double>(steps) * seconds_per_reading());
 }
 
 double HandlerLoop::reaction(std::uint64_t iterations, double where) {
   Impl& impl = *impl_;
-  int rank = 0;
-  int size = 1;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  meet();
+  const int rank = rank_in(MPI_COMM_WORLD);
+  const int size = size_of(MPI_COMM_WORLD);
+  meet(MPI_COMM_WORLD);
   impl.save_began.reset();
   impl.exited = false;
   const auto first_part = static_cast<std::uint64_t>(static_cast<double>(iterations) * where);

@@ -25,21 +25,16 @@ class Work {
   double seconds_per_iteration_;
 };
 
-/// Seconds for `steps` steps, the slowest rank's, and of these in the boundaries alone, where that can be told.
-struct LoopTime {
-  double total = 0;
-  double boundaries = 0;
-};
-
 /// What the ranks do with each other in a step.
 enum class Ranks {
   meet_in_each_step,  ///< at its end, as in a code that exchanges data or adds up gradients
   never_meet,         ///< so that a check is where the faster rank waits for the slower one
 };
 
-/// The loops; each is collective over MPI_COMM_WORLD and begins with a barrier.
-LoopTime bare_loop(std::uint64_t steps, std::uint64_t iterations);
-LoopTime allreduce_loop(std::uint64_t steps, std::uint64_t iterations);
+/// Loops of which the seconds are returned, the slowest rank's. Collective over MPI_COMM_WORLD; they begin with a
+/// barrier.
+double bare_loop(std::uint64_t steps, std::uint64_t iterations);
+double allreduce_loop(std::uint64_t steps, std::uint64_t iterations);
 
 /// A loop under a handler that lives over all calls, so that it is in its steady state.
 class HandlerLoop {
@@ -49,10 +44,9 @@ class HandlerLoop {
   HandlerLoop(const HandlerLoop&) = delete;
   HandlerLoop& operator=(const HandlerLoop&) = delete;
 
-  /// Times the whole loop, with nothing else in it.
-  LoopTime run(std::uint64_t steps, std::uint64_t iterations);
-  /// Times every boundary on its own. For steps that are long against a clock reading.
-  LoopTime run_timing_boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
+  /// Seconds in the step boundaries alone, the slowest rank's: each is timed on its own, since the noise of the work
+  /// would hide its cost, less the time to read the clock.
+  double run(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
 
   /// Preempts the loop by a signal on the last rank at fraction @p where of a step. Returns the seconds from the end of
   /// the step in which the signal came (on that rank) until the last rank has begun the save; the same on every rank.

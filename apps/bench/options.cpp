@@ -1,0 +1,20 @@
+#include "options.hpp"
+
+namespace reprieve::bench {
+
+void add_options(CLI::App& command, CommonOptions& options) {
+  command.add_option("--rounds", options.rounds, "Rounds; everything runs once in each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--directory", options.directory,
+                     "Where to put the files (default: the system's for temporary files)");
+}
+
+void add_options(CLI::App& command, SmallVariables& options) {
+  command.add_option("--small-count", options.count, "Variables of 4 KiB a rank beside a large array; 0: leave out")
+      ->capture_default_str();
+  command.add_option("--small-large-mib", options.large_mib, "Size of that large array, in MiB a rank")
+      ->capture_default_str();
+}
+
+}  // namespace reprieve::bench

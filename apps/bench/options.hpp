@@ -1,0 +1,26 @@
+#pragma once
+
+/// @file
+/// Options that several benchmarks have.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+
+namespace reprieve::bench {
+
+struct CommonOptions {
+  int rounds = 9;
+  std::filesystem::path directory;
+};
+
+/// A state of one large array with many small variables beside it.
+struct SmallVariables {
+  std::uint64_t count = 2000;
+  double large_mib = 64;
+};
+
+void add_options(CLI::App& command, CommonOptions& options);
+void add_options(CLI::App& command, SmallVariables& options);
+
+}  // namespace reprieve::bench
