@@ -188,9 +188,18 @@ std::vector<std::uint64_t> words_of(const Bytes& bytes) {
   return words;
 }
 
-void require(bool condition, const std::string& what) {
+std::string quoted(const StoredVariable& variable) { return "variable '" + variable.name + "'"; }
+
+void require(bool condition, const char* what) {
   if (!condition) {
     throw CorruptError(what);
+  }
+}
+
+/// There can be very many variables: the text is put together only if it is needed.
+void require(bool condition, const StoredVariable& variable, const char* what) {
+  if (!condition) {
+    throw CorruptError(quoted(variable) + ": " + what);
   }
 }
 
@@ -229,31 +238,31 @@ void check_stored_name(const std::string& name) {
 void check_variable(const FileIndex& index, std::size_t i) {
   const StoredVariable& variable = index.variables[i];
   check_stored_name(variable.name);
-  const std::string who = "variable '" + variable.name + "': ";
   const bool per_rank = variable.distribution == state::Distribution::per_rank;
   std::uint64_t bytes = 0;
-  require(i == 0 || index.variables[i - 1].name < variable.name, who + "not in the order of names");
-  require(variable.type.size_bytes > 0, who + "element size 0");
-  require(is_possible(variable.type),
-          who + "impossible element type of " + std::to_string(variable.type.size_bytes) + " bytes");
-  require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), who + "impossible shape");
-  require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset,
-          who + "lies outside of the file");
-  require(!per_rank || variable.shape.size() == 1, who + "a per-rank dataset must have one dimension");
+  require(i == 0 || index.variables[i - 1].name < variable.name, variable, "not in the order of names");
+  require(variable.type.size_bytes > 0, variable, "element size 0");
+  if (!is_possible(variable.type)) {
+    throw CorruptError(quoted(variable) + ": impossible element type of " + std::to_string(variable.type.size_bytes) +
+                       " bytes");
+  }
+  require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), variable, "impossible shape");
+  require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset, variable,
+          "lies outside of the file");
+  require(!per_rank || variable.shape.size() == 1, variable, "a per-rank dataset must have one dimension");
   require(variable.shape.size() <= index.boxes.dimensions() && variable.piece_dimensions <= index.boxes.dimensions(),
-          who + "more dimensions than the table of boxes");
+          variable, "more dimensions than the table of boxes");
 }
 
 /// One row: who wrote it, and that it lies inside of its dataset. Returns its number of blocks.
 std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRow& row) {
-  const std::string who = "variable '" + variable.name + "': ";
   std::uint64_t bytes = 0;
-  require(row.rank < static_cast<std::uint64_t>(index.metadata.world_size), who + "written by an impossible rank");
-  require(checked_bytes(row.extent, variable.type.size_bytes, bytes), who + "impossible box");
+  require(row.rank < static_cast<std::uint64_t>(index.metadata.world_size), variable, "written by an impossible rank");
+  require(checked_bytes(row.extent, variable.type.size_bytes, bytes), variable, "impossible box");
   const Box box = FileIndex::dataset_box(variable, row);
   for (std::size_t d = 0; d < box.extent.size(); ++d) {
-    require(box.extent[d] <= variable.shape[d] && box.offset[d] <= variable.shape[d] - box.extent[d],
-            who + "a box is not inside of its dataset");
+    require(box.extent[d] <= variable.shape[d] && box.offset[d] <= variable.shape[d] - box.extent[d], variable,
+            "a box is not inside of its dataset");
   }
   return BlockSplit(box, variable.type.size_bytes).count();
 }
@@ -270,19 +279,19 @@ void check_boxes(FileIndex& index) {
     for (; next < index.boxes.size() && index.boxes.variable_of(next) == v; ++next) {
       const std::size_t box = variable.box_count++;
       const BoxRow row = index.row(variable, box);
-      require(!per_rank || row.rank == box, "variable '" + variable.name + "': the ranks are not in order");
-      require(row.first_checksum == checksums, "variable '" + variable.name + "': wrong place in the checksums");
-      require(index.boxes.padded_with_zeros(next, variable.shape.size(), FileIndex::row_dimensions(variable)),
-              "variable '" + variable.name + "': a box with more dimensions than the variable");
+      require(!per_rank || row.rank == box, variable, "the ranks are not in order");
+      require(row.first_checksum == checksums, variable, "wrong place in the checksums");
+      require(index.boxes.padded_with_zeros(next, variable.shape.size(), FileIndex::row_dimensions(variable)), variable,
+              "a box with more dimensions than the variable");
       checksums += check_row(index, variable, row);
-      require(!per_rank || row.offset[0] == elements, "variable '" + variable.name + "': a gap between two ranks");
+      require(!per_rank || row.offset[0] == elements, variable, "a gap between two ranks");
       elements += volume(row.extent);
       require(checksums <= index.checksums.size(), "there are fewer checksums than blocks");
     }
-    require(!per_rank || variable.box_count == static_cast<std::size_t>(index.metadata.world_size),
-            "variable '" + variable.name + "': not one value for each rank");
-    require(variable.distribution != state::Distribution::replicated || variable.box_count == 1,
-            "variable '" + variable.name + "': not one value");
+    require(!per_rank || variable.box_count == static_cast<std::size_t>(index.metadata.world_size), variable,
+            "not one value for each rank");
+    require(variable.distribution != state::Distribution::replicated || variable.box_count == 1, variable,
+            "not one value");
   }
   require(next == index.boxes.size(), "the table of boxes is not in the order of variables");
   require(checksums == index.checksums.size(), "there are more checksums than blocks");
@@ -292,7 +301,11 @@ void check_boxes(FileIndex& index) {
 void check_apart(const FileIndex& index, std::span<const Region> tables) {
   struct Owner {
     Region region;
-    std::string name;
+    const char* name;
+    const StoredVariable* variable = nullptr;
+  };
+  const auto owner_name = [](const Owner& owner) {
+    return owner.variable != nullptr ? quoted(*owner.variable) : owner.name;
   };
   std::vector<Owner> owners{{{0, kSealBytes}, "the seal"}};
   for (const Region& table : tables) {
@@ -301,15 +314,16 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
     owners.push_back({table, "a table"});
   }
   for (const StoredVariable& variable : index.variables) {
-    owners.push_back({{variable.file_offset, variable.bytes()}, "variable '" + variable.name + "'"});
+    owners.push_back({{variable.file_offset, variable.bytes()}, "", &variable});
   }
   std::erase_if(owners, [](const Owner& owner) { return owner.region.size == 0; });
   std::sort(owners.begin(), owners.end(),
             [](const Owner& a, const Owner& b) { return a.region.offset < b.region.offset; });
   for (std::size_t i = 1; i < owners.size(); ++i) {
     const Owner& before = owners[i - 1];
-    require(before.region.offset + before.region.size <= owners[i].region.offset,
-            before.name + " and " + owners[i].name + " share bytes of the file");
+    if (before.region.offset + before.region.size > owners[i].region.offset) {
+      throw CorruptError(owner_name(before) + " and " + owner_name(owners[i]) + " share bytes of the file");
+    }
   }
 }
 
