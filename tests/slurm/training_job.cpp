@@ -46,7 +46,10 @@ std::string run_undisturbed(const Training& training, int ranks) {
 /// A directory with what a user has there: the script, and ./my-program. Submits the script.
 int submit(SlurmCluster& slurm, const JobPlan& plan) {
   const fs::path directory = slurm.directory() / plan.name;
-  fs::create_directories(directory);
+  // Its own, as Open MPI's directory for sessions is one for all jobs of a user: one that ends can remove it under one
+  // that starts.
+  const fs::path temporary = directory / "tmp";
+  fs::create_directories(temporary);
   std::ofstream(directory / "job.sbatch") << plan.script;
   std::ofstream program(directory / "my-program");
   program << "#!/bin/sh\n"
@@ -61,7 +64,7 @@ int submit(SlurmCluster& slurm, const JobPlan& plan) {
   std::vector<std::string> arguments = plan.arguments;
   arguments.insert(arguments.begin(), "--chdir=" + directory.string());
   arguments.push_back(directory / "job.sbatch");
-  return slurm.submit(arguments);
+  return slurm.submit(arguments, {{"TMPDIR", temporary.string()}});
 }
 
 /// The trainer's line for each epoch left out.
