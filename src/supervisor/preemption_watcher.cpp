@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/signals_blocked.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "supervisor/run_follower.hpp"
 #include "termination/notice_board.hpp"
-#include "termination/poller.hpp"
 
 namespace reprieve {
 
@@ -88,10 +88,9 @@ PreemptionWatcher::PreemptionWatcher(PreemptionCheckpointHandler& handler, Callb
   impl_->platform = handler.platform();
   const auto board = handler.notice_board();
   const std::size_t seen = board->count() - (handler.preempted() ? 1 : 0);
-  termination::with_signals_blocked([&] {
-    impl_->thread = std::jthread(
-        [impl = impl_.get(), board, seen](const std::stop_token& stop) { impl->listen(stop, *board, seen); });
-  });
+  const core::SignalsBlocked blocked;
+  impl_->thread = std::jthread(
+      [impl = impl_.get(), board, seen](const std::stop_token& stop) { impl->listen(stop, *board, seen); });
 }
 
 PreemptionWatcher::PreemptionWatcher(std::filesystem::path checkpoint_directory, Callback callback,
@@ -100,10 +99,9 @@ PreemptionWatcher::PreemptionWatcher(std::filesystem::path checkpoint_directory,
   impl_->callback = std::move(callback);
   impl_->platform = detect_platform();
   impl_->follower = std::make_unique<supervisor::RunFollower>(std::move(checkpoint_directory));
-  termination::with_signals_blocked([&] {
-    impl_->thread = std::jthread(
-        [impl = impl_.get(), poll_interval](const std::stop_token& stop) { impl->follow(stop, poll_interval); });
-  });
+  const core::SignalsBlocked blocked;
+  impl_->thread = std::jthread(
+      [impl = impl_.get(), poll_interval](const std::stop_token& stop) { impl->follow(stop, poll_interval); });
 }
 
 PreemptionWatcher::~PreemptionWatcher() = default;

@@ -1,35 +1,16 @@
 #include "termination/poller.hpp"
 
-#include <pthread.h>
-#include <signal.h>  // NOLINT: pthread_sigmask is POSIX, not in <csignal>
-
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace reprieve::termination {
 
-void with_signals_blocked(const std::function<void()>& start) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  const bool masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
-  try {
-    start();
-  } catch (...) {
-    if (masked) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    }
-    throw;
-  }
-  if (masked && pthread_sigmask(SIG_SETMASK, &before, nullptr) != 0) {
-    core::log::error("cannot restore the signal mask");
-  }
-}
-
 Poller::Poller(std::unique_ptr<PolledSource> source, std::chrono::milliseconds interval)
     : interval_(interval), source_(std::move(source)) {
-  with_signals_blocked([this] { thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); }); });
+  const core::SignalsBlocked blocked;
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 Poller::~Poller() {

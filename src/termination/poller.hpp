@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,8 +80,5 @@ class Poller {
 
   std::jthread thread_;
 };
-
-/// Runs @p start with all signals blocked: a thread made in it leaves the application's signals to the application.
-void with_signals_blocked(const std::function<void()>& start);
 
 }  // namespace reprieve::termination
