@@ -135,7 +135,7 @@ struct TerminationConfig {
   /// How often the watcher function, the metadata server and the file are asked for.
   std::chrono::milliseconds poll_interval{1000};
   /// Longest time between two agreement checks while steps are short; longer steps are checked at every boundary.
-  std::chrono::milliseconds check_interval{12};
+  std::chrono::milliseconds check_interval{16};
   /// How long a rank waits for the others at a step boundary before it gives up and names them.
   std::chrono::milliseconds peer_timeout{1'800'000};
   /// How long a rank whose step failed waits for the others to hear of it.

@@ -53,7 +53,7 @@ struct LocalView {
 };
 
 struct AgreementOptions {
-  std::chrono::nanoseconds check_interval{std::chrono::milliseconds(12)};  ///< steps of this length: every boundary
+  std::chrono::nanoseconds check_interval{std::chrono::milliseconds(16)};  ///< steps of this length: every boundary
   std::chrono::milliseconds peer_timeout{1'800'000};
 };
 
