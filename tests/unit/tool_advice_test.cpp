@@ -75,12 +75,12 @@ TEST(Advice, StepsLongerThanTheIntervalAreOneStep) {
 }
 
 TEST(Advice, GraceForOneSaveAndForTwo) {
-  // 1 s of a step, 2 s of a save, 2 s for the launcher; with the margin 8.5 s. Two saves: 1 + 2 + 1.012 + 2 + 3.
+  // 1 s of a step, 2 s of a save, 2 s for the launcher; with the margin 8.5 s. Two saves: 1 + 2 + 1.016 + 2 + 3.
   const auto with_grace = [](double grace_s) { return advise(history(), {{}, grace_s, {}}); };
   const Advice advice = with_grace(4.9);
   EXPECT_DOUBLE_EQ(advice.notice->needed_s, 5);
   EXPECT_DOUBLE_EQ(advice.notice->with_margin_s, 8.5);
-  EXPECT_NEAR(advice.notice->two_saves_s, 9.012, 1e-9);
+  EXPECT_NEAR(advice.notice->two_saves_s, 9.016, 1e-9);
   EXPECT_EQ(advice.notice->signal_lead_s, 40);
   EXPECT_FALSE(advice.grace_is_enough());
   EXPECT_THAT(text_of(advice), HasSubstr("TOO SHORT"));
@@ -96,7 +96,7 @@ TEST(Advice, TwoSavesAreWhatTheHandlerHasRoomFor) {
   const auto room = [](double grace_s) {
     // After the wait of 1 s and the first save of 2 s.
     return handler::room_for_another_save({std::chrono::duration<double>(grace_s - 3), std::chrono::seconds(2),
-                                           std::chrono::seconds(1), std::chrono::milliseconds(12),
+                                           std::chrono::seconds(1), std::chrono::milliseconds(16),
                                            std::chrono::seconds(1)});
   };
   EXPECT_TRUE(room(two_saves + 0.001));
