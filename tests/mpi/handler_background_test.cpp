@@ -116,12 +116,13 @@ TEST_F(HandlerInBackground, APreemptionSavesItsOwnStepAfterTheOneBefore) {
                Preempted);
   const std::uint64_t saved_at = job->handler->total_run_calls();
   job->handler.reset();
-  ASSERT_GT(saved_at, 50U);
-  std::vector<std::uint64_t> expected{50, saved_at};
-  if (saved_at > 100) {
-    expected.insert(expected.begin() + 1, 100);
-  }
-  expect_sound_checkpoints(expected);
+  // The one of step 100 is left out if the ranks have agreed on a step soon after it by then.
+  const std::vector<std::uint64_t> saved = numbers_of("save_finished");
+  ASSERT_GE(saved.size(), 2U);
+  EXPECT_EQ(saved.front(), 50U);
+  EXPECT_EQ(saved.back(), saved_at);
+  EXPECT_TRUE(std::all_of(saved.begin(), saved.end() - 1, [](std::uint64_t number) { return number % 50 == 0; }));
+  expect_sound_checkpoints(saved);
 }
 
 TEST_F(HandlerInBackground, AnErrorOfAStepDoesNotCostTheSaveUnderWay) {
