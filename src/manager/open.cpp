@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <system_error>
 #include <thread>
 
@@ -103,8 +104,8 @@ void make_directories(const fs::path& directory, bool durable) {
   for (fs::path path = directory; !fs::exists(path, ignored) && path.has_relative_path(); path = path.parent_path()) {
     made.push_back(path);
   }
-  for (auto path = made.rbegin(); path != made.rend(); ++path) {
-    static_cast<void>(::mkdir(path->c_str(), core::kOwnDirectory));  // what could not be made is told next
+  for (const fs::path& path : std::views::reverse(made)) {
+    static_cast<void>(::mkdir(path.c_str(), core::kOwnDirectory));  // what could not be made is told next
   }
   std::error_code error;
   fs::create_directories(directory, error);
