@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
 #include "command.hpp"
+#include "core/environment.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
@@ -163,10 +163,7 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
   if (!options.slurm) {
     return std::nullopt;
   }
-  const auto job = termination::slurm_job_id([](const std::string& name) {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-  });
+  const auto job = termination::slurm_job_id(core::environment_variable);
   if (!job) {
     throw UsageError("--slurm works inside of a Slurm job only: SLURM_JOB_ID is not set");
   }

@@ -25,33 +25,6 @@ namespace fs = std::filesystem;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
-/// The environment of this process with the changes, as "NAME=value".
-std::vector<std::string> merged_environment(const EnvironmentChanges& changes) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (!changes.contains(text.substr(0, text.find('=')))) {
-      merged.push_back(text);
-    }
-  }
-  for (const auto& [name, value] : changes) {
-    if (value) {
-      merged.push_back(name + "=" + *value);
-    }
-  }
-  return merged;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (std::string& text : texts) {
-    result.push_back(text.data());
-  }
-  result.push_back(nullptr);
-  return result;
-}
-
 sigset_t termination_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -134,9 +107,9 @@ std::string program_of(pid_t pid) {
 
 pid_t spawn(const SpawnOptions& options) {
   std::vector<std::string> argument_texts = options.arguments;
-  std::vector<std::string> environment_texts = merged_environment(options.environment);
-  const std::vector<char*> arguments = pointers(argument_texts);
-  const std::vector<char*> environment = pointers(environment_texts);
+  std::vector<std::string> environment_texts = core::merged_environment(options.environment);
+  const std::vector<char*> arguments = core::pointers_to(argument_texts);
+  const std::vector<char*> environment = core::pointers_to(environment_texts);
   std::array<int, 2> failure{};
   if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
     throw Error(ErrorCode::io, fmt::format("cannot make a pipe: {}", error_text(errno)));

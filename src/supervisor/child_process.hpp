@@ -6,15 +6,14 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/environment.hpp"
+
 namespace reprieve::supervisor {
 
-/// Variables to set, or (without a value) to remove.
-using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
+using core::EnvironmentChanges;
 
 /// What keeps a program from signals that are not meant for it.
 enum class Shield {

@@ -7,11 +7,11 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/environment.hpp"
 #include "supervisor/child_process.hpp"
 #include "supervisor/run_progress.hpp"
 
@@ -48,8 +48,7 @@ struct LaunchSettings {
   int output = -1;  ///< descriptor for the program's standard output; -1: this process's
 };
 
-/// Looks a variable of the environment up.
-using EnvironmentLookup = std::function<std::optional<std::string>(const std::string&)>;
+using core::EnvironmentLookup;
 
 /// The changes to the environment that make this so. What the user has set himself stays.
 EnvironmentChanges launch_environment(const LaunchSettings& settings, const EnvironmentLookup& environment);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <string>
 #include <system_error>
 
 #include "core/drill_orders.hpp"
+#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
@@ -20,19 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::string> environment_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 fs::path outer_directory() {
-  const auto named = environment_variable(core::kRunDirectoryVariable);
+  const auto named = core::environment_variable(core::kRunDirectoryVariable);
   std::error_code ignored;
   return named && fs::is_directory(*named, ignored) ? *named : "";
 }
 
 fs::path default_parent(const std::vector<std::string>& command) {
-  return spans_nodes(command, environment_variable) ? fs::current_path() : fs::temp_directory_path();
+  return spans_nodes(command, core::environment_variable) ? fs::current_path() : fs::temp_directory_path();
 }
 
 [[noreturn]] void fail(const fs::path& path, int error) {

@@ -6,21 +6,16 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <fstream>
 #include <system_error>
 
+#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {
 
 namespace {
-
-std::optional<std::string> environment_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -44,7 +39,7 @@ bool send(pid_t pid, int signal) {
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
     : reader_(settings.run_directory),
       pid_(spawn({.arguments = command,
-                  .environment = launch_environment(settings, environment_variable),
+                  .environment = launch_environment(settings, core::environment_variable),
                   .shield = settings.shield,
                   .output = settings.output})) {}
 

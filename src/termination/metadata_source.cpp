@@ -180,11 +180,6 @@ std::optional<std::string> named_endpoint(MetadataServer server, const Environme
 
 }  // namespace
 
-std::optional<std::string> environment_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-}
-
 std::string metadata_server_name(MetadataServer server) {
   switch (server) {
     case MetadataServer::gce:

@@ -3,22 +3,21 @@
 /// @file
 /// The metadata servers of clouds: where they are, whether one is there, and what it says of this machine's end.
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "core/environment.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/http.hpp"
 #include "termination/poller.hpp"
 
 namespace reprieve::termination {
 
-/// Looks a variable of the environment up; an empty one counts as none.
-using EnvironmentLookup = std::function<std::optional<std::string>(const std::string&)>;
-std::optional<std::string> environment_variable(const std::string& name);
+using core::environment_variable;
+using core::EnvironmentLookup;
 
 /// "metadata server of AWS".
 std::string metadata_server_name(MetadataServer server);

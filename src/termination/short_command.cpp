@@ -21,32 +21,6 @@ constexpr std::size_t kLongest = std::size_t{64} * 1024;
 /// How often a stop is looked for.
 constexpr int kPollMs = 50;
 
-std::vector<std::string> merged_environment(const std::map<std::string, std::optional<std::string>>& changes) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (!changes.contains(text.substr(0, text.find('=')))) {
-      merged.push_back(text);
-    }
-  }
-  for (const auto& [name, value] : changes) {
-    if (value) {
-      merged.push_back(name + "=" + *value);
-    }
-  }
-  return merged;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (std::string& text : texts) {
-    result.push_back(text.data());
-  }
-  result.push_back(nullptr);
-  return result;
-}
-
 /// Starts the program with @p output as its standard output and signals as at the start of a shell; -1 if it cannot be
 /// started. Not fork: that would copy the page tables of a large process, and network drivers of MPI forbid it.
 pid_t start(std::vector<std::string> arguments, std::vector<std::string> environment, int output) {
@@ -70,8 +44,8 @@ pid_t start(std::vector<std::string> arguments, std::vector<std::string> environ
                     posix_spawnattr_setsigmask(&attributes, &none) == 0 &&
                     posix_spawnattr_setsigdefault(&attributes, &all) == 0 &&
                     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF) == 0 &&
-                    posix_spawnp(&pid, arguments.front().c_str(), &actions, &attributes, pointers(arguments).data(),
-                                 pointers(environment).data()) == 0;
+                    posix_spawnp(&pid, arguments.front().c_str(), &actions, &attributes,
+                                 core::pointers_to(arguments).data(), core::pointers_to(environment).data()) == 0;
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return good ? pid : -1;
@@ -120,14 +94,14 @@ bool ended_well(pid_t pid, bool wait_for_it, Clock::time_point end, const std::s
 }  // namespace
 
 std::optional<std::string> output_of(const std::vector<std::string>& arguments,
-                                     const std::map<std::string, std::optional<std::string>>& environment_changes,
+                                     const core::EnvironmentChanges& environment_changes,
                                      std::chrono::milliseconds limit, const std::stop_token& stop) {
   const auto end = Clock::now() + limit;
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return std::nullopt;
   }
-  const pid_t pid = start(arguments, merged_environment(environment_changes), ends[1]);
+  const pid_t pid = start(arguments, core::merged_environment(environment_changes), ends[1]);
   ::close(ends[1]);
   std::string output;
   const bool complete = pid > 0 && read_all(ends[0], output, end, stop);

@@ -4,11 +4,12 @@
 /// A command that answers within seconds, run from inside of a rank.
 
 #include <chrono>
-#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
+
+#include "core/environment.hpp"
 
 namespace reprieve::termination {
 
@@ -16,7 +17,7 @@ namespace reprieve::termination {
 /// be started, fails, writes more than 64 KiB, or does not end within @p limit or before @p stop is requested: then it
 /// is killed. Its standard error goes nowhere. Leaves no child behind. Thread: any.
 std::optional<std::string> output_of(const std::vector<std::string>& arguments,
-                                     const std::map<std::string, std::optional<std::string>>& environment_changes,
+                                     const core::EnvironmentChanges& environment_changes,
                                      std::chrono::milliseconds limit, const std::stop_token& stop = {});
 
 }  // namespace reprieve::termination

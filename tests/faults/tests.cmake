@@ -44,6 +44,7 @@ if(faults_sources)
   add_executable(faults_tests ${faults_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
   target_link_libraries(faults_tests PRIVATE reprieve_internal reprieve_options GTest::gtest_main GTest::gmock)
   target_include_directories(faults_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(faults_tests PRIVATE $<$<BOOL:${REPRIEVE_KILL_POINTS}>:REPRIEVE_KILL_POINTS>)
   target_compile_definitions(faults_tests PRIVATE
     REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_LIB_DIR="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
     REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
