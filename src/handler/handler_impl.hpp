@@ -54,8 +54,8 @@ struct PreemptionCheckpointHandler::Impl {
   std::optional<TerminationNotice> notice;  ///< agreed on by all ranks
   /// The same for other threads.
   std::shared_ptr<termination::NoticeBoard> board = std::make_shared<termination::NoticeBoard>();
-  int scope_depth = 0;
   cluster::SaveWish wish = cluster::SaveWish::none;  ///< this rank's
+  int scope_depth = 0;
   bool ended = false;  ///< after an error, or while the exit function runs: no further agreement
 
  private:
@@ -119,7 +119,6 @@ struct PreemptionCheckpointHandler::Impl {
   std::chrono::nanoseconds longest_step_{0};              ///< since the last save
   std::optional<termination::LocalNotice> drill_notice_;  ///< the chief's, in the second start of a drill
   std::chrono::steady_clock::time_point last_told_step_;  ///< in a drill
-  bool training_on_ = false;                              ///< within a grace period, after its first save
   std::string last_checkpoint_;
   std::unique_ptr<core::WorkerLock> worker_lock_;
   cluster::BoundaryIndex last_save_index_ = -1;  ///< of the last state that is saved, or is being written
@@ -127,6 +126,7 @@ struct PreemptionCheckpointHandler::Impl {
   std::uint64_t last_periodic_calls_ = 0;
   std::chrono::steady_clock::time_point last_save_time_;
   int exceptions_at_start_;
+  bool training_on_ = false;  ///< within a grace period, after its first save
 };
 
 }  // namespace reprieve
