@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kWorkerPrefix = "workertemp_";
 /// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it.
-constexpr int kMakeAttempts = 20;
+constexpr int kMakeAttempts = 100;
 
 /// Calls @p visit for everything in a directory.
 void for_each_entry(const fs::path& directory, const std::function<void(const fs::directory_entry&)>& visit) {
@@ -407,11 +407,12 @@ void make_worker_directory(const fs::path& worker) {
       throw StorageError(ErrorCode::permission, "cannot use " + worker.parent_path().string() +
                                                     ": it is not a directory of this user; move it away");
     }
-    remove_tree(worker);
     if (::mkdir(worker.c_str(), core::kOwnDirectory) == 0) {
       return;
     }
-    if (errno != ENOENT) {
+    if (errno == EEXIST) {
+      remove_tree(worker);  // of a run that died; only now, so that another job has little time to remove the parent
+    } else if (errno != ENOENT) {
       break;
     }
   }
