@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <system_error>
 #include <thread>
 
@@ -104,9 +103,9 @@ void make_directories(const fs::path& directory, bool durable) {
   for (fs::path path = directory; !fs::exists(path, ignored) && path.has_relative_path(); path = path.parent_path()) {
     made.push_back(path);
   }
-  for (const fs::path& path : std::views::reverse(made)) {
+  std::for_each(made.rbegin(), made.rend(), [](const fs::path& path) {
     static_cast<void>(::mkdir(path.c_str(), core::kOwnDirectory));  // what could not be made is told next
-  }
+  });
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {

@@ -256,7 +256,7 @@ SaveReport Save::finish() {
   commit();
   core::kill_point(core::KillPoint::commit_done);
   const auto ended = Clock::now();
-  const SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
+  SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
   record_finished(done);
   if (manager_.comm.is_chief()) {
     retire();
