@@ -18,6 +18,7 @@ namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 
 constexpr int kPollMs = 20;
 constexpr std::size_t kFloodBytes = 200'000'000;
@@ -161,7 +162,7 @@ void HttpServer::reply(int connection, const ServedReply& reply) {
   using Form = ServedReply::Form;
   pause(reply.delay);
   if (reply.form == Form::garbage) {
-    send_all(connection, std::string("\x16\x03\x01 this is no HTTP\r\n\0\xff\xfe\r\n\r\n", 32));
+    send_all(connection, "\x16\x03\x01 this is no HTTP\r\n\0\xff\xfe\r\n\r\n"s);
     return;
   }
   if (reply.form == Form::silence) {
