@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -49,10 +50,16 @@ std::vector<pid_t> neighbours(MPI_Comm comm) {
   if (MPI_Comm_size(comm, &size) != MPI_SUCCESS) {
     return {};
   }
-  const Address mine{host_hash(), ::getpid()};
-  std::vector<Address> all(static_cast<std::size_t>(size));
+  struct Exchange {
+    Address mine;
+    std::vector<Address> all;
+  };
+  auto exchange = std::make_unique<Exchange>();
+  exchange->mine = {host_hash(), ::getpid()};
+  exchange->all.resize(static_cast<std::size_t>(size));
   MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm, &request) != MPI_SUCCESS) {
+  if (MPI_Iallgather(&exchange->mine, sizeof(Address), MPI_BYTE, exchange->all.data(), sizeof(Address), MPI_BYTE, comm,
+                     &request) != MPI_SUCCESS) {
     return {};
   }
   const auto end = Clock::now() + kExchangeLimit;
@@ -60,9 +67,13 @@ std::vector<pid_t> neighbours(MPI_Comm comm) {
   while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 && Clock::now() < end) {
     std::this_thread::sleep_for(50us);
   }
+  if (done == 0) {
+    static_cast<void>(exchange.release());  // ranks are missing: MPI may still write there
+    return {};
+  }
   std::vector<pid_t> pids;
-  for (const Address& address : all) {
-    if (done != 0 && address.host == mine.host && address.pid != mine.pid) {
+  for (const Address& address : exchange->all) {
+    if (address.host == exchange->mine.host && address.pid != exchange->mine.pid) {
       pids.push_back(static_cast<pid_t>(address.pid));
     }
   }
