@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <fstream>
@@ -213,16 +214,9 @@ std::vector<int> signals_of(Platform platform) {
 }
 
 MetadataServer metadata_server_of(Platform platform) {
-  switch (platform) {
-    case Platform::gce:
-      return MetadataServer::gce;
-    case Platform::aws:
-      return MetadataServer::aws;
-    case Platform::azure:
-      return MetadataServer::azure;
-    default:
-      return MetadataServer::none;
-  }
+  const auto* const found = std::find_if(kServers.begin(), kServers.end(),
+                                         [platform](MetadataServer server) { return platform_of(server) == platform; });
+  return found != kServers.end() ? *found : MetadataServer::none;
 }
 
 }  // namespace termination
