@@ -3,8 +3,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <reprieve/error.hpp>
 #include <reprieve/serializer.hpp>
 #include <span>
@@ -14,18 +12,20 @@ namespace {
 
 using EngineSerializer = reprieve::Serializer<std::mt19937_64>;
 
-void append(Bytes& bytes, std::span<const std::byte> more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
+void append(apps::Bytes& bytes, std::span<const std::byte> more) {
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
 
 template <class T>
-void append_values(Bytes& bytes, const std::vector<T>& values) {
+void append_values(apps::Bytes& bytes, const std::vector<T>& values) {
   append(bytes, std::as_bytes(std::span<const T>(values)));
 }
 
-std::uint64_t hash(const Bytes& bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::uint64_t hash(const apps::Bytes& bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-Bytes replicated_bytes(const TrainingState& state) {
+apps::Bytes replicated_bytes(const TrainingState& state) {
   const Sampler::State& sampler = state.sampler.state();
-  Bytes bytes;
+  apps::Bytes bytes;
   append_values(bytes, state.parameters);
   append(bytes, EngineSerializer::save(sampler.engine));
   append_values(bytes, sampler.order);
@@ -37,13 +37,13 @@ Bytes replicated_bytes(const TrainingState& state) {
   return bytes;
 }
 
-Bytes per_rank_bytes(const TrainingState& state) {
-  Bytes bytes = EngineSerializer::save(state.noise_engine);
+apps::Bytes per_rank_bytes(const TrainingState& state) {
+  apps::Bytes bytes = EngineSerializer::save(state.noise_engine);
   append(bytes, std::as_bytes(std::span(state.epoch_loss_samples)));
   return bytes;
 }
 
-void check_replicas(const Bytes& replicated, const Ranks& ranks) {
+void check_replicas(const apps::Bytes& replicated, const apps::Ranks& ranks) {
   const std::vector<std::uint64_t> hashes = ranks.all_gather(hash(replicated));
   const auto other = std::find_if(hashes.begin(), hashes.end(), [&](std::uint64_t h) { return h != hashes.front(); });
   if (other != hashes.end()) {
@@ -54,8 +54,8 @@ void check_replicas(const Bytes& replicated, const Ranks& ranks) {
 
 }  // namespace
 
-Digests digest_of(const TrainingState& state, const Ranks& ranks) {
-  Bytes bytes = replicated_bytes(state);
+Digests digest_of(const TrainingState& state, const apps::Ranks& ranks) {
+  apps::Bytes bytes = replicated_bytes(state);
   check_replicas(bytes, ranks);
   for (const Moment& moment : state.optimizer.moments()) {
     append(bytes, ranks.gather(std::as_bytes(std::span(moment.values))));
@@ -63,12 +63,6 @@ Digests digest_of(const TrainingState& state, const Ranks& ranks) {
   const std::uint64_t shared = hash(bytes);
   append(bytes, ranks.gather(per_rank_bytes(state)));
   return ranks.is_chief() ? Digests{shared, hash(bytes)} : Digests{};
-}
-
-std::string to_hex(std::uint64_t digest) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(digest));
-  return text.data();
 }
 
 }  // namespace trainer

@@ -4,9 +4,8 @@
 /// A fingerprint of a run's state, to see whether two runs came to the same bits.
 
 #include <cstdint>
-#include <string>
 
-#include "trainer/ranks.hpp"
+#include "common/ranks.hpp"
 #include "trainer/state.hpp"
 
 namespace trainer {
@@ -19,9 +18,6 @@ struct Digests {
 
 /// Collective; the result is the chief's, zeros elsewhere.
 /// @throws reprieve::ClusterError on every rank if what is replicated is not equal on all ranks
-Digests digest_of(const TrainingState& state, const Ranks& ranks);
-
-/// 16 hexadecimal digits.
-std::string to_hex(std::uint64_t digest);
+Digests digest_of(const TrainingState& state, const apps::Ranks& ranks);
 
 }  // namespace trainer

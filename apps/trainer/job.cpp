@@ -10,10 +10,10 @@
 #include <reprieve/reprieve.hpp>
 #include <system_error>
 
+#include "common/ranks.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/digest.hpp"
 #include "trainer/options.hpp"
-#include "trainer/ranks.hpp"
 #include "trainer/report.hpp"
 #include "trainer/summary.hpp"
 #include "trainer/training.hpp"
@@ -39,7 +39,7 @@ fs::path default_data() {
 }
 
 /// Read by the chief alone, so that all ranks train on the same data whatever their file systems hold.
-Dataset load_data(const Ranks& ranks, const fs::path& file) {
+Dataset load_data(const apps::Ranks& ranks, const fs::path& file) {
   std::string text;
   ranks.on_every_rank([&] { text = ranks.is_chief() ? read_gzip(file) : ""; });
   ranks.broadcast(text, 0);
@@ -51,7 +51,7 @@ Dataset load_data(const Ranks& ranks, const fs::path& file) {
 /// The training under a handler: what a preemption and the end have in common.
 class Job {
  public:
-  Job(const Options& options, Training& training, Report& report, const Ranks& ranks)
+  Job(const Options& options, Training& training, Report& report, const apps::Ranks& ranks)
       : options_(options), training_(training), report_(report), ranks_(ranks) {
     training_.register_state(checkpoint_);
     reprieve::TerminationConfig termination = options_.settings.termination;
@@ -110,16 +110,15 @@ class Job {
 
   void write(const Summary& summary) const {
     if (ranks_.is_chief() && !options_.summary.empty()) {
-      write_summary(summary, options_.summary);
+      apps::write_summary(to_json(summary), options_.summary);
     }
   }
 
   /// The exit function: the checkpoint is committed. Whatever goes wrong from here on, the ranks leave together.
   void leave(const reprieve::ExitContext& context) const {
-    const std::chrono::duration<double> since_notice = std::chrono::steady_clock::now() - context.notice.time;
     try {
       Summary summary = summarize();
-      summary.preemption = Preemption{context.notice, summary.run_calls, since_notice.count(), context.checkpoint};
+      summary.preemption = apps::preemption_of(context, summary.run_calls);
       report_.preempted(summary, context.exit_code);
       write(summary);
     } catch (const std::exception& error) {
@@ -132,7 +131,7 @@ class Job {
   const Options& options_;
   Training& training_;
   Report& report_;
-  const Ranks& ranks_;
+  const apps::Ranks& ranks_;
   reprieve::Checkpoint checkpoint_;
   std::uint64_t restored_shared_digest_ = 0;
   std::optional<reprieve::PreemptionCheckpointHandler> handler_;
@@ -141,7 +140,7 @@ class Job {
 }  // namespace
 
 int run_job(int argc, const char* const* argv, MPI_Comm comm) {
-  const Ranks ranks(comm);
+  const apps::Ranks ranks(comm);
   Options options;
   ranks.on_every_rank([&] {
     options = parse_options(argc, argv);

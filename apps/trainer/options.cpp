@@ -1,13 +1,9 @@
 #include "trainer/options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <map>
-#include <memory>
-#include <reprieve/error.hpp>
-#include <reprieve/version.hpp>
 
-#include "trainer/json_section.hpp"
+#include "common/command_line.hpp"
 
 namespace trainer {
 namespace {
@@ -31,55 +27,7 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 finished, 42 preempted and saved (start me again), 2 wrong options, 1 any other error.
 Settings of the library come from the file's other sections and from REPRIEVE_... variables as well.)";
 
-/// A range that is not repeated in the help, where the text says what matters.
-template <class T>
-CLI::Validator between(T least, T greatest) {
-  return CLI::Range(least, greatest).description("");
-}
-
-using Overrides = std::vector<std::function<void(reprieve::Settings&)>>;
-
-/// An option that belongs to the library: not part of the "trainer" section, and applied after file and environment.
-template <class T, class Apply>
-CLI::Option* add_library_option(CLI::App& app, Overrides& overrides, const std::string& name, Apply apply,
-                                const std::string& help) {
-  const auto remember = [&overrides, apply](const T& value) {
-    overrides.emplace_back([apply, value](reprieve::Settings& settings) { apply(settings, value); });
-  };
-  return app.add_option_function<T>(name, remember, help)->configurable(false)->group("Checkpoints");
-}
-
-void add_library_options(CLI::App& app, Overrides& overrides) {
-  using reprieve::Settings;
-  add_library_option<std::string>(
-      app, overrides, "--checkpoint-dir", [](Settings& s, const std::string& v) { s.directory = v; },
-      "directory of the checkpoints (default: checkpoints)");
-  add_library_option<std::uint64_t>(
-      app, overrides, "--checkpoint-every", [](Settings& s, std::uint64_t v) { s.termination.save_every_steps = v; },
-      "save every so many steps, too; 0: only when preempted and at the end")
-      ->type_name("STEPS");
-  add_library_option<std::uint64_t>(
-      app, overrides, "--max-to-keep", [](Settings& s, std::uint64_t v) { s.manager.max_to_keep = v; },
-      "newest checkpoints to keep; 0: all");
-  add_library_option<double>(
-      app, overrides, "--grace-period",
-      [](Settings& s, double v) {
-        s.termination.grace_period = std::chrono::milliseconds(static_cast<std::int64_t>(v * 1000));
-      },
-      "time from a notice to the kill: saves at once, trains on, and saves again before its end")
-      ->type_name("SECONDS")
-      ->check(between(0.0, 1e6));
-  add_library_option<std::string>(
-      app, overrides, "--writer",
-      [](Settings& s, const std::string& v) {
-        s.manager.writer = v == "mpio" ? reprieve::WriterKind::mpio : reprieve::WriterKind::direct;
-      },
-      "how checkpoints are written")
-      ->check(CLI::IsMember({"direct", "mpio"}));
-  add_library_option<std::string>(
-      app, overrides, "--log-level", [](Settings& s, const std::string& v) { s.log.level = v; },
-      "how much the library logs on the chief: off, error, warning, info or debug");
-}
+using apps::between;
 
 void add_training_options(CLI::App& app, Options& options) {
   const std::map<std::string, OptimizerKind> optimizers{{"sgd", OptimizerKind::sgd}, {"adam", OptimizerKind::adam}};
@@ -128,53 +76,21 @@ void add_watching_options(CLI::App& app, Options& options, std::int64_t& step_de
       ->group(group);
 }
 
-/// Settings of the library: defaults, then the file, then the environment, then the command line.
-reprieve::Settings read_settings(const std::string& config, const Overrides& overrides) {
-  reprieve::Settings settings =
-      config.empty() ? reprieve::Settings{} : reprieve::settings_from_file(config, {"trainer"});
-  reprieve::apply_environment(settings);
-  for (const auto& override_setting : overrides) {
-    override_setting(settings);
-  }
-  if (settings.directory.empty()) {
-    settings.directory = "checkpoints";
-  }
-  return settings;
-}
-
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
   Options options;
-  Overrides overrides;
   std::int64_t step_delay_ms = 0;
-  std::string config;
-  CLI::App app(kDescription, "reprieve-trainer");
-  app.footer(kExamples);
-  app.set_version_flag("--version", REPRIEVE_VERSION);
-  app.set_config("--config", "", "JSON file: the library's settings, and these options in its section \"trainer\"")
-      ->type_name("FILE")
-      ->check(CLI::ExistingFile);
-  app.config_formatter(std::make_shared<JsonSection>(app, "trainer"));
-  add_training_options(app, options);
-  add_library_options(app, overrides);
-  add_watching_options(app, options, step_delay_ms);
-  try {
-    app.parse(argc, argv);
-    if (const CLI::Option* file = app.get_config_ptr(); file->count() > 0) {
-      config = file->as<std::string>();
-    }
-  } catch (const CLI::CallForHelp&) {
-    options.answer = app.help();
-    return options;
-  } catch (const CLI::CallForVersion&) {
-    options.answer = "reprieve-trainer " REPRIEVE_VERSION "\n";
-    return options;
-  } catch (const CLI::ParseError& error) {
-    throw reprieve::ConfigError(std::string(error.what()) + " (see reprieve-trainer --help)");
+  apps::CommandLine line(kDescription, "reprieve-trainer", "trainer");
+  line.app().footer(kExamples);
+  add_training_options(line.app(), options);
+  line.add_library_options();
+  add_watching_options(line.app(), options, step_delay_ms);
+  options.answer = line.parse(argc, argv);
+  if (options.answer.empty()) {
+    options.step_delay = std::chrono::milliseconds(step_delay_ms);
+    options.settings = line.library_settings();
   }
-  options.step_delay = std::chrono::milliseconds(step_delay_ms);
-  options.settings = read_settings(config, overrides);
   return options;
 }
 

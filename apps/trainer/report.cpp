@@ -1,10 +1,10 @@
 #include "trainer/report.hpp"
 
-#include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <reprieve/version.hpp>
-#include <sstream>
+#include <string>
+
+#include "common/text.hpp"
 
 namespace trainer {
 namespace {
@@ -17,19 +17,12 @@ std::string shape_text(const Model& model) {
   return text;
 }
 
-std::string fixed(double value, int decimals) {
-  std::ostringstream text;
-  text.setf(std::ios::fixed);
-  text.precision(decimals);
-  text << value;
-  return text.str();
-}
+using apps::fixed;
+using apps::format_duration;
+using apps::ranks_text;
+using apps::right;
 
 std::string percent(double fraction) { return fixed(100 * fraction, 2) + " %"; }
-
-std::string right(const std::string& text, std::size_t width) {
-  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
-}
 
 /// "epoch 7 of 40", of the epoch that goes on.
 std::string place_text(const Progress& progress, const Options& options, std::uint64_t steps_per_epoch) {
@@ -42,22 +35,6 @@ std::string place_text(const Progress& progress, const Options& options, std::ui
 
 }  // namespace
 
-std::string format_duration(std::chrono::duration<double> duration) {
-  constexpr double kTenthsMatter = 9.95;
-  if (duration.count() < kTenthsMatter) {
-    return fixed(duration.count(), 1) + " s";
-  }
-  const auto total = static_cast<std::int64_t>(std::llround(duration.count()));
-  const std::int64_t hours = total / 3600;
-  const std::int64_t minutes = total / 60 % 60;
-  const std::int64_t seconds = total % 60;
-  const auto two = [](std::int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); };
-  if (hours > 0) {
-    return std::to_string(hours) + ":" + two(minutes) + ":" + two(seconds);
-  }
-  return minutes > 0 ? std::to_string(minutes) + ":" + two(seconds) : std::to_string(seconds) + " s";
-}
-
 Report::Report(bool is_chief, const Options& options) : is_chief_(is_chief), options_(options) {}
 
 void Report::start(const Training& training, const Dataset& dataset, const std::filesystem::path& data,
@@ -65,9 +42,9 @@ void Report::start(const Training& training, const Dataset& dataset, const std::
   if (!is_chief_) {
     return;
   }
-  std::cout << "reprieve-trainer " REPRIEVE_VERSION ": " << world_size << (world_size == 1 ? " rank" : " ranks")
-            << ", network " << shape_text(training.model()) << " (" << training.model().parameter_count()
-            << " parameters), " << name_of(options_.optimizer) << ", batches of " << options_.batch_size << '\n'
+  std::cout << "reprieve-trainer " REPRIEVE_VERSION ": " << ranks_text(world_size) << ", network "
+            << shape_text(training.model()) << " (" << training.model().parameter_count() << " parameters), "
+            << name_of(options_.optimizer) << ", batches of " << options_.batch_size << '\n'
             << "data: " << dataset.training.labels.size() << " images to train on, " << dataset.held_out.labels.size()
             << " held out, from " << data.string() << '\n'
             << "checkpoints: " << options_.settings.directory << std::endl;
@@ -79,8 +56,8 @@ void Report::resumed(const reprieve::CheckpointInfo& from, const Training& train
   epoch_ = progress.epoch;
   start_ = epoch_start_ = Clock::now();
   if (is_chief_) {
-    std::cout << "resumed from " << from.path.filename().string() << ", saved by " << from.world_size
-              << (from.world_size == 1 ? " rank" : " ranks") << " (" << to_string(from.reason.kind)
+    std::cout << "resumed from " << from.path.filename().string() << ", saved by " << ranks_text(from.world_size)
+              << " (" << to_string(from.reason.kind)
               << "): " << place_text(progress, options_, training.steps_per_epoch()) << std::endl;
   }
 }
@@ -117,13 +94,7 @@ void Report::preempted(const Summary& summary, int exit_code) const {
   if (!is_chief_ || !summary.preemption) {
     return;
   }
-  const Preemption& preemption = *summary.preemption;
-  std::cout << "preempted: " << preemption.notice.source << " on rank " << preemption.notice.rank << " ("
-            << preemption.notice.host << ")\n"
-            << "saved " << std::filesystem::path(preemption.checkpoint).filename().string() << " at step "
-            << preemption.save_step << ", " << fixed(1000 * preemption.seconds_from_notice_to_commit, 1)
-            << " ms after the notice; leaving with code " << exit_code << " (the same command goes on from here)"
-            << std::endl;
+  apps::print(*summary.preemption, exit_code);
 }
 
 void Report::finished(const Summary& summary, bool had_nothing_to_do) const {
@@ -134,7 +105,7 @@ void Report::finished(const Summary& summary, bool had_nothing_to_do) const {
     std::cout << "nothing left to do: ask for more --epochs, or for another --checkpoint-dir\n";
   }
   std::cout << "finished: " << summary.progress.step << " steps, accuracy " << percent(summary.evaluation.accuracy)
-            << " on held-out images, state " << to_hex(summary.digests.all) << ", "
+            << " on held-out images, state " << apps::to_hex(summary.digests.all) << ", "
             << format_duration(std::chrono::duration<double>(Clock::now() - start_)) << std::endl;
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <reprieve/checkpoint_manager.hpp>
-#include <string>
 
 #include "trainer/summary.hpp"
 #include "trainer/training.hpp"
@@ -39,8 +38,5 @@ class Report {
   Clock::time_point start_ = Clock::now();
   Clock::time_point epoch_start_ = start_;
 };
-
-/// "7.3 s", "42 s", "3:05", "1:02:03".
-std::string format_duration(std::chrono::duration<double> duration);
 
 }  // namespace trainer

@@ -34,7 +34,7 @@ void register_parameters(reprieve::Checkpoint& checkpoint, std::vector<double>& 
 
 std::mt19937_64 noise_engine_of(std::uint64_t seed, int rank) { return seeded(seed, rank + 1); }
 
-void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, Slice mine) {
+void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine) {
   register_parameters(checkpoint, state.parameters, model);
   for (Moment& moment : state.optimizer.moments()) {
     checkpoint.add_distributed(

@@ -9,10 +9,10 @@
 #include <reprieve/checkpoint.hpp>
 #include <vector>
 
+#include "common/slice.hpp"
 #include "trainer/model.hpp"
 #include "trainer/optimizer.hpp"
 #include "trainer/sampler.hpp"
-#include "trainer/slice.hpp"
 
 namespace trainer {
 
@@ -50,7 +50,7 @@ std::mt19937_64 noise_engine_of(std::uint64_t seed, int rank);
 
 /// Registers everything; @p state must outlive @p checkpoint.
 /// @param mine  the slice of the parameters whose moments are in @p state
-void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, Slice mine);
+void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine);
 
 /// Per-rank variables on another number of ranks: rank r gets the engine of the old rank r; ranks beyond those derive
 /// one of their own from it.

@@ -17,7 +17,7 @@ Model make_model(const Options& options) {
   return Model(std::move(sizes));
 }
 
-Samples part_of(const Samples& samples, Slice slice) {
+Samples part_of(const Samples& samples, apps::Slice slice) {
   const auto inputs = samples.inputs.begin() + static_cast<std::ptrdiff_t>(slice.offset * kPixels);
   const auto labels = samples.labels.begin() + static_cast<std::ptrdiff_t>(slice.offset);
   return {{inputs, inputs + static_cast<std::ptrdiff_t>(slice.size * kPixels)},
@@ -32,7 +32,8 @@ std::uint64_t choose_steps_per_epoch(const Options& options, std::size_t samples
   return options.steps_per_epoch > 0 ? options.steps_per_epoch : samples / options.batch_size;
 }
 
-TrainingState initial_state(const Options& options, const Dataset& dataset, const Model& model, Slice mine, int rank) {
+TrainingState initial_state(const Options& options, const Dataset& dataset, const Model& model, apps::Slice mine,
+                            int rank) {
   std::mt19937_64 weight_engine(options.seed);
   const double learning_rate = options.learning_rate.value_or(default_learning_rate(options.optimizer));
   return {.parameters = model.initial_parameters(weight_engine),
@@ -46,7 +47,7 @@ TrainingState initial_state(const Options& options, const Dataset& dataset, cons
 
 }  // namespace
 
-Training::Training(const Options& options, const Dataset& dataset, const Ranks& ranks)
+Training::Training(const Options& options, const Dataset& dataset, const apps::Ranks& ranks)
     : options_(options),
       dataset_(dataset),
       ranks_(ranks),
@@ -71,7 +72,7 @@ void Training::step() {
   const std::uint64_t steps_before = state_.progress.step;
   fail_if_asked(FailPoint::begin, steps_before);
   const std::span<const std::uint32_t> batch = state_.sampler.next(options_.batch_size);
-  const Slice share = ranks_.my_slice(batch.size());
+  const apps::Slice share = ranks_.my_slice(batch.size());
   const Samples samples = noisy_samples(batch.subspan(share.offset, share.size));
 
   std::vector<double> gradient(model_.parameter_count());

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
+#include "common/ranks.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/model.hpp"
 #include "trainer/options.hpp"
-#include "trainer/ranks.hpp"
 #include "trainer/state.hpp"
 
 namespace trainer {
@@ -27,7 +27,7 @@ class Training {
  public:
   /// Not collective. @p options and @p dataset must outlive this.
   /// @throws reprieve::ConfigError if the batch size does not fit the data
-  Training(const Options& options, const Dataset& dataset, const Ranks& ranks);
+  Training(const Options& options, const Dataset& dataset, const apps::Ranks& ranks);
 
   /// Registers the state, which lives in this object.
   void register_state(reprieve::Checkpoint& checkpoint);
@@ -55,9 +55,9 @@ class Training {
 
   const Options& options_;
   const Dataset& dataset_;
-  const Ranks& ranks_;
+  const apps::Ranks& ranks_;
   Model model_;
-  Slice my_parameters_;
+  apps::Slice my_parameters_;
   Samples my_held_out_;
   std::uint64_t steps_per_epoch_;
   TrainingState state_;

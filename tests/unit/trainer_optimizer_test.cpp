@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "common/slice.hpp"
 #include "trainer/optimizer.hpp"
-#include "trainer/slice.hpp"
 
 namespace trainer {
 namespace {
@@ -42,7 +42,7 @@ TEST_P(EveryOptimizer, SlicesUpdateLikeTheWhole) {
   Optimizer one(GetParam(), 0.1, kSize);
   std::vector<Optimizer> parts;
   for (std::size_t part = 0; part < kParts; ++part) {
-    parts.emplace_back(GetParam(), 0.1, slice_of(kSize, part, kParts).size);
+    parts.emplace_back(GetParam(), 0.1, apps::slice_of(kSize, part, kParts).size);
   }
   for (std::uint64_t step = 1; step <= 5; ++step) {
     std::vector<double> gradient(kSize);
@@ -51,7 +51,7 @@ TEST_P(EveryOptimizer, SlicesUpdateLikeTheWhole) {
     }
     one.update(whole, gradient, step);
     for (std::size_t part = 0; part < kParts; ++part) {
-      const Slice slice = slice_of(kSize, part, kParts);
+      const apps::Slice slice = apps::slice_of(kSize, part, kParts);
       parts[part].update(std::span(sliced).subspan(slice.offset, slice.size),
                          std::span<const double>(gradient).subspan(slice.offset, slice.size), step);
     }
@@ -76,7 +76,7 @@ TEST(Slices, CoverARangeInOrder) {
     for (std::size_t parts = 1; parts <= 9; ++parts) {
       std::size_t next = 0;
       for (std::size_t part = 0; part < parts; ++part) {
-        const Slice slice = slice_of(total, part, parts);
+        const apps::Slice slice = apps::slice_of(total, part, parts);
         ASSERT_EQ(slice.offset, next);
         ASSERT_LE(slice.size, total / parts + 1);
         ASSERT_GE(slice.size, total / parts);

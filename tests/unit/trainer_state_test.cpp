@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "common/text.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/serializer.hpp"
 #include "trainer/digest.hpp"
-#include "trainer/report.hpp"
 #include "trainer/state.hpp"
 #include "trainer/summary.hpp"
 
@@ -21,25 +21,25 @@ namespace {
 
 class Pieces : public reprieve::PerRankPieces {
  public:
-  explicit Pieces(std::vector<Bytes> pieces) : pieces_(std::move(pieces)) {}
+  explicit Pieces(std::vector<apps::Bytes> pieces) : pieces_(std::move(pieces)) {}
   [[nodiscard]] int count() const override { return static_cast<int>(pieces_.size()); }
-  [[nodiscard]] Bytes bytes(int rank) const override { return pieces_.at(static_cast<std::size_t>(rank)); }
+  [[nodiscard]] apps::Bytes bytes(int rank) const override { return pieces_.at(static_cast<std::size_t>(rank)); }
 
  private:
-  std::vector<Bytes> pieces_;
+  std::vector<apps::Bytes> pieces_;
 };
 
 Pieces engines(int count) {
-  std::vector<Bytes> pieces;
+  std::vector<apps::Bytes> pieces;
   for (int rank = 0; rank < count; ++rank) {
     pieces.push_back(reprieve::Serializer<std::mt19937_64>::save(noise_engine_of(1, rank)));
   }
   return Pieces(std::move(pieces));
 }
 
-Bytes sums_bytes(double loss, double samples) {
+apps::Bytes sums_bytes(double loss, double samples) {
   const std::array<double, 2> sums{loss, samples};
-  Bytes bytes(sizeof(sums));
+  apps::Bytes bytes(sizeof(sums));
   std::memcpy(bytes.data(), sums.data(), sizeof(sums));
   return bytes;
 }
@@ -95,21 +95,21 @@ TEST(EpochSums, KeepTheirTotal) {
 }
 
 TEST(EpochSums, OfAnotherSizeAreAnError) {
-  EXPECT_THROW(redistribute_sums(Pieces({Bytes(3)}), 0), reprieve::MismatchError);
+  EXPECT_THROW(redistribute_sums(Pieces({apps::Bytes(3)}), 0), reprieve::MismatchError);
 }
 
 TEST(Summary, HasItsKeysWhateverHappened) {
   Summary summary;
   summary.digests.all = 0xabc;
-  auto json = nlohmann::json::parse(to_json(summary));
+  auto json = nlohmann::json::parse(apps::text_of(to_json(summary)));
   EXPECT_EQ(json.at("status"), "finished");
   EXPECT_EQ(json.at("state_digest"), "0000000000000abc");
   EXPECT_TRUE(json.at("restored_from").is_null());
   EXPECT_TRUE(json.at("preemption").is_null());
 
   summary.restored_from = "ckpt-7.h5";
-  summary.preemption = Preemption{{2, "node", "signal SIGTERM", "", {}, {}}, 12, 0.25, "d/ckpt-12.h5"};
-  json = nlohmann::json::parse(to_json(summary));
+  summary.preemption = apps::Preemption{{2, "node", "signal SIGTERM", "", {}, {}}, 12, 0.25, "d/ckpt-12.h5"};
+  json = nlohmann::json::parse(apps::text_of(to_json(summary)));
   EXPECT_EQ(json.at("status"), "preempted");
   EXPECT_EQ(json.at("restored_from"), "ckpt-7.h5");
   EXPECT_EQ(json.at("preemption").at("rank"), 2);
@@ -119,12 +119,12 @@ TEST(Summary, HasItsKeysWhateverHappened) {
 
 TEST(Report, Durations) {
   using std::chrono::seconds;
-  EXPECT_EQ(format_duration(seconds(0)), "0.0 s");
-  EXPECT_EQ(format_duration(std::chrono::milliseconds(9949)), "9.9 s");
-  EXPECT_EQ(format_duration(std::chrono::milliseconds(9951)), "10 s");
-  EXPECT_EQ(format_duration(seconds(59)), "59 s");
-  EXPECT_EQ(format_duration(seconds(185)), "3:05");
-  EXPECT_EQ(format_duration(seconds(3723)), "1:02:03");
+  EXPECT_EQ(apps::format_duration(seconds(0)), "0.0 s");
+  EXPECT_EQ(apps::format_duration(std::chrono::milliseconds(9949)), "9.9 s");
+  EXPECT_EQ(apps::format_duration(std::chrono::milliseconds(9951)), "10 s");
+  EXPECT_EQ(apps::format_duration(seconds(59)), "59 s");
+  EXPECT_EQ(apps::format_duration(seconds(185)), "3:05");
+  EXPECT_EQ(apps::format_duration(seconds(3723)), "1:02:03");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the training needs of MPI: every call checked, every sum in the order of the ranks.
+/// What the programs need of MPI: every call checked, every sum in the order of the ranks.
 
 #include <mpi.h>
 
@@ -14,11 +14,14 @@
 #include <string>
 #include <vector>
 
-#include "trainer/slice.hpp"
+#include "common/slice.hpp"
 
-namespace trainer {
+namespace apps {
 
 using Bytes = std::vector<std::byte>;
+
+/// @throws reprieve::MpiError unless @p result is MPI_SUCCESS
+void check_mpi(int result, const char* call);
 
 /// The ranks of a communicator. All members but the first few are collective.
 ///
@@ -68,4 +71,4 @@ class Ranks {
   int size_ = 1;
 };
 
-}  // namespace trainer
+}  // namespace apps

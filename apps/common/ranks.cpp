@@ -1,4 +1,4 @@
-#include "trainer/ranks.hpp"
+#include "common/ranks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,20 +6,8 @@
 #include <numeric>
 #include <reprieve/error.hpp>
 
-namespace trainer {
+namespace apps {
 namespace {
-
-void check_mpi(int result, const char* call) {
-  if (result == MPI_SUCCESS) {
-    return;
-  }
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  if (MPI_Error_string(result, text.data(), &length) != MPI_SUCCESS) {
-    length = 0;
-  }
-  throw reprieve::MpiError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
-}
 
 /// MPI counts are ints.
 int to_count(std::size_t value) {
@@ -68,6 +56,18 @@ Failure run_and_catch(const std::function<void()>& operation) {
 }
 
 }  // namespace
+
+void check_mpi(int result, const char* call) {
+  if (result == MPI_SUCCESS) {
+    return;
+  }
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(result, text.data(), &length) != MPI_SUCCESS) {
+    length = 0;
+  }
+  throw reprieve::MpiError(std::string(call) + ": " + std::string(text.data(), static_cast<std::size_t>(length)));
+}
 
 Ranks::Ranks(MPI_Comm comm) : comm_(comm) {
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -147,4 +147,4 @@ void Ranks::on_every_rank(const std::function<void()>& operation) const {
   reprieve::throw_error(static_cast<reprieve::ErrorCode>(*failed), mine.message, origin);
 }
 
-}  // namespace trainer
+}  // namespace apps

@@ -1,10 +1,10 @@
-#include "trainer/json_section.hpp"
+#include "common/json_section.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <reprieve/error.hpp>
 
-namespace trainer {
+namespace apps {
 namespace {
 
 using Json = nlohmann::json;
@@ -102,4 +102,4 @@ std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const
   return result;
 }
 
-}  // namespace trainer
+}  // namespace apps

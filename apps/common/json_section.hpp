@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace trainer {
+namespace apps {
 
 /// Reads the section `name` of a JSON file: the keys are the long option names, with `_` for `-`. Strict: an unknown
 /// key or a value of another type than the option's is an error that names the key and what is allowed. The other
@@ -28,4 +28,4 @@ class JsonSection : public CLI::Config {
   std::string name_;
 };
 
-}  // namespace trainer
+}  // namespace apps

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace trainer {
+namespace apps {
 
 /// A contiguous part of a range.
 struct Slice {
@@ -23,4 +23,4 @@ constexpr Slice slice_of(std::size_t total, std::size_t index, std::size_t parts
   return {index * base + longer_before, base + (index < longer_parts ? 1U : 0U)};
 }
 
-}  // namespace trainer
+}  // namespace apps

@@ -1,0 +1,109 @@
+#include "heat/report.hpp"
+
+#include <iostream>
+#include <reprieve/version.hpp>
+
+#include "common/text.hpp"
+
+namespace heat {
+namespace {
+
+using apps::fixed;
+using apps::format_duration;
+using apps::ranks_text;
+using apps::right;
+using apps::scientific;
+using Seconds = std::chrono::duration<double>;
+
+/// As people name dimensions: x, y, z.
+std::string text_of(const Index& index) {
+  return std::to_string(index[2]) + " x " + std::to_string(index[1]) + " x " + std::to_string(index[0]);
+}
+
+/// How large the error is, and how large it must be.
+std::string error_text(const Summary& summary) {
+  return "error " + scientific(summary.error) + " (of the scheme: " + scientific(summary.expected_error) + ")";
+}
+
+}  // namespace
+
+apps::Json to_json(const Summary& summary) {
+  using apps::Json;
+  const auto& restored = summary.restored_digest;
+  return {
+      {"status", summary.preemption ? "preempted" : "finished"},
+      {"world_size", summary.world_size},
+      {"ranks", {summary.ranks[2], summary.ranks[1], summary.ranks[0]}},
+      {"step", summary.step},
+      {"time", summary.time},
+      {"restored_from", summary.restored_from ? Json(*summary.restored_from) : Json()},
+      {"restored_digest", restored ? Json(apps::to_hex(*restored)) : Json()},
+      {"digest", apps::to_hex(summary.digest)},
+      {"error", summary.error},
+      {"expected_error", summary.expected_error},
+      {"preemption", summary.preemption ? apps::to_json(*summary.preemption) : Json()},
+  };
+}
+
+Report::Report(bool is_chief, const Options& options) : is_chief_(is_chief), options_(options) {}
+
+void Report::start(const Simulation& simulation, int world_size) {
+  if (!is_chief_) {
+    return;
+  }
+  const Parameters& parameters = simulation.parameters();
+  std::cout << "reprieve-heat " REPRIEVE_VERSION ": " << text_of(simulation.grid().points) << " points, "
+            << to_string(parameters.boundary) << " boundaries, on " << ranks_text(world_size) << " ("
+            << text_of(simulation.topology().ranks()) << ")\n"
+            << "time step " << scientific(parameters.time_step) << ", " << options_.steps << " steps\n"
+            << "checkpoints: " << options_.settings.directory << std::endl;
+}
+
+void Report::resumed(const reprieve::CheckpointInfo& from, const Simulation& simulation, std::uint64_t digest) {
+  first_step_ = simulation.steps_done();
+  start_ = last_line_ = Clock::now();
+  if (is_chief_) {
+    std::cout << "resumed from " << from.path.filename().string() << ", saved by " << ranks_text(from.world_size)
+              << " (" << to_string(from.reason.kind) << "): step " << first_step_ << ", time "
+              << scientific(simulation.time()) << ", field " << apps::to_hex(digest) << std::endl;
+  }
+}
+
+void Report::after_step(const Simulation& simulation) {
+  if (!is_chief_ || options_.progress_interval.count() == 0) {
+    return;
+  }
+  const auto now = Clock::now();
+  if (now - last_line_ < options_.progress_interval || simulation.finished()) {
+    return;
+  }
+  last_line_ = now;
+  const std::uint64_t step = simulation.steps_done();
+  const Seconds step_time = Seconds(now - start_) / static_cast<double>(step - first_step_);
+  const double points_per_s = static_cast<double>(simulation.grid().size()) / step_time.count();
+  const std::string total = std::to_string(options_.steps);
+  std::cout << "step " << right(std::to_string(step), total.size()) << "/" << total << "  time "
+            << scientific(simulation.time()) << "  " << fixed(points_per_s / 1e6, 1) << " M points/s  eta "
+            << format_duration(step_time * static_cast<double>(options_.steps - step)) << std::endl;
+}
+
+void Report::preempted(const Summary& summary, int exit_code) const {
+  if (is_chief_ && summary.preemption) {
+    apps::print(*summary.preemption, exit_code);
+    std::cout << "field " << apps::to_hex(summary.digest) << ", " << error_text(summary) << std::endl;
+  }
+}
+
+void Report::finished(const Summary& summary, bool had_nothing_to_do) const {
+  if (!is_chief_) {
+    return;
+  }
+  if (had_nothing_to_do) {
+    std::cout << "nothing left to do: ask for more --steps, or for another --checkpoint-dir\n";
+  }
+  std::cout << "finished: " << summary.step << " steps, time " << scientific(summary.time) << ", "
+            << error_text(summary) << ", field " << apps::to_hex(summary.digest) << ", "
+            << format_duration(Clock::now() - start_) << std::endl;
+}
+
+}  // namespace heat
