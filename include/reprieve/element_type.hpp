@@ -32,9 +32,31 @@ template <class T>
 struct IsComplex<std::complex<T>> : std::is_floating_point<T> {};
 }  // namespace detail
 
-/// Types that can be the element of an array: bool, integers, enums, floating point, std::complex, std::byte.
+/// Set it to true for a struct of your own whose bytes are its value, so that it can be an element:
+///
+///     template <> inline constexpr bool reprieve::enable_record<Particle> = true;
+///
+/// It is stored as opaque bytes of its size, padding included, for machines of one kind; no pointers, then. With a
+/// Serializer instead the format is your own, but the type can be no element of an array.
 template <class T>
-concept Element = std::is_arithmetic_v<T> || std::is_enum_v<T> || detail::IsComplex<T>::value;
+inline constexpr bool enable_record = false;
+
+/// True for IEEE 754 numbers of 16 bits: _Float16, where the compiler has it; Eigen::half (reprieve/eigen.hpp).
+template <class T>
+inline constexpr bool is_half = false;
+#ifdef __FLT16_MANT_DIG__
+template <>
+inline constexpr bool is_half<_Float16> = true;
+#endif
+
+/// Structs that are elements.
+template <class T>
+concept Record = enable_record<T> && std::is_trivially_copyable_v<T>;
+
+/// Types that can be the element of an array: bool, integers, enums, floating point, std::complex, std::byte, records.
+template <class T>
+concept Element =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || detail::IsComplex<T>::value || is_half<T> || Record<T>;
 
 /// The element type of a C++ type. Enums are stored as their underlying integer.
 template <Element T>
@@ -48,7 +70,9 @@ constexpr ElementType element_type_of() {
     return element_type_of<std::underlying_type_t<T>>();
   } else if constexpr (detail::IsComplex<T>::value) {
     return {ElementClass::complex, size};
-  } else if constexpr (std::is_floating_point_v<T>) {
+  } else if constexpr (Record<T>) {
+    return {ElementClass::opaque, size};
+  } else if constexpr (std::is_floating_point_v<T> || is_half<T>) {
     return {ElementClass::floating, size};
   } else if constexpr (std::is_signed_v<T>) {
     return {ElementClass::signed_integer, size};

@@ -1,5 +1,8 @@
 #include "reprieve/checkpoint.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
 
@@ -51,19 +54,23 @@ void Checkpoint::add_distributed(std::string name, std::function<DistributedArra
   if (!describe) {
     throw UsageError("distributed variable '" + name + "' was registered without a function that describes it");
   }
-  add(registry_->variables, std::move(name), {state::Distribution::distributed, nullptr, std::move(describe), {}});
+  add(registry_->variables, std::move(name),
+      {.distribution = state::Distribution::distributed, .describe = std::move(describe)});
 }
 
 void Checkpoint::add_replicated_value(std::string name, std::unique_ptr<ValueAccess> access) {
   check_access(name, access);
-  add(registry_->variables, std::move(name), {state::Distribution::replicated, std::move(access), {}, {}});
+  add(registry_->variables, std::move(name),
+      {.distribution = state::Distribution::replicated, .value = std::move(access)});
 }
 
 void Checkpoint::add_per_rank_value(std::string name, std::unique_ptr<ValueAccess> access,
                                     RedistributeAny redistribute) {
   check_access(name, access);
   add(registry_->variables, std::move(name),
-      {state::Distribution::per_rank, std::move(access), {}, std::move(redistribute)});
+      {.distribution = state::Distribution::per_rank,
+       .value = std::move(access),
+       .redistribute = std::move(redistribute)});
 }
 
 void Checkpoint::add_distributed_array(std::string name, ElementType type, std::byte* data, DistributedLayout layout) {
@@ -71,6 +78,118 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
   array.boxes.push_back({data, std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
   state::check_array(name, array);
   add_distributed(std::move(name), [array = std::move(array)] { return array; });
+}
+
+namespace {
+
+/// The part of a checkpoint that belongs to one component, under the names that the component knows.
+class StoredComponent final : public StoredState {
+ public:
+  StoredComponent(const StoredState& whole, const std::string& prefix) : whole_(whole), prefix_(prefix) {}
+
+  [[nodiscard]] std::vector<std::string> names() const override {
+    std::vector<std::string> own;
+    for (const std::string& name : whole_.names()) {
+      if (name.starts_with(prefix_)) {
+        own.push_back(name.substr(prefix_.size()));
+      }
+    }
+    return own;
+  }
+  [[nodiscard]] bool contains(const std::string& name) const override { return whole_.contains(prefix_ + name); }
+  [[nodiscard]] ElementType type(const std::string& name) const override { return whole_.type(prefix_ + name); }
+  [[nodiscard]] Extents shape(const std::string& name) const override { return whole_.shape(prefix_ + name); }
+  [[nodiscard]] const PerRankPieces& pieces(const std::string& name) const override {
+    return whole_.pieces(prefix_ + name);
+  }
+  void read_value(const std::string& name, ValueAccess& value) const override {
+    whole_.read_value(prefix_ + name, value);
+  }
+  void read_distributed(const std::string& name, const DistributedArray& array) const override {
+    whole_.read_distributed(prefix_ + name, array);
+  }
+
+ private:
+  const StoredState& whole_;
+  const std::string& prefix_;
+};
+
+state::Variable& registered(Variables& variables, const std::string& name) {
+  const auto found = variables.find(name);
+  if (found == variables.end()) {
+    throw UsageError("no variable '" + name + "' is registered: register it first");
+  }
+  return found->second;
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
+void Checkpoint::add_component(const std::string& name, Checkpoint part) {
+  const std::string prefix = name + "/";
+  for (const auto& entry : part.registry_->variables) {
+    state::check_name(prefix + entry.first);
+    check_place_in_tree(registry_->variables, prefix + entry.first);
+  }
+  for (auto& [own_name, variable] : part.registry_->variables) {
+    for (std::string& former : variable.former_names) {
+      former.insert(0, prefix);
+    }
+    registry_->variables.emplace(prefix + own_name, std::move(variable));
+  }
+  for (std::string& dropped : part.registry_->dropped) {
+    dropped.insert(0, prefix);
+  }
+  for (state::Migration& migration : part.registry_->migrations) {
+    migration.prefix.insert(0, prefix);
+  }
+  append(registry_->dropped, std::move(part.registry_->dropped));
+  append(registry_->migrations, std::move(part.registry_->migrations));
+  append(registry_->when_values_restored, std::move(part.registry_->when_values_restored));
+}
+
+void Checkpoint::when_values_restored(std::function<void()> prepare) {
+  if (!prepare) {
+    throw UsageError("when_values_restored was given no function");
+  }
+  registry_->when_values_restored.push_back(std::move(prepare));
+}
+
+void Checkpoint::allow_missing(const std::string& name) {
+  registered(registry_->variables, name).may_be_missing = true;
+}
+
+void Checkpoint::add_former_name(const std::string& name, std::string former) {
+  state::check_name(former);
+  registered(registry_->variables, name).former_names.push_back(std::move(former));
+}
+
+void Checkpoint::allow_dropped(std::string name) {
+  state::check_name(name);
+  registry_->dropped.push_back(std::move(name));
+}
+
+void Checkpoint::on_migration(std::function<void(const StoredState& stored)> migrate) {
+  if (!migrate) {
+    throw UsageError("on_migration was given no function");
+  }
+  registry_->migrations.push_back({"", std::move(migrate)});
+}
+
+void Checkpoint::Registry::migrate(const StoredState& stored) const {
+  for (const state::Migration& migration : migrations) {
+    migration.migrate(StoredComponent(stored, migration.prefix));
+  }
+}
+
+bool Checkpoint::Registry::may_drop(const std::string& name) const {
+  return std::any_of(dropped.begin(), dropped.end(), [&name](const std::string& allowed) {
+    return name == allowed || name.starts_with(allowed + "/");
+  });
 }
 
 std::size_t Checkpoint::size() const noexcept { return registry_->variables.size(); }

@@ -9,11 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "reprieve/checkpoint.hpp"
+#include "state/strided.hpp"
 
 namespace reprieve::storage {
 
-using Strides = std::vector<std::ptrdiff_t>;
+using state::copy_box;
+using state::dense_strides;
+using state::is_dense;
+using state::Strides;
+using state::volume;
+using state::zero_box;
 
 /// Checksums cover blocks of at most so many bytes, and that much is buffered when data are written or read.
 inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
@@ -34,9 +39,6 @@ struct BoxView {
   Strides strides_bytes;
 };
 
-/// Number of elements; 1 for a scalar.
-[[nodiscard]] std::uint64_t volume(const Extents& extent);
-
 /// What the elements of @p box take.
 [[nodiscard]] inline std::size_t bytes_of(const Box& box, std::size_t element_size) {
   return static_cast<std::size_t>(volume(box.extent)) * element_size;
@@ -55,12 +57,6 @@ struct BoxView {
 
 /// The part that both boxes have; its volume is 0 (and its content meaningless) if there is none.
 [[nodiscard]] Box intersection(const Box& a, const Box& b);
-
-/// The strides of elements that lie side by side in C order.
-[[nodiscard]] Strides dense_strides(const Extents& extent, std::size_t element_size);
-
-/// True if the elements of a box of @p extent lie side by side in C order.
-[[nodiscard]] bool is_dense(const Extents& extent, const Strides& strides_bytes, std::size_t element_size);
 
 /// Distance in bytes from the first element of @p box to the element at the global index @p index.
 [[nodiscard]] std::ptrdiff_t displacement(const Box& box, const Strides& strides_bytes, const Extents& index);
@@ -87,13 +83,6 @@ class BlockSplit {
 /// C order; `first` is the element's position in the array.
 void for_each_run(const Box& box, const Extents& shape,
                   const std::function<void(std::uint64_t first, std::uint64_t count)>& visit);
-
-/// Copies the elements of a box between two places with strides of their own.
-void copy_box(std::byte* to, const Strides& to_strides, const std::byte* from, const Strides& from_strides,
-              const Extents& extent, std::size_t element_size);
-
-/// Sets the elements of a box to zero bytes.
-void zero_box(std::byte* to, const Strides& strides, const Extents& extent, std::size_t element_size);
 
 /// Two boxes that have elements in common, as indexes into @p boxes, if there are any. Boxes may be of any arrangement;
 /// for tilings the cost is about n log n.

@@ -216,7 +216,7 @@ bool is_possible(ElementType type) {
     case ElementClass::unsigned_integer:
       return any_of({1, 2, 4, 8});
     case ElementClass::floating:
-      return any_of({sizeof(float), sizeof(double), sizeof(long double)});
+      return any_of({2, sizeof(float), sizeof(double), sizeof(long double)});
     case ElementClass::complex:
       return any_of({2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double)});
     case ElementClass::opaque:

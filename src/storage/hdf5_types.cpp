@@ -30,6 +30,15 @@ hid_t native_integer(ElementType type) {
   }
 }
 
+/// IEEE 754 binary16, which this HDF5 has no name for: the sign in bit 15, 5 bits of exponent, 10 of mantissa.
+Hdf5Handle make_half() {
+  Hdf5Handle half = copy_of(H5T_NATIVE_FLOAT);
+  check_hdf5(H5Tset_fields(half.get(), 15, 10, 5, 0, 10), "make the type of half numbers");
+  check_hdf5(H5Tset_size(half.get(), 2), "make the type of half numbers");
+  check_hdf5(H5Tset_ebias(half.get(), 15), "make the type of half numbers");
+  return half;
+}
+
 hid_t native_floating(ElementType type) {
   switch (type.size_bytes) {
     case sizeof(float):
@@ -82,7 +91,7 @@ Hdf5Handle make_hdf5_type(ElementType type) {
     case ElementClass::unsigned_integer:
       return copy_of(native_integer(type));
     case ElementClass::floating:
-      return copy_of(native_floating(type));
+      return type.size_bytes == 2 ? make_half() : copy_of(native_floating(type));
     case ElementClass::complex:
       return make_complex(type);
     case ElementClass::text:

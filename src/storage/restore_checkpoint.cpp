@@ -4,46 +4,28 @@
 ///  2. every rank compares it with its registered variables; all differences make one error           (collective)
 ///  3. every rank reads the blocks that it needs, verifies them, and puts the elements in their places  (on its own)
 ///  4. the ranks agree on errors; only then do serializers and redistribution functions run            (collective)
+///  5. functions that take over the state of older versions of the program                             (collective)
+/// Programs that describe their arrays from restored values go through 2 to 4 twice: for the values, then for the
+/// arrays.
 
+#include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "core/kill_point.hpp"
+#include "core/log.hpp"
 #include "storage/block_reader.hpp"
 #include "storage/checkpoint_file.hpp"
 #include "storage/comparison.hpp"
-#include "storage/description.hpp"
 #include "storage/seal.hpp"
+#include "storage/stored_checkpoint.hpp"
 
 namespace reprieve::storage {
 
 namespace {
 
 using Distribution = state::Distribution;
-
-class StoredPieces final : public PerRankPieces {
- public:
-  StoredPieces(const BlockReader& reader, const FileIndex& index, const StoredVariable& variable)
-      : reader_(reader), index_(index), variable_(variable) {}
-
-  [[nodiscard]] int count() const override { return index_.metadata.world_size; }
-
-  [[nodiscard]] std::vector<std::byte> bytes(int saved_rank) const override {
-    if (saved_rank < 0 || saved_rank >= count()) {
-      throw UsageError("variable '" + variable_.name + "' was saved by " + std::to_string(count()) +
-                       " ranks; there is no rank " + std::to_string(saved_rank));
-    }
-    const BoxRow row = index_.row(variable_, static_cast<std::size_t>(saved_rank));
-    std::vector<std::byte> content(static_cast<std::size_t>(volume(row.extent)) * variable_.type.size_bytes);
-    reader_.read_box(variable_, row, content);
-    return content;
-  }
-
- private:
-  const BlockReader& reader_;
-  const FileIndex& index_;
-  const StoredVariable& variable_;
-};
 
 Bytes encode(const IndexBytes& index) {
   Encoder message;
@@ -109,20 +91,29 @@ class CheckpointRestorer {
   FileMetadata run(const Checkpoint::Registry& registry) {
     load_index();
     core::kill_point(core::KillPoint::restore_index_read);
-    compare(registry);
-    agreed("reading", [&] {
+    const bool values_first = !registry.when_values_restored.empty();
+    compare([&] {
+      comparison_ = compare_with_file(registry, index_, comm_.rank(), comm_.size());
+      add_differences(values_first ? Differences() : compare_arrays(comparison_.arrays));
+    });
+    agreed("opening", [&] {
       opened_.emplace(PosixFile::open_to_read(file_));
       reader_.emplace(*opened_, index_, verify_);
-      for (RestoreTarget& target : comparison_.targets) {
-        read(target);
-      }
-      core::kill_point(core::KillPoint::restore_values_read);
+      stored_.emplace(*reader_, index_);
     });
-    agreed("taking over the values", [&] {
-      for (const RestoreTarget& target : comparison_.targets) {
-        finish(target);
-      }
-    });
+    if (values_first) {
+      restore(comparison_.values, {});
+      agreed("preparing for the arrays", [&] {
+        for (const auto& prepare : registry.when_values_restored) {
+          prepare();
+        }
+      });
+      compare([&] { add_differences(compare_arrays(comparison_.arrays)); });
+      restore({}, comparison_.arrays);
+    } else {
+      restore(comparison_.values, comparison_.arrays);
+    }
+    migrate(registry);
     return index_.metadata;
   }
 
@@ -150,48 +141,61 @@ class CheckpointRestorer {
     });
   }
 
-  void compare(const Checkpoint::Registry& registry) {
-    agreed("comparing", [&] { comparison_ = compare_with_file(registry, index_, comm_.rank(), comm_.size()); });
+  void add_differences(Differences more) {
+    comparison_.differences.insert(comparison_.differences.end(), std::make_move_iterator(more.begin()),
+                                   std::make_move_iterator(more.end()));
+  }
+
+  /// Runs a comparison; the differences of all ranks together are one error.
+  template <class Operation>
+  void compare(Operation&& operation) {
+    agreed("comparing", std::forward<Operation>(operation));
     const std::string what = what_ + ": comparing";
     const auto lines = comm_.gather(encode(comparison_.differences), what);
     comm_.on_chief([&] { throw_if_different(lines, file_.string()); }, what);
+  }
+
+  using Targets = std::span<const RestoreTarget>;
+
+  void restore(Targets values, Targets arrays) {
+    agreed("reading", [&] {
+      for (const RestoreTarget& target : values) {
+        if (!redistributed(target)) {
+          const bool per_rank = target.stored->distribution == Distribution::per_rank;
+          stored_->read_box(*target.stored, per_rank ? static_cast<std::size_t>(comm_.rank()) : 0,
+                            *target.variable->value);
+        }
+      }
+      for (const RestoreTarget& target : arrays) {
+        stored_->fill(*target.stored, target.array);
+      }
+      core::kill_point(core::KillPoint::restore_values_read);
+    });
+    agreed("taking over the values", [&] {
+      for (const RestoreTarget& target : values) {
+        if (redistributed(target)) {
+          target.variable->redistribute(stored_->pieces(target.stored->name), comm_.rank(), comm_.size());
+        } else {
+          target.variable->value->commit();
+        }
+      }
+    });
   }
 
   [[nodiscard]] bool redistributed(const RestoreTarget& target) const {
     return target.stored->distribution == Distribution::per_rank && index_.metadata.world_size != comm_.size();
   }
 
-  void read(RestoreTarget& target) {
-    if (target.stored->distribution == Distribution::distributed) {
-      for (const MemoryBox& box : target.array.boxes) {
-        if (volume(box.extent) > 0) {
-          reader_->fill(*target.stored, view_of<std::byte>(box, target.array.type.size_bytes));
-        }
+  void migrate(const Checkpoint::Registry& registry) {
+    if (comparison_.remarks.empty()) {
+      return;
+    }
+    if (comm_.is_chief()) {
+      for (const std::string& remark : comparison_.remarks) {
+        core::log::info("{}: {}", file_.filename().string(), remark);
       }
-    } else if (!redistributed(target)) {
-      read_value(target);
     }
-  }
-
-  void read_value(const RestoreTarget& target) {
-    const bool per_rank = target.stored->distribution == Distribution::per_rank;
-    const BoxRow row = index_.row(*target.stored, per_rank ? static_cast<std::size_t>(comm_.rank()) : 0);
-    const auto size = static_cast<std::size_t>(volume(row.extent)) * target.stored->type.size_bytes;
-    const std::span<std::byte> memory = target.variable->value->prepare(size);
-    if (memory.size() != size) {
-      throw UsageError("variable '" + target.stored->name + "' gave memory of " + std::to_string(memory.size()) +
-                       " bytes for a value of " + std::to_string(size));
-    }
-    reader_->read_box(*target.stored, row, memory);
-  }
-
-  void finish(const RestoreTarget& target) {
-    if (redistributed(target)) {
-      const StoredPieces pieces(*reader_, index_, *target.stored);
-      target.variable->redistribute(pieces, comm_.rank(), comm_.size());
-    } else if (target.variable->value != nullptr) {
-      target.variable->value->commit();
-    }
+    agreed("taking over the state of another version", [&] { registry.migrate(*stored_); });
   }
 
   cluster::Communicator& comm_;
@@ -202,6 +206,7 @@ class CheckpointRestorer {
   Comparison comparison_;
   std::optional<PosixFile> opened_;
   std::optional<BlockReader> reader_;
+  std::optional<StoredCheckpoint> stored_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
+#include "support/saved_pieces.hpp"
 
 namespace reprieve {
 namespace {
@@ -120,11 +121,7 @@ TEST(Values, RedistributionGetsTheRegisteredValue) {
   checkpoint.add_per_rank<int>("value", value, [](const PerRankPieces& pieces, int rank, int size, int& target) {
     target = pieces.count() * 100 + rank * 10 + size;
   });
-  struct Pieces final : PerRankPieces {
-    [[nodiscard]] int count() const override { return 4; }
-    [[nodiscard]] std::vector<std::byte> bytes(int) const override { return {}; }
-  };
-  checkpoint.registry().variables.at("value").redistribute(Pieces{}, 2, 3);
+  checkpoint.registry().variables.at("value").redistribute(test::SavedPieces::of_lists<int>({{}, {}, {}, {}}), 2, 3);
   EXPECT_EQ(value, 423);
 }
 

@@ -12,6 +12,7 @@
 #include "common/text.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/serializer.hpp"
+#include "support/saved_pieces.hpp"
 #include "trainer/digest.hpp"
 #include "trainer/state.hpp"
 #include "trainer/summary.hpp"
@@ -19,22 +20,16 @@
 namespace trainer {
 namespace {
 
-class Pieces : public reprieve::PerRankPieces {
- public:
-  explicit Pieces(std::vector<apps::Bytes> pieces) : pieces_(std::move(pieces)) {}
-  [[nodiscard]] int count() const override { return static_cast<int>(pieces_.size()); }
-  [[nodiscard]] apps::Bytes bytes(int rank) const override { return pieces_.at(static_cast<std::size_t>(rank)); }
+using Pieces = reprieve::test::SavedPieces;
 
- private:
-  std::vector<apps::Bytes> pieces_;
-};
+constexpr reprieve::ElementType kOpaque{reprieve::ElementClass::opaque, 1};
 
 Pieces engines(int count) {
   std::vector<apps::Bytes> pieces;
   for (int rank = 0; rank < count; ++rank) {
     pieces.push_back(reprieve::Serializer<std::mt19937_64>::save(noise_engine_of(1, rank)));
   }
-  return Pieces(std::move(pieces));
+  return {kOpaque, std::move(pieces)};
 }
 
 apps::Bytes sums_bytes(double loss, double samples) {
@@ -89,13 +84,13 @@ TEST(NoiseEngines, NewRanksGetOnesThatNobodyHas) {
 }
 
 TEST(EpochSums, KeepTheirTotal) {
-  const Pieces saved({sums_bytes(1.5, 10), sums_bytes(2.25, 11), sums_bytes(4, 12)});
+  const Pieces saved(kOpaque, {sums_bytes(1.5, 10), sums_bytes(2.25, 11), sums_bytes(4, 12)});
   EXPECT_EQ(redistribute_sums(saved, 0), (std::array<double, 2>{7.75, 33}));
   EXPECT_EQ(redistribute_sums(saved, 1), (std::array<double, 2>{0, 0}));
 }
 
 TEST(EpochSums, OfAnotherSizeAreAnError) {
-  EXPECT_THROW(redistribute_sums(Pieces({apps::Bytes(3)}), 0), reprieve::MismatchError);
+  EXPECT_THROW(redistribute_sums(Pieces(kOpaque, {apps::Bytes(3)}), 0), reprieve::MismatchError);
 }
 
 TEST(Summary, HasItsKeysWhateverHappened) {

@@ -1,0 +1,337 @@
+#pragma once
+
+/// @file
+/// Serializers for the containers of the standard library, nested as deep as you like:
+/// std::vector<std::vector<double>>, std::map<std::string, std::optional<std::array<int, 3>>>, ...
+///
+/// What they may hold: elements (numbers, enums, std::complex, records), std::string, types with a Serializer of their
+/// own, and each other. The bytes begin with a signature of the type, so that they are never taken for another one.
+/// Numbers are stored as the machine has them. Unordered containers may come back in another order of iteration.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "reprieve/element_type.hpp"
+#include "reprieve/error.hpp"
+#include "reprieve/serializer.hpp"
+
+namespace reprieve {
+
+namespace detail {
+
+/// Takes bytes from the front of what is left. @throws MismatchError if there are fewer
+class PackedReader {
+ public:
+  explicit PackedReader(std::span<const std::byte> bytes) : left_(bytes) {}
+
+  [[nodiscard]] std::span<const std::byte> take(std::size_t size) {
+    if (size > left_.size()) {
+      throw MismatchError("the stored bytes of a container end too early");
+    }
+    const auto taken = left_.first(size);
+    left_ = left_.subspan(size);
+    return taken;
+  }
+
+  template <class T>
+  [[nodiscard]] T number() {
+    T value;
+    std::memcpy(static_cast<void*>(&value), take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+  /// A number of items, of which each takes a byte or more.
+  [[nodiscard]] std::size_t count() {
+    const auto count = number<std::uint64_t>();
+    if (count > left_.size()) {
+      throw MismatchError("the stored bytes of a container end too early");
+    }
+    return static_cast<std::size_t>(count);
+  }
+
+  [[nodiscard]] bool at_end() const noexcept { return left_.empty(); }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+using Packed = std::vector<std::byte>;
+
+inline void append(Packed& out, const void* data, std::size_t size) {
+  const auto* const bytes = static_cast<const std::byte*>(data);
+  out.insert(out.end(), bytes, bytes + size);
+}
+
+inline void append_count(Packed& out, std::size_t count) {
+  const std::uint64_t number = count;
+  append(out, &number, sizeof number);
+}
+
+/// How a type is packed: `signature()`, `pack(out, value)`, `unpack(reader, value)`. Without a specialisation: not at
+/// all.
+template <class T>
+struct Packer;
+
+template <class T>
+concept Packable = requires {
+  { Packer<T>::signature() } -> std::same_as<std::string>;
+};
+
+template <Element T>
+struct Packer<T> {
+  static std::string signature() { return to_string(element_type_of<T>()); }
+  static void pack(Packed& out, const T& value) { append(out, &value, sizeof value); }
+  static void unpack(PackedReader& in, T& value) { value = in.number<T>(); }
+};
+
+template <>
+struct Packer<std::string> {
+  static std::string signature() { return "text"; }
+  static void pack(Packed& out, const std::string& value) {
+    append_count(out, value.size());
+    append(out, value.data(), value.size());
+  }
+  static void unpack(PackedReader& in, std::string& value) {
+    const auto bytes = in.take(in.count());
+    value.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+};
+
+/// Several types, one after the other.
+template <class... Ts>
+std::string signatures(std::string_view name) {
+  std::string text(name);
+  ((text += " " + Packer<Ts>::signature()), ...);
+  return "(" + text + ")";
+}
+
+/// An item that a container makes room for, then takes in.
+template <class T>
+T unpacked(PackedReader& in) {
+  T value{};
+  Packer<T>::unpack(in, value);
+  return value;
+}
+
+/// Lists of items that follow each other: vector, deque, list.
+template <class List>
+struct ListPacker {
+  using T = typename List::value_type;
+  static std::string signature() { return signatures<T>("list"); }
+  static void pack(Packed& out, const List& list) {
+    append_count(out, list.size());
+    for (const T& item : list) {
+      Packer<T>::pack(out, item);
+    }
+  }
+  static void unpack(PackedReader& in, List& list) {
+    list.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      list.push_back(unpacked<T>(in));
+    }
+  }
+};
+template <Packable T, class Allocator>
+struct Packer<std::vector<T, Allocator>> : ListPacker<std::vector<T, Allocator>> {};
+template <Packable T, class Allocator>
+struct Packer<std::deque<T, Allocator>> : ListPacker<std::deque<T, Allocator>> {};
+template <Packable T, class Allocator>
+struct Packer<std::list<T, Allocator>> : ListPacker<std::list<T, Allocator>> {};
+
+template <Packable T, std::size_t n>
+struct Packer<std::array<T, n>> {
+  static std::string signature() { return signatures<T>("array " + std::to_string(n)); }
+  static void pack(Packed& out, const std::array<T, n>& values) {
+    for (const T& value : values) {
+      Packer<T>::pack(out, value);
+    }
+  }
+  static void unpack(PackedReader& in, std::array<T, n>& values) {
+    for (T& value : values) {
+      Packer<T>::unpack(in, value);
+    }
+  }
+};
+
+/// Sets, and maps as sets of pairs.
+template <class Set, class Item>
+struct SetPacker {
+  static std::string signature() { return signatures<Item>("set"); }
+  static void pack(Packed& out, const Set& set) {
+    append_count(out, set.size());
+    for (const auto& item : set) {
+      Packer<Item>::pack(out, item);
+    }
+  }
+  static void unpack(PackedReader& in, Set& set) {
+    set.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      set.insert(unpacked<Item>(in));
+    }
+  }
+};
+template <Packable T, class... Rest>
+struct Packer<std::set<T, Rest...>> : SetPacker<std::set<T, Rest...>, T> {};
+template <Packable T, class... Rest>
+struct Packer<std::multiset<T, Rest...>> : SetPacker<std::multiset<T, Rest...>, T> {};
+template <Packable T, class... Rest>
+struct Packer<std::unordered_set<T, Rest...>> : SetPacker<std::unordered_set<T, Rest...>, T> {};
+template <Packable K, Packable V, class... Rest>
+struct Packer<std::map<K, V, Rest...>> : SetPacker<std::map<K, V, Rest...>, std::pair<K, V>> {};
+template <Packable K, Packable V, class... Rest>
+struct Packer<std::multimap<K, V, Rest...>> : SetPacker<std::multimap<K, V, Rest...>, std::pair<K, V>> {};
+template <Packable K, Packable V, class... Rest>
+struct Packer<std::unordered_map<K, V, Rest...>> : SetPacker<std::unordered_map<K, V, Rest...>, std::pair<K, V>> {};
+
+template <Packable A, Packable B>
+struct Packer<std::pair<A, B>> {
+  static std::string signature() { return signatures<A, B>("tuple"); }
+  static void pack(Packed& out, const std::pair<A, B>& value) {
+    Packer<A>::pack(out, value.first);
+    Packer<B>::pack(out, value.second);
+  }
+  static void unpack(PackedReader& in, std::pair<A, B>& value) {
+    Packer<A>::unpack(in, value.first);
+    Packer<B>::unpack(in, value.second);
+  }
+};
+
+template <Packable First, Packable... Rest>
+struct Packer<std::tuple<First, Rest...>> {
+  static std::string signature() { return signatures<First, Rest...>("tuple"); }
+  static void pack(Packed& out, const std::tuple<First, Rest...>& value) {
+    std::apply([&out](const auto&... parts) { (Packer<std::remove_cvref_t<decltype(parts)>>::pack(out, parts), ...); },
+               value);
+  }
+  static void unpack(PackedReader& in, std::tuple<First, Rest...>& value) {
+    std::apply([&in](auto&... parts) { (Packer<std::remove_cvref_t<decltype(parts)>>::unpack(in, parts), ...); },
+               value);
+  }
+};
+
+template <Packable T>
+struct Packer<std::optional<T>> {
+  static std::string signature() { return signatures<T>("optional"); }
+  static void pack(Packed& out, const std::optional<T>& value) {
+    Packer<bool>::pack(out, value.has_value());
+    if (value) {
+      Packer<T>::pack(out, *value);
+    }
+  }
+  static void unpack(PackedReader& in, std::optional<T>& value) {
+    value = in.number<std::uint8_t>() != 0 ? std::optional<T>(unpacked<T>(in)) : std::nullopt;
+  }
+};
+
+template <Packable... Ts>
+struct Packer<std::variant<Ts...>> {
+  static std::string signature() { return signatures<Ts...>("variant"); }
+  static void pack(Packed& out, const std::variant<Ts...>& value) {
+    append_count(out, value.index());
+    std::visit([&out](const auto& held) { Packer<std::remove_cvref_t<decltype(held)>>::pack(out, held); }, value);
+  }
+  static void unpack(PackedReader& in, std::variant<Ts...>& value) {
+    const auto index = in.number<std::uint64_t>();
+    if (index >= sizeof...(Ts)) {
+      throw MismatchError("the stored bytes of a std::variant name an alternative that there is not");
+    }
+    unpack_alternative(in, value, index, std::index_sequence_for<Ts...>());
+  }
+
+ private:
+  template <std::size_t... alternatives>
+  static void unpack_alternative(PackedReader& in, std::variant<Ts...>& value, std::uint64_t index,
+                                 std::index_sequence<alternatives...>) {
+    ((alternatives == index ? static_cast<void>(value.template emplace<alternatives>(unpacked<Ts>(in))) : void()), ...);
+  }
+};
+
+/// The standard containers and wrappers that get a Serializer here.
+template <class T>
+struct IsContainer : std::false_type {};
+template <class T, class... Rest>
+struct IsContainer<std::vector<T, Rest...>> : std::bool_constant<!Element<T>> {};
+template <class T, std::size_t n>
+struct IsContainer<std::array<T, n>> : std::bool_constant<!Element<T>> {};
+template <class... Ts>
+struct IsContainer<std::deque<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::list<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::set<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::multiset<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::unordered_set<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::map<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::multimap<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::unordered_map<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::pair<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::tuple<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::optional<Ts...>> : std::true_type {};
+template <class... Ts>
+struct IsContainer<std::variant<Ts...>> : std::true_type {};
+
+/// Types with a Serializer that is not made here: of the user's own, and random engines.
+template <class T>
+requires(!Element<T> && !IsContainer<T>::value && Serializable<T>) struct Packer<T> {
+  static std::string signature() { return "serialized"; }
+  static void pack(Packed& out, const T& value) {
+    const std::vector<std::byte> bytes = Serializer<T>::save(value);
+    append_count(out, bytes.size());
+    append(out, bytes.data(), bytes.size());
+  }
+  static void unpack(PackedReader& in, T& value) { Serializer<T>::load(value, in.take(in.count())); }
+};
+
+}  // namespace detail
+
+template <class T>
+requires(detail::IsContainer<T>::value&& detail::Packable<T>) struct Serializer<T> {
+  static std::vector<std::byte> save(const T& value) {
+    detail::Packed out;
+    detail::Packer<std::string>::pack(out, detail::Packer<T>::signature());
+    detail::Packer<T>::pack(out, value);
+    return out;
+  }
+
+  static void load(T& value, std::span<const std::byte> bytes) {
+    detail::PackedReader in(bytes);
+    const auto stored = detail::unpacked<std::string>(in);
+    if (stored != detail::Packer<T>::signature()) {
+      throw MismatchError("the stored bytes are those of " + stored + ", not of " + detail::Packer<T>::signature());
+    }
+    T loaded{};
+    detail::Packer<T>::unpack(in, loaded);
+    if (!in.at_end()) {
+      throw MismatchError("the stored bytes of " + stored + " go on after its end");
+    }
+    value = std::move(loaded);
+  }
+};
+
+}  // namespace reprieve

@@ -1,0 +1,135 @@
+#pragma once
+
+/// @file
+/// Redistribution of particles, and of everything else of which each rank has a list of its own, after a restart on
+/// another number of ranks.
+///
+///     state.add_per_rank("particles", particles, reprieve::in_order<std::vector<Particle>>());
+///     state.add_per_rank("particles", particles, reprieve::by_owner<std::vector<Particle>>(rank_of_particle));
+///
+/// What a rank gets depends on the saved lists and the number of ranks alone.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reprieve/checkpoint.hpp"
+
+namespace reprieve {
+
+namespace detail {
+
+/// Number of items that a rank saved. @throws MismatchError if its list ends in the middle of an item
+inline std::uint64_t items_of(const PerRankPieces& pieces, int saved_rank, std::size_t values_per_item) {
+  std::uint64_t values = 1;
+  for (const std::uint64_t length : pieces.shape(saved_rank)) {
+    values *= length;
+  }
+  if (values_per_item == 0 || values % values_per_item != 0) {
+    throw MismatchError("rank " + std::to_string(saved_rank) + " saved " + std::to_string(values) +
+                        " values, which are not items of " + std::to_string(values_per_item) + " values each");
+  }
+  return values / values_per_item;
+}
+
+/// Part @p part of @p parts of @p count items, as even as possible: the first of them and the one past the last.
+inline std::pair<std::uint64_t, std::uint64_t> even_part(std::uint64_t count, int part, int parts) {
+  const auto p = static_cast<std::uint64_t>(part);
+  const auto n = static_cast<std::uint64_t>(parts);
+  const std::uint64_t size = count / n;
+  const std::uint64_t larger = count % n;
+  const std::uint64_t first = size * p + std::min(p, larger);
+  return {first, first + size + (p < larger ? 1 : 0)};
+}
+
+}  // namespace detail
+
+/// The lists of all ranks, one after the other, cut into parts as even as possible. Several lists that belong together
+/// (positions and velocities, kept apart) stay together if each has as many items on every rank.
+/// Each rank reads only the saved lists that meet its part.
+/// @tparam List  std::vector or the like, of elements
+/// @param values_per_item  elements that stay together, 3 for a list of x, y, z, x, y, z, ...
+template <class List>
+Redistribute<List> in_order(std::size_t values_per_item = 1) {
+  using T = typename List::value_type;
+  return [values_per_item](const PerRankPieces& pieces, int rank, int size, List& list) {
+    std::uint64_t count = 0;
+    for (int saved = 0; saved < pieces.count(); ++saved) {
+      count += detail::items_of(pieces, saved, values_per_item);
+    }
+    const auto [begin, end] = detail::even_part(count, rank, size);
+    List mine;
+    std::uint64_t first = 0;  // the number of the saved list's first item
+    for (int saved = 0; saved < pieces.count(); ++saved) {
+      const std::uint64_t items = detail::items_of(pieces, saved, values_per_item);
+      const std::uint64_t from = std::clamp(begin, first, first + items) - first;
+      const std::uint64_t to = std::clamp(end, first, first + items) - first;
+      if (from < to) {
+        const std::vector<T> values = values_of<T>(pieces, saved);
+        mine.insert(mine.end(), values.begin() + static_cast<std::ptrdiff_t>(from * values_per_item),
+                    values.begin() + static_cast<std::ptrdiff_t>(to * values_per_item));
+      }
+      first += items;
+    }
+    list = std::move(mine);
+  };
+}
+
+/// Every item goes to the rank that @p owner names: by position in space, say. Within a rank the order is that of the
+/// saved ranks and of their lists. Every rank reads all saved lists, one at a time.
+/// @param owner  rank of an item among @p size ranks, 0 to size - 1; the same answer on every rank
+template <class List>
+Redistribute<List> by_owner(std::function<int(const typename List::value_type& item, int size)> owner) {
+  using T = typename List::value_type;
+  return [owner = std::move(owner)](const PerRankPieces& pieces, int rank, int size, List& list) {
+    List mine;
+    for (int saved = 0; saved < pieces.count(); ++saved) {
+      const std::vector<T> values = values_of<T>(pieces, saved);
+      std::copy_if(values.begin(), values.end(), std::back_inserter(mine), [&](const T& item) {
+        const int to = owner(item, size);
+        if (to < 0 || to >= size) {
+          throw UsageError("the owner function named rank " + std::to_string(to) + ", but there are " +
+                           std::to_string(size) + " ranks");
+        }
+        return to == rank;
+      });
+    }
+    list = std::move(mine);
+  };
+}
+
+/// The owners of the items that @p saved_rank saved, in their order. `pieces` are those of the variable that is being
+/// redistributed; `pieces.of(name)` has what belongs to it, the positions say.
+using OwnersOf = std::function<std::vector<int>(const PerRankPieces& pieces, int saved_rank, int size)>;
+
+/// `by_owner` for particles that are kept as several lists, of which one tells where each particle belongs.
+/// @param values_per_item  elements of this list per particle
+template <class List>
+Redistribute<List> by_owners(OwnersOf owners, std::size_t values_per_item = 1) {
+  using T = typename List::value_type;
+  return [owners = std::move(owners), values_per_item](const PerRankPieces& pieces, int rank, int size, List& list) {
+    List mine;
+    for (int saved = 0; saved < pieces.count(); ++saved) {
+      const std::vector<int> to = owners(pieces, saved, size);
+      if (to.size() != detail::items_of(pieces, saved, values_per_item)) {
+        throw UsageError("the owner function named " + std::to_string(to.size()) + " owners for " +
+                         std::to_string(detail::items_of(pieces, saved, values_per_item)) + " items");
+      }
+      const std::vector<T> values = values_of<T>(pieces, saved);
+      for (std::size_t item = 0; item < to.size(); ++item) {
+        if (to[item] == rank) {
+          const auto first = values.begin() + static_cast<std::ptrdiff_t>(item * values_per_item);
+          mine.insert(mine.end(), first, first + static_cast<std::ptrdiff_t>(values_per_item));
+        }
+      }
+    }
+    list = std::move(mine);
+  };
+}
+
+}  // namespace reprieve

@@ -1,0 +1,186 @@
+#pragma once
+
+/// @file
+/// `ValueAccess`: how the library reaches one replicated or per-rank value, and the values that it can reach by itself.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "reprieve/element_type.hpp"
+#include "reprieve/layout.hpp"
+#include "reprieve/serializer.hpp"
+
+namespace reprieve {
+
+/// How the library reaches one replicated or per-rank value. Users meet it only if they write a binding of their own.
+class ValueAccess {
+ public:
+  virtual ~ValueAccess() = default;
+  [[nodiscard]] virtual ElementType type() const = 0;
+  /// Current shape; empty for a scalar.
+  [[nodiscard]] virtual Extents shape() const = 0;
+  /// True if `assign` accepts another length than the current one.
+  [[nodiscard]] virtual bool resizable() const = 0;
+  /// The current content; valid until the value changes or `bytes` is called again.
+  [[nodiscard]] virtual std::span<const std::byte> bytes() = 0;
+  /// Memory of `size` bytes to receive a restored content, which `commit` then makes the value.
+  [[nodiscard]] virtual std::span<std::byte> prepare(std::size_t size) = 0;
+  virtual void commit() = 0;
+};
+
+namespace detail {
+
+template <class T>
+struct ContiguousElement {};
+template <Element T, class Allocator>
+requires(!std::same_as<T, bool>) struct ContiguousElement<std::vector<T, Allocator>> {
+  using Type = T;
+};
+template <Element T, std::size_t n>
+struct ContiguousElement<std::array<T, n>> {
+  using Type = T;
+};
+template <Element T, std::size_t n>
+struct ContiguousElement<std::span<T, n>> {
+  using Type = T;
+};
+template <>
+struct ContiguousElement<std::string> {
+  using Type = char;
+};
+
+}  // namespace detail
+
+/// Values that hold elements side by side: std::vector, std::array, std::span and std::string.
+template <class T>
+concept ContiguousValue = requires {
+  typename detail::ContiguousElement<T>::Type;
+};
+
+/// Everything that can be a replicated or per-rank variable.
+template <class T>
+concept Storable = Element<T> || ContiguousValue<T> || std::same_as<T, std::vector<bool>> || Serializable<T>;
+
+namespace detail {
+
+template <Element T>
+class ScalarAccess final : public ValueAccess {
+ public:
+  explicit ScalarAccess(T& value) : value_(&value) {}
+  [[nodiscard]] ElementType type() const override { return element_type_of<T>(); }
+  [[nodiscard]] Extents shape() const override { return {}; }
+  [[nodiscard]] bool resizable() const override { return false; }
+  [[nodiscard]] std::span<const std::byte> bytes() override { return std::as_bytes(std::span<const T>(value_, 1)); }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t) override {
+    return std::as_writable_bytes(std::span<T>(value_, 1));
+  }
+  void commit() override {}
+
+ private:
+  T* value_;
+};
+
+template <class Container>
+class ContiguousAccess final : public ValueAccess {
+  using T = std::remove_cv_t<typename ContiguousElement<Container>::Type>;
+  static constexpr bool kResizable = requires(Container & c) { c.resize(std::size_t{}); };
+
+ public:
+  explicit ContiguousAccess(Container& value) : value_(&value) {}
+  [[nodiscard]] ElementType type() const override {
+    if constexpr (std::same_as<Container, std::string>) {
+      return {ElementClass::text, 1};
+    } else {
+      return element_type_of<T>();
+    }
+  }
+  [[nodiscard]] Extents shape() const override { return {value_->size()}; }
+  [[nodiscard]] bool resizable() const override { return kResizable; }
+  [[nodiscard]] std::span<const std::byte> bytes() override {
+    return std::as_bytes(std::span<const T>(value_->data(), value_->size()));
+  }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
+    if constexpr (kResizable) {
+      value_->resize(size / sizeof(T));
+    }
+    return std::as_writable_bytes(std::span<T>(value_->data(), value_->size()));
+  }
+  void commit() override {}
+
+ private:
+  Container* value_;
+};
+
+/// A span is itself a view: it is kept by value, so that a temporary span can be registered.
+template <Element T>
+class SpanAccess final : public ValueAccess {
+ public:
+  explicit SpanAccess(std::span<T> memory) : memory_(memory) {}
+  [[nodiscard]] ElementType type() const override { return element_type_of<T>(); }
+  [[nodiscard]] Extents shape() const override { return {memory_.size()}; }
+  [[nodiscard]] bool resizable() const override { return false; }
+  [[nodiscard]] std::span<const std::byte> bytes() override { return std::as_bytes(memory_); }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t) override { return std::as_writable_bytes(memory_); }
+  void commit() override {}
+
+ private:
+  std::span<T> memory_;
+};
+
+template <Serializable T>
+class SerializedAccess final : public ValueAccess {
+ public:
+  explicit SerializedAccess(T& value) : value_(&value) {}
+  [[nodiscard]] ElementType type() const override { return {ElementClass::opaque, 1}; }
+  [[nodiscard]] Extents shape() const override { return {Serializer<T>::save(*value_).size()}; }
+  [[nodiscard]] bool resizable() const override { return true; }
+  [[nodiscard]] std::span<const std::byte> bytes() override {
+    buffer_ = Serializer<T>::save(*value_);
+    return buffer_;
+  }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
+    buffer_.resize(size);
+    return buffer_;
+  }
+  void commit() override { Serializer<T>::load(*value_, buffer_); }
+
+ private:
+  T* value_;
+  std::vector<std::byte> buffer_;
+};
+
+/// Elements of a program's own memory that need not lie side by side.
+std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* data, Extents extent,
+                                                 std::vector<std::ptrdiff_t> strides_bytes);
+/// A std::vector<bool> keeps bits; the file has a byte for each.
+std::unique_ptr<ValueAccess> make_bits_access(std::vector<bool>& bits);
+
+template <Element T>
+std::unique_ptr<ValueAccess> make_access(const StridedView<T>& view) {
+  return make_strided_access(element_type_of<T>(), reinterpret_cast<std::byte*>(view.data), view.extent,
+                             view.strides_bytes);
+}
+
+template <Storable T>
+std::unique_ptr<ValueAccess> make_access(T& value) {
+  if constexpr (Element<T>) {
+    return std::make_unique<ScalarAccess<T>>(value);
+  } else if constexpr (std::same_as<T, std::vector<bool>>) {
+    return make_bits_access(value);
+  } else if constexpr (ContiguousValue<T>) {
+    return std::make_unique<ContiguousAccess<T>>(value);
+  } else {
+    return std::make_unique<SerializedAccess<T>>(value);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace reprieve

@@ -1,0 +1,44 @@
+#pragma once
+
+/// @file
+/// Arithmetic of n-dimensional arrays in memory: sizes, strides, copies. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "reprieve/layout.hpp"
+
+namespace reprieve::state {
+
+using Strides = std::vector<std::ptrdiff_t>;
+
+/// Number of elements; 1 for a scalar.
+[[nodiscard]] std::uint64_t volume(const Extents& extent);
+
+/// The strides of elements that lie side by side in C order.
+[[nodiscard]] Strides dense_strides(const Extents& extent, std::size_t element_size);
+
+/// True if the elements of a box of @p extent lie side by side in C order.
+[[nodiscard]] bool is_dense(const Extents& extent, const Strides& strides_bytes, std::size_t element_size);
+
+/// How many leading dimensions must be stepped through, when those after them are dense in memory.
+[[nodiscard]] std::size_t outer_dimensions(const Extents& extent, const Strides& strides, std::size_t element_size);
+
+/// What the dimensions from @p outer on take together, if they are dense.
+[[nodiscard]] std::size_t inner_bytes(const Extents& extent, std::size_t outer, std::size_t element_size);
+
+/// Steps @p index through the first @p dimensions dimensions of @p extent, in C order. False after the last.
+[[nodiscard]] bool next_index(Extents& index, const Extents& extent, std::size_t dimensions);
+
+/// Distance in bytes of the element at @p index, as far as the first @p dimensions dimensions count.
+[[nodiscard]] std::ptrdiff_t distance(const Extents& index, const Strides& strides, std::size_t dimensions);
+
+/// Copies the elements of a box between two places with strides of their own.
+void copy_box(std::byte* to, const Strides& to_strides, const std::byte* from, const Strides& from_strides,
+              const Extents& extent, std::size_t element_size);
+
+/// Sets the elements of a box to zero bytes.
+void zero_box(std::byte* to, const Strides& strides, const Extents& extent, std::size_t element_size);
+
+}  // namespace reprieve::state

@@ -1,0 +1,346 @@
+// State as codes have it: blocks that come and go, particles, strided memory, other versions of the program.
+
+#include <complex>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "reprieve/reprieve.hpp"
+#include "storage_fixture.hpp"
+
+namespace reprieve {
+
+struct Particle {
+  double position;
+  std::int64_t id;
+  friend bool operator==(const Particle&, const Particle&) = default;
+};
+template <>
+inline constexpr bool enable_record<Particle> = true;
+
+namespace storage {
+namespace {
+
+using test::world_rank;
+using test::world_size;
+
+class StateKinds : public StorageTest {};
+
+/// A mesh of 8 x 8 blocks of 4 x 4 cells, of which those on a ring are there, dealt to the ranks in turn.
+class BlockMesh {
+ public:
+  static constexpr std::uint64_t kSide = 4;
+  static constexpr std::uint64_t kBlocks = 8;
+
+  explicit BlockMesh(Checkpoint& state) {
+    state.add_replicated("tree", tree);
+    state.add_distributed("cells", [this] {
+      DistributedArray array{element_type_of<double>(), {kBlocks * kSide, kBlocks * kSide}, {}};
+      for (auto& [place, cells] : blocks) {
+        array.boxes.push_back(
+            {reinterpret_cast<std::byte*>(cells.data()), {place.first * kSide, place.second * kSide}, {kSide, kSide}});
+      }
+      return array;
+    });
+  }
+
+  void refine() {
+    for (std::uint64_t i = 0; i < kBlocks; ++i) {
+      for (std::uint64_t j = 0; j < kBlocks; ++j) {
+        if (i == 1 || j == 1 || i == 6 || j == 6) {
+          tree.push_back({i, j});
+        }
+      }
+    }
+  }
+
+  /// This rank's blocks, as the tree has them.
+  void make_blocks(int rank, int size) {
+    blocks.clear();
+    for (std::size_t b = static_cast<std::size_t>(rank); b < tree.size(); b += static_cast<std::size_t>(size)) {
+      blocks[tree[b]].assign(kSide * kSide, -1);
+    }
+  }
+
+  template <class Visit>
+  void for_each_cell(Visit&& visit) {
+    for (auto& [place, cells] : blocks) {
+      for (std::uint64_t c = 0; c < cells.size(); ++c) {
+        visit(cells[c], static_cast<double>((place.first * kBlocks + place.second) * 100 + c));
+      }
+    }
+  }
+
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> tree;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<double>> blocks;
+};
+
+/// The restoring program does not know the blocks before it has the tree.
+TEST_F(StateKinds, BlocksAreMadeFromARestoredTree) {
+  for (int savers = 1; savers <= world_size(); ++savers) {
+    on_ranks(savers, [&](cluster::Communicator& comm) {
+      Checkpoint state;
+      BlockMesh mesh(state);
+      mesh.refine();
+      mesh.make_blocks(comm.rank(), comm.size());
+      mesh.for_each_cell([](double& cell, double expected) { cell = expected; });
+      save(comm, state);
+    });
+    const int restorers = world_size() + 1 - savers;
+    on_ranks(restorers, [&](cluster::Communicator& comm) {
+      Checkpoint state;
+      BlockMesh mesh(state);
+      state.when_values_restored([&] { mesh.make_blocks(comm.rank(), comm.size()); });
+      restore(comm, state);
+      std::uint64_t cells = 0;
+      mesh.for_each_cell([&](double& cell, double expected) {
+        EXPECT_EQ(cell, expected);
+        ++cells;
+      });
+      EXPECT_EQ(mesh.tree.size(), 28U);
+      EXPECT_GE(cells * static_cast<std::uint64_t>(restorers) / 16, 28U - static_cast<unsigned>(restorers));
+    });
+  }
+}
+
+TEST_F(StateKinds, AnErrorWhileBlocksAreMadeIsEveryRanks) {
+  int value = 1;
+  std::vector<double> field(3, 2.5);
+  Checkpoint state;
+  state.add_replicated("value", value);
+  state.add_distributed("field", field.data(), {{3}, {0}, {world_rank() == 0 ? 3U : 0U}});
+  save(world, state);
+  state.when_values_restored([] {
+    if (world_rank() == world_size() - 1) {
+      throw std::runtime_error("no memory for blocks");
+    }
+  });
+  const SeenError seen = same_error([&] { restore(world, state); });
+  EXPECT_EQ(seen.origin_rank, world_size() - 1);
+  EXPECT_THAT(seen.message, testing::HasSubstr("no memory for blocks"));
+}
+
+TEST_F(StateKinds, ArraysThatDoNotFitAreToldAfterTheValues) {
+  std::vector<double> field(3, 2.5);
+  const std::uint64_t mine = world_rank() == 0 ? 3 : 0;
+  int value = 7;
+  {
+    Checkpoint state;
+    state.add_replicated("value", value);
+    state.add_distributed("field", field.data(), {{3}, {0}, {mine}});
+    save(world, state);
+  }
+  Checkpoint state;
+  value = 0;
+  state.add_replicated("value", value);
+  state.add_distributed("field", field.data(), {{4}, {0}, {mine}});
+  state.when_values_restored([&] { EXPECT_EQ(value, 7); });
+  const SeenError seen = same_error([&] { restore(world, state); });
+  EXPECT_EQ(seen.code, ErrorCode::mismatch);
+  EXPECT_THAT(seen.message, testing::HasSubstr("registered with the shape [4], stored with [3]"));
+}
+
+/// Rank r saves 3 r particles; whatever the number of ranks then, each comes back once.
+TEST_F(StateKinds, ParticlesAreDealtAnewInTheirOrder) {
+  using Particles = std::vector<Particle>;
+  on_ranks(world_size(), [&](cluster::Communicator& comm) {
+    Particles particles;
+    for (int i = 0; i < 3 * comm.rank(); ++i) {
+      particles.push_back({0.5 * i, comm.rank() * 1000 + i});
+    }
+    Checkpoint state;
+    state.add_per_rank("particles", particles);
+    save(comm, state);
+  });
+  const int total = 3 * world_size() * (world_size() - 1) / 2;
+  for (int restorers = 1; restorers <= world_size(); ++restorers) {
+    on_ranks(restorers, [&](cluster::Communicator& comm) {
+      Particles particles;
+      Checkpoint state;
+      state.add_per_rank("particles", particles, in_order<Particles>());
+      restore(comm, state);
+      const int count = static_cast<int>(particles.size());
+      const auto counts = comm.gather(cluster::Bytes(particles.size()), "counting");
+      comm.on_chief(
+          [&] {
+            std::size_t all = 0;
+            for (const auto& bytes : counts) {
+              all += bytes.size();
+            }
+            EXPECT_EQ(all, static_cast<std::size_t>(total));
+          },
+          "counting");
+      if (restorers < world_size()) {
+        EXPECT_LE(std::abs(count - total / restorers), 1);
+      }
+      EXPECT_TRUE(std::is_sorted(particles.begin(), particles.end(),
+                                 [](const Particle& a, const Particle& b) { return a.id < b.id; }));
+    });
+  }
+}
+
+TEST_F(StateKinds, ParticlesGoToTheirOwnersWithAllTheirLists) {
+  REPRIEVE_NEEDS_RANKS(2);
+  using Numbers = std::vector<double>;
+  on_ranks(world_size(), [&](cluster::Communicator& comm) {
+    Numbers x;
+    Numbers v;
+    for (int i = 0; i < 10; ++i) {
+      x.push_back((i + 0.5) / 10);
+      v.insert(v.end(), {x.back() + comm.rank(), -x.back()});
+    }
+    Checkpoint state;
+    state.add_per_rank("gas/x", x);
+    state.add_per_rank("gas/v", v);
+    save(comm, state);
+  });
+  on_ranks(world_size() - 1, [&](cluster::Communicator& comm) {
+    const auto owner = [](const double& position, int size) { return static_cast<int>(position * size); };
+    Numbers x;
+    Numbers v;
+    Checkpoint gas;
+    gas.add_per_rank("x", x, by_owner<Numbers>(owner));
+    gas.add_per_rank("v", v,
+                     by_owners<Numbers>(
+                         [&owner](const PerRankPieces& pieces, int saved_rank, int size) {
+                           std::vector<int> owners;
+                           for (const double position : values_of<double>(pieces.of("gas/x"), saved_rank)) {
+                             owners.push_back(owner(position, size));
+                           }
+                           return owners;
+                         },
+                         2));
+    Checkpoint state;
+    state.add_component("gas", std::move(gas));
+    restore(comm, state);
+    ASSERT_EQ(v.size(), 2 * x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(owner(x[i], comm.size()), comm.rank());
+      EXPECT_EQ(v[2 * i + 1], -x[i]);
+    }
+  });
+}
+
+TEST_F(StateKinds, EveryTypeOfElementComesBack) {
+  std::vector<bool> flags{true, false, true};
+  std::vector<long double> wide{1.25L, -2};
+  std::vector<std::complex<long double>> wide_complex{{1, 2}};
+  std::map<std::string, std::vector<std::string>> table{{"a", {"x", "y"}}, {"b", {}}};
+  Particle record{0.5, 3};
+  std::vector<Particle> structs{{1.5, 1}, {2.5, 2}};
+  Checkpoint state;
+  state.add_replicated("flags", flags);
+  state.add_replicated("wide", wide);
+  state.add_replicated("wide_complex", wide_complex);
+  state.add_replicated("table", table);
+  state.add_replicated("record", record);
+  state.add_replicated("positions", member_view(std::span(structs), &Particle::position));
+#ifdef __FLT16_MANT_DIG__
+  __extension__ using Half = _Float16;
+  std::vector<Half> halves{Half(0.5F), Half(-3.0F)};
+  state.add_per_rank("halves", halves);
+#endif
+  save(world, state);
+  const auto table_then = table;
+  flags.clear();
+  wide.clear();
+  wide_complex.clear();
+  table.clear();
+  record = {};
+  structs = {{0, 7}, {0, 8}};
+#ifdef __FLT16_MANT_DIG__
+  halves.clear();
+#endif
+  restore(world, state);
+  EXPECT_EQ(flags, (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(wide, (std::vector<long double>{1.25L, -2}));
+  EXPECT_EQ(wide_complex.at(0), (std::complex<long double>{1, 2}));
+  EXPECT_EQ(table, table_then);
+  EXPECT_EQ(record, (Particle{0.5, 3}));
+  EXPECT_EQ(structs, (std::vector<Particle>{{1.5, 7}, {2.5, 8}}));
+#ifdef __FLT16_MANT_DIG__
+  ASSERT_EQ(halves.size(), 2U);
+  EXPECT_EQ(static_cast<float>(halves[0]), 0.5F);
+  EXPECT_EQ(static_cast<float>(halves[1]), -3.0F);
+#endif
+}
+
+/// Version 1 had one temperature in single precision, and a counter; version 2 has it in double, with a pressure.
+TEST_F(StateKinds, AnOlderVersionsStateIsTakenOver) {
+  const auto size = static_cast<std::uint64_t>(world_size());
+  const auto rank = static_cast<std::uint64_t>(world_rank());
+  const DistributedLayout layout{{4 * size}, {4 * rank}, {4}};
+  std::vector<float> temperature(4, 20.5F + static_cast<float>(rank));
+  std::vector<int> seeds{world_rank()};
+  int counter = 17;
+  {
+    Checkpoint version_1;
+    version_1.add_distributed("T", temperature.data(), layout);
+    version_1.add_replicated("counter", counter);
+    version_1.add_per_rank("seeds", seeds);
+    save(world, version_1);
+  }
+  std::vector<double> precise(4);
+  std::vector<double> pressure(4, 1.0);
+  int steps = 0;
+  Checkpoint state;
+  state.add_distributed("temperature", precise.data(), layout);
+  state.add_distributed("pressure", pressure.data(), layout);
+  state.add_replicated("steps", steps);
+  state.allow_missing("temperature");
+  state.allow_missing("pressure");
+  state.add_former_name("steps", "counter");
+  state.allow_dropped("T");
+  state.allow_dropped("seeds");
+  int migrations = 0;
+  state.on_migration([&](const StoredState& stored) {
+    ++migrations;
+    ASSERT_TRUE(stored.contains("T"));
+    EXPECT_EQ(stored.type("T"), element_type_of<float>());
+    std::vector<float> old(4);
+    DistributedArray box{element_type_of<float>(), stored.shape("T"), {}};
+    box.boxes.push_back({reinterpret_cast<std::byte*>(old.data()), layout.offset, layout.extent});
+    stored.read_distributed("T", box);
+    std::copy(old.begin(), old.end(), precise.begin());
+    int old_counter = 0;
+    stored.read("counter", old_counter);
+    EXPECT_EQ(old_counter, 17);
+    double wrong_type = 0;
+    EXPECT_THROW(stored.read("counter", wrong_type), MismatchError);
+    EXPECT_EQ(values_of<int>(stored.pieces("seeds"), 0), std::vector<int>{0});
+    EXPECT_THROW(static_cast<void>(stored.pieces("T")), UsageError);
+    EXPECT_THROW(static_cast<void>(stored.type("nothing")), UsageError);
+    EXPECT_THROW(static_cast<void>(stored.shape("seeds")), UsageError);
+  });
+  restore(world, state);
+  EXPECT_EQ(migrations, 1);
+  EXPECT_EQ(steps, 17);
+  EXPECT_EQ(precise, std::vector<double>(4, 20.5 + static_cast<double>(rank)));
+  EXPECT_EQ(pressure, std::vector<double>(4, 1.0));
+
+  save(world, state);
+  restore(world, state);
+  EXPECT_EQ(migrations, 1) << "nothing was missing the second time";
+}
+
+TEST_F(StateKinds, AnErrorInAMigrationIsEveryRanks) {
+  int value = 1;
+  int more = 2;
+  Checkpoint state;
+  state.add_replicated("value", value);
+  save(world, state);
+  state.add_replicated("more", more);
+  state.allow_missing("more");
+  state.on_migration([](const StoredState&) {
+    if (world_rank() == 0) {
+      throw std::runtime_error("version 0 cannot be taken over");
+    }
+  });
+  const SeenError seen = same_error([&] { restore(world, state); });
+  EXPECT_EQ(seen.origin_rank, 0);
+  EXPECT_THAT(seen.message, testing::HasSubstr("version 0 cannot be taken over"));
+}
+
+}  // namespace
+}  // namespace storage
+}  // namespace reprieve
