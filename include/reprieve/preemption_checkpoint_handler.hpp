@@ -27,6 +27,9 @@ class PreemptionWatcher;
 namespace termination {
 class NoticeBoard;
 }
+namespace bindings {
+class StepAccess;
+}
 
 /// Starts to record the signals of @p signals, in the whole process. Call it first thing in main, before MPI_Init, so
 /// that a notice that comes while the program starts is kept instead of killing it; a handler made later takes it up.
@@ -131,6 +134,7 @@ class PreemptionCheckpointHandler {
  private:
   friend class PreemptionScope;
   friend class PreemptionWatcher;
+  friend class bindings::StepAccess;
   void begin_step();
   void end_step() noexcept;
   [[noreturn]] void fail_step(std::exception_ptr error);

@@ -1,0 +1,410 @@
+#ifndef REPRIEVE_REPRIEVE_H
+#define REPRIEVE_REPRIEVE_H
+
+/**
+ * @file
+ * The C interface of Reprieve: everything that a C program includes. C99, and C++.
+ *
+ * Every function that can fail returns a code: REPRIEVE_OK (0), one of the REPRIEVE_ERROR_... or REPRIEVE_PREEMPTED.
+ * The text that belongs to it is reprieve_last_error_message(). No C++ exception leaves a function, and none ends the
+ * process, but through the exit function of the configuration (see reprieve_config_set_exit).
+ *
+ * What goes wrong while variables are registered or settings are made (a negative shape, an unknown key) is returned at
+ * once, and also kept: reprieve_handler_open and reprieve_manager_open then fail with it on every rank, even if it
+ * happened on one only. So it is enough to look at the result of `open`.
+ *
+ * Functions marked "collective" are called by all ranks of the communicator in the same order, and return the same code
+ * with the same message on every rank. A handle is used by one thread at a time; collective functions are called from
+ * the thread that initialised MPI (MPI_THREAD_FUNNELED is enough).
+ *
+ *     reprieve_watch_signals();
+ *     MPI_Init(&argc, &argv);
+ *     reprieve_checkpoint* state = NULL;
+ *     reprieve_handler* handler = NULL;
+ *     reprieve_checkpoint_create(&state);
+ *     reprieve_add_distributed(state, "field", REPRIEVE_DOUBLE, field, 2, shape, offset, extent, NULL);
+ *     if (reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler) != REPRIEVE_OK) { ... }
+ *     int status = REPRIEVE_OK;
+ *     while (reprieve_next_step(handler, steps, &status)) {
+ *       advance(field);
+ *     }
+ *     reprieve_handler_close(&handler);
+ *     reprieve_checkpoint_destroy(&state);
+ *     MPI_Finalize();
+ */
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reprieve/export.h"
+#include "reprieve/version.hpp" /* macros only */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Errors */
+
+/** What a function returns. The numbers of the errors are those of reprieve::ErrorCode. */
+enum reprieve_status {
+  REPRIEVE_OK = 0,
+  REPRIEVE_ERROR_CONFIG = 1,         /**< a setting is unknown, of the wrong type or out of range */
+  REPRIEVE_ERROR_USAGE = 2,          /**< the interface was used against its rules */
+  REPRIEVE_ERROR_IO = 3,             /**< a file system call failed */
+  REPRIEVE_ERROR_NO_SPACE = 4,       /**< disk full or over quota */
+  REPRIEVE_ERROR_PERMISSION = 5,     /**< missing rights, or a read-only file system */
+  REPRIEVE_ERROR_LOCKED = 6,         /**< another living run uses the checkpoint directory */
+  REPRIEVE_ERROR_CORRUPT = 7,        /**< a checkpoint file is damaged */
+  REPRIEVE_ERROR_MISMATCH = 8,       /**< a sound checkpoint does not fit the registered state */
+  REPRIEVE_ERROR_MPI = 9,            /**< an MPI call failed */
+  REPRIEVE_ERROR_CLUSTER = 10,       /**< the application failed on some rank */
+  REPRIEVE_ERROR_GRACE_EXPIRED = 11, /**< the grace period ended before the save did */
+  /** Ranks did not come to a collective call in time. End the process, without MPI_Finalize, which would wait for them.
+   */
+  REPRIEVE_ERROR_UNRESPONSIVE = 12,
+  REPRIEVE_ERROR_INTERNAL = 13, /**< a promise inside the library was broken: please report it */
+  /** Not an error: the state is saved, and the program is to leave with reprieve_exit_code(). With REPRIEVE_EXIT_RETURN
+   * only. */
+  REPRIEVE_PREEMPTED = 100
+};
+
+/** The message of the last function that failed on this thread; empty if none has. Valid until the next one fails. */
+REPRIEVE_EXPORT const char* reprieve_last_error_message(void);
+/** The rank (of the communicator in use) that met the last error, or -1 if it is not tied to one. */
+REPRIEVE_EXPORT int reprieve_last_error_origin_rank(void);
+/** Lower-case name of a code, for logs: "no_space", "ok", "preempted"; "unknown" for other numbers. */
+REPRIEVE_EXPORT const char* reprieve_status_name(int status);
+/** Sets the text for an error that a callback is about to report. Returns 1, so that a callback can end with
+ * `return reprieve_callback_error("no memory for the particles");`. */
+REPRIEVE_EXPORT int reprieve_callback_error(const char* message);
+
+/** The version of the library that is running, "major.minor.patch"; REPRIEVE_VERSION is that of this header. */
+REPRIEVE_EXPORT const char* reprieve_version(void);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The state */
+
+/** Types of array elements. */
+typedef enum reprieve_type {
+  REPRIEVE_INT8 = 1,
+  REPRIEVE_INT16 = 2,
+  REPRIEVE_INT32 = 3,
+  REPRIEVE_INT64 = 4,
+  REPRIEVE_UINT8 = 5,
+  REPRIEVE_UINT16 = 6,
+  REPRIEVE_UINT32 = 7,
+  REPRIEVE_UINT64 = 8,
+  REPRIEVE_FLOAT = 9,
+  REPRIEVE_DOUBLE = 10,
+  REPRIEVE_LONG_DOUBLE = 11,
+  REPRIEVE_COMPLEX_FLOAT = 12, /**< `float _Complex`: two floats */
+  REPRIEVE_COMPLEX_DOUBLE = 13,
+  REPRIEVE_COMPLEX_LONG_DOUBLE = 14,
+  REPRIEVE_BOOL = 15, /**< `_Bool`: one byte, 0 or 1 */
+  REPRIEVE_CHAR = 16, /**< text, a byte each */
+  REPRIEVE_BYTE = 17  /**< opaque bytes; a struct is an array of sizeof(struct) of them */
+} reprieve_type;
+
+/** The registry of a program's state: named variables, each replicated, distributed or per-rank. It keeps references:
+ * the memory must live as long as handlers and managers use it. All ranks register the same names with the same kinds.
+ *
+ * Names form a tree with `/` between the parts, as in `optimizer/momentum`; see reprieve::Checkpoint.
+ * Shapes, offsets and extents count elements per dimension, slowest-varying first (C order). Strides are distances in
+ * bytes between neighbours in memory, per dimension; NULL: dense, in C order. They are copied, and need to live only
+ * during the call. Nothing in this section is collective; nothing does I/O. Errors: REPRIEVE_ERROR_USAGE. */
+typedef struct reprieve_checkpoint reprieve_checkpoint;
+
+REPRIEVE_EXPORT int reprieve_checkpoint_create(reprieve_checkpoint** checkpoint);
+/** Frees it and sets *checkpoint to NULL; nothing if it is NULL already. REPRIEVE_ERROR_USAGE, and nothing is freed,
+ * while a handler or a manager uses it: close that first. */
+REPRIEVE_EXPORT int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint);
+
+/** Registers a value that is equal on all ranks: rank 0's is written, every rank restores it.
+ * @param dimensions  0 for a scalar; then shape and strides_bytes are NULL */
+REPRIEVE_EXPORT int reprieve_add_replicated(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
+                                            int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes);
+
+/** Registers this rank's box of an n-dimensional array that is spread over the ranks. The boxes of all ranks must not
+ * overlap; elements that no rank holds are stored as zero. On restore every rank gets the elements of its present box,
+ * whatever the number of ranks or the split was when it was saved.
+ * @param data  first element of the box; with ghost layers the first interior one, and strides that step over them.
+ * NULL only if the box holds nothing (a zero in the extent) */
+REPRIEVE_EXPORT int reprieve_add_distributed(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
+                                             int dimensions, const int64_t* global_shape, const int64_t* offset,
+                                             const int64_t* extent, const ptrdiff_t* strides_bytes);
+
+/** This rank's boxes of a distributed array, to be filled in by a reprieve_describe_fn. */
+typedef struct reprieve_boxes reprieve_boxes;
+/** Adds a box, as in reprieve_add_distributed. */
+REPRIEVE_EXPORT int reprieve_boxes_add(reprieve_boxes* boxes, void* data, const int64_t* offset, const int64_t* extent,
+                                       const ptrdiff_t* strides_bytes);
+/** Callbacks return 0, or anything else for an error, which is then one on all ranks (see reprieve_callback_error).
+ * They run on the thread that saves or restores, and must not call MPI or functions of this library other than those
+ * that their arguments are made for. */
+typedef int (*reprieve_describe_fn)(reprieve_boxes* boxes, void* user);
+/** Registers any number of boxes per rank (adaptive meshes): `describe` is called at every save and restore, so memory
+ * may move, and boxes may come and go. */
+REPRIEVE_EXPORT int reprieve_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, int type,
+                                                   int dimensions, const int64_t* global_shape,
+                                                   reprieve_describe_fn describe, void* user);
+
+/** What a per-rank variable was on each of the ranks that saved it; for a reprieve_redistribute_fn. */
+typedef struct reprieve_pieces reprieve_pieces;
+/** Number of ranks that saved; 0 if pieces is NULL. */
+REPRIEVE_EXPORT int reprieve_pieces_count(const reprieve_pieces* pieces);
+/** Size in bytes of what a rank saved. Reads and verifies that piece. Errors: USAGE (no such rank), CORRUPT, IO. */
+REPRIEVE_EXPORT int reprieve_pieces_size(reprieve_pieces* pieces, int saved_rank, size_t* size_bytes);
+/** Copies what a rank saved. @param size_bytes  of the buffer: exactly that of the piece. Errors as above. */
+REPRIEVE_EXPORT int reprieve_pieces_read(reprieve_pieces* pieces, int saved_rank, void* buffer, size_t size_bytes);
+/** Makes this rank's value from the saved ones, in the program's own memory, after a restart on another number of
+ * ranks. `rank` and `size` are those of the restarted run. Called on every rank. */
+typedef int (*reprieve_redistribute_fn)(reprieve_pieces* pieces, int rank, int size, void* user);
+
+/** Registers a value of which every rank has its own; shapes may differ between ranks. It restores on the same number
+ * of ranks; on another number `redistribute` is called. If that is NULL, it is a mismatch that names the variable.
+ * @param dimensions  0 for a scalar; then shape and strides_bytes are NULL
+ * @param user  is passed to redistribute */
+REPRIEVE_EXPORT int reprieve_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
+                                          int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes,
+                                          reprieve_redistribute_fn redistribute, void* user);
+
+/** The memory of a value that can change its length (particles, lists).
+ * @param wanted  -1: tell where the value is and how long. Otherwise: first make it so many items long; its old content
+ *                is not needed any more
+ * @param data, count  out: first element, and number of items */
+typedef int (*reprieve_memory_fn)(int64_t wanted, void** data, int64_t* count, void* user);
+/** Registers a value whose length a restore may change.
+ * @param item_elements  elements of one item, 3 for a list of x, y, z, x, y, z, ...; the file shows a table of items if
+ * it is more than 1
+ * @param user  is passed to the callbacks */
+REPRIEVE_EXPORT int reprieve_add_replicated_resizable(reprieve_checkpoint* checkpoint, const char* name, int type,
+                                                      int64_t item_elements, reprieve_memory_fn memory, void* user);
+/** The same for per-rank values. @param redistribute  see reprieve_add_per_rank; may be NULL */
+REPRIEVE_EXPORT int reprieve_add_per_rank_resizable(reprieve_checkpoint* checkpoint, const char* name, int type,
+                                                    int64_t item_elements, reprieve_memory_fn memory,
+                                                    reprieve_redistribute_fn redistribute, void* user);
+
+/** Turns a value of the program's own kind into bytes. @param bytes, size_bytes  out; the bytes must stay valid and
+ * unchanged until the next call */
+typedef int (*reprieve_save_fn)(const void** bytes, size_t* size_bytes, void* user);
+/** Makes the value from bytes that reprieve_save_fn gave. Must reject (not 0) what it does not know. */
+typedef int (*reprieve_load_fn)(const void* bytes, size_t size_bytes, void* user);
+/** Registers a value that callbacks save and load; stored as opaque bytes. @param user  is passed to the callbacks */
+REPRIEVE_EXPORT int reprieve_add_replicated_custom(reprieve_checkpoint* checkpoint, const char* name,
+                                                   reprieve_save_fn save, reprieve_load_fn load, void* user);
+/** The same for per-rank values. @param redistribute  see reprieve_add_per_rank; may be NULL */
+REPRIEVE_EXPORT int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint, const char* name,
+                                                 reprieve_save_fn save, reprieve_load_fn load,
+                                                 reprieve_redistribute_fn redistribute, void* user);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Settings */
+
+/** All settings of handlers and managers. configs/README.md lists the keys. Not collective; nothing here is but for
+ * what all ranks must do alike. */
+typedef struct reprieve_config reprieve_config;
+
+/** Settings as they are by default. */
+REPRIEVE_EXPORT int reprieve_config_create(reprieve_config** config);
+/** Frees it and sets *config to NULL. Handlers and managers have copies of their own. */
+REPRIEVE_EXPORT int reprieve_config_destroy(reprieve_config** config);
+/** Replaces all settings by those of a JSON file; those that it leaves out get their defaults. Functions stay.
+ * Errors: CONFIG with the key and what is allowed; IO, PERMISSION; USAGE. */
+REPRIEVE_EXPORT int reprieve_config_load_file(reprieve_config* config, const char* path);
+/** The same for a JSON text. */
+REPRIEVE_EXPORT int reprieve_config_load_json(reprieve_config* config, const char* json);
+/** Overrides one setting: reprieve_config_set(config, "termination.grace_period_s", "30"). The value is written as in
+ * an environment variable. Errors: CONFIG with what is allowed; USAGE. */
+REPRIEVE_EXPORT int reprieve_config_set(reprieve_config* config, const char* key, const char* value);
+/** Overrides settings by the environment variables REPRIEVE_...; see configs/README.md. Errors: CONFIG; USAGE. */
+REPRIEVE_EXPORT int reprieve_config_apply_environment(reprieve_config* config);
+/** All settings as JSON text, valid until the next call with this config; NULL after an error. */
+REPRIEVE_EXPORT const char* reprieve_config_json(reprieve_config* config);
+
+/** How to leave after the last save. */
+typedef enum reprieve_exit {
+  REPRIEVE_EXIT_DEFAULT = 0, /**< what fits the platform: LEAVE, or HOLD on accelerators under a manager */
+  /** All ranks meet, and end the process with the restart code, without MPI_Finalize and atexit functions. */
+  REPRIEVE_EXIT_LEAVE = 1,
+  REPRIEVE_EXIT_HOLD = 2, /**< waits until the processes of the run are being taken, then leaves */
+  /** The call returns REPRIEVE_PREEMPTED on every rank, and the program leaves in its own order: it closes the handler,
+   * finalizes MPI, and returns reprieve_exit_code() from main. */
+  REPRIEVE_EXIT_RETURN = 3
+} reprieve_exit;
+REPRIEVE_EXPORT int reprieve_config_set_exit(reprieve_config* config, int way);
+
+/** Leaves the process, or returns 0: then the program goes on as if nothing had been noticed. */
+typedef int (*reprieve_exit_fn)(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user);
+/** A way to leave of the program's own; overrides reprieve_config_set_exit. Called on every rank. NULL: none. */
+REPRIEVE_EXPORT int reprieve_config_set_exit_fn(reprieve_config* config, reprieve_exit_fn exit, void* user);
+
+/** The program's own part of a save, called on every rank before the commit.
+ * @param write_directory  where this rank may write. Rank 0's files there are committed with the checkpoint, as the
+ *                         directory `<prefix>-<number>.files`; those of other ranks are scratch and vanish */
+typedef int (*reprieve_save_files_fn)(const char* write_directory, uint64_t number, int is_chief, void* user);
+REPRIEVE_EXPORT int reprieve_config_set_save_fn(reprieve_config* config, reprieve_save_files_fn save, void* user);
+
+/** Asked every `termination.poll_interval_s`, from a thread of the library's own, until it gives a notice. Must not
+ * call MPI.
+ * @param message  a buffer of message_size bytes for a text about the notice, empty at first
+ * @param time_left_s  out: seconds until the end, if that is known; negative at first, which means it is not
+ * @return 1: the job is about to end; 0: nothing yet */
+typedef int (*reprieve_watcher_fn)(char* message, size_t message_size, double* time_left_s, void* user);
+REPRIEVE_EXPORT int reprieve_config_set_watcher_fn(reprieve_config* config, reprieve_watcher_fn watcher, void* user);
+
+/** Called on a rank that failed, if the others never hear of it, since they are stuck in a collective call of the
+ * program. Should end the job. The default is MPI_Abort. */
+typedef void (*reprieve_abort_fn)(MPI_Comm comm, int exit_code, void* user);
+REPRIEVE_EXPORT int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * The time loop */
+
+/** What is known about a checkpoint. Texts belong to the handle they came from, and are valid until the next call with
+ * it. */
+typedef struct reprieve_checkpoint_info {
+  const char* path;
+  uint64_t number;             /**< from the file name */
+  uint64_t run_calls;          /**< reprieve_total_run_calls() at the save */
+  int world_size;              /**< ranks that saved */
+  double time_s;               /**< of the save, in seconds since 1970 */
+  uint64_t size_bytes;         /**< of the file */
+  const char* reason;          /**< "user", "periodic" or "preemption" */
+  const char* files_directory; /**< rank 0's files of the save function; empty if there are none */
+} reprieve_checkpoint_info;
+
+/** What a rank learned about the end of the job. Texts belong to the handler. */
+typedef struct reprieve_notice {
+  int rank;            /**< the rank that learned it */
+  const char* host;    /**< its host */
+  const char* source;  /**< "signal SIGTERM", "watcher function", "file PREEMPT", ... */
+  const char* message; /**< free text */
+  int has_deadline;    /**< whether it is known when the job will be killed */
+  double time_left_s;  /**< until then; may be negative. 0 if it is not known */
+} reprieve_notice;
+
+/** Coordinates all ranks to save one checkpoint when any of them is about to be taken away; see
+ * reprieve::PreemptionCheckpointHandler. */
+typedef struct reprieve_handler reprieve_handler;
+
+/** Starts to record the signals that announce an end (SIGTERM and SIGUSR1 at least), in the whole process. Call it
+ * first thing in main, before MPI_Init, so that a notice that comes while the program starts is kept. Not collective.
+ */
+REPRIEVE_EXPORT int reprieve_watch_signals(void);
+/** Gives the signals back to the handlers from before: a signal then ends the program again. Not collective. */
+REPRIEVE_EXPORT int reprieve_unwatch_signals(void);
+
+/** Opens the directory, and restores the newest valid checkpoint if there is one. Collective.
+ * @param comm  duplicated; needs to live only during the call
+ * @param checkpoint  the state, of which all variables are registered
+ * @param directory  of the checkpoints; NULL: the setting `directory`
+ * @param config  NULL: defaults
+ * Errors: CONFIG, USAGE (also those of registration, on whichever rank), IO, NO_SPACE, PERMISSION, LOCKED, CORRUPT,
+ * MISMATCH, MPI, UNRESPONSIVE. *handler is NULL then. */
+REPRIEVE_EXPORT int reprieve_handler_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const char* directory,
+                                          const reprieve_config* config, reprieve_handler** handler);
+/** Takes part in a last agreement with the other ranks, so that a rank which leaves early is an error with a name on
+ * the others; commits a save in the background. Sets *handler to NULL; nothing if it is NULL already. Collective. What
+ * goes wrong is logged. Ends scopes that are open, and returns their error; with REPRIEVE_PREEMPTED the handler is
+ * still there, for reprieve_exit_code, and is closed by another call. */
+REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
+
+/** One call per iteration: ends the step before, then begins the next one, unless `steps` are done.
+ *
+ *     int status;
+ *     while (reprieve_next_step(handler, steps, &status)) { advance(field); }
+ *     if (status != REPRIEVE_OK) { ... }
+ *
+ * The begin is a step boundary: if all ranks have agreed that this is the save step, the state is saved, and the
+ * process left. Collective.
+ * @param steps  how many to make in all, over all restarts; REPRIEVE_NO_LIMIT: the program leaves the loop by itself
+ * @param status  out, may be NULL: REPRIEVE_OK if a step began or all are done; otherwise as reprieve_step_begin
+ * @return 1: make a step; 0: all are done, or there was an error
+ * Cost without a notice: a clock reading and a few loads; one small reduction per check interval (16 ms), or per step
+ * if steps are longer. */
+REPRIEVE_EXPORT int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status);
+#define REPRIEVE_NO_LIMIT UINT64_MAX
+
+/** A step boundary, after which a step is open. Collective.
+ * Errors: CLUSTER on every rank if reprieve_fail was called on any; those of a save (NO_SPACE, ...): all older
+ * checkpoints are untouched, and the handler stays usable; UNRESPONSIVE; USAGE: a step is open, or ranks call
+ * differently. REPRIEVE_PREEMPTED with REPRIEVE_EXIT_RETURN. */
+REPRIEVE_EXPORT int reprieve_step_begin(reprieve_handler* handler);
+/** The step that is open is complete, and counts. Not collective. USAGE if no step is open. In a loop of
+ * reprieve_next_step it is needed only before reprieve_save_if_preempted and reprieve_scope_end. */
+REPRIEVE_EXPORT int reprieve_step_end(reprieve_handler* handler);
+
+/** A step boundary without a step, for phases between steps (set-up, evaluation, output). Collective; errors as
+ * reprieve_step_begin. */
+REPRIEVE_EXPORT int reprieve_save_if_preempted(reprieve_handler* handler);
+
+/** Until the matching reprieve_scope_end, step boundaries only mark a preemption. Scopes may be nested. Not collective.
+ */
+REPRIEVE_EXPORT int reprieve_scope_begin(reprieve_handler* handler);
+/** Saves and leaves if a preemption is marked and this is the outermost scope. Collective; errors as
+ * reprieve_step_begin. */
+REPRIEVE_EXPORT int reprieve_scope_end(reprieve_handler* handler);
+
+/** This rank cannot go on: every rank gets REPRIEVE_ERROR_CLUSTER with the message, the others at their next step
+ * boundary. After that the handler can only be closed. Called by the failing rank alone; returns when the others have
+ * heard of it, or after `termination.error_timeout_s`, when the abort function was called. */
+REPRIEVE_EXPORT int reprieve_fail(reprieve_handler* handler, const char* message);
+
+/** Steps that are complete, over all restarts. Not collective; the same on every rank. UINT64_MAX if the handler is
+ * NULL. */
+REPRIEVE_EXPORT uint64_t reprieve_total_run_calls(const reprieve_handler* handler);
+/** 1 if all ranks have agreed that the job is about to end, 0 if not (or if the handler is NULL). Not collective; the
+ * same on every rank at the same boundary. */
+REPRIEVE_EXPORT int reprieve_preempted(const reprieve_handler* handler);
+/** The notice that all ranks have agreed on. Not collective. USAGE if there is none: see reprieve_preempted. */
+REPRIEVE_EXPORT int reprieve_preemption_notice(const reprieve_handler* handler, reprieve_notice* notice);
+/** Whether reprieve_handler_open restored a checkpoint. Not collective; the same on every rank.
+ * @param restored  out: 1 or 0
+ * @param info  out, may be NULL: filled in if it did, cleared if not */
+REPRIEVE_EXPORT int reprieve_restored_from(const reprieve_handler* handler, int* restored,
+                                           reprieve_checkpoint_info* info);
+/** Asks for a checkpoint at one of the next step boundaries, without an exit. Not collective: one rank is enough. */
+REPRIEVE_EXPORT int reprieve_request_checkpoint(reprieve_handler* handler);
+/** The code to leave with after REPRIEVE_PREEMPTED (42 unless configured). USAGE, and -1 in *exit_code, before that. */
+REPRIEVE_EXPORT int reprieve_exit_code(const reprieve_handler* handler, int* exit_code);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Checkpoints without a time loop */
+
+/** The checkpoints of one directory; see reprieve::CheckpointManager. */
+typedef struct reprieve_manager reprieve_manager;
+
+/** Opens the directory, makes it if needed, takes its lock. Arguments and errors as reprieve_handler_open, but for
+ * those of a restore. Collective. */
+REPRIEVE_EXPORT int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const char* directory,
+                                          const reprieve_config* config, reprieve_manager** manager);
+/** Commits a save in the background, releases the lock, sets *manager to NULL; nothing if it is NULL already.
+ * Collective. */
+REPRIEVE_EXPORT int reprieve_manager_close(reprieve_manager** manager);
+/** Writes the state as checkpoint `number`, commits it, then retires old ones. Collective. On failure all older
+ * checkpoints are untouched. Errors: IO, NO_SPACE, PERMISSION, MISMATCH (ranks registered differently), MPI,
+ * UNRESPONSIVE. */
+REPRIEVE_EXPORT int reprieve_manager_save(reprieve_manager* manager, uint64_t number);
+/** Copies the state and returns; a thread writes the copy. It becomes a checkpoint in
+ * reprieve_manager_finish_background_save, or in the next save, restore or close. Collective; errors as
+ * reprieve_manager_save, and USAGE with the mpio writer. */
+REPRIEVE_EXPORT int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t number);
+/** Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective. */
+REPRIEVE_EXPORT int reprieve_manager_finish_background_save(reprieve_manager* manager);
+/** Restores the newest valid checkpoint; damaged ones are passed over and set aside. Collective.
+ * @param restored, info  as reprieve_restored_from; both may be NULL
+ * Errors: CORRUPT if there are checkpoints and not one is valid; MISMATCH; IO, PERMISSION, MPI, UNRESPONSIVE. */
+REPRIEVE_EXPORT int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored,
+                                                    reprieve_checkpoint_info* info);
+/** Restores one file. Collective. Errors as above; after one the state is unspecified. */
+REPRIEVE_EXPORT int reprieve_manager_restore(reprieve_manager* manager, const char* file);
+/** The newest committed checkpoint, without verification of its data. Collective. @param found  out: 1 or 0 */
+REPRIEVE_EXPORT int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,170 @@
+// Settings: reprieve_config_...
+
+#include <algorithm>
+
+#include "bindings/arguments.hpp"
+#include "bindings/guard.hpp"
+#include "bindings/handles.hpp"
+#include "handler/settings_check.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::bindings {
+namespace {
+
+/// For the text of a watcher function, with the zero at its end.
+constexpr std::size_t kMessageSize = 1024;
+
+template <class Operation>
+int configuring(reprieve_config* config, Operation&& operation) {
+  if (config == nullptr) {
+    return guarded([] { reject_null("config"); });
+  }
+  return guarded_and_kept(config->first_failure, [&] { operation(config->settings); });
+}
+
+/// Takes over @p read, but for the functions, which no text can hold.
+void replace(Settings& settings, Settings read) {
+  read.termination.termination_watcher_fn = std::move(settings.termination.termination_watcher_fn);
+  read.termination.exit_fn = std::move(settings.termination.exit_fn);
+  read.termination.save_fn = std::move(settings.termination.save_fn);
+  read.termination.abort_fn = std::move(settings.termination.abort_fn);
+  settings = std::move(read);
+}
+
+void set_one(Settings& settings, const std::string& key, const std::string& text) {
+  const auto table = all_settings();
+  const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == key; });
+  core::Problems problems;
+  if (row == table.end()) {
+    problems.add_unknown(key, core::keys_of(table), core::keys_of(table));
+  } else if (const core::Json value = core::value_from_text(row->rule, text); problems.check(key, row->rule, value)) {
+    row->set(settings, value);
+  }
+  problems.throw_if_any();
+}
+
+ExitFn exit_function(int way) {
+  switch (way) {
+    case REPRIEVE_EXIT_DEFAULT:
+      return {};
+    case REPRIEVE_EXIT_LEAVE:
+      return leave_together;
+    case REPRIEVE_EXIT_HOLD:
+      return hold_until_taken;
+    case REPRIEVE_EXIT_RETURN:
+      return throw_preempted;
+    default:
+      throw UsageError("there is no way to leave number " + std::to_string(way) +
+                       ": pass REPRIEVE_EXIT_DEFAULT, _LEAVE, _HOLD or _RETURN");
+  }
+}
+
+WatchResult ask(reprieve_watcher_fn watcher, void* user) {
+  std::string message(kMessageSize, '\0');
+  double time_left_s = -1;
+  WatchResult result;
+  result.notice = watcher(message.data(), message.size(), &time_left_s, user) != 0;
+  result.message = message.substr(0, message.find('\0'));
+  if (time_left_s >= 0) {
+    result.time_left = std::chrono::milliseconds(static_cast<std::int64_t>(std::min(time_left_s, 1e9) * 1000));
+  }
+  return result;
+}
+
+}  // namespace
+}  // namespace reprieve::bindings
+
+using namespace reprieve;            // NOLINT: the C interface of that namespace
+using namespace reprieve::bindings;  // NOLINT
+
+extern "C" {
+
+int reprieve_config_create(reprieve_config** config) {
+  return guarded([&] {
+    place_for(config, "config") = nullptr;
+    *config = std::make_unique<reprieve_config>().release();
+  });
+}
+
+int reprieve_config_destroy(reprieve_config** config) {
+  return guarded(
+      [&] { const std::unique_ptr<reprieve_config> owner(std::exchange(place_for(config, "config"), nullptr)); });
+}
+
+int reprieve_config_load_file(reprieve_config* config, const char* path) {
+  return configuring(config,
+                     [&](Settings& settings) { replace(settings, settings_from_file(checked_text(path, "path"))); });
+}
+
+int reprieve_config_load_json(reprieve_config* config, const char* json) {
+  return configuring(
+      config, [&](Settings& settings) { replace(settings, settings_from_json(checked_text(json, "JSON text"))); });
+}
+
+int reprieve_config_set(reprieve_config* config, const char* key, const char* value) {
+  return configuring(
+      config, [&](Settings& settings) { set_one(settings, checked_text(key, "key"), checked_text(value, "value")); });
+}
+
+int reprieve_config_apply_environment(reprieve_config* config) {
+  return configuring(config, [](Settings& settings) { apply_environment(settings); });
+}
+
+const char* reprieve_config_json(reprieve_config* config) {
+  const char* text = nullptr;
+  static_cast<void>(guarded([&] {
+    reprieve_config& handle = checked(config, "config");
+    handle.json = to_json(handle.settings);
+    text = handle.json.c_str();
+  }));
+  return text;
+}
+
+int reprieve_config_set_exit(reprieve_config* config, int way) {
+  return configuring(config, [&](Settings& settings) { settings.termination.exit_fn = exit_function(way); });
+}
+
+int reprieve_config_set_exit_fn(reprieve_config* config, reprieve_exit_fn exit, void* user) {
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.exit_fn = {};
+    if (exit != nullptr) {
+      settings.termination.exit_fn = [exit, user](const ExitContext& context) {
+        check_callback("the exit function",
+                       [&] { return exit(context.comm, context.exit_code, context.checkpoint.c_str(), user); });
+      };
+    }
+  });
+}
+
+int reprieve_config_set_save_fn(reprieve_config* config, reprieve_save_files_fn save, void* user) {
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.save_fn = {};
+    if (save != nullptr) {
+      settings.termination.save_fn = [save, user](const SaveFnContext& context) {
+        check_callback("the save function", [&] {
+          return save(context.write_directory.c_str(), context.number, context.is_chief ? 1 : 0, user);
+        });
+      };
+    }
+  });
+}
+
+int reprieve_config_set_watcher_fn(reprieve_config* config, reprieve_watcher_fn watcher, void* user) {
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.termination_watcher_fn = {};
+    if (watcher != nullptr) {
+      settings.termination.termination_watcher_fn = [watcher, user] { return ask(watcher, user); };
+    }
+  });
+}
+
+int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user) {
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.abort_fn = {};
+    if (abort_job != nullptr) {
+      settings.termination.abort_fn = [abort_job, user](MPI_Comm comm, int code) { abort_job(comm, code, user); };
+    }
+  });
+}
+
+}  // extern "C"

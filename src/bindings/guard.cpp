@@ -1,0 +1,88 @@
+#include "bindings/guard.hpp"
+
+#include "reprieve/reprieve.h"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve::bindings {
+
+namespace {
+
+struct LastError {
+  std::string message;
+  int origin_rank = -1;
+  std::string from_callback;
+};
+
+/// One per thread, as errno is.
+LastError& last_error() {
+  thread_local LastError error;
+  return error;
+}
+
+int keep(int code, const char* message, int origin_rank) {
+  last_error().origin_rank = origin_rank;
+  last_error().message = message;
+  return code;
+}
+
+int keep_any(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Preempted& preempted) {
+    return keep(REPRIEVE_PREEMPTED, preempted.what(), preempted.context().notice.rank);
+  } catch (const Error& known) {
+    return keep(static_cast<int>(known.code()), known.what(), known.origin_rank());
+  } catch (...) {
+    return keep(REPRIEVE_ERROR_INTERNAL, core::failure_of(error).message.c_str(), -1);
+  }
+}
+
+}  // namespace
+
+int remember(const std::exception_ptr& error) noexcept {
+  try {
+    return keep_any(error);
+  } catch (...) {  // no memory for the text
+    return REPRIEVE_ERROR_INTERNAL;
+  }
+}
+
+void check_callback(const std::string& what, const std::function<int()>& call) {
+  std::string& text = last_error().from_callback;
+  text.clear();
+  if (const int result = call(); result != 0) {
+    throw ClusterError(
+        what + " failed: " + (text.empty() ? "it returned " + std::to_string(result) : std::exchange(text, {})));
+  }
+}
+
+}  // namespace reprieve::bindings
+
+using reprieve::bindings::last_error;
+
+extern "C" {
+
+const char* reprieve_last_error_message(void) { return last_error().message.c_str(); }
+
+int reprieve_last_error_origin_rank(void) { return last_error().origin_rank; }
+
+const char* reprieve_status_name(int status) {
+  switch (status) {
+    case REPRIEVE_OK:
+      return "ok";
+    case REPRIEVE_PREEMPTED:
+      return "preempted";
+    default:
+      return to_string(static_cast<reprieve::ErrorCode>(status));
+  }
+}
+
+int reprieve_callback_error(const char* message) {
+  static_cast<void>(
+      reprieve::bindings::guarded([&] { last_error().from_callback = message == nullptr ? "" : message; }));
+  return 1;
+}
+
+const char* reprieve_version(void) { return REPRIEVE_VERSION; }
+
+}  // extern "C"

@@ -1,0 +1,50 @@
+#pragma once
+
+/// @file
+/// The wall between the library's exceptions and C: what a function throws becomes a code and a message.
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "core/outcome.hpp"
+
+namespace reprieve::bindings {
+
+/// Keeps the exception for `reprieve_last_error_message` of this thread. Returns its code.
+int remember(const std::exception_ptr& error) noexcept;
+
+/// Runs @p operation; what it throws is remembered. Returns the code for C.
+template <class Operation>
+int guarded(Operation&& operation) noexcept {
+  try {
+    std::invoke(std::forward<Operation>(operation));
+    return 0;
+  } catch (...) {
+    return remember(std::current_exception());
+  }
+}
+
+/// The same for calls whose failure must not get lost if nobody looks at the code: the first one is kept in
+/// @p first_failure, for `open` to tell on every rank.
+template <class Operation>
+int guarded_and_kept(core::Outcome& first_failure, Operation&& operation) noexcept {
+  return guarded([&] {
+    try {
+      std::invoke(std::forward<Operation>(operation));
+    } catch (...) {
+      if (!first_failure) {
+        first_failure = core::failure_of(std::current_exception());
+      }
+      throw;
+    }
+  });
+}
+
+/// Calls a callback of the program's, whose result is 0 unless it failed.
+/// @param what  "the describe function of variable 'field'"
+/// @throws ClusterError with the text of `reprieve_callback_error`
+void check_callback(const std::string& what, const std::function<int()>& call);
+
+}  // namespace reprieve::bindings

@@ -1,0 +1,221 @@
+// The time loop: reprieve_handler_..., reprieve_step_... and what is asked of a handler.
+
+#include "bindings/arguments.hpp"
+#include "bindings/guard.hpp"
+#include "bindings/handles.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::bindings {
+namespace {
+
+/// Runs a call that may leave, and keeps the code to leave with.
+template <class Operation>
+int guarded_call(reprieve_handler* handle, Operation&& operation) {
+  return guarded([&] {
+    reprieve_handler& handler = checked(handle, "handler");
+    try {
+      operation(handler);
+    } catch (const Preempted& preempted) {
+      handler.exit_code = preempted.exit_code();
+      throw;
+    }
+  });
+}
+
+void begin_step(reprieve_handler& handler) {
+  if (handler.step_is_open) {
+    throw UsageError("a step is open: call reprieve_step_end before the next one");
+  }
+  StepAccess::begin(*handler.handler);
+  handler.step_is_open = true;
+}
+
+void end_step(reprieve_handler& handler) noexcept {
+  handler.step_is_open = false;
+  StepAccess::end(*handler.handler);
+}
+
+/// A save in the middle of a step would make the resumed run do that step twice.
+void check_between_steps(const reprieve_handler& handler, const char* call) {
+  if (handler.step_is_open) {
+    throw UsageError(
+        std::string("a step is open, and would be made again after a restart: call reprieve_step_end before ") + call);
+  }
+}
+
+/// Ends what the caller left open. @throws the error of the innermost scope that had one
+void close_scopes(reprieve_handler& handler) {
+  std::exception_ptr first;
+  while (!handler.scopes.empty()) {
+    try {
+      handler.scopes.back().close();
+    } catch (...) {
+      first = first ? first : std::current_exception();
+    }
+    handler.scopes.pop_back();
+  }
+  if (first) {
+    std::rethrow_exception(first);
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::bindings
+
+using namespace reprieve;            // NOLINT: the C interface of that namespace
+using namespace reprieve::bindings;  // NOLINT
+
+extern "C" {
+
+int reprieve_watch_signals(void) {
+  return guarded([] { watch_signals(); });
+}
+
+int reprieve_unwatch_signals(void) {
+  return guarded([] { unwatch_signals(); });
+}
+
+int reprieve_handler_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const char* directory,
+                          const reprieve_config* config, reprieve_handler** handler) {
+  return guarded([&] {
+    if (handler != nullptr) {
+      *handler = nullptr;
+    }
+    OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, handler != nullptr);
+    *handler = new reprieve_handler{
+        Use(*checkpoint),
+        std::make_unique<PreemptionCheckpointHandler>(comm, checkpoint->state, arguments.directory,
+                                                      arguments.settings.termination, arguments.settings.manager),
+        {},
+        false,
+        {}};
+  });
+}
+
+int reprieve_handler_close(reprieve_handler** handler) {
+  if (handler != nullptr && *handler == nullptr) {
+    return REPRIEVE_OK;
+  }
+  if (handler != nullptr) {
+    const int status = guarded_call(*handler, close_scopes);
+    if (status == REPRIEVE_PREEMPTED) {
+      return status;  // the caller will ask for the exit code
+    }
+    const std::unique_ptr<reprieve_handler> owner(std::exchange(*handler, nullptr));
+    return status;
+  }
+  return guarded([] { reject_place("handler"); });
+}
+
+int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
+  int more = 0;
+  const int result = guarded_call(handler, [&](reprieve_handler& open) {
+    if (open.step_is_open) {
+      end_step(open);
+    }
+    if (open.handler->total_run_calls() < steps) {
+      begin_step(open);
+      more = 1;
+    }
+  });
+  if (status != nullptr) {
+    *status = result;
+  }
+  return more;
+}
+
+int reprieve_step_begin(reprieve_handler* handler) { return guarded_call(handler, begin_step); }
+
+int reprieve_step_end(reprieve_handler* handler) {
+  return guarded_call(handler, [](reprieve_handler& open) {
+    if (!open.step_is_open) {
+      throw UsageError("no step is open: call reprieve_step_begin or reprieve_next_step before");
+    }
+    end_step(open);
+  });
+}
+
+int reprieve_save_if_preempted(reprieve_handler* handler) {
+  return guarded_call(handler, [](reprieve_handler& open) {
+    check_between_steps(open, "reprieve_save_if_preempted");
+    open.handler->save_checkpoint_if_preempted();
+  });
+}
+
+int reprieve_scope_begin(reprieve_handler* handler) {
+  return guarded_call(handler,
+                      [](reprieve_handler& open) { open.scopes.push_back(open.handler->watch_preemption_scope()); });
+}
+
+int reprieve_scope_end(reprieve_handler* handler) {
+  return guarded_call(handler, [](reprieve_handler& open) {
+    check_between_steps(open, "reprieve_scope_end");
+    if (open.scopes.empty()) {
+      throw UsageError("no scope is open: call reprieve_scope_begin before");
+    }
+    PreemptionScope scope = std::move(open.scopes.back());
+    open.scopes.pop_back();
+    scope.close();
+  });
+}
+
+int reprieve_fail(reprieve_handler* handler, const char* message) {
+  return guarded_call(handler, [&](reprieve_handler& open) {
+    open.step_is_open = false;
+    const char* text = message == nullptr || *message == '\0' ? "the program gave no message" : message;
+    StepAccess::fail(*open.handler, std::make_exception_ptr(ClusterError(text)));
+  });
+}
+
+uint64_t reprieve_total_run_calls(const reprieve_handler* handler) {
+  std::uint64_t calls = UINT64_MAX;
+  static_cast<void>(guarded([&] { calls = checked(handler, "handler").handler->total_run_calls(); }));
+  return calls;
+}
+
+int reprieve_preempted(const reprieve_handler* handler) {
+  int answer = 0;
+  static_cast<void>(guarded([&] { answer = checked(handler, "handler").handler->preempted() ? 1 : 0; }));
+  return answer;
+}
+
+int reprieve_preemption_notice(const reprieve_handler* handler, reprieve_notice* notice) {
+  return guarded([&] {
+    auto& place = place_for(notice, "notice");
+    place = {-1, "", "", "", 0, 0};
+    const auto& agreed = checked(handler, "handler").handler->preemption_notice();
+    if (!agreed) {
+      throw UsageError("there is no notice: ask reprieve_preempted first");
+    }
+    place = {agreed->rank, agreed->host.c_str(), agreed->source.c_str(), agreed->message.c_str(), 0, 0};
+    if (agreed->deadline) {
+      const std::chrono::duration<double> left = *agreed->deadline - std::chrono::steady_clock::now();
+      place.has_deadline = 1;
+      place.time_left_s = left.count();
+    }
+  });
+}
+
+int reprieve_restored_from(const reprieve_handler* handler, int* restored, reprieve_checkpoint_info* info) {
+  return guarded([&] {
+    place_for(restored, "answer") = 0;
+    show(checked(handler, "handler").handler->restored_from(), restored, info);
+  });
+}
+
+int reprieve_request_checkpoint(reprieve_handler* handler) {
+  return guarded([&] { checked(handler, "handler").handler->request_checkpoint(); });
+}
+
+int reprieve_exit_code(const reprieve_handler* handler, int* exit_code) {
+  return guarded([&] {
+    place_for(exit_code, "exit code") = -1;
+    const auto& code = checked(handler, "handler").exit_code;
+    if (!code) {
+      throw UsageError("there is no exit code before a call has returned REPRIEVE_PREEMPTED");
+    }
+    *exit_code = *code;
+  });
+}
+
+}  // extern "C"

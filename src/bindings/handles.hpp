@@ -1,0 +1,94 @@
+#pragma once
+
+/// @file
+/// What is behind the opaque handles of reprieve.h.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/outcome.hpp"
+#include "reprieve/preemption_checkpoint_handler.hpp"
+#include "reprieve/reprieve.h"
+#include "reprieve/settings.hpp"
+
+struct reprieve_checkpoint {
+  reprieve::Checkpoint state;
+  reprieve::core::Outcome first_failure;  ///< of a registration
+  int users = 0;                          ///< handlers and managers that are open
+};
+
+struct reprieve_config {
+  reprieve::Settings settings;
+  reprieve::core::Outcome first_failure;
+  std::string json;  ///< what the caller was shown last
+};
+
+struct reprieve_boxes {
+  std::string name;  ///< of the variable
+  reprieve::DistributedArray array;
+};
+
+struct reprieve_pieces {
+  const reprieve::PerRankPieces* source = nullptr;
+  std::optional<int> read_rank;  ///< whose piece is in `bytes`
+  std::vector<std::byte> bytes;
+};
+
+namespace reprieve::bindings {
+
+/// Keeps a checkpoint from being destroyed.
+class Use {
+ public:
+  explicit Use(reprieve_checkpoint& checkpoint) : checkpoint_(&checkpoint) { ++checkpoint_->users; }
+  ~Use() { --checkpoint_->users; }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  reprieve_checkpoint* checkpoint_;
+};
+
+/// The parts of `PreemptionCheckpointHandler::run`, for loops that are not functions.
+class StepAccess {
+ public:
+  static void begin(PreemptionCheckpointHandler& handler) { handler.begin_step(); }
+  static void end(PreemptionCheckpointHandler& handler) noexcept { handler.end_step(); }
+  [[noreturn]] static void fail(PreemptionCheckpointHandler& handler, std::exception_ptr error) {
+    handler.fail_step(std::move(error));
+  }
+};
+
+/// What opening a handler or a manager needs, after all ranks agreed that it is there.
+struct OpenArguments {
+  Checkpoint* state = nullptr;
+  std::string directory;
+  Settings settings;
+};
+
+/// Checks the arguments of an `open`, and agrees on them with the other ranks: what is wrong on one is an error on all.
+/// Collective. @throws UsageError, ConfigError, MpiError, UnresponsiveError
+OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpoint, const char* directory,
+                               const reprieve_config* config, bool has_place);
+
+/// @p info as C sees it: its texts live as long as @p info.
+reprieve_checkpoint_info shown(const CheckpointInfo& info);
+/// Tells whether there is a checkpoint, and which. @param flag, info  may be null
+void show(const std::optional<CheckpointInfo>& found, int* flag, reprieve_checkpoint_info* info);
+
+}  // namespace reprieve::bindings
+
+struct reprieve_handler {
+  reprieve::bindings::Use use;
+  std::unique_ptr<reprieve::PreemptionCheckpointHandler> handler;
+  std::vector<reprieve::PreemptionScope> scopes;  ///< open ones, the innermost last
+  bool step_is_open = false;
+  std::optional<int> exit_code;  ///< after REPRIEVE_PREEMPTED
+};
+
+struct reprieve_manager {
+  reprieve::bindings::Use use;
+  std::unique_ptr<reprieve::CheckpointManager> manager;
+  std::optional<reprieve::CheckpointInfo> told;  ///< what the caller was shown last
+};

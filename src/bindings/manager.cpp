@@ -1,0 +1,70 @@
+// Checkpoints without a time loop: reprieve_manager_...
+
+#include "bindings/arguments.hpp"
+#include "bindings/guard.hpp"
+#include "bindings/handles.hpp"
+
+using namespace reprieve;            // NOLINT: the C interface of that namespace
+using namespace reprieve::bindings;  // NOLINT
+
+extern "C" {
+
+int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const char* directory,
+                          const reprieve_config* config, reprieve_manager** manager) {
+  return guarded([&] {
+    if (manager != nullptr) {
+      *manager = nullptr;
+    }
+    OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, manager != nullptr);
+    *manager = new reprieve_manager{
+        Use(*checkpoint),
+        std::make_unique<CheckpointManager>(comm, checkpoint->state, arguments.directory, arguments.settings.manager),
+        {}};
+  });
+}
+
+int reprieve_manager_close(reprieve_manager** manager) {
+  return guarded(
+      [&] { const std::unique_ptr<reprieve_manager> owner(std::exchange(place_for(manager, "manager"), nullptr)); });
+}
+
+int reprieve_manager_save(reprieve_manager* manager, uint64_t number) {
+  return guarded([&] { checked(manager, "manager").manager->save(number); });
+}
+
+int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t number) {
+  return guarded([&] {
+    CheckpointManager::SaveRequest request;
+    request.number = number;
+    checked(manager, "manager").manager->save_in_background(request);
+  });
+}
+
+int reprieve_manager_finish_background_save(reprieve_manager* manager) {
+  return guarded([&] { checked(manager, "manager").manager->finish_background_save(); });
+}
+
+int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored, reprieve_checkpoint_info* info) {
+  return guarded([&] {
+    reprieve_manager& open = checked(manager, "manager");
+    open.told = open.manager->restore_or_initialize();
+    show(open.told, restored, info);
+  });
+}
+
+int reprieve_manager_restore(reprieve_manager* manager, const char* file) {
+  return guarded([&] {
+    reprieve_manager& open = checked(manager, "manager");
+    open.manager->restore(checked_text(file, "file"));
+  });
+}
+
+int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info) {
+  return guarded([&] {
+    reprieve_manager& open = checked(manager, "manager");
+    open.told = open.manager->latest();
+    show(open.told, found, info);
+  });
+}
+
+}  // extern "C"

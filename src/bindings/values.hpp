@@ -1,0 +1,28 @@
+#pragma once
+
+/// @file
+/// Values in a C program's memory, or behind its callbacks, as the registry wants to see them.
+
+#include <memory>
+#include <string>
+
+#include "reprieve/checkpoint.hpp"
+#include "reprieve/reprieve.h"
+
+namespace reprieve::bindings {
+
+/// An array (or a scalar: no dimensions) in memory that stays where it is.
+/// @param strides_bytes  empty: dense, in C order
+/// @throws UsageError
+std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, std::byte* data, Extents shape,
+                                         std::vector<std::ptrdiff_t> strides_bytes);
+
+/// A list that can change its length. @throws UsageError
+std::unique_ptr<ValueAccess> resizable_value(const std::string& name, ElementType type, std::int64_t item_elements,
+                                             reprieve_memory_fn memory, void* user);
+
+/// A value that callbacks turn into bytes and back. @throws UsageError
+std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save_fn save, reprieve_load_fn load,
+                                          void* user);
+
+}  // namespace reprieve::bindings

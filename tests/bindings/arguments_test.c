@@ -1,0 +1,275 @@
+/* Every function with what it must refuse: a code, and a text that says what to do. */
+#include "check.h"
+
+static double value = 1;
+static const int64_t shape[] = {4, 4};
+static const int64_t offset[] = {0, 0};
+static const int64_t negative[] = {4, -4};
+
+static int nothing_in_memory(int64_t wanted, void** data, int64_t* count, void* user) {
+  (void)wanted;
+  (void)user;
+  *data = NULL;
+  *count = 0;
+  return 0;
+}
+static int no_boxes(reprieve_boxes* boxes, void* user) {
+  (void)boxes;
+  (void)user;
+  return 0;
+}
+static int save_nothing(const void** bytes, size_t* size_bytes, void* user) {
+  (void)user;
+  *bytes = NULL;
+  *size_bytes = 0;
+  return 0;
+}
+static int load_nothing(const void* bytes, size_t size_bytes, void* user) {
+  (void)bytes;
+  (void)size_bytes;
+  (void)user;
+  return 0;
+}
+
+void test_before_mpi(void) {
+  reprieve_checkpoint* state = NULL;
+  reprieve_handler* handler = NULL;
+  reprieve_manager* manager = NULL;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "call MPI_Init",
+              reprieve_handler_open(MPI_COMM_WORLD, state, "nowhere", NULL, &handler));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "call MPI_Init",
+              reprieve_manager_open(MPI_COMM_WORLD, state, "nowhere", NULL, &manager));
+  CHECK(handler == NULL && manager == NULL);
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+}
+
+static void names_of_codes(void) {
+  const struct {
+    int code;
+    const char* name;
+  } names[] = {{REPRIEVE_OK, "ok"},
+               {REPRIEVE_ERROR_CONFIG, "config"},
+               {REPRIEVE_ERROR_USAGE, "usage"},
+               {REPRIEVE_ERROR_IO, "io"},
+               {REPRIEVE_ERROR_NO_SPACE, "no_space"},
+               {REPRIEVE_ERROR_PERMISSION, "permission"},
+               {REPRIEVE_ERROR_LOCKED, "locked"},
+               {REPRIEVE_ERROR_CORRUPT, "corrupt"},
+               {REPRIEVE_ERROR_MISMATCH, "mismatch"},
+               {REPRIEVE_ERROR_MPI, "mpi"},
+               {REPRIEVE_ERROR_CLUSTER, "cluster"},
+               {REPRIEVE_ERROR_GRACE_EXPIRED, "grace_expired"},
+               {REPRIEVE_ERROR_UNRESPONSIVE, "unresponsive"},
+               {REPRIEVE_ERROR_INTERNAL, "internal"},
+               {REPRIEVE_PREEMPTED, "preempted"},
+               {77, "unknown"},
+               {-1, "unknown"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    CHECK(strcmp(reprieve_status_name(names[i].code), names[i].name) == 0);
+  }
+  CHECK(strcmp(reprieve_version(), REPRIEVE_VERSION) == 0);
+  CHECK(reprieve_callback_error("text") == 1);
+  CHECK(reprieve_callback_error(NULL) == 1);
+}
+
+static void null_handles(void) {
+  int number = 7;
+  size_t size_bytes = 7;
+  reprieve_notice notice;
+  const char* gone = "is NULL: it was not made or opened";
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_add_replicated(NULL, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
+              reprieve_add_distributed(NULL, "a", REPRIEVE_DOUBLE, &value, 2, shape, offset, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
+              reprieve_add_distributed_boxes(NULL, "a", REPRIEVE_DOUBLE, 2, shape, no_boxes, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
+              reprieve_add_per_rank(NULL, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
+              reprieve_add_replicated_resizable(NULL, "a", REPRIEVE_DOUBLE, 1, nothing_in_memory, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
+              reprieve_add_per_rank_resizable(NULL, "a", REPRIEVE_DOUBLE, 1, nothing_in_memory, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_add_replicated_custom(NULL, "a", save_nothing, load_nothing, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
+              reprieve_add_per_rank_custom(NULL, "a", save_nothing, load_nothing, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_boxes_add(NULL, &value, offset, shape, NULL));
+  CHECK(reprieve_pieces_count(NULL) == 0);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_pieces_size(NULL, 0, &size_bytes));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_pieces_read(NULL, 0, &value, sizeof value));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_load_file(NULL, "a.json"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_load_json(NULL, "{}"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set(NULL, "directory", "a"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_apply_environment(NULL));
+  CHECK(reprieve_config_json(NULL) == NULL);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_exit(NULL, REPRIEVE_EXIT_LEAVE));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_exit_fn(NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_save_fn(NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_watcher_fn(NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_abort_fn(NULL, NULL, NULL));
+  CHECK(reprieve_next_step(NULL, 1, &number) == 0 && number == REPRIEVE_ERROR_USAGE);
+  CHECK(reprieve_next_step(NULL, 1, NULL) == 0);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_step_begin(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_step_end(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_save_if_preempted(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_scope_begin(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_scope_end(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_fail(NULL, "text"));
+  CHECK(reprieve_total_run_calls(NULL) == UINT64_MAX);
+  CHECK(reprieve_preempted(NULL) == 0);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_preemption_notice(NULL, &notice));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_restored_from(NULL, &number, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_request_checkpoint(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_exit_code(NULL, &number));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save(NULL, 1));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_in_background(NULL, 1));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_finish_background_save(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore_latest(NULL, &number, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore(NULL, "a.h5"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_latest(NULL, &number, NULL));
+}
+
+static void null_places(void) {
+  reprieve_checkpoint* checkpoint = NULL;
+  reprieve_config* config = NULL;
+  reprieve_handler* handler = NULL;
+  reprieve_manager* manager = NULL;
+  const char* place = "pass the address of a variable";
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_checkpoint_create(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_checkpoint_destroy(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_config_create(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_config_destroy(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_handler_close(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_manager_close(NULL));
+  /* What was never there, or is gone already, can be given back once more. */
+  CHECK_OK(reprieve_checkpoint_destroy(&checkpoint));
+  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_OK(reprieve_handler_close(&handler));
+  CHECK_OK(reprieve_manager_close(&manager));
+}
+
+static void wrong_registrations(void) {
+  const ptrdiff_t narrow[] = {32, 4};
+  const int64_t huge[] = {INT64_MAX, 3};
+  reprieve_checkpoint* state = NULL;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the name is NULL",
+              reprieve_add_replicated(state, NULL, REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_DOUBLE", reprieve_add_replicated(state, "a", 0, &value, 0, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "element type 99", reprieve_add_replicated(state, "a", 99, &value, 0, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the data pointer is NULL",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, NULL, 2, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "-1 dimensions",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, -1, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "33 dimensions",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 33, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass 2 numbers",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4 in dimension 1",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "2^63",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, huge, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the stride of 4 bytes in dimension 1",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, narrow));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4",
+              reprieve_add_per_rank(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the global shape is -4",
+              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, offset, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the offset is -4",
+              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, negative, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the extent is NULL",
+              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, offset, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no dimensions",
+              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "not inside",
+              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, shape, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "null",
+              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, NULL, 2, shape, offset, shape, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "describe function is NULL",
+              reprieve_add_distributed_boxes(state, "a", REPRIEVE_DOUBLE, 2, shape, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "memory function is NULL",
+              reprieve_add_replicated_resizable(state, "a", REPRIEVE_DOUBLE, 1, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "0 elements",
+              reprieve_add_per_rank_resizable(state, "a", REPRIEVE_DOUBLE, 0, nothing_in_memory, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "save function is NULL",
+              reprieve_add_replicated_custom(state, "a", NULL, load_nothing, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "load function is NULL",
+              reprieve_add_per_rank_custom(state, "a", save_nothing, NULL, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "'a//b'",
+              reprieve_add_replicated(state, "a//b", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "registered already",
+              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK(state == NULL);
+}
+
+static void wrong_settings(void) {
+  reprieve_config* config = NULL;
+  CHECK_OK(reprieve_config_create(&config));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the path is NULL", reprieve_config_load_file(config, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_IO, "no-such-file", reprieve_config_load_file(config, test_path("no-such-file.json")));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "terminatoin", reprieve_config_load_json(config, "{\"terminatoin\": {}}"));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "", reprieve_config_load_json(config, "{"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the key is NULL", reprieve_config_set(config, NULL, "1"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the value is NULL", reprieve_config_set(config, "directory", NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.restart_code", reprieve_config_set(config, "restart_code", "9"));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.restart_code",
+              reprieve_config_set(config, "termination.restart_code", "1000"));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "checkpoints.durable",
+              reprieve_config_set(config, "checkpoints.durable", "maybe"));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_EXIT_DEFAULT", reprieve_config_set_exit(config, 9));
+  CHECK_OK(reprieve_config_set(config, "termination.restart_code", "75"));
+  CHECK(strstr(reprieve_config_json(config), "75") != NULL);
+  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK(config == NULL);
+}
+
+/* One rank alone did something wrong: all are told, and none hangs. */
+static void open_tells_what_was_wrong_on_one_rank(void) {
+  reprieve_checkpoint* state = NULL;
+  reprieve_config* config = test_config();
+  reprieve_handler* handler = NULL;
+  reprieve_manager* manager = NULL;
+  const int last = test_size() - 1;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  if (test_rank() == last) {
+    CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL));
+  }
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4",
+              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_SAME_MESSAGE();
+  CHECK(reprieve_last_error_origin_rank() == last);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4",
+              reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_ERROR(
+      REPRIEVE_ERROR_USAGE, "the checkpoint is NULL",
+      reprieve_handler_open(MPI_COMM_WORLD, test_rank() == last ? NULL : state, test_path("c"), config, &handler));
+  CHECK_ERROR(
+      REPRIEVE_ERROR_USAGE, "pass the address",
+      reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, test_rank() == last ? NULL : &handler));
+  CHECK_ERROR(
+      REPRIEVE_ERROR_USAGE, "there is no checkpoint directory",
+      reprieve_handler_open(MPI_COMM_WORLD, state, test_rank() == last ? NULL : test_path("c"), config, &handler));
+  CHECK_SAME_MESSAGE();
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "MPI_COMM_NULL",
+              reprieve_handler_open(MPI_COMM_NULL, state, test_path("c"), config, &handler));
+  if (test_rank() == last) {
+    CHECK_STATUS(REPRIEVE_ERROR_CONFIG, reprieve_config_set(config, "termination.grace_period_s", "-3"));
+  }
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.grace_period_s",
+              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK(handler == NULL && manager == NULL);
+  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+}
+
+const Test argument_tests[] = {{"names_of_codes", names_of_codes},
+                               {"null_handles", null_handles},
+                               {"null_places", null_places},
+                               {"wrong_registrations", wrong_registrations},
+                               {"wrong_settings", wrong_settings},
+                               {"open_tells_what_was_wrong_on_one_rank", open_tells_what_was_wrong_on_one_rank},
+                               {NULL, NULL}};

@@ -1,0 +1,118 @@
+/* Main of the C tests: all ranks run the same tests side by side. A failure on any rank fails the program. */
+#define _XOPEN_SOURCE 700
+
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static int rank = 0;
+static int size = 1;
+static int failures = 0;
+static const char* running = "before MPI_Init";
+static char directory[kPathSize];
+
+int test_rank(void) { return rank; }
+
+int test_size(void) { return size; }
+
+const char* test_path(const char* name) {
+  static char paths[2][kPathSize + 64];
+  static int next = 0;
+  next = 1 - next;
+  snprintf(paths[next], sizeof paths[next], "%s/%s", directory, name);
+  return paths[next];
+}
+
+void test_failed(const char* file, int line, const char* text) {
+  ++failures;
+  printf("[rank %d/%d] %s: %s:%d: %s\n", rank, size, running, file, line, text);
+  fflush(stdout);
+}
+
+void check_same_message(const char* file, int line) {
+  char chief[2048] = "";
+  if (rank == 0) {
+    snprintf(chief, sizeof chief, "%s", reprieve_last_error_message());
+  }
+  MPI_Bcast(chief, (int)sizeof chief, MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (strncmp(chief, reprieve_last_error_message(), sizeof chief - 1) != 0) {
+    char text[5000];
+    snprintf(text, sizeof text, "rank 0 has '%s', but this rank '%s'", chief, reprieve_last_error_message());
+    test_failed(file, line, text);
+  }
+}
+
+reprieve_config* test_config(void) {
+  reprieve_config* config = NULL;
+  CHECK_OK(reprieve_config_create(&config));
+  CHECK_OK(reprieve_config_load_json(config,
+                                     "{\"platform\": \"other\", \"termination\": {\"peer_timeout_s\": 60, "
+                                     "\"error_timeout_s\": 60, \"metadata\": \"none\"},"
+                                     " \"checkpoints\": {\"io_timeout_s\": 60, \"lock_timeout_s\": 0}, \"log\": "
+                                     "{\"level\": \"error\", \"other_ranks\": \"error\"}}"));
+  CHECK_OK(reprieve_config_set_exit(config, REPRIEVE_EXIT_RETURN));
+  return config;
+}
+
+static int remove_entry(const char* path, const struct stat* status, int type, struct FTW* place) {
+  (void)status;
+  (void)type;
+  (void)place;
+  return remove(path);
+}
+
+static void make_directory(void) {
+  const char* parent = getenv("TMPDIR");
+  if (rank == 0) {
+    snprintf(directory, sizeof directory, "%s/reprieve-c-test.XXXXXX", parent == NULL ? "/tmp" : parent);
+    if (mkdtemp(directory) == NULL) {
+      perror(directory);
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+  MPI_Bcast(directory, (int)sizeof directory, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+
+static void run(const Test* test) {
+  running = test->name;
+  const int before = failures;
+  make_directory();
+  test->run();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+  }
+  int failed = failures - before;
+  MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("%s %s\n", failed == 0 ? "[ OK ]" : "[FAIL]", test->name);
+    fflush(stdout);
+  }
+}
+
+int main(int argc, char** argv) {
+  const Test* const lists[] = {argument_tests, state_tests, error_tests, loop_tests};
+  const char* filter = argc > 1 ? argv[1] : "";
+  int count = 0;
+
+  test_before_mpi();
+  CHECK_OK(reprieve_watch_signals());
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (size_t list = 0; list < sizeof lists / sizeof *lists; ++list) {
+    for (const Test* test = lists[list]; test->name != NULL; ++test) {
+      if (strstr(test->name, filter) != NULL) {
+        run(test);
+        ++count;
+      }
+    }
+  }
+  CHECK_OK(reprieve_unwatch_signals());
+  MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return failures == 0 && count > 0 ? 0 : 1;
+}

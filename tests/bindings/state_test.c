@@ -1,0 +1,425 @@
+/* Every kind of variable: saved on all ranks, overwritten, restored on all ranks, and on one rank fewer. */
+#include <complex.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "check.h"
+
+/* ---- All types, as scalars, arrays and with strides. ---- */
+
+typedef struct Particle {
+  double position[3];
+  int32_t id;
+} Particle;
+
+typedef struct AllTypes {
+  int8_t i8;
+  int16_t i16;
+  int32_t i32;
+  int64_t i64;
+  uint8_t u8;
+  uint16_t u16;
+  uint32_t u32;
+  uint64_t u64;
+  float f;
+  double d;
+  long double ld;
+  float _Complex cf;
+  double _Complex cd;
+  long double _Complex cld;
+  bool b;
+  char text[6];
+  unsigned char bytes[3];
+  double matrix[3][2];
+  Particle particles[4]; /* of which the ids are registered */
+} AllTypes;
+
+static const AllTypes kFull = {-8,
+                               -1600,
+                               -320000,
+                               -6400000000,
+                               200,
+                               60000,
+                               4000000000U,
+                               18000000000000000000U,
+                               1.5F,
+                               -2.25,
+                               3.125L,
+                               4.0F,
+                               5.0,
+                               6.0L,
+                               true,
+                               "hello",
+                               {1, 2, 3},
+                               {{1, 2}, {3, 4}, {5, 6}},
+                               {{{0, 0, 0}, 10}, {{0, 0, 0}, 11}, {{0, 0, 0}, 12}, {{0, 0, 0}, 13}}};
+
+static reprieve_checkpoint* all_types(AllTypes* v) {
+  const int64_t six = 6;
+  const int64_t three = 3;
+  const int64_t four = 4;
+  const int64_t matrix[] = {3, 2};
+  const ptrdiff_t particle = sizeof(Particle);
+  reprieve_checkpoint* state = NULL;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_OK(reprieve_add_replicated(state, "i8", REPRIEVE_INT8, &v->i8, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "i16", REPRIEVE_INT16, &v->i16, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "i32", REPRIEVE_INT32, &v->i32, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "i64", REPRIEVE_INT64, &v->i64, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "u8", REPRIEVE_UINT8, &v->u8, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "u16", REPRIEVE_UINT16, &v->u16, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "u32", REPRIEVE_UINT32, &v->u32, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "u64", REPRIEVE_UINT64, &v->u64, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "f", REPRIEVE_FLOAT, &v->f, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "d", REPRIEVE_DOUBLE, &v->d, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "ld", REPRIEVE_LONG_DOUBLE, &v->ld, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "cf", REPRIEVE_COMPLEX_FLOAT, &v->cf, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "cd", REPRIEVE_COMPLEX_DOUBLE, &v->cd, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "cld", REPRIEVE_COMPLEX_LONG_DOUBLE, &v->cld, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "b", REPRIEVE_BOOL, &v->b, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "text", REPRIEVE_CHAR, v->text, 1, &six, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "bytes", REPRIEVE_BYTE, v->bytes, 1, &three, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "matrix", REPRIEVE_DOUBLE, v->matrix, 2, matrix, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "ids", REPRIEVE_INT32, &v->particles[0].id, 1, &four, &particle));
+  return state;
+}
+
+static void check_equal(const AllTypes* a, const AllTypes* b) {
+  CHECK(a->i8 == b->i8 && a->i16 == b->i16 && a->i32 == b->i32 && a->i64 == b->i64);
+  CHECK(a->u8 == b->u8 && a->u16 == b->u16 && a->u32 == b->u32 && a->u64 == b->u64);
+  CHECK(a->f == b->f && a->d == b->d && a->ld == b->ld);
+  CHECK(a->cf == b->cf && a->cd == b->cd && a->cld == b->cld);
+  CHECK(a->b == b->b);
+  CHECK(memcmp(a->text, b->text, sizeof a->text) == 0);
+  CHECK(memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0);
+  CHECK(memcmp(a->matrix, b->matrix, sizeof a->matrix) == 0);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(a->particles[i].id == b->particles[i].id);
+    CHECK(a->particles[i].position[2] == b->particles[i].position[2]);
+  }
+}
+
+static void every_type(void) {
+  AllTypes values = kFull;
+  reprieve_checkpoint* state = all_types(&values);
+  reprieve_config* config = test_config();
+  reprieve_manager* manager = NULL;
+  reprieve_checkpoint_info info;
+  int found = 7;
+  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  CHECK_OK(reprieve_manager_latest(manager, &found, &info));
+  CHECK(found == 0 && info.path[0] == '\0');
+  CHECK_OK(reprieve_manager_restore_latest(manager, &found, NULL));
+  CHECK(found == 0);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "close its handler or manager first", reprieve_checkpoint_destroy(&state));
+  CHECK_OK(reprieve_manager_save(manager, 7));
+  memset(&values, 0, sizeof values);
+  CHECK_OK(reprieve_manager_restore_latest(manager, &found, &info));
+  CHECK(found == 1 && info.number == 7 && info.world_size == test_size() && strcmp(info.reason, "user") == 0);
+  CHECK(info.size_bytes > 0 && info.time_s > 1e9 && strstr(info.path, "ckpt-") != NULL);
+  check_equal(&values, &kFull);
+
+  CHECK_OK(reprieve_manager_save_in_background(manager, 8));
+  CHECK_OK(reprieve_manager_finish_background_save(manager));
+  CHECK_OK(reprieve_manager_latest(manager, &found, &info));
+  CHECK(found == 1 && info.number == 8);
+  memset(&values, 0, sizeof values);
+  char path[kPathSize];
+  snprintf(path, sizeof path, "%s", info.path);
+  CHECK_OK(reprieve_manager_restore(manager, path));
+  check_equal(&values, &kFull);
+  CHECK_OK(reprieve_manager_close(&manager));
+  CHECK(manager == NULL);
+  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+}
+
+/* ---- Arrays that are spread over the ranks, restored on another number of them. ---- */
+
+enum { kRows = 10, kColumns = 4, kGhost = 1 };
+
+/* The rows of one rank: with a ghost row on either side, and the same rows as a list of blocks of one row each. */
+typedef struct Field {
+  int first;
+  int count;
+  double* padded;
+  double* blocks;
+} Field;
+
+static Field make_field(int rank, int size) {
+  Field field = {rank * kRows / size, (rank + 1) * kRows / size - rank * kRows / size, NULL, NULL};
+  field.padded = calloc((size_t)(field.count + 2 * kGhost) * kColumns, sizeof(double));
+  field.blocks = calloc((size_t)field.count * kColumns + 1, sizeof(double));
+  return field;
+}
+
+static void free_field(Field* field) {
+  free(field->padded);
+  free(field->blocks);
+}
+
+static double* interior(const Field* field) { return field->padded + kGhost * kColumns; }
+
+static int describe_rows(reprieve_boxes* boxes, void* user) {
+  const Field* field = user;
+  for (int i = 0; i < field->count; ++i) {
+    const int64_t offset[] = {field->first + i, 0};
+    const int64_t extent[] = {1, kColumns};
+    if (reprieve_boxes_add(boxes, field->blocks + i * kColumns, offset, extent, NULL) != REPRIEVE_OK) {
+      return reprieve_callback_error(reprieve_last_error_message());
+    }
+  }
+  return 0;
+}
+
+static void add_field(reprieve_checkpoint* state, Field* field) {
+  const int64_t global[] = {kRows, kColumns};
+  const int64_t offset[] = {field->first, 0};
+  const int64_t extent[] = {field->count, kColumns};
+  /* The second time every other column, seen as an array of its own. */
+  const int64_t half_global[] = {kRows, kColumns / 2};
+  const int64_t half_extent[] = {field->count, kColumns / 2};
+  const ptrdiff_t strides[] = {kColumns * sizeof(double), 2 * sizeof(double)};
+  CHECK_OK(reprieve_add_distributed(state, "field", REPRIEVE_DOUBLE, interior(field), 2, global, offset, extent, NULL));
+  CHECK_OK(reprieve_add_distributed(state, "half", REPRIEVE_DOUBLE, interior(field), 2, half_global, offset,
+                                    half_extent, strides));
+  CHECK_OK(reprieve_add_distributed_boxes(state, "blocks", REPRIEVE_DOUBLE, 2, global, describe_rows, field));
+}
+
+static double expected(int row, int column) { return 100.0 * row + column + 0.5; }
+
+/* ---- Values of each rank's own. ---- */
+
+typedef struct Own {
+  int32_t fixed[2];
+  double* list; /* items of three */
+  int64_t count;
+  char note[64];
+} Own;
+
+static int list_memory(int64_t wanted, void** data, int64_t* count, void* user) {
+  Own* own = user;
+  if (wanted >= 0) {
+    free(own->list);
+    own->list = malloc((size_t)wanted * 3 * sizeof(double) + 1);
+    if (own->list == NULL) {
+      return reprieve_callback_error("no memory for the list");
+    }
+    own->count = wanted;
+  }
+  *data = own->list;
+  *count = own->count;
+  return 0;
+}
+
+static int save_note(const void** bytes, size_t* size_bytes, void* user) {
+  Own* own = user;
+  *bytes = own->note;
+  *size_bytes = strlen(own->note);
+  return 0;
+}
+
+static int load_note(const void* bytes, size_t size_bytes, void* user) {
+  Own* own = user;
+  if (size_bytes >= sizeof own->note) {
+    return reprieve_callback_error("the note is too long");
+  }
+  memcpy(own->note, bytes, size_bytes);
+  own->note[size_bytes] = '\0';
+  return 0;
+}
+
+/* Every rank takes the sums over the saved ones. */
+static int sum_fixed(reprieve_pieces* pieces, int rank, int size, void* user) {
+  Own* own = user;
+  (void)rank;
+  (void)size;
+  memset(own->fixed, 0, sizeof own->fixed);
+  for (int saved = 0; saved < reprieve_pieces_count(pieces); ++saved) {
+    int32_t part[2];
+    if (reprieve_pieces_read(pieces, saved, part, sizeof part) != REPRIEVE_OK) {
+      return reprieve_callback_error(reprieve_last_error_message());
+    }
+    own->fixed[0] += part[0];
+    own->fixed[1] += part[1];
+  }
+  /* What it must not ask for. */
+  size_t bytes = 0;
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_pieces_size(pieces, reprieve_pieces_count(pieces), &bytes));
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_pieces_size(pieces, -1, &bytes));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_pieces_size(pieces, 0, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_pieces_read(pieces, 0, NULL, 8));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "ask reprieve_pieces_size", reprieve_pieces_read(pieces, 0, own->fixed, 7));
+  return 0;
+}
+
+/* The lists of the saved ranks go round. */
+static int deal_lists(reprieve_pieces* pieces, int rank, int size, void* user) {
+  Own* own = user;
+  int64_t items = 0;
+  void* data = NULL;
+  for (int pass = 0; pass < 2; ++pass) {
+    int64_t filled = 0;
+    for (int saved = rank; saved < reprieve_pieces_count(pieces); saved += size) {
+      size_t bytes = 0;
+      int status = reprieve_pieces_size(pieces, saved, &bytes);
+      if (status == REPRIEVE_OK && pass == 1) {
+        status = reprieve_pieces_read(pieces, saved, own->list + 3 * filled, bytes);
+      }
+      if (status != REPRIEVE_OK) {
+        return reprieve_callback_error(reprieve_last_error_message());
+      }
+      filled += (int64_t)(bytes / (3 * sizeof(double)));
+    }
+    if (pass == 0 && list_memory(filled, &data, &items, own) != 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int join_notes(reprieve_pieces* pieces, int rank, int size, void* user) {
+  Own* own = user;
+  (void)size;
+  snprintf(own->note, sizeof own->note, "rank %d of %d saved", rank, reprieve_pieces_count(pieces));
+  return 0;
+}
+
+static void add_own(reprieve_checkpoint* state, Own* own) {
+  const int64_t two = 2;
+  CHECK_OK(reprieve_add_per_rank(state, "own/fixed", REPRIEVE_INT32, own->fixed, 1, &two, NULL, sum_fixed, own));
+  CHECK_OK(reprieve_add_per_rank_resizable(state, "own/list", REPRIEVE_DOUBLE, 3, list_memory, deal_lists, own));
+  CHECK_OK(reprieve_add_per_rank_custom(state, "own/note", save_note, load_note, join_notes, own));
+}
+
+static void fill(Field* field, Own* own, int rank) {
+  for (int i = 0; i < field->count * kColumns; ++i) {
+    const double value = expected(field->first + i / kColumns, i % kColumns);
+    interior(field)[i] = value;
+    field->blocks[i] = -value;
+  }
+  own->fixed[0] = rank + 1;
+  own->fixed[1] = 10 * rank;
+  void* data = NULL;
+  CHECK(list_memory(rank + 2, &data, &own->count, own) == 0);
+  for (int i = 0; i < 3 * (rank + 2); ++i) {
+    own->list[i] = 1000.0 * rank + i;
+  }
+  snprintf(own->note, sizeof own->note, "a note of rank %d", rank);
+}
+
+static void check_field(const Field* field) {
+  for (int i = 0; i < field->count * kColumns; ++i) {
+    const double value = expected(field->first + i / kColumns, i % kColumns);
+    CHECK(interior(field)[i] == value);
+    CHECK(field->blocks[i] == -value);
+  }
+  for (int i = 0; i < kColumns; ++i) { /* the ghosts are not the library's */
+    CHECK(field->padded[i] == 0);
+    CHECK(interior(field)[field->count * kColumns + i] == 0);
+  }
+}
+
+static void check_own_of(const Own* own, int rank) {
+  char note[64];
+  snprintf(note, sizeof note, "a note of rank %d", rank);
+  CHECK(own->fixed[0] == rank + 1 && own->fixed[1] == 10 * rank);
+  CHECK(own->count == rank + 2);
+  CHECK(own->count == rank + 2 && own->list[3 * (rank + 2) - 1] == 1000.0 * rank + 3 * (rank + 2) - 1);
+  CHECK(strcmp(own->note, note) == 0);
+}
+
+static void check_redistributed(const Own* own, int rank, int size, int saved_size) {
+  int64_t count = 0;
+  int32_t sum = 0;
+  for (int saved = 0; saved < saved_size; ++saved) {
+    sum += saved + 1;
+    count += saved % size == rank ? saved + 2 : 0;
+  }
+  CHECK(own->fixed[0] == sum);
+  CHECK(own->count == count);
+  CHECK(own->count == 0 || own->list[0] == 1000.0 * rank);
+  CHECK(strstr(own->note, "saved") != NULL);
+}
+
+static void save_restore(MPI_Comm comm, const char* directory, int saved_size) {
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  Field field = make_field(rank, size);
+  Own own = {{0, 0}, NULL, 0, ""};
+  reprieve_checkpoint* state = NULL;
+  reprieve_config* config = test_config();
+  reprieve_manager* manager = NULL;
+  int restored = 0;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  add_field(state, &field);
+  add_own(state, &own);
+  CHECK_OK(reprieve_manager_open(comm, state, directory, config, &manager));
+  if (saved_size == 0) {
+    fill(&field, &own, rank);
+    CHECK_OK(reprieve_manager_save(manager, 1));
+    memset(interior(&field), 0, (size_t)field.count * kColumns * sizeof(double));
+    memset(field.blocks, 0, (size_t)field.count * kColumns * sizeof(double));
+    own.count = 0;
+    own.fixed[0] = own.fixed[1] = 0;
+    own.note[0] = '\0';
+  }
+  CHECK_OK(reprieve_manager_restore_latest(manager, &restored, NULL));
+  CHECK(restored == 1);
+  check_field(&field);
+  if (saved_size == 0) {
+    check_own_of(&own, rank);
+  } else {
+    check_redistributed(&own, rank, size, saved_size);
+  }
+  CHECK_OK(reprieve_manager_close(&manager));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK_OK(reprieve_config_destroy(&config));
+  free_field(&field);
+  free(own.list);
+}
+
+static void all_kinds_and_another_number_of_ranks(void) {
+  save_restore(MPI_COMM_WORLD, test_path("c"), 0);
+  if (test_size() > 1) {
+    MPI_Comm fewer = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, test_rank() == 0 ? MPI_UNDEFINED : 1, test_rank(), &fewer);
+    if (fewer != MPI_COMM_NULL) {
+      save_restore(fewer, test_path("c"), test_size());
+      MPI_Comm_free(&fewer);
+    }
+  }
+}
+
+static void replicated_lists_and_custom_values(void) {
+  Own own = {{0, 0}, NULL, 0, "the same everywhere"};
+  void* data = NULL;
+  reprieve_checkpoint* state = NULL;
+  reprieve_config* config = test_config();
+  reprieve_manager* manager = NULL;
+  CHECK(list_memory(2, &data, &own.count, &own) == 0);
+  for (int i = 0; i < 6; ++i) {
+    own.list[i] = i;
+  }
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_OK(reprieve_add_replicated_resizable(state, "list", REPRIEVE_DOUBLE, 3, list_memory, &own));
+  CHECK_OK(reprieve_add_replicated_custom(state, "note", save_note, load_note, &own));
+  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  CHECK_OK(reprieve_manager_save(manager, 1));
+  CHECK(list_memory(0, &data, &own.count, &own) == 0);
+  own.note[0] = '\0';
+  CHECK_OK(reprieve_manager_restore_latest(manager, NULL, NULL));
+  CHECK(own.count == 2 && own.list[5] == 5);
+  CHECK(strcmp(own.note, "the same everywhere") == 0);
+  CHECK_OK(reprieve_manager_close(&manager));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK_OK(reprieve_config_destroy(&config));
+  free(own.list);
+}
+
+const Test state_tests[] = {{"every_type", every_type},
+                            {"all_kinds_and_another_number_of_ranks", all_kinds_and_another_number_of_ranks},
+                            {"replicated_lists_and_custom_values", replicated_lists_and_custom_values},
+                            {NULL, NULL}};
