@@ -1,7 +1,5 @@
 #include "bindings/values.hpp"
 
-#include <cstring>
-
 #include "bindings/guard.hpp"
 #include "reprieve/error.hpp"
 #include "storage/blocks.hpp"
@@ -22,81 +20,6 @@ std::size_t size_bytes(const std::string& name, const Extents& shape, std::size_
   }
   return static_cast<std::size_t>(size);
 }
-
-enum class Direction { gather, scatter };
-
-/// Copies between memory with strides and dense memory, which @p dense is moved along.
-void copy_strided(Direction direction, std::byte* data, const Extents& shape,
-                  const std::vector<std::ptrdiff_t>& strides, std::size_t dimension, std::size_t element_size,
-                  std::byte*& dense) {
-  if (dimension == shape.size()) {
-    std::memcpy(direction == Direction::gather ? dense : data, direction == Direction::gather ? data : dense,
-                element_size);
-    dense += element_size;
-    return;
-  }
-  for (std::uint64_t i = 0; i < shape[dimension]; ++i) {
-    copy_strided(direction, data + static_cast<std::ptrdiff_t>(i) * strides[dimension], shape, strides, dimension + 1,
-                 element_size, dense);
-  }
-}
-
-class FixedValue : public ValueAccess {
- public:
-  FixedValue(const std::string& name, ElementType type, std::byte* data, Extents shape)
-      : type_(type), data_(data), shape_(std::move(shape)), size_(size_bytes(name, shape_, type.size_bytes)) {
-    if (data_ == nullptr && size_ > 0) {
-      reject(name, "the data pointer is NULL: pass the address of the first element");
-    }
-  }
-  [[nodiscard]] ElementType type() const override { return type_; }
-  [[nodiscard]] Extents shape() const override { return shape_; }
-  [[nodiscard]] bool resizable() const override { return false; }
-  [[nodiscard]] std::span<const std::byte> bytes() override { return {data_, size_}; }
-  [[nodiscard]] std::span<std::byte> prepare(std::size_t) override { return {data_, size_}; }
-  void commit() override {}
-
- protected:
-  ElementType type_;
-  std::byte* data_;
-  Extents shape_;
-  std::size_t size_;
-};
-
-/// Goes through a dense copy.
-class StridedValue final : public FixedValue {
- public:
-  StridedValue(const std::string& name, ElementType type, std::byte* data, Extents shape,
-               std::vector<std::ptrdiff_t> strides_bytes)
-      : FixedValue(name, type, data, std::move(shape)), strides_(std::move(strides_bytes)) {
-    const auto element = static_cast<std::ptrdiff_t>(type.size_bytes);
-    for (std::size_t d = 0; d < shape_.size(); ++d) {
-      if (shape_[d] > 1 && strides_[d] > -element && strides_[d] < element) {
-        reject(name, "the stride of " + std::to_string(strides_[d]) + " bytes in dimension " + std::to_string(d) +
-                         " is smaller than an element of " + std::to_string(element) + " bytes");
-      }
-    }
-  }
-  [[nodiscard]] std::span<const std::byte> bytes() override {
-    copy(Direction::gather);
-    return dense_;
-  }
-  [[nodiscard]] std::span<std::byte> prepare(std::size_t) override {
-    dense_.resize(size_);
-    return dense_;
-  }
-  void commit() override { copy(Direction::scatter); }
-
- private:
-  void copy(Direction direction) {
-    dense_.resize(size_);
-    std::byte* dense = dense_.data();
-    copy_strided(direction, data_, shape_, strides_, 0, type_.size_bytes, dense);
-  }
-
-  std::vector<std::ptrdiff_t> strides_;
-  std::vector<std::byte> dense_;
-};
 
 class ResizableValue final : public ValueAccess {
  public:
@@ -192,10 +115,17 @@ class CustomValue final : public ValueAccess {
 
 std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, std::byte* data, Extents shape,
                                          std::vector<std::ptrdiff_t> strides_bytes) {
-  if (strides_bytes.empty()) {
-    return std::make_unique<FixedValue>(name, type, data, std::move(shape));
+  if (size_bytes(name, shape, type.size_bytes) > 0 && data == nullptr) {
+    reject(name, "the data pointer is NULL: pass the address of the first element");
   }
-  return std::make_unique<StridedValue>(name, type, data, std::move(shape), std::move(strides_bytes));
+  const auto element = static_cast<std::ptrdiff_t>(type.size_bytes);
+  for (std::size_t d = 0; d < strides_bytes.size(); ++d) {
+    if (shape[d] > 1 && strides_bytes[d] > -element && strides_bytes[d] < element) {
+      reject(name, "the stride of " + std::to_string(strides_bytes[d]) + " bytes in dimension " + std::to_string(d) +
+                       " is smaller than an element of " + std::to_string(element) + " bytes");
+    }
+  }
+  return detail::make_strided_access(type, data, std::move(shape), std::move(strides_bytes));
 }
 
 std::unique_ptr<ValueAccess> resizable_value(const std::string& name, ElementType type, std::int64_t item_elements,
