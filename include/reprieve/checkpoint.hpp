@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprieve/export.h"
 #include "reprieve/layout.hpp"
 #include "reprieve/stored_state.hpp"
 #include "reprieve/value_access.hpp"
@@ -31,7 +32,7 @@ using Redistribute = std::function<void(const PerRankPieces& pieces, int rank, i
 /// Names form a tree with `/` between the parts, as in `optimizer/momentum`. A part is not empty, not `.` or `..`, and
 /// holds no control characters; a name is at most 255 bytes long and is neither registered twice nor a parent of
 /// another.
-class Checkpoint {
+class REPRIEVE_EXPORT Checkpoint {
  public:
   Checkpoint();
   ~Checkpoint();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "reprieve/checkpoint.hpp"
+#include "reprieve/export.h"
 
 namespace reprieve {
 
@@ -46,7 +47,7 @@ struct SaveReason {
 };
 
 /// Lower-case name: "user", "periodic", "preemption".
-const char* to_string(SaveReason::Kind kind) noexcept;
+REPRIEVE_EXPORT const char* to_string(SaveReason::Kind kind) noexcept;
 
 /// What a user's save function gets.
 struct SaveFnContext {
@@ -129,7 +130,7 @@ struct ManagerOptions {
 /// One living run owns a directory at a time (a lock file, released by the kernel when the process ends, however it
 /// ends). All members are called from one thread. Members marked "collective" must be called by all ranks of the
 /// communicator in the same order; they have the same result, or throw the same error, on every rank.
-class CheckpointManager {
+class REPRIEVE_EXPORT CheckpointManager {
  public:
   /// Opens the directory, makes it if needed, takes its lock, and removes what dead runs left behind. Collective.
   /// @param comm  duplicated; needs to live only during the call. MPI must be initialised.

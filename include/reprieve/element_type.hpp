@@ -9,6 +9,8 @@
 #include <string>
 #include <type_traits>
 
+#include "reprieve/export.h"
+
 namespace reprieve {
 
 /// Class of an element type; the width is kept beside it.
@@ -23,7 +25,7 @@ struct ElementType {
 };
 
 /// Short name as shown by the tools: "float64", "int32", "bool", "complex128", "opaque", "text".
-std::string to_string(ElementType type);
+REPRIEVE_EXPORT std::string to_string(ElementType type);
 
 namespace detail {
 template <class T>

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "reprieve/export.h"
+
 namespace reprieve {
 
 /// What went wrong, as a number that can travel between ranks and into an exit code or an event log.
@@ -29,10 +31,10 @@ enum class ErrorCode : std::int32_t {
 };
 
 /// Lower-case name of a code, for logs ("no_space").
-const char* to_string(ErrorCode code) noexcept;
+REPRIEVE_EXPORT const char* to_string(ErrorCode code) noexcept;
 
 /// Base of all exceptions that the library throws.
-class Error : public std::runtime_error {
+class REPRIEVE_EXPORT Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message, int origin_rank = -1)
       : std::runtime_error(message), code_(code), origin_rank_(origin_rank) {}
@@ -48,54 +50,54 @@ class Error : public std::runtime_error {
 };
 
 /// A setting is wrong; the message names the key and what is allowed.
-class ConfigError : public Error {
+class REPRIEVE_EXPORT ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::config, message, origin_rank) {}
 };
 
 /// The interface was used against its rules, for example when ranks call a different number of times.
-class UsageError : public Error {
+class REPRIEVE_EXPORT UsageError : public Error {
  public:
   explicit UsageError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::usage, message, origin_rank) {}
 };
 
 /// A file system operation failed. The code tells the cause: io, no_space, permission or locked.
-class StorageError : public Error {
+class REPRIEVE_EXPORT StorageError : public Error {
  public:
   StorageError(ErrorCode code, const std::string& message, int origin_rank = -1) : Error(code, message, origin_rank) {}
 };
 
 /// A checkpoint file is damaged or not a checkpoint; the message names the file and the place.
-class CorruptError : public Error {
+class REPRIEVE_EXPORT CorruptError : public Error {
  public:
   explicit CorruptError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::corrupt, message, origin_rank) {}
 };
 
 /// A sound checkpoint does not fit the registered state; the message lists every difference, a line each.
-class MismatchError : public Error {
+class REPRIEVE_EXPORT MismatchError : public Error {
  public:
   explicit MismatchError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::mismatch, message, origin_rank) {}
 };
 
 /// An MPI call failed.
-class MpiError : public Error {
+class REPRIEVE_EXPORT MpiError : public Error {
  public:
   explicit MpiError(const std::string& message, int origin_rank = -1) : Error(ErrorCode::mpi, message, origin_rank) {}
 };
 
 /// The application threw on one rank; every rank gets that rank's message.
-class ClusterError : public Error {
+class REPRIEVE_EXPORT ClusterError : public Error {
  public:
   explicit ClusterError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::cluster, message, origin_rank) {}
 };
 
 /// The grace period ended before the checkpoint was committed.
-class GraceExpired : public Error {
+class REPRIEVE_EXPORT GraceExpired : public Error {
  public:
   explicit GraceExpired(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::grace_expired, message, origin_rank) {}
@@ -103,7 +105,7 @@ class GraceExpired : public Error {
 
 /// Ranks did not come to a collective call within its time limit. After it the communicator cannot be used any more:
 /// the process should end (without MPI_Finalize, which would wait for the missing ranks as well).
-class UnresponsiveError : public Error {
+class REPRIEVE_EXPORT UnresponsiveError : public Error {
  public:
   UnresponsiveError(const std::string& message, std::vector<int> missing_ranks, int origin_rank = -1)
       : Error(ErrorCode::unresponsive, message, origin_rank), missing_ranks_(std::move(missing_ranks)) {}
@@ -116,6 +118,6 @@ class UnresponsiveError : public Error {
 };
 
 /// Throws the exception type that belongs to @p code.
-[[noreturn]] void throw_error(ErrorCode code, const std::string& message, int origin_rank);
+[[noreturn]] REPRIEVE_EXPORT void throw_error(ErrorCode code, const std::string& message, int origin_rank);
 
 }  // namespace reprieve

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reprieve/element_type.hpp"
+#include "reprieve/export.h"
 
 namespace reprieve {
 
@@ -33,11 +34,11 @@ struct DistributedLayout {
 /// @param ghost  layers per dimension, the same on both sides
 /// @param element_size_bytes  size of one element
 /// @throws UsageError if the dimensions differ in number
-DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extents extent, const Extents& ghost,
-                                    std::size_t element_size_bytes);
+REPRIEVE_EXPORT DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extents extent,
+                                                    const Extents& ghost, std::size_t element_size_bytes);
 
 /// Index (in elements) of the first interior element in an array padded with `ghost` layers, in C order.
-std::size_t first_interior_index(const Extents& extent, const Extents& ghost);
+REPRIEVE_EXPORT std::size_t first_interior_index(const Extents& extent, const Extents& ghost);
 
 /// One box of a distributed array in this rank's memory.
 struct MemoryBox {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "reprieve/export.h"
+
 namespace reprieve {
 
 enum class Platform {
@@ -32,12 +34,12 @@ struct PlatformInfo {
 };
 
 /// "gce", "aws", "azure", "slurm", "pbs", "lsf", "kubernetes", "restart-managed", "other".
-const char* to_string(Platform platform) noexcept;
+REPRIEVE_EXPORT const char* to_string(Platform platform) noexcept;
 /// "cpu", "gpu".
-const char* to_string(Device device) noexcept;
+REPRIEVE_EXPORT const char* to_string(Device device) noexcept;
 /// The platform or device of that name; nothing if there is none.
-std::optional<Platform> platform_named(std::string_view name);
-std::optional<Device> device_named(std::string_view name);
+REPRIEVE_EXPORT std::optional<Platform> platform_named(std::string_view name);
+REPRIEVE_EXPORT std::optional<Device> device_named(std::string_view name);
 
 /// Finds out where this process runs. The environment decides if it can: `REPRIEVE_PLATFORM` first, then the variables
 /// of a batch system or of Kubernetes. Otherwise, where the firmware names a cloud, or names nothing, or the
@@ -47,6 +49,6 @@ std::optional<Device> device_named(std::string_view name);
 ///
 /// A handler does this on rank 0 alone and tells the others. Collective: no. Thread: any.
 /// @throws ConfigError if one of the two variables has a value that does not exist
-PlatformInfo detect_platform();
+REPRIEVE_EXPORT PlatformInfo detect_platform();
 
 }  // namespace reprieve

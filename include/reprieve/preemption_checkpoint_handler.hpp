@@ -18,6 +18,7 @@
 
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/export.h"
 #include "reprieve/termination_config.hpp"
 
 namespace reprieve {
@@ -35,13 +36,13 @@ class StepAccess;
 /// that a notice that comes while the program starts is kept instead of killing it; a handler made later takes it up.
 /// Calling it again, or making a handler, adds signals. Thread: main, before others start.
 /// @throws UsageError if a signal cannot be caught
-void watch_signals(const std::vector<int>& signals);
+REPRIEVE_EXPORT void watch_signals(const std::vector<int>& signals);
 /// The signals of the platform that the environment names: SIGTERM and SIGUSR1 at least. Asks no server.
-void watch_signals();
+REPRIEVE_EXPORT void watch_signals();
 
 /// Gives the watched signals back to the handlers from before, for the time after the last handler: a signal then ends
 /// the program again. Without it signals are recorded until the process ends. Thread: main.
-void unwatch_signals() noexcept;
+REPRIEVE_EXPORT void unwatch_signals() noexcept;
 
 /// Coordinates all ranks of a communicator to save one checkpoint when any of them is about to be taken away.
 ///
@@ -52,7 +53,7 @@ void unwatch_signals() noexcept;
 ///
 /// The destructor takes part in a last agreement with the other ranks, so that a rank which leaves early is an error
 /// with a name on the others. It logs, and does not throw.
-class PreemptionCheckpointHandler {
+class REPRIEVE_EXPORT PreemptionCheckpointHandler {
  public:
   /// Makes a manager for @p directory and restores from it. Collective.
   /// @throws what the constructor of CheckpointManager and `restore_or_initialize` throw; ConfigError
@@ -148,7 +149,7 @@ class PreemptionCheckpointHandler {
 /// See `PreemptionCheckpointHandler::watch_preemption_scope`. End it with `close()` to get the errors of the save as
 /// exceptions; the destructor closes as well, when the scope is left normally; left by an exception, it saves if a
 /// preemption is marked and tells the other ranks of the error.
-class PreemptionScope {
+class REPRIEVE_EXPORT PreemptionScope {
  public:
   ~PreemptionScope() noexcept(false);
   PreemptionScope(PreemptionScope&& other) noexcept;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "reprieve/export.h"
 #include "reprieve/platform.hpp"
 
 namespace reprieve {
@@ -29,7 +30,7 @@ struct PreemptionMessage {
 ///
 /// Inside a job it watches a handler. In a process that supervises the job from outside, it follows the run through its
 /// checkpoint directory (its event log, and the list of its processes). Members may be called from any thread.
-class PreemptionWatcher {
+class REPRIEVE_EXPORT PreemptionWatcher {
  public:
   /// Called once, with the first notice, from the thread of the watcher. It must not call MPI, nor throw.
   using Callback = std::function<void(const PreemptionMessage&)>;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/export.h"
 #include "reprieve/termination_config.hpp"
 
 namespace reprieve {
@@ -30,23 +31,25 @@ struct Settings {
 /// says what is allowed. The schema is configs/reprieve.schema.json.
 /// @param foreign_sections  top-level keys that belong to the application and are passed over
 /// @throws ConfigError
-Settings settings_from_json(const std::string& text, const std::vector<std::string>& foreign_sections = {});
+REPRIEVE_EXPORT Settings settings_from_json(const std::string& text,
+                                            const std::vector<std::string>& foreign_sections = {});
 
 /// Reads a JSON file, see `settings_from_json`.
 /// @throws ConfigError, StorageError if it cannot be read
-Settings settings_from_file(const std::filesystem::path& file, const std::vector<std::string>& foreign_sections = {});
+REPRIEVE_EXPORT Settings settings_from_file(const std::filesystem::path& file,
+                                            const std::vector<std::string>& foreign_sections = {});
 
 /// Overrides settings by environment variables: `REPRIEVE_` and the key in upper case with `_` between the section and
 /// the name, as in `REPRIEVE_TERMINATION_GRACE_PERIOD_S=30`. A variable with that prefix that is not a setting is an
 /// error.
 /// @throws ConfigError
-void apply_environment(Settings& settings);
+REPRIEVE_EXPORT void apply_environment(Settings& settings);
 
 /// The settings as JSON text, complete, so that a run can record what it used.
-std::string to_json(const Settings& settings);
+REPRIEVE_EXPORT std::string to_json(const Settings& settings);
 
 /// Sets the log level of this process; `is_chief` picks between the two levels.
 /// @throws ConfigError if a level is not known
-void configure_logging(const LogOptions& options, bool is_chief);
+REPRIEVE_EXPORT void configure_logging(const LogOptions& options, bool is_chief);
 
 }  // namespace reprieve

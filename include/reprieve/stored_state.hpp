@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reprieve/error.hpp"
+#include "reprieve/export.h"
 #include "reprieve/layout.hpp"
 #include "reprieve/value_access.hpp"
 
@@ -17,7 +18,7 @@ namespace reprieve {
 
 /// The values that a per-rank variable had on each of the ranks that saved it. Not collective; on the thread that
 /// restores, while it calls the function that got this.
-class PerRankPieces {
+class REPRIEVE_EXPORT PerRankPieces {
  public:
   virtual ~PerRankPieces() = default;
   /// Number of ranks that saved.
@@ -52,7 +53,7 @@ std::vector<T> values_of(const PerRankPieces& pieces, int saved_rank) {
 
 /// A checkpoint that is being restored, by the names that are stored. Not collective; on the thread that restores,
 /// while it calls the function that got this.
-class StoredState {
+class REPRIEVE_EXPORT StoredState {
  public:
   virtual ~StoredState() = default;
   [[nodiscard]] virtual std::vector<std::string> names() const = 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/export.h"
 #include "reprieve/platform.hpp"
 
 namespace reprieve {
@@ -62,22 +63,22 @@ using AbortFn = std::function<void(MPI_Comm comm, int exit_code)>;
 /// The default exit function: flushes stdio, waits for the other ranks (10 s at most), and ends the process with
 /// `_exit`. Without MPI_Finalize, static destructors and atexit functions, since under a launcher that is tearing the
 /// job down these can hang, and a rank that leaves late is killed and spoils the exit code.
-void leave_together(const ExitContext& context);
+REPRIEVE_EXPORT void leave_together(const ExitContext& context);
 
 /// An alternative exit function, for jobs whose manager takes the processes of the old run away some time after the
 /// notice, and whose next run must not meet them: waits until a process of the run has been taken (a rank of this node
 /// has ended, or another signal has come), at most 900 s from the notice on, and then leaves like `leave_together`.
-void hold_until_taken(const ExitContext& context);
+REPRIEVE_EXPORT void hold_until_taken(const ExitContext& context);
 
 /// An alternative exit function: throws `Preempted` on every rank, so that the program can unwind and leave in its own
 /// order (it should return `Preempted::exit_code()` from main).
-[[noreturn]] void throw_preempted(const ExitContext& context);
+[[noreturn]] REPRIEVE_EXPORT void throw_preempted(const ExitContext& context);
 
 /// The default abort function: MPI_Abort, the one call that ends peers which wait in MPI under every launcher.
-void abort_job(MPI_Comm comm, int exit_code);
+REPRIEVE_EXPORT void abort_job(MPI_Comm comm, int exit_code);
 
 /// Thrown by `throw_preempted`. Not an `Error`: the state is saved, and nothing went wrong.
-class Preempted : public std::exception {
+class REPRIEVE_EXPORT Preempted : public std::exception {
  public:
   explicit Preempted(ExitContext context);
   [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
@@ -147,9 +148,9 @@ struct TerminationConfig {
 };
 
 /// The configuration that fits a platform, complete but for what the handler has to ask for (`end_time`).
-TerminationConfig preset(const PlatformInfo& where);
+REPRIEVE_EXPORT TerminationConfig preset(const PlatformInfo& where);
 
 /// @p config with what it left open taken from the preset of its platform.
-TerminationConfig filled_in(TerminationConfig config, const PlatformInfo& where);
+REPRIEVE_EXPORT TerminationConfig filled_in(TerminationConfig config, const PlatformInfo& where);
 
 }  // namespace reprieve

@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "reprieve/element_type.hpp"
+#include "reprieve/export.h"
 #include "reprieve/layout.hpp"
 #include "reprieve/serializer.hpp"
 
 namespace reprieve {
 
 /// How the library reaches one replicated or per-rank value. Users meet it only if they write a binding of their own.
-class ValueAccess {
+class REPRIEVE_EXPORT ValueAccess {
  public:
   virtual ~ValueAccess() = default;
   [[nodiscard]] virtual ElementType type() const = 0;
@@ -160,7 +161,7 @@ class SerializedAccess final : public ValueAccess {
 std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* data, Extents extent,
                                                  std::vector<std::ptrdiff_t> strides_bytes);
 /// A std::vector<bool> keeps bits; the file has a byte for each.
-std::unique_ptr<ValueAccess> make_bits_access(std::vector<bool>& bits);
+REPRIEVE_EXPORT std::unique_ptr<ValueAccess> make_bits_access(std::vector<bool>& bits);
 
 template <Element T>
 std::unique_ptr<ValueAccess> make_access(const StridedView<T>& view) {
