@@ -102,9 +102,13 @@ typedef enum reprieve_type {
   REPRIEVE_COMPLEX_FLOAT = 12, /**< `float _Complex`: two floats */
   REPRIEVE_COMPLEX_DOUBLE = 13,
   REPRIEVE_COMPLEX_LONG_DOUBLE = 14,
-  REPRIEVE_BOOL = 15, /**< `_Bool`: one byte, 0 or 1 */
-  REPRIEVE_CHAR = 16, /**< text, a byte each */
-  REPRIEVE_BYTE = 17  /**< opaque bytes; a struct is an array of sizeof(struct) of them */
+  REPRIEVE_BOOL = 15,   /**< `_Bool`: one byte, 0 or 1 */
+  REPRIEVE_CHAR = 16,   /**< text, a byte each */
+  REPRIEVE_BYTE = 17,   /**< opaque bytes; a struct is an array of sizeof(struct) of them */
+  REPRIEVE_BOOL16 = 18, /**< logicals of other widths, 0 or 1, as Fortran has them */
+  REPRIEVE_BOOL32 = 19,
+  REPRIEVE_BOOL64 = 20,
+  REPRIEVE_HALF = 21 /**< IEEE 754 numbers of 16 bits: `_Float16` */
 } reprieve_type;
 
 /** The registry of a program's state: named variables, each replicated, distributed or per-rank. It keeps references:
@@ -186,6 +190,11 @@ REPRIEVE_EXPORT int reprieve_add_per_rank_resizable(reprieve_checkpoint* checkpo
                                                     int64_t item_elements, reprieve_memory_fn memory,
                                                     reprieve_redistribute_fn redistribute, void* user);
 
+/** A reprieve_redistribute_fn for resizable values: the lists of all ranks, one after the other, are cut into parts as
+ * even as possible. Lists that belong together (positions and velocities) stay together if each has as many items on
+ * every rank. */
+REPRIEVE_EXPORT int reprieve_in_order(reprieve_pieces* pieces, int rank, int size, void* user);
+
 /** Turns a value of the program's own kind into bytes. @param bytes, size_bytes  out; the bytes must stay valid and
  * unchanged until the next call */
 typedef int (*reprieve_save_fn)(const void** bytes, size_t* size_bytes, void* user);
@@ -198,6 +207,42 @@ REPRIEVE_EXPORT int reprieve_add_replicated_custom(reprieve_checkpoint* checkpoi
 REPRIEVE_EXPORT int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint, const char* name,
                                                  reprieve_save_fn save, reprieve_load_fn load,
                                                  reprieve_redistribute_fn redistribute, void* user);
+
+/** Takes over all variables of *part, with everything that was said about them; their names become `<name>/<name in the
+ * part>`. Frees *part and sets it to NULL; after an error too. */
+REPRIEVE_EXPORT int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name,
+                                           reprieve_checkpoint** part);
+
+/** Called on every rank in the middle of a restore, when the replicated and the per-rank variables have their values
+ * and the distributed ones are not described yet: the place to make the blocks of an adaptive mesh. */
+typedef int (*reprieve_restored_fn)(void* user);
+REPRIEVE_EXPORT int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_restored_fn prepare,
+                                                  void* user);
+
+/** A restore from a checkpoint without this variable leaves it as it is. USAGE if it is not registered. */
+REPRIEVE_EXPORT int reprieve_allow_missing(reprieve_checkpoint* checkpoint, const char* name);
+/** The variable was called `former` in older versions of the program. USAGE if `name` is not registered. */
+REPRIEVE_EXPORT int reprieve_add_former_name(reprieve_checkpoint* checkpoint, const char* name, const char* former);
+/** A stored variable of this name, or below it in the tree, that is not registered is left out of a restore. */
+REPRIEVE_EXPORT int reprieve_allow_dropped(reprieve_checkpoint* checkpoint, const char* name);
+
+/** A checkpoint that is being restored, by the names that are stored; for a reprieve_migration_fn. */
+typedef struct reprieve_stored_state reprieve_stored_state;
+/** 1 if there is such a variable; 0 if not, or if an argument is NULL. */
+REPRIEVE_EXPORT int reprieve_stored_contains(const reprieve_stored_state* stored, const char* name);
+/** Reads a replicated value; arguments as in reprieve_add_replicated. Errors: USAGE, MISMATCH (type, shape), CORRUPT,
+ * IO. */
+REPRIEVE_EXPORT int reprieve_stored_read(const reprieve_stored_state* stored, const char* name, int type, void* data,
+                                         int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes);
+/** Reads a box of a distributed array; arguments as in reprieve_add_distributed. Errors as above. */
+REPRIEVE_EXPORT int reprieve_stored_read_distributed(const reprieve_stored_state* stored, const char* name, int type,
+                                                     void* data, int dimensions, const int64_t* global_shape,
+                                                     const int64_t* offset, const int64_t* extent,
+                                                     const ptrdiff_t* strides_bytes);
+/** Called on every rank at the end of a restore from a checkpoint in which variables were missing, or had to be left
+ * out: makes what is new from what is old. */
+typedef int (*reprieve_migration_fn)(const reprieve_stored_state* stored, void* user);
+REPRIEVE_EXPORT int reprieve_on_migration(reprieve_checkpoint* checkpoint, reprieve_migration_fn migrate, void* user);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Settings */

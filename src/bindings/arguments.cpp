@@ -61,6 +61,14 @@ ElementType element_type(int type) {
       return element_type_of<std::complex<long double>>();
     case REPRIEVE_BOOL:
       return element_type_of<bool>();
+    case REPRIEVE_BOOL16:
+      return {ElementClass::boolean, 2};
+    case REPRIEVE_BOOL32:
+      return {ElementClass::boolean, 4};
+    case REPRIEVE_BOOL64:
+      return {ElementClass::boolean, 8};
+    case REPRIEVE_HALF:
+      return {ElementClass::floating, 2};
     case REPRIEVE_CHAR:
       return {ElementClass::text, 1};
     case REPRIEVE_BYTE:

@@ -1,54 +1,14 @@
-// Registration: reprieve_checkpoint_..., reprieve_add_..., and what its callbacks get.
+// Registration: reprieve_checkpoint_..., reprieve_add_...
 
 #include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
+#include "bindings/pieces.hpp"
 #include "bindings/values.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::bindings {
 namespace {
-
-/// Runs a registration in a checkpoint, which keeps its failure.
-template <class Operation>
-int registering(reprieve_checkpoint* checkpoint, Operation&& operation) {
-  if (checkpoint == nullptr) {
-    return guarded([] { reject_null("checkpoint"); });
-  }
-  return guarded_and_kept(checkpoint->first_failure, [&] { operation(checkpoint->state); });
-}
-
-Checkpoint::RedistributeAny redistribution(const std::string& name, reprieve_redistribute_fn redistribute, void* user) {
-  if (redistribute == nullptr) {
-    return {};
-  }
-  return [name, redistribute, user](const PerRankPieces& pieces, int rank, int size) {
-    reprieve_pieces shown{&pieces, {}, {}};
-    check_callback("the redistribution function of variable '" + name + "'",
-                   [&] { return redistribute(&shown, rank, size, user); });
-  };
-}
-
-/// The bytes of one piece; asking for the size and then for the content reads it once.
-const std::vector<std::byte>& piece(reprieve_pieces& pieces, int saved_rank) {
-  if (pieces.read_rank != saved_rank) {
-    pieces.read_rank.reset();
-    pieces.bytes = pieces.source->bytes(saved_rank);
-    pieces.read_rank = saved_rank;
-  }
-  return pieces.bytes;
-}
-
-void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size_t size_bytes) {
-  const std::vector<std::byte>& bytes = piece(pieces, saved_rank);
-  if (bytes.size() != size_bytes) {
-    throw UsageError("the piece of rank " + std::to_string(saved_rank) + " has " + std::to_string(bytes.size()) +
-                     " bytes, the buffer " + std::to_string(size_bytes) + ": ask reprieve_pieces_size");
-  }
-  if (!bytes.empty()) {
-    std::copy(bytes.begin(), bytes.end(), &place_for(static_cast<std::byte*>(buffer), "piece"));
-  }
-}
 
 void add_box(reprieve_boxes& boxes, void* data, const std::int64_t* offset, const std::int64_t* extent,
              const std::ptrdiff_t* strides_bytes) {
@@ -129,19 +89,6 @@ int reprieve_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* 
   });
 }
 
-int reprieve_pieces_count(const reprieve_pieces* pieces) { return pieces == nullptr ? 0 : pieces->source->count(); }
-
-int reprieve_pieces_size(reprieve_pieces* pieces, int saved_rank, size_t* size_bytes) {
-  return guarded([&] {
-    place_for(size_bytes, "size") = 0;
-    *size_bytes = piece(checked(pieces, "list of pieces"), saved_rank).size();
-  });
-}
-
-int reprieve_pieces_read(reprieve_pieces* pieces, int saved_rank, void* buffer, size_t size_bytes) {
-  return guarded([&] { read_piece(checked(pieces, "list of pieces"), saved_rank, buffer, size_bytes); });
-}
-
 int reprieve_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, int type, void* data, int dimensions,
                           const int64_t* shape, const ptrdiff_t* strides_bytes, reprieve_redistribute_fn redistribute,
                           void* user) {
@@ -166,8 +113,10 @@ int reprieve_add_per_rank_resizable(reprieve_checkpoint* checkpoint, const char*
                                     reprieve_memory_fn memory, reprieve_redistribute_fn redistribute, void* user) {
   return registering(checkpoint, [&](Checkpoint& state) {
     const std::string key = checked_text(name, "name");
-    state.add_per_rank_value(key, resizable_value(key, element_type(type), item_elements, memory, user),
-                             redistribution(key, redistribute, user));
+    auto list = resizable_value(key, element_type(type), item_elements, memory, user);
+    ValueAccess* const place = list.get();
+    const auto item_bytes = static_cast<std::size_t>(item_elements) * element_type(type).size_bytes;
+    state.add_per_rank_value(key, std::move(list), redistribution(key, redistribute, user, place, item_bytes));
   });
 }
 
@@ -184,6 +133,17 @@ int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint, const char* na
   return registering(checkpoint, [&](Checkpoint& state) {
     const std::string key = checked_text(name, "name");
     state.add_per_rank_value(key, custom_value(key, save, load, user), redistribution(key, redistribute, user));
+  });
+}
+
+int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name, reprieve_checkpoint** part) {
+  return registering(checkpoint, [&](Checkpoint& state) {
+    const std::unique_ptr<reprieve_checkpoint> owner(std::exchange(place_for(part, "part"), nullptr));
+    reprieve_checkpoint& component = checked(owner.get(), "part");
+    if (component.first_failure) {
+      throw_error(component.first_failure->code, component.first_failure->message, -1);
+    }
+    state.add_component(checked_text(name, "name"), std::move(component.state));
   });
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bindings/arguments.hpp"
+#include "bindings/guard.hpp"
 #include "core/outcome.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/reprieve.h"
@@ -32,8 +34,14 @@ struct reprieve_boxes {
 
 struct reprieve_pieces {
   const reprieve::PerRankPieces* source = nullptr;
-  std::optional<int> read_rank;  ///< whose piece is in `bytes`
+  reprieve::ValueAccess* list = nullptr;  ///< resizable values: where they go
+  std::size_t item_bytes = 0;             ///< of the list
+  std::optional<int> read_rank;           ///< whose piece is in `bytes`
   std::vector<std::byte> bytes;
+};
+
+struct reprieve_stored_state {
+  const reprieve::StoredState* source = nullptr;
 };
 
 namespace reprieve::bindings {
@@ -49,6 +57,15 @@ class Use {
  private:
   reprieve_checkpoint* checkpoint_;
 };
+
+/// Runs a registration in a checkpoint, which keeps its failure.
+template <class Operation>
+int registering(reprieve_checkpoint* checkpoint, Operation&& operation) {
+  if (checkpoint == nullptr) {
+    return guarded([] { reject_null("checkpoint"); });
+  }
+  return guarded_and_kept(checkpoint->first_failure, [&] { operation(checkpoint->state); });
+}
 
 /// The parts of `PreemptionCheckpointHandler::run`, for loops that are not functions.
 class StepAccess {

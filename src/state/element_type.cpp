@@ -6,7 +6,7 @@ std::string to_string(ElementType type) {
   const std::string bits = std::to_string(std::uint64_t{type.size_bytes} * 8);
   switch (type.element_class) {
     case ElementClass::boolean:
-      return "bool";
+      return type.size_bytes == 1 ? "bool" : "bool" + bits;
     case ElementClass::signed_integer:
       return "int" + bits;
     case ElementClass::unsigned_integer:

@@ -209,9 +209,9 @@ bool is_possible(ElementType type) {
     return std::find(sizes.begin(), sizes.end(), type.size_bytes) != sizes.end();
   };
   switch (type.element_class) {
-    case ElementClass::boolean:
     case ElementClass::text:
       return type.size_bytes == 1;
+    case ElementClass::boolean:
     case ElementClass::signed_integer:
     case ElementClass::unsigned_integer:
       return any_of({1, 2, 4, 8});

@@ -52,12 +52,11 @@ hid_t native_floating(ElementType type) {
   }
 }
 
+/// Little-endian, as everything in a file: the first byte of a TRUE of any width is 1.
 Hdf5Handle make_boolean(ElementType type) {
-  if (type.size_bytes != 1) {
-    reject(type);
-  }
-  Hdf5Handle boolean(H5Tenum_create(H5T_NATIVE_INT8), H5Tclose, "make the type of bool");
-  const std::array<std::pair<const char*, signed char>, 2> values{{{"FALSE", 0}, {"TRUE", 1}}};
+  Hdf5Handle boolean(H5Tenum_create(native_integer({ElementClass::signed_integer, type.size_bytes})), H5Tclose,
+                     "make the type of bool");
+  const std::array<std::pair<const char*, std::int64_t>, 2> values{{{"FALSE", 0}, {"TRUE", 1}}};
   for (const auto& [name, value] : values) {
     check_hdf5(H5Tenum_insert(boolean.get(), name, &value), "make the type of bool");
   }
