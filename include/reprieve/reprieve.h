@@ -244,6 +244,11 @@ REPRIEVE_EXPORT int reprieve_stored_read_distributed(const reprieve_stored_state
 typedef int (*reprieve_migration_fn)(const reprieve_stored_state* stored, void* user);
 REPRIEVE_EXPORT int reprieve_on_migration(reprieve_checkpoint* checkpoint, reprieve_migration_fn migrate, void* user);
 
+/** For bindings of other languages: reports a registration that the binding refuses, as the library reports its own.
+ * @param checkpoint  keeps the error for its `open`; NULL: nothing does
+ * @return REPRIEVE_ERROR_USAGE */
+REPRIEVE_EXPORT int reprieve_registration_error(reprieve_checkpoint* checkpoint, const char* message);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Settings */
 

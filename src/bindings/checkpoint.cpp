@@ -147,4 +147,10 @@ int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name, re
   });
 }
 
+int reprieve_registration_error(reprieve_checkpoint* checkpoint, const char* message) {
+  core::Outcome of_nobody;
+  return guarded_and_kept(checkpoint == nullptr ? of_nobody : checkpoint->first_failure,
+                          [&] { throw UsageError(checked_text(message, "message")); });
+}
+
 }  // extern "C"

@@ -1,0 +1,30 @@
+/* What the Fortran module calls besides reprieve.h. Names in arrays of Fortran are in its order, bounds begin with 1.
+ */
+#ifndef REPRIEVE_BINDINGS_FORTRAN_DESCRIPTORS_H
+#define REPRIEVE_BINDINGS_FORTRAN_DESCRIPTORS_H
+
+#include <ISO_Fortran_binding.h>
+
+#include "reprieve/reprieve.h"
+
+int reprieve_fortran_add_replicated(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value);
+int reprieve_fortran_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value,
+                                  reprieve_redistribute_fn redistribute, void* user);
+int reprieve_fortran_add_distributed(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value,
+                                     int count, const int64_t* global_shape, const int64_t* lower);
+/* mold: a scalar of the type of the elements. */
+int reprieve_fortran_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* mold,
+                                           int count, const int64_t* global_shape, reprieve_describe_fn describe,
+                                           void* user);
+int reprieve_fortran_boxes_add(reprieve_boxes* boxes, const CFI_cdesc_t* value, int count, const int64_t* lower);
+/* An array as a list: the last dimension counts the items. */
+int reprieve_fortran_describe_list(const CFI_cdesc_t* value, int* type, int64_t* item_elements, void** data,
+                                   int64_t* count);
+int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const CFI_cdesc_t* value);
+int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value);
+int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
+                                  const reprieve_config* config, reprieve_handler** handler);
+int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
+                                  const reprieve_config* config, reprieve_manager** manager);
+
+#endif

@@ -1,0 +1,343 @@
+!> What the procedures that a program registers get, and how C calls them. Use module reprieve.
+module reprieve_callbacks
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64
+  use reprieve_c
+  use reprieve_errors
+  implicit none
+  private
+
+  public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, reprieve_in_order
+  public :: reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
+  public :: reprieve_migrate, reprieve_save_files
+  public :: callbacks, new_callbacks, free_callbacks, redistribute_address
+  public :: call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
+
+  !> What a per-rank variable was on each of the ranks that saved it.
+  type :: reprieve_pieces
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: count => pieces_count            !< number of ranks that saved
+    procedure :: size_bytes => pieces_size_bytes  !< of what a rank saved; -1 after an error
+    procedure :: read => pieces_read              !< into an array of exactly that size
+  end type
+
+  !> This rank's boxes of a distributed array.
+  type :: reprieve_boxes
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer :: status = reprieve_ok
+  contains
+    procedure, private :: boxes_add_i4, boxes_add_i8
+    generic :: add => boxes_add_i4, boxes_add_i8  !< an array, and where its first element lies in the global one
+  end type
+
+  !> Where the items of a list are.
+  type :: reprieve_list
+    private
+    logical, public :: was_set = .false.
+    integer, public :: status = reprieve_ok
+    integer(c_int), public :: type = 0
+    integer(c_int64_t), public :: item_elements = 0
+    integer(c_int64_t) :: count = 0
+    type(c_ptr) :: data = c_null_ptr
+  contains
+    procedure :: set => list_set  !< this array is the list; its last dimension counts the items
+  end type
+
+  !> A checkpoint that is being restored, by the names that are stored.
+  type :: reprieve_stored_state
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: contains => stored_contains
+    procedure :: read => stored_read  !< a replicated variable
+  end type
+
+  abstract interface
+    !> Makes this rank's value from the saved ones. `rank` and `size` are those of the restarted run. ierr: 0 on entry.
+    subroutine reprieve_redistribute(pieces, rank, size, ierr)
+      import :: reprieve_pieces
+      type(reprieve_pieces), intent(inout) :: pieces
+      integer, intent(in) :: rank, size
+      integer, intent(inout) :: ierr
+    end subroutine
+    !> Adds this rank's boxes.
+    subroutine reprieve_describe(boxes)
+      import :: reprieve_boxes
+      type(reprieve_boxes), intent(inout) :: boxes
+    end subroutine
+    !> Calls list%set(array), after it gave the array `wanted` items if that is not negative.
+    subroutine reprieve_memory(list, wanted)
+      import :: reprieve_list, int64
+      type(reprieve_list), intent(inout) :: list
+      integer(int64), intent(in) :: wanted
+    end subroutine
+    !> A value of the program's own kind as bytes.
+    subroutine reprieve_save(bytes)
+      import :: int8
+      integer(int8), allocatable, intent(out) :: bytes(:)
+    end subroutine
+    !> The value from bytes. ierr: 0 on entry; anything else refuses the bytes.
+    subroutine reprieve_load(bytes, ierr)
+      import :: int8
+      integer(int8), intent(in) :: bytes(:)
+      integer, intent(inout) :: ierr
+    end subroutine
+    !> Prepares for distributed variables, after the others are restored. ierr: 0 on entry.
+    subroutine reprieve_prepare(ierr)
+      integer, intent(inout) :: ierr
+    end subroutine
+    !> Makes what is new from what is old. ierr: 0 on entry.
+    subroutine reprieve_migrate(stored, ierr)
+      import :: reprieve_stored_state
+      type(reprieve_stored_state), intent(in) :: stored
+      integer, intent(inout) :: ierr
+    end subroutine
+    !> The program's own part of a save: writes files into the directory. ierr: 0 on entry.
+    subroutine reprieve_save_files(directory, number, is_chief, ierr)
+      import :: int64
+      character(*), intent(in) :: directory
+      integer(int64), intent(in) :: number
+      logical, intent(in) :: is_chief
+      integer, intent(inout) :: ierr
+    end subroutine
+  end interface
+
+  !> The procedures of one variable, at an address that C can hand back.
+  type :: callbacks
+    procedure(reprieve_redistribute), pointer, nopass :: redistribute => null()
+    procedure(reprieve_describe), pointer, nopass :: describe => null()
+    procedure(reprieve_memory), pointer, nopass :: memory => null()
+    procedure(reprieve_save), pointer, nopass :: save => null()
+    procedure(reprieve_load), pointer, nopass :: load => null()
+    procedure(reprieve_prepare), pointer, nopass :: prepare => null()
+    procedure(reprieve_migrate), pointer, nopass :: migrate => null()
+    procedure(reprieve_save_files), pointer, nopass :: save_files => null()
+    integer(int8), allocatable :: bytes(:)
+    type(callbacks), pointer :: next => null()  !< of the same owner
+  end type
+
+contains
+
+  !> New callbacks, owned by the list that begins with `first`.
+  function new_callbacks(first) result(calls)
+    type(callbacks), pointer, intent(inout) :: first
+    type(callbacks), pointer :: calls
+    allocate (calls)
+    calls%next => first
+    first => calls
+  end function
+
+  subroutine free_callbacks(first)
+    type(callbacks), pointer, intent(inout) :: first
+    type(callbacks), pointer :: next
+    do while (associated(first))
+      next => first%next
+      deallocate (first)
+      first => next
+    end do
+  end subroutine
+
+  type(c_funptr) function redistribute_address(calls)
+    type(callbacks), intent(in) :: calls
+    redistribute_address = c_null_funptr
+    if (associated(calls%redistribute)) redistribute_address = c_funloc(call_redistribute)
+  end function
+
+  ! -----------------------------------------------------------------------------------------------------------------
+  ! What the procedures get.
+
+  integer function pieces_count(self)
+    class(reprieve_pieces), intent(in) :: self
+    pieces_count = reprieve_pieces_count(self%handle)
+  end function
+
+  !> saved_rank counts from 0, as ranks do.
+  integer(int64) function pieces_size_bytes(self, saved_rank, ierr)
+    class(reprieve_pieces), intent(in) :: self
+    integer, intent(in) :: saved_rank
+    integer, intent(out), optional :: ierr
+    integer(c_size_t) :: bytes
+    integer :: status
+    status = reprieve_pieces_size(self%handle, int(saved_rank, c_int), bytes)
+    pieces_size_bytes = -1
+    if (status == reprieve_ok) pieces_size_bytes = bytes
+    call reprieve_finish(status, ierr)
+  end function
+
+  subroutine pieces_read(self, saved_rank, value, ierr)
+    class(reprieve_pieces), intent(in) :: self
+    integer, intent(in) :: saved_rank
+    type(*), dimension(..), target, intent(inout) :: value
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_fortran_pieces_read(self%handle, int(saved_rank, c_int), value), ierr)
+  end subroutine
+
+  subroutine boxes_add_i8(self, value, lower)
+    class(reprieve_boxes), intent(inout) :: self
+    type(*), dimension(..), target, intent(inout) :: value
+    integer(int64), intent(in) :: lower(:)
+    if (self%status == reprieve_ok) then
+      self%status = reprieve_fortran_boxes_add(self%handle, value, int(size(lower), c_int), lower)
+    end if
+  end subroutine
+
+  subroutine boxes_add_i4(self, value, lower)
+    class(reprieve_boxes), intent(inout) :: self
+    type(*), dimension(..), target, intent(inout) :: value
+    integer(int32), intent(in) :: lower(:)
+    call self%boxes_add_i8(value, int(lower, int64))
+  end subroutine
+
+  subroutine list_set(self, array)
+    class(reprieve_list), intent(inout) :: self
+    type(*), dimension(..), target, intent(inout) :: array
+    self%status = reprieve_fortran_describe_list(array, self%type, self%item_elements, self%data, self%count)
+    self%was_set = .true.
+  end subroutine
+
+  logical function stored_contains(self, name)
+    class(reprieve_stored_state), intent(in) :: self
+    character(*), intent(in) :: name
+    stored_contains = reprieve_stored_contains(self%handle, c_text(name)) == 1
+  end function
+
+  subroutine stored_read(self, name, value, ierr)
+    class(reprieve_stored_state), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), target, intent(inout) :: value
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_fortran_stored_read(self%handle, c_text(name), value), ierr)
+  end subroutine
+
+  !> A redistribution for lists: those of all ranks, one after the other, are cut into parts as even as possible.
+  subroutine reprieve_in_order(pieces, rank, size, ierr)
+    type(reprieve_pieces), intent(inout) :: pieces
+    integer, intent(in) :: rank, size
+    integer, intent(inout) :: ierr
+    ierr = c_in_order(pieces%handle, int(rank, c_int), int(size, c_int), c_null_ptr)
+  end subroutine
+
+  ! -----------------------------------------------------------------------------------------------------------------
+  ! What C calls. `user` is the address of the callbacks.
+
+  !> Text for an error of a callback, if the procedure did not leave one that is better.
+  integer(c_int) function told(ierr, status)
+    integer, intent(in) :: ierr     !< of the procedure
+    integer, intent(in) :: status   !< of a call that it made to this library
+    told = reprieve_ok
+    if (status /= reprieve_ok) then
+      told = reprieve_callback_error(c_text(reprieve_error_message()))
+    else if (ierr /= 0) then
+      told = int(ierr, c_int)
+    end if
+  end function
+
+  integer(c_int) function call_redistribute(pieces, rank, size, user) bind(c)
+    type(c_ptr), value :: pieces, user
+    integer(c_int), value :: rank, size
+    type(callbacks), pointer :: calls
+    type(reprieve_pieces) :: shown
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    shown%handle = pieces
+    ierr = 0
+    call calls%redistribute(shown, int(rank), int(size), ierr)
+    call_redistribute = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_describe(boxes, user) bind(c)
+    type(c_ptr), value :: boxes, user
+    type(callbacks), pointer :: calls
+    type(reprieve_boxes) :: shown
+    call c_f_pointer(user, calls)
+    shown%handle = boxes
+    call calls%describe(shown)
+    call_describe = told(0, shown%status)
+  end function
+
+  integer(c_int) function call_memory(wanted, data, count, user) bind(c)
+    integer(c_int64_t), value :: wanted
+    type(c_ptr), intent(out) :: data
+    integer(c_int64_t), intent(out) :: count
+    type(c_ptr), value :: user
+    type(callbacks), pointer :: calls
+    type(reprieve_list) :: list
+    call c_f_pointer(user, calls)
+    call calls%memory(list, wanted)
+    data = list%data
+    count = list%count
+    call_memory = told(0, list%status)
+    if (.not. list%was_set) call_memory = reprieve_callback_error(c_text('list%set was not called'))
+  end function
+
+  integer(c_int) function call_save(bytes, size_bytes, user) bind(c)
+    type(c_ptr), intent(out) :: bytes
+    integer(c_size_t), intent(out) :: size_bytes
+    type(c_ptr), value :: user
+    type(callbacks), pointer :: calls
+    call c_f_pointer(user, calls)
+    call calls%save(calls%bytes)
+    call_save = reprieve_ok
+    bytes = c_null_ptr
+    size_bytes = 0
+    if (.not. allocated(calls%bytes)) then
+      call_save = reprieve_callback_error(c_text('the bytes were not allocated'))
+    else if (size(calls%bytes) > 0) then
+      bytes = c_loc(calls%bytes)
+      size_bytes = size(calls%bytes, kind=c_size_t)
+    end if
+  end function
+
+  integer(c_int) function call_load(bytes, size_bytes, user) bind(c)
+    type(c_ptr), value :: bytes, user
+    integer(c_size_t), value :: size_bytes
+    type(callbacks), pointer :: calls
+    integer(int8), pointer :: values(:)
+    integer(int8), target :: nothing(0)
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    values => nothing
+    if (size_bytes > 0) call c_f_pointer(bytes, values, [size_bytes])
+    ierr = 0
+    call calls%load(values, ierr)
+    call_load = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_prepare(user) bind(c)
+    type(c_ptr), value :: user
+    type(callbacks), pointer :: calls
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    ierr = 0
+    call calls%prepare(ierr)
+    call_prepare = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_migrate(stored, user) bind(c)
+    type(c_ptr), value :: stored, user
+    type(callbacks), pointer :: calls
+    type(reprieve_stored_state) :: shown
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    shown%handle = stored
+    ierr = 0
+    call calls%migrate(shown, ierr)
+    call_migrate = told(ierr, reprieve_ok)
+  end function
+
+  integer(c_int) function call_save_files(directory, number, is_chief, user) bind(c)
+    type(c_ptr), value :: directory, user
+    integer(c_int64_t), value :: number
+    integer(c_int), value :: is_chief
+    type(callbacks), pointer :: calls
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    ierr = 0
+    call calls%save_files(text_of(directory), number, is_chief /= 0, ierr)
+    call_save_files = told(ierr, reprieve_ok)
+  end function
+
+end module

@@ -1,0 +1,344 @@
+!> The time loop: type reprieve_handler; and reprieve_manager. Use module reprieve.
+module reprieve_loop
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real64
+#ifdef REPRIEVE_HAVE_MPI_F08
+  use mpi_f08, only: MPI_Comm
+#endif
+  use reprieve_c
+  use reprieve_errors
+  use reprieve_loop_c
+  use reprieve_settings
+  use reprieve_state
+  implicit none
+  private
+
+  public :: reprieve_handler, reprieve_manager, reprieve_checkpoint_info, reprieve_notice
+  public :: reprieve_watch_signals, reprieve_unwatch_signals
+
+  !> For next_step: the program leaves the loop by itself.
+  integer(int64), parameter, public :: reprieve_no_limit = huge(1_int64)
+
+  !> What is known about a checkpoint.
+  type :: reprieve_checkpoint_info
+    character(:), allocatable :: path
+    integer(int64) :: number = 0      !< from the file name
+    integer(int64) :: run_calls = 0   !< total_run_calls() at the save
+    integer :: world_size = 0         !< ranks that saved
+    real(real64) :: time_s = 0        !< of the save, in seconds since 1970
+    integer(int64) :: size_bytes = 0  !< of the file
+    character(:), allocatable :: reason           !< 'user', 'periodic' or 'preemption'
+    character(:), allocatable :: files_directory  !< rank 0's files of the save procedure; empty if there are none
+  end type
+
+  !> What a rank learned about the end of the job.
+  type :: reprieve_notice
+    integer :: rank = -1
+    character(:), allocatable :: host, source, message
+    logical :: has_deadline = .false.
+    real(real64) :: time_left_s = 0
+  end type
+
+  !> Coordinates all ranks to save one checkpoint when any of them is about to be taken away.
+  type :: reprieve_handler
+    type(c_ptr), private :: handle = c_null_ptr
+  contains
+    procedure, private :: open_integer
+#ifdef REPRIEVE_HAVE_MPI_F08
+    procedure, private :: open_f08
+    generic :: open => open_f08
+#endif
+    generic :: open => open_integer  !< restores the newest valid checkpoint, if there is one
+    procedure :: close => handler_close
+    procedure, private :: next_step_i4, next_step_i8
+    generic :: next_step => next_step_i4, next_step_i8  !< once per iteration: do while (handler%next_step(steps))
+    procedure :: step_begin
+    procedure :: step_end
+    procedure :: save_if_preempted
+    procedure :: scope_begin
+    procedure :: scope_end
+    procedure :: fail
+    procedure :: total_run_calls
+    procedure :: preempted
+    procedure :: preemption_notice
+    procedure :: restored_from
+    procedure :: request_checkpoint
+    procedure :: exit_code
+  end type
+
+  !> The checkpoints of one directory, without a time loop.
+  type :: reprieve_manager
+    type(c_ptr), private :: handle = c_null_ptr
+  contains
+    procedure, private :: manager_open_integer
+#ifdef REPRIEVE_HAVE_MPI_F08
+    procedure, private :: manager_open_f08
+    generic :: open => manager_open_f08
+#endif
+    generic :: open => manager_open_integer
+    procedure :: close => manager_close
+    procedure :: save => manager_save
+    procedure :: restore_latest => manager_restore_latest
+    procedure :: restore => manager_restore
+    procedure :: latest => manager_latest
+  end type
+
+contains
+
+  !> First thing in the program, before MPI_Init: a notice that comes while it starts is kept.
+  subroutine reprieve_watch_signals(ierr)
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(c_watch_signals(), ierr)
+  end subroutine
+
+  !> A signal ends the program again, as before.
+  subroutine reprieve_unwatch_signals(ierr)
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(c_unwatch_signals(), ierr)
+  end subroutine
+
+  ! -----------------------------------------------------------------------------------------------------------------
+  ! The handler.
+
+  !> Collective. directory: of the checkpoints; '' is the setting `directory`.
+  subroutine open_integer(self, comm, state, directory, config, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(in) :: comm
+    type(reprieve_checkpoint), intent(inout) :: state
+    character(*), intent(in) :: directory
+    type(reprieve_config), intent(in), optional :: config
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_fortran_handler_open(int(comm, c_int), state%handle, c_text(directory), &
+                                                       handle_of(config), self%handle), ierr)
+  end subroutine
+
+#ifdef REPRIEVE_HAVE_MPI_F08
+  subroutine open_f08(self, comm, state, directory, config, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    type(MPI_Comm), intent(in) :: comm
+    type(reprieve_checkpoint), intent(inout) :: state
+    character(*), intent(in) :: directory
+    type(reprieve_config), intent(in), optional :: config
+    integer, intent(out), optional :: ierr
+    call self%open_integer(comm%mpi_val, state, directory, config, ierr)
+  end subroutine
+#endif
+
+  type(c_ptr) function handle_of(config)
+    type(reprieve_config), intent(in), optional :: config
+    handle_of = c_null_ptr
+    if (present(config)) handle_of = config%handle
+  end function
+
+  !> Collective.
+  subroutine handler_close(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_handler_close(self%handle), ierr)
+  end subroutine
+
+  !> Ends the step before, then begins the next one, unless `steps` are done. The begin is a step boundary: if all ranks
+  !> have agreed that this is the save step, the state is saved, and the process left. Collective.
+  logical function next_step_i8(self, steps, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer(int64), intent(in) :: steps
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+    next_step_i8 = reprieve_next_step(self%handle, steps, status) == 1
+    call reprieve_finish(status, ierr)
+  end function
+
+  logical function next_step_i4(self, steps, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer(int32), intent(in) :: steps
+    integer, intent(out), optional :: ierr
+    next_step_i4 = self%next_step_i8(int(steps, int64), ierr)
+  end function
+
+  !> A step boundary, after which a step is open. Collective.
+  subroutine step_begin(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_step_begin(self%handle), ierr)
+  end subroutine
+
+  !> The step that is open is complete. Not collective.
+  subroutine step_end(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_step_end(self%handle), ierr)
+  end subroutine
+
+  !> A step boundary without a step. Collective.
+  subroutine save_if_preempted(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_save_if_preempted(self%handle), ierr)
+  end subroutine
+
+  !> Until scope_end, step boundaries only mark a preemption.
+  subroutine scope_begin(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_scope_begin(self%handle), ierr)
+  end subroutine
+
+  !> Collective.
+  subroutine scope_end(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_scope_end(self%handle), ierr)
+  end subroutine
+
+  !> This rank cannot go on: every rank gets reprieve_error_cluster with the message, at its next step boundary. Returns
+  !> that as well, or ends the program if ierr is not there.
+  subroutine fail(self, message, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    character(*), intent(in) :: message
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_fail(self%handle, c_text(message)), ierr)
+  end subroutine
+
+  !> Steps that are complete, over all restarts; -1 if the handler is not open.
+  integer(int64) function total_run_calls(self)
+    class(reprieve_handler), intent(in) :: self
+    total_run_calls = reprieve_total_run_calls(self%handle)
+  end function
+
+  !> Whether all ranks have agreed that the job is about to end.
+  logical function preempted(self)
+    class(reprieve_handler), intent(in) :: self
+    preempted = c_preempted(self%handle) == 1
+  end function
+
+  !> The notice that all ranks have agreed on; an error if there is none.
+  subroutine preemption_notice(self, notice, ierr)
+    class(reprieve_handler), intent(in) :: self
+    type(reprieve_notice), intent(out) :: notice
+    integer, intent(out), optional :: ierr
+    type(c_notice) :: c
+    integer :: status
+    status = reprieve_preemption_notice(self%handle, c)
+    notice = reprieve_notice(c%rank, text_of(c%host), text_of(c%source), text_of(c%message), c%has_deadline /= 0, &
+                             c%time_left_s)
+    call reprieve_finish(status, ierr)
+  end subroutine
+
+  !> Whether `open` restored a checkpoint, and which.
+  logical function restored_from(self, info, ierr)
+    class(reprieve_handler), intent(in) :: self
+    type(reprieve_checkpoint_info), intent(out), optional :: info
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_info) :: c
+    integer(c_int) :: restored
+    integer :: status
+    restored = 0
+    status = reprieve_restored_from(self%handle, restored, c)
+    restored_from = restored == 1
+    if (present(info)) info = info_of(c)
+    call reprieve_finish(status, ierr)
+  end function
+
+  function info_of(c) result(info)
+    type(c_checkpoint_info), intent(in) :: c
+    type(reprieve_checkpoint_info) :: info
+    info = reprieve_checkpoint_info(text_of(c%path), c%number, c%run_calls, c%world_size, c%time_s, c%size_bytes, &
+                                    text_of(c%reason), text_of(c%files_directory))
+  end function
+
+  !> Asks for a checkpoint at one of the next step boundaries. One rank is enough.
+  subroutine request_checkpoint(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_request_checkpoint(self%handle), ierr)
+  end subroutine
+
+  !> The code to leave with after reprieve_preempted; -1 before that.
+  integer function exit_code(self)
+    class(reprieve_handler), intent(in) :: self
+    integer(c_int) :: code
+    exit_code = -1
+    if (reprieve_exit_code(self%handle, code) == reprieve_ok) exit_code = code
+  end function
+
+  ! -----------------------------------------------------------------------------------------------------------------
+  ! The manager.
+
+  !> Collective.
+  subroutine manager_open_integer(self, comm, state, directory, config, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer, intent(in) :: comm
+    type(reprieve_checkpoint), intent(inout) :: state
+    character(*), intent(in) :: directory
+    type(reprieve_config), intent(in), optional :: config
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_fortran_manager_open(int(comm, c_int), state%handle, c_text(directory), &
+                                                       handle_of(config), self%handle), ierr)
+  end subroutine
+
+#ifdef REPRIEVE_HAVE_MPI_F08
+  subroutine manager_open_f08(self, comm, state, directory, config, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    type(MPI_Comm), intent(in) :: comm
+    type(reprieve_checkpoint), intent(inout) :: state
+    character(*), intent(in) :: directory
+    type(reprieve_config), intent(in), optional :: config
+    integer, intent(out), optional :: ierr
+    call self%manager_open_integer(comm%mpi_val, state, directory, config, ierr)
+  end subroutine
+#endif
+
+  !> Collective.
+  subroutine manager_close(self, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_manager_close(self%handle), ierr)
+  end subroutine
+
+  !> Collective.
+  subroutine manager_save(self, number, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer, intent(in) :: number
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_manager_save(self%handle, int(number, c_int64_t)), ierr)
+  end subroutine
+
+  !> Whether there is a checkpoint: the newest valid one is restored then. Collective.
+  logical function manager_restore_latest(self, info, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    type(reprieve_checkpoint_info), intent(out), optional :: info
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_info) :: c
+    integer(c_int) :: restored
+    integer :: status
+    restored = 0
+    status = reprieve_manager_restore_latest(self%handle, restored, c)
+    manager_restore_latest = restored == 1
+    if (present(info)) info = info_of(c)
+    call reprieve_finish(status, ierr)
+  end function
+
+  !> Collective.
+  subroutine manager_restore(self, file, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    character(*), intent(in) :: file
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_manager_restore(self%handle, c_text(file)), ierr)
+  end subroutine
+
+  !> Whether there is a checkpoint, and which is the newest. Collective.
+  logical function manager_latest(self, info, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    type(reprieve_checkpoint_info), intent(out), optional :: info
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_info) :: c
+    integer(c_int) :: found
+    integer :: status
+    found = 0
+    status = reprieve_manager_latest(self%handle, found, c)
+    manager_latest = found == 1
+    if (present(info)) info = info_of(c)
+    call reprieve_finish(status, ierr)
+  end function
+
+end module

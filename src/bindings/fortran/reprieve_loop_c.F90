@@ -1,0 +1,137 @@
+!> The C functions of the time loop and of managers. Private to module reprieve.
+module reprieve_loop_c
+  use, intrinsic :: iso_c_binding
+  implicit none
+  public
+
+  !> reprieve_checkpoint_info of reprieve.h.
+  type, bind(c) :: c_checkpoint_info
+    type(c_ptr) :: path = c_null_ptr
+    integer(c_int64_t) :: number = 0, run_calls = 0
+    integer(c_int) :: world_size = 0
+    real(c_double) :: time_s = 0
+    integer(c_int64_t) :: size_bytes = 0
+    type(c_ptr) :: reason = c_null_ptr, files_directory = c_null_ptr
+  end type
+
+  !> reprieve_notice of reprieve.h.
+  type, bind(c) :: c_notice
+    integer(c_int) :: rank = -1
+    type(c_ptr) :: host = c_null_ptr, source = c_null_ptr, message = c_null_ptr
+    integer(c_int) :: has_deadline = 0
+    real(c_double) :: time_left_s = 0
+  end type
+
+  interface
+    integer(c_int) function c_watch_signals() bind(c, name='reprieve_watch_signals')
+      import
+    end function
+    integer(c_int) function c_unwatch_signals() bind(c, name='reprieve_unwatch_signals')
+      import
+    end function
+    integer(c_int) function reprieve_fortran_handler_open(comm, checkpoint, directory, config, handler) bind(c)
+      import
+      integer(c_int), value :: comm
+      type(c_ptr), value :: checkpoint, config
+      character(kind=c_char), intent(in) :: directory(*)
+      type(c_ptr), intent(out) :: handler
+    end function
+    integer(c_int) function reprieve_handler_close(handler) bind(c)
+      import
+      type(c_ptr), intent(inout) :: handler
+    end function
+    integer(c_int) function reprieve_next_step(handler, steps, status) bind(c)
+      import
+      type(c_ptr), value :: handler
+      integer(c_int64_t), value :: steps
+      integer(c_int), intent(out) :: status
+    end function
+    integer(c_int) function reprieve_step_begin(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_step_end(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_save_if_preempted(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_scope_begin(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_scope_end(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_fail(handler, message) bind(c)
+      import
+      type(c_ptr), value :: handler
+      character(kind=c_char), intent(in) :: message(*)
+    end function
+    integer(c_int64_t) function reprieve_total_run_calls(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function c_preempted(handler) bind(c, name='reprieve_preempted')
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_preemption_notice(handler, notice) bind(c)
+      import
+      type(c_ptr), value :: handler
+      type(c_notice), intent(out) :: notice
+    end function
+    integer(c_int) function reprieve_restored_from(handler, restored, info) bind(c)
+      import
+      type(c_ptr), value :: handler
+      integer(c_int), intent(out) :: restored
+      type(c_checkpoint_info), intent(out) :: info
+    end function
+    integer(c_int) function reprieve_request_checkpoint(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_exit_code(handler, code) bind(c)
+      import
+      type(c_ptr), value :: handler
+      integer(c_int), intent(out) :: code
+    end function
+
+    integer(c_int) function reprieve_fortran_manager_open(comm, checkpoint, directory, config, manager) bind(c)
+      import
+      integer(c_int), value :: comm
+      type(c_ptr), value :: checkpoint, config
+      character(kind=c_char), intent(in) :: directory(*)
+      type(c_ptr), intent(out) :: manager
+    end function
+    integer(c_int) function reprieve_manager_close(manager) bind(c)
+      import
+      type(c_ptr), intent(inout) :: manager
+    end function
+    integer(c_int) function reprieve_manager_save(manager, number) bind(c)
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), value :: number
+    end function
+    integer(c_int) function reprieve_manager_restore_latest(manager, restored, info) bind(c)
+      import
+      type(c_ptr), value :: manager
+      integer(c_int), intent(out) :: restored
+      type(c_checkpoint_info), intent(out) :: info
+    end function
+    integer(c_int) function reprieve_manager_restore(manager, file) bind(c)
+      import
+      type(c_ptr), value :: manager
+      character(kind=c_char), intent(in) :: file(*)
+    end function
+    integer(c_int) function reprieve_manager_latest(manager, found, info) bind(c)
+      import
+      type(c_ptr), value :: manager
+      integer(c_int), intent(out) :: found
+      type(c_checkpoint_info), intent(out) :: info
+    end function
+  end interface
+end module
