@@ -14,6 +14,7 @@ END
 
 build_packages=(
   git g++ cmake ninja-build pkg-config ccache
+  gfortran                                    # optional: the Fortran module
   openmpi-bin libopenmpi-dev openssh-client   # mpirun looks for ssh, on one machine too
   libhdf5-openmpi-dev hdf5-tools
   nlohmann-json3-dev libspdlog-dev libfmt-dev libxxhash-dev

@@ -115,7 +115,9 @@ class CustomValue final : public ValueAccess {
 
 std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, std::byte* data, Extents shape,
                                          std::vector<std::ptrdiff_t> strides_bytes) {
-  if (size_bytes(name, shape, type.size_bytes) > 0 && data == nullptr) {
+  if (size_bytes(name, shape, type.size_bytes) == 0) {
+    strides_bytes.clear();  // an empty array may have any
+  } else if (data == nullptr) {
     reject(name, "the data pointer is NULL: pass the address of the first element");
   }
   const auto element = static_cast<std::ptrdiff_t>(type.size_bytes);

@@ -77,7 +77,7 @@ std::vector<Include> includes_of(const fs::path& file) {
 }
 
 bool is_code(const fs::path& file) {
-  static const std::set<std::string> extensions{".cpp", ".hpp", ".c", ".h", ".f90", ".sh"};
+  static const std::set<std::string> extensions{".cpp", ".hpp", ".c", ".h", ".f90", ".F90", ".sh"};
   return extensions.contains(file.extension().string());
 }
 

@@ -64,37 +64,46 @@ static int type_of_compiler(const CFI_cdesc_t* value) {
 }
 
 /* checkpoint: keeps the error for its open; may be null. */
+reprieve_array reprieve_fortran_view(const CFI_cdesc_t* value) {
+  reprieve_array array = {value->base_addr, (int64_t)value->elem_len, type_of_number(value), value->rank, {0}, {0}};
+  if (array.type == 0) {
+    array.type = type_of_compiler(value);
+  }
+  for (int d = 0; d < value->rank; ++d) {
+    array.extents[d] = value->dim[d].extent;
+    array.strides_bytes[d] = value->dim[d].sm;
+  }
+  return array;
+}
+
 static int refuse(reprieve_checkpoint* checkpoint, const char* name, const char* problem) {
   char text[512];
   snprintf(text, sizeof text, "variable '%s': %s", name, problem);
   return reprieve_registration_error(checkpoint, text);
 }
 
-static int array_from(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value, Array* array) {
+static int array_from(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value, Array* array) {
   const int rank = value->rank;
-  array->type = type_of_number(value);
-  if (array->type == 0) {
-    array->type = type_of_compiler(value);
-  }
+  array->type = value->type;
   if (array->type == 0) {
     return refuse(
         checkpoint, name,
         "values of this type cannot be stored: register the components of a derived type one by one, or add it "
         "as a custom value");
   }
-  if (rank > 0 && value->dim[rank - 1].extent < 0) {
+  if (rank > 0 && value->extents[rank - 1] < 0) {
     return refuse(checkpoint, name,
                   "an assumed-size array, x(*), does not know its size: pass a section with an upper bound");
   }
-  array->data = value->base_addr;
+  array->data = value->data;
   array->dimensions = rank;
   for (int d = 0; d < rank; ++d) {
-    array->shape[d] = value->dim[rank - 1 - d].extent;
-    array->strides[d] = value->dim[rank - 1 - d].sm;
+    array->shape[d] = value->extents[rank - 1 - d];
+    array->strides[d] = (ptrdiff_t)value->strides_bytes[rank - 1 - d];
   }
-  array->text_dimensions = array->type == REPRIEVE_BYTE || (array->type == REPRIEVE_CHAR && value->elem_len != 1);
+  array->text_dimensions = array->type == REPRIEVE_BYTE || (array->type == REPRIEVE_CHAR && value->element_bytes != 1);
   if (array->text_dimensions == 1) {
-    array->shape[rank] = (int64_t)value->elem_len;
+    array->shape[rank] = value->element_bytes;
     array->strides[rank] = 1;
     ++array->dimensions;
   }
@@ -132,7 +141,7 @@ static int place_of(reprieve_checkpoint* checkpoint, const char* name, const Arr
   return status;
 }
 
-int reprieve_fortran_add_replicated(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value) {
+int reprieve_fortran_add_replicated(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value) {
   Array a;
   const int status = array_from(checkpoint, name, value, &a);
   return status != REPRIEVE_OK
@@ -140,7 +149,7 @@ int reprieve_fortran_add_replicated(reprieve_checkpoint* checkpoint, const char*
              : reprieve_add_replicated(checkpoint, name, a.type, a.data, a.dimensions, a.shape, a.strides);
 }
 
-int reprieve_fortran_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value,
+int reprieve_fortran_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value,
                                   reprieve_redistribute_fn redistribute, void* user) {
   Array a;
   const int status = array_from(checkpoint, name, value, &a);
@@ -149,7 +158,7 @@ int reprieve_fortran_add_per_rank(reprieve_checkpoint* checkpoint, const char* n
                                                        a.strides, redistribute, user);
 }
 
-int reprieve_fortran_add_distributed(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* value,
+int reprieve_fortran_add_distributed(reprieve_checkpoint* checkpoint, const char* name, const reprieve_array* value,
                                      int count, const int64_t* global_shape, const int64_t* lower) {
   Array a;
   int64_t global[kMaxDimensions];
@@ -163,9 +172,9 @@ int reprieve_fortran_add_distributed(reprieve_checkpoint* checkpoint, const char
                                                           offset, a.shape, a.strides);
 }
 
-int reprieve_fortran_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, const CFI_cdesc_t* mold,
-                                           int count, const int64_t* global_shape, reprieve_describe_fn describe,
-                                           void* user) {
+int reprieve_fortran_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name,
+                                           const reprieve_array* mold, int count, const int64_t* global_shape,
+                                           reprieve_describe_fn describe, void* user) {
   Array element;
   int64_t global[kMaxDimensions];
   const int status = array_from(checkpoint, name, mold, &element);
@@ -185,7 +194,7 @@ int reprieve_fortran_add_distributed_boxes(reprieve_checkpoint* checkpoint, cons
                                         describe, user);
 }
 
-int reprieve_fortran_boxes_add(reprieve_boxes* boxes, const CFI_cdesc_t* value, int count, const int64_t* lower) {
+int reprieve_fortran_boxes_add(reprieve_boxes* boxes, const reprieve_array* value, int count, const int64_t* lower) {
   Array a;
   int64_t offset[kMaxDimensions];
   int status = array_from(NULL, "in a list of boxes", value, &a);
@@ -195,7 +204,7 @@ int reprieve_fortran_boxes_add(reprieve_boxes* boxes, const CFI_cdesc_t* value, 
   return status != REPRIEVE_OK ? status : reprieve_boxes_add(boxes, a.data, offset, a.shape, a.strides);
 }
 
-int reprieve_fortran_describe_list(const CFI_cdesc_t* value, int* type, int64_t* item_elements, void** data,
+int reprieve_fortran_describe_list(const reprieve_array* value, int* type, int64_t* item_elements, void** data,
                                    int64_t* count) {
   Array a;
   const int status = array_from(NULL, "a list", value, &a);
@@ -223,7 +232,8 @@ int reprieve_fortran_describe_list(const CFI_cdesc_t* value, int* type, int64_t*
 
 int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const CFI_cdesc_t* value) {
   Array a;
-  const int status = array_from(NULL, name, value, &a);
+  const reprieve_array view = reprieve_fortran_view(value);
+  const int status = array_from(NULL, name, &view, &a);
   return status != REPRIEVE_OK ? status
                                : reprieve_stored_read(stored, name, a.type, a.data, a.dimensions, a.shape, a.strides);
 }

@@ -7,7 +7,7 @@
 !>
 !>     call reprieve_watch_signals()
 !>     call MPI_Init()
-!>     call state%add_distributed('field', field(:, 1:columns), global_shape=[nx, ny], lower=[1, first_column])
+!>     call state%add_distributed('field', reprieve_view(field(:, 1:columns)), [nx, ny], [1, first_column])
 !>     call handler%open(MPI_COMM_WORLD, state, 'checkpoints')
 !>     do while (handler%next_step(steps))
 !>       call advance(field)
@@ -19,13 +19,15 @@
 !> Shapes, bounds and sections are Fortran's: first dimension fastest, counted from 1. In the file the dimensions are in
 !> reverse, as those of HDF5's own Fortran interface are: C tools see the same memory in their own order.
 !>
-!> Registered variables need the attribute `target`, and stay where they are (no deallocation, no reallocation) as long as
+!> reprieve_view(variable) says where a variable of any type and rank lies. Call it right in the registration, with the
+!> variable or section itself. Registered variables need the attribute `target`, and stay where they are (no deallocation, no reallocation) as long as
 !> handlers and managers use them. Every call takes an optional `ierr` at the end; without it an error ends the program by
 !> `error stop` with its message. Collective calls have the same error on every rank.
 module reprieve
   use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, &
       reprieve_in_order, reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
       reprieve_prepare, reprieve_migrate, reprieve_save_files
+  use reprieve_c, only: reprieve_array, reprieve_view
   use reprieve_errors
   use reprieve_loop
   use reprieve_settings

@@ -4,7 +4,23 @@ module reprieve_c
   implicit none
   public
 
+  integer, parameter, private :: max_rank = 15
+
+  !> Where an array lies; reprieve_array of descriptors.h. Made by reprieve_view.
+  type, bind(c) :: reprieve_array
+    type(c_ptr) :: data = c_null_ptr
+    integer(c_int64_t) :: element_bytes = 0
+    integer(c_int32_t) :: type = 0, rank = 0
+    integer(c_int64_t) :: extents(max_rank) = 0, strides_bytes(max_rank) = 0
+  end type
+
   interface
+    !> A scalar, an array or a section of it, of any type and rank, as what is registered. The library keeps the address.
+    type(reprieve_array) function reprieve_view(value) bind(c, name='reprieve_fortran_view')
+      import
+      type(*), dimension(..), target, intent(inout) :: value
+    end function
+
     function c_strlen(text) bind(c, name='strlen')
       import
       type(c_ptr), value :: text
@@ -42,13 +58,13 @@ module reprieve_c
       import
       type(c_ptr), value :: checkpoint
       character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), target, intent(in) :: value
+      type(reprieve_array), intent(in) :: value
     end function
     integer(c_int) function reprieve_fortran_add_per_rank(checkpoint, name, value, redistribute, user) bind(c)
       import
       type(c_ptr), value :: checkpoint, user
       character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), target, intent(in) :: value
+      type(reprieve_array), intent(in) :: value
       type(c_funptr), value :: redistribute
     end function
     integer(c_int) function reprieve_fortran_add_distributed(checkpoint, name, value, count, global_shape, lower) &
@@ -56,7 +72,7 @@ module reprieve_c
       import
       type(c_ptr), value :: checkpoint
       character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), target, intent(in) :: value
+      type(reprieve_array), intent(in) :: value
       integer(c_int), value :: count
       integer(c_int64_t), intent(in) :: global_shape(*), lower(*)
     end function
@@ -65,7 +81,7 @@ module reprieve_c
       import
       type(c_ptr), value :: checkpoint, user
       character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), intent(in) :: mold
+      type(reprieve_array), intent(in) :: mold
       integer(c_int), value :: count
       integer(c_int64_t), intent(in) :: global_shape(*)
       type(c_funptr), value :: describe
@@ -73,13 +89,13 @@ module reprieve_c
     integer(c_int) function reprieve_fortran_boxes_add(boxes, value, count, lower) bind(c)
       import
       type(c_ptr), value :: boxes
-      type(*), dimension(..), target, intent(in) :: value
+      type(reprieve_array), intent(in) :: value
       integer(c_int), value :: count
       integer(c_int64_t), intent(in) :: lower(*)
     end function
     integer(c_int) function reprieve_fortran_describe_list(value, type, item_elements, data, count) bind(c)
       import
-      type(*), dimension(..), target, intent(in) :: value
+      type(reprieve_array), intent(in) :: value
       integer(c_int), intent(out) :: type
       integer(c_int64_t), intent(out) :: item_elements, count
       type(c_ptr), intent(out) :: data

@@ -30,7 +30,7 @@ module reprieve_callbacks
     integer :: status = reprieve_ok
   contains
     procedure, private :: boxes_add_i4, boxes_add_i8
-    generic :: add => boxes_add_i4, boxes_add_i8  !< an array, and where its first element lies in the global one
+    generic :: add => boxes_add_i4, boxes_add_i8  !< a view, and where its first element lies in the global array
   end type
 
   !> Where the items of a list are.
@@ -43,7 +43,7 @@ module reprieve_callbacks
     integer(c_int64_t) :: count = 0
     type(c_ptr) :: data = c_null_ptr
   contains
-    procedure :: set => list_set  !< this array is the list; its last dimension counts the items
+    procedure :: set => list_set  !< the array of this view is the list; its last dimension counts the items
   end type
 
   !> A checkpoint that is being restored, by the names that are stored.
@@ -68,7 +68,7 @@ module reprieve_callbacks
       import :: reprieve_boxes
       type(reprieve_boxes), intent(inout) :: boxes
     end subroutine
-    !> Calls list%set(array), after it gave the array `wanted` items if that is not negative.
+    !> Calls list%set(reprieve_view(array)), after it gave the array `wanted` items if that is not negative.
     subroutine reprieve_memory(list, wanted)
       import :: reprieve_list, int64
       type(reprieve_list), intent(inout) :: list
@@ -177,7 +177,7 @@ contains
 
   subroutine boxes_add_i8(self, value, lower)
     class(reprieve_boxes), intent(inout) :: self
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     integer(int64), intent(in) :: lower(:)
     if (self%status == reprieve_ok) then
       self%status = reprieve_fortran_boxes_add(self%handle, value, int(size(lower), c_int), lower)
@@ -186,14 +186,14 @@ contains
 
   subroutine boxes_add_i4(self, value, lower)
     class(reprieve_boxes), intent(inout) :: self
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     integer(int32), intent(in) :: lower(:)
     call self%boxes_add_i8(value, int(lower, int64))
   end subroutine
 
   subroutine list_set(self, array)
     class(reprieve_list), intent(inout) :: self
-    type(*), dimension(..), target, intent(inout) :: array
+    type(reprieve_array), intent(in) :: array
     self%status = reprieve_fortran_describe_list(array, self%type, self%item_elements, self%data, self%count)
     self%was_set = .true.
   end subroutine

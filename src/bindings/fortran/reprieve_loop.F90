@@ -219,8 +219,12 @@ contains
     type(c_notice) :: c
     integer :: status
     status = reprieve_preemption_notice(self%handle, c)
-    notice = reprieve_notice(c%rank, text_of(c%host), text_of(c%source), text_of(c%message), c%has_deadline /= 0, &
-                             c%time_left_s)
+    notice%rank = c%rank
+    notice%host = text_of(c%host)
+    notice%source = text_of(c%source)
+    notice%message = text_of(c%message)
+    notice%has_deadline = c%has_deadline /= 0
+    notice%time_left_s = c%time_left_s
     call reprieve_finish(status, ierr)
   end subroutine
 
@@ -242,8 +246,14 @@ contains
   function info_of(c) result(info)
     type(c_checkpoint_info), intent(in) :: c
     type(reprieve_checkpoint_info) :: info
-    info = reprieve_checkpoint_info(text_of(c%path), c%number, c%run_calls, c%world_size, c%time_s, c%size_bytes, &
-                                    text_of(c%reason), text_of(c%files_directory))
+    info%path = text_of(c%path)
+    info%number = c%number
+    info%run_calls = c%run_calls
+    info%world_size = c%world_size
+    info%time_s = c%time_s
+    info%size_bytes = c%size_bytes
+    info%reason = text_of(c%reason)
+    info%files_directory = text_of(c%files_directory)
   end function
 
   !> Asks for a checkpoint at one of the next step boundaries. One rank is enough.

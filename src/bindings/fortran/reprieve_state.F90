@@ -10,8 +10,7 @@ module reprieve_state
 
   public :: reprieve_checkpoint
 
-  !> The registry of a program's state. Everything is empty at first; nothing needs to be created. What is registered must
-  !> have the attribute `target` and stay where it is.
+  !> The registry of a program's state; empty at first, nothing needs to be created.
   type :: reprieve_checkpoint
     private
     type(c_ptr), public :: handle = c_null_ptr  !< for C
@@ -45,7 +44,7 @@ contains
   subroutine add_replicated(self, name, value, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
     call reprieve_finish(reprieve_fortran_add_replicated(self%handle, c_text(name), value), ierr)
@@ -55,7 +54,7 @@ contains
   subroutine add_per_rank(self, name, value, redistribute, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     procedure(reprieve_redistribute), optional :: redistribute
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
@@ -66,12 +65,12 @@ contains
                                                        c_loc(calls)), ierr)
   end subroutine
 
-  !> value: this rank's part, a section without the ghost layers. lower: where its first element lies in the global array,
+  !> value: the view of this rank's part, a section without the ghost layers. lower: where its first element lies in the global array,
   !> counted from 1 in each dimension.
   subroutine add_distributed_i8(self, name, value, global_shape, lower, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     integer(int64), intent(in) :: global_shape(:), lower(:)
     integer, intent(out), optional :: ierr
     integer :: status
@@ -89,17 +88,17 @@ contains
   subroutine add_distributed_i4(self, name, value, global_shape, lower, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     integer(int32), intent(in) :: global_shape(:), lower(:)
     integer, intent(out), optional :: ierr
     call self%add_distributed_i8(name, value, int(global_shape, int64), int(lower, int64), ierr)
   end subroutine
 
-  !> mold: a scalar of the type of the elements.
+  !> mold: the view of a scalar of the type of the elements.
   subroutine add_boxes_i8(self, name, mold, global_shape, describe, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), intent(in) :: mold
+    type(reprieve_array), intent(in) :: mold
     integer(int64), intent(in) :: global_shape(:)
     procedure(reprieve_describe) :: describe
     integer, intent(out), optional :: ierr
@@ -114,7 +113,7 @@ contains
   subroutine add_boxes_i4(self, name, mold, global_shape, describe, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), intent(in) :: mold
+    type(reprieve_array), intent(in) :: mold
     integer(int32), intent(in) :: global_shape(:)
     procedure(reprieve_describe) :: describe
     integer, intent(out), optional :: ierr
