@@ -121,8 +121,18 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   /// collective.
   [[nodiscard]] const std::optional<TerminationNotice>& preemption_notice() const noexcept;
 
-  /// Whether all ranks have agreed that the job is about to end.
+  /// Whether all ranks have agreed that the job is about to end: a plain question, which changes nothing and has the
+  /// same answer on every rank between the same boundaries. With an exit function that returns it is false again
+  /// afterwards, with `TerminationConfig::return_when_saved` it stays true.
   [[nodiscard]] bool preempted() const noexcept { return preemption_notice().has_value(); }
+
+  /// What main is to return: the restart code if `TerminationConfig::return_when_saved` is set and the last save is
+  /// done, else 0. The same on every rank. Not collective.
+  [[nodiscard]] int exit_code() const noexcept;
+
+  /// The latest checkpoint that this handler has committed, or nothing: file, number, size and time it took. The same
+  /// on every rank between the same boundaries. Not collective.
+  [[nodiscard]] const std::optional<SaveReport>& last_save() const noexcept;
 
   [[nodiscard]] CheckpointManager& manager() const noexcept;
 

@@ -53,7 +53,7 @@ struct ExitContext {
 };
 
 /// Leaves the process, or returns: then the handler goes on as if nothing had been noticed, and watches for the next
-/// notice.
+/// notice, unless `TerminationConfig::return_when_saved` is set.
 using ExitFn = std::function<void(const ExitContext&)>;
 
 /// What the failing rank does when its peers do not come to hear of its error within `error_timeout`, since they are
@@ -108,8 +108,17 @@ struct TerminationConfig {
   /// Time from a notice to the kill. With more than zero, the handler saves at once, trains on, and saves again as late
   /// as is safe. A notice with a deadline of its own overrides it. Open: as the platform grants, mostly zero.
   std::optional<std::chrono::milliseconds> grace_period;
+  /// The program leaves in its own order. After the last save (and after `exit_fn`, if there is one) the handler
+  /// returns to the program, `preempted()` stays true, and boundaries save nothing more. The program ends its loop,
+  /// does what it has to, and returns `PreemptionCheckpointHandler::exit_code()` from main. See src/handler/LOOPS.md.
+  bool return_when_saved = false;
   /// The application's own part of a save.
   SaveFn save_fn;
+  /// The program's own count of steps, for loops in which a step is not a call of `run`: sub-cycles, or boundaries at
+  /// every hundredth step. It names the checkpoints, and `save_every_steps` counts in it. Called at boundaries, and
+  /// when the state has been restored; the same on all ranks, never falling, without exceptions. Open:
+  /// `total_run_calls()`.
+  std::function<std::uint64_t()> step_fn;
 
   /// Signals that are a notice. Their previous handlers are still called. Open: SIGTERM and SIGUSR1, under PBS and LSF
   /// SIGUSR2 and SIGXCPU as well.
@@ -128,7 +137,7 @@ struct TerminationConfig {
   /// time, whichever is shorter; never more than half of the time.
   std::optional<std::chrono::milliseconds> end_lead;
 
-  /// Checkpoint every so many calls of `run`; 0: off.
+  /// Checkpoint every so many calls of `run` (steps of `step_fn`, if there is one); 0: off.
   std::uint64_t save_every_steps = 0;
   /// Checkpoint whenever so much time has passed since the last one; zero: off.
   std::chrono::milliseconds save_every{0};

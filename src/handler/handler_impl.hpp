@@ -3,6 +3,7 @@
 /// @file
 /// The state and the decisions of a PreemptionCheckpointHandler.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,12 @@
 #include "termination/notice_sources.hpp"
 
 namespace reprieve {
+
+namespace handler {
+inline double seconds_since(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
+}
+}  // namespace handler
 
 struct PreemptionCheckpointHandler::Impl {
   Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager, std::unique_ptr<CheckpointManager> owned,
@@ -56,7 +63,9 @@ struct PreemptionCheckpointHandler::Impl {
   std::shared_ptr<termination::NoticeBoard> board = std::make_shared<termination::NoticeBoard>();
   cluster::SaveWish wish = cluster::SaveWish::none;  ///< this rank's
   int scope_depth = 0;
-  bool ended = false;  ///< after an error, or while the exit function runs: no further agreement
+  std::optional<SaveReport> last_save;  ///< committed by this handler
+  bool is_over = false;                 ///< saved for good, and the program is to leave: nothing is saved any more
+  bool ended = false;                   ///< after an error, or while the exit function runs: no further agreement
 
  private:
   /// What all ranks have agreed to do, and where.
@@ -85,6 +94,10 @@ struct PreemptionCheckpointHandler::Impl {
   [[noreturn]] void hear_error(int origin_rank, const core::Failure& mine);
   [[nodiscard]] bool decision_is_due() const;
   [[nodiscard]] bool periodic_save_is_due() const;
+  void plan_next_periodic_save();
+  /// The program's own count, or the calls of run.
+  [[nodiscard]] std::uint64_t steps() const { return config.step_fn ? config.step_fn() : run_calls; }
+  [[nodiscard]] std::uint64_t next_number() const;
   void carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args);
   void learn_notice(int rank);
   void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
@@ -119,11 +132,11 @@ struct PreemptionCheckpointHandler::Impl {
   std::chrono::nanoseconds longest_step_{0};              ///< since the last save
   std::optional<termination::LocalNotice> drill_notice_;  ///< the chief's, in the second start of a drill
   std::chrono::steady_clock::time_point last_told_step_;  ///< in a drill
-  std::string last_checkpoint_;
   std::unique_ptr<core::WorkerLock> worker_lock_;
   cluster::BoundaryIndex last_save_index_ = -1;  ///< of the last state that is saved, or is being written
 
-  std::uint64_t last_periodic_calls_ = 0;
+  std::optional<std::uint64_t> last_number_;  ///< of a checkpoint that was restored or written
+  std::uint64_t next_periodic_step_ = 0;
   std::chrono::steady_clock::time_point last_save_time_;
   int exceptions_at_start_;
   bool training_on_ = false;  ///< within a grace period, after its first save

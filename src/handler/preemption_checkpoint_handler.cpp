@@ -57,6 +57,10 @@ const std::optional<TerminationNotice>& PreemptionCheckpointHandler::preemption_
   return impl_->notice;
 }
 
+int PreemptionCheckpointHandler::exit_code() const noexcept { return impl_->is_over ? *impl_->config.restart_code : 0; }
+
+const std::optional<SaveReport>& PreemptionCheckpointHandler::last_save() const noexcept { return impl_->last_save; }
+
 CheckpointManager& PreemptionCheckpointHandler::manager() const noexcept { return impl_->manager; }
 
 std::shared_ptr<termination::NoticeBoard> PreemptionCheckpointHandler::notice_board() const noexcept {

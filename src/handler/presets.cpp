@@ -79,7 +79,7 @@ TerminationConfig filled_in(TerminationConfig config, const PlatformInfo& where)
   fill(config.grace_period, standard.grace_period);
   fill(config.restart_code, standard.restart_code);
   fill(config.metadata, standard.metadata);
-  fill(config.exit_fn, standard.exit_fn);
+  fill(config.exit_fn, config.return_when_saved ? ExitFn([](const ExitContext&) {}) : standard.exit_fn);
   return config;
 }
 

@@ -1,0 +1,92 @@
+// The time loops of src/handler/LOOPS.md, preempted by real signals twice, each time on another number of ranks.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/process.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kHang{120};
+
+struct Loop {
+  const char* kind;
+  const char* steps;
+};
+
+void PrintTo(const Loop& loop, std::ostream* stream) { *stream << loop.kind; }
+
+class LoopsPage : public testing::TestWithParam<Loop> {
+ protected:
+  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks) const {
+    const auto& [kind, steps] = GetParam();
+    return std::make_unique<Mpirun>(
+        MpiCommand{.ranks = ranks, .arguments = {program("e2e_loops"), kind, checkpoints_.string(), steps}});
+  }
+
+  [[nodiscard]] std::size_t times_ready() const {
+    const std::string log = read_text(checkpoints_ / "events.jsonl");
+    const std::string ready = "\"event\":\"ready\"";
+    std::size_t count = 0;
+    for (auto at = log.find(ready); at != std::string::npos; at = log.find(ready, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+
+  void preempt(int ranks) {
+    const std::size_t before = times_ready();
+    const auto job = start(ranks);
+    static_cast<void>(wait_until([&] { return times_ready() > before || !job->running(); }, kHang));
+    const int told = std::uniform_int_distribution(0, ranks - 1)(random_);
+    const std::chrono::milliseconds after(std::uniform_int_distribution(0, 400)(random_));
+    std::this_thread::sleep_for(after);
+    ASSERT_TRUE(job->send_to_rank(told, SIGTERM)) << job->out() << job->err();
+    ASSERT_EQ(job->wait(kHang), 42) << "rank " << told << " of " << ranks << " told after " << after.count() << " ms\n"
+                                    << job->out() << job->err();
+  }
+
+  /// The output of a run to the end.
+  [[nodiscard]] std::string finish(int ranks) const {
+    const auto job = start(ranks);
+    EXPECT_EQ(job->wait(kHang), 0) << job->err();
+    return job->out();
+  }
+
+  TemporaryDirectory directory_;
+  fs::path checkpoints_ = directory_ / "checkpoints";
+  std::mt19937 random_{7};
+};
+
+INSTANTIATE_TEST_SUITE_P(Of, LoopsPage,
+                         testing::Values(Loop{"phases", "1200"}, Loop{"own_steps", "1200"},
+                                         Loop{"every_hundredth", "1200"}, Loop{"own_order", "1200"},
+                                         Loop{"unwinding", "1200"}, Loop{"asking_first", "1200"}, Loop{"parts", "600"}),
+                         [](const auto& loop) { return std::string(loop.param.kind); });
+
+TEST_P(LoopsPage, EndsAsIfItHadNotBeenDisturbed) {
+  const std::string undisturbed = finish(2);
+  EXPECT_THAT(undisturbed, testing::HasSubstr("digest"));
+  for (const auto& entry : fs::directory_iterator(directory_.path())) {
+    fs::remove_all(entry.path());
+  }
+  ASSERT_NO_FATAL_FAILURE(preempt(3));
+  ASSERT_NO_FATAL_FAILURE(preempt(2));
+  EXPECT_EQ(finish(4), undisturbed);
+}
+
+}  // namespace
+}  // namespace reprieve::test

@@ -1,0 +1,357 @@
+// Time loops that are not one call of run() per step, and programs that leave in their own order.
+
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "handler_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool is_last_rank() { return world_rank() == world_size() - 1; }
+
+std::vector<std::uint64_t> numbers_of(const PreemptionCheckpointHandler& handler) {
+  std::vector<std::uint64_t> numbers;
+  for (const CheckpointInfo& info : handler.manager().checkpoints()) {
+    numbers.push_back(info.number);
+  }
+  return numbers;
+}
+
+/// Saves made in the time of the handler.
+std::size_t saves_in(const std::filesystem::path& directory) {
+  std::ifstream log(directory / "events.jsonl");
+  std::size_t count = 0;
+  for (std::string line; std::getline(log, line);) {
+    count += line.find("\"event\":\"save_finished\"") != std::string::npos ? 1U : 0U;
+  }
+  return count;
+}
+
+class Loops : public testing::Test {
+ protected:
+  Loops() { program_.emplace(directory_ / "run"); }
+
+  /// The next start of the program, with the same settings.
+  void start_again() {
+    const TerminationConfig config = program_->config;
+    const ManagerOptions options = program_->options;
+    program_.reset();
+    program_.emplace(directory_ / "run");
+    program_->config = config;
+    program_->options = options;
+  }
+
+  [[nodiscard]] PreemptionCheckpointHandler& handler() { return *program_->handler; }
+
+  SharedTemporaryDirectory directory_;
+  std::optional<Program> program_;
+};
+
+TEST_F(Loops, ThatOnlyAskAtBoundariesNumberTheirCheckpoints) {
+  constexpr int kLives = 5;
+  int counter = 0;
+  for (int life = 0; life < kLives; ++life) {
+    start_again();
+    program_->start();
+    EXPECT_EQ(program_->counter, counter) << "the newest one is restored";
+    try {
+      for (int step = 0; step < 100'000; ++step) {
+        if (step == 10 && is_last_rank()) {
+          std::raise(SIGTERM);
+        }
+        handler().save_checkpoint_if_preempted();
+        program_->step();
+      }
+      FAIL() << "was not preempted";
+    } catch (const Preempted&) {
+      counter = program_->counter;
+      EXPECT_EQ(handler().last_save()->number, life);
+    }
+  }
+  EXPECT_EQ(handler().total_run_calls(), 0U);
+  EXPECT_EQ(numbers_of(handler()), (std::vector<std::uint64_t>{2, 3, 4})) << "three are kept, the newest ones";
+}
+
+TEST_F(Loops, ThatAskAtEveryHundredthStepSaveUnderTheirOwnStep) {
+  program_->step_time = 100us;
+  program_->config.step_fn = [this] { return static_cast<std::uint64_t>(program_->counter); };
+  program_->start();
+  int saved_at = -1;
+  try {
+    while (program_->counter < 100'000) {
+      if (program_->counter % 100 == 0) {
+        handler().save_checkpoint_if_preempted();
+      }
+      if (program_->counter == 150 && is_last_rank()) {
+        std::raise(SIGTERM);  // nobody asks for 50 steps
+      }
+      program_->step();
+    }
+    FAIL() << "was not preempted";
+  } catch (const Preempted& preempted) {
+    saved_at = program_->counter;
+    EXPECT_EQ(saved_at % 100, 0);
+    EXPECT_GE(saved_at, 200);
+    ASSERT_TRUE(handler().last_save());
+    EXPECT_EQ(handler().last_save()->number, saved_at);
+    EXPECT_EQ(handler().last_save()->path.filename(), "ckpt-" + std::to_string(saved_at) + ".h5");
+    EXPECT_EQ(preempted.context().checkpoint, handler().last_save()->path);
+  }
+  start_again();
+  program_->start();
+  EXPECT_EQ(program_->counter, saved_at);
+  EXPECT_EQ(handler().restored_from()->number, saved_at);
+  EXPECT_FALSE(handler().last_save()) << "of this handler";
+}
+
+TEST_F(Loops, PeriodicSavesCountTheProgramsOwnSteps) {
+  program_->step_time = 0us;
+  program_->options.max_to_keep = 0;
+  program_->config.step_fn = [this] { return static_cast<std::uint64_t>(program_->counter); };
+  program_->config.save_every_steps = 100;
+  program_->start();
+  while (program_->counter < 1000) {
+    handler().save_checkpoint_if_preempted();
+    for (int cycle = 0; cycle < 30; ++cycle) {  // passes the multiples of 100
+      program_->step();
+    }
+  }
+  EXPECT_EQ(numbers_of(handler()), (std::vector<std::uint64_t>{120, 210, 300, 420, 510, 600, 720, 810, 900}));
+}
+
+TEST_F(Loops, WithSubCyclesOfVaryingLengthGoOnToTheSameEnd) {
+  constexpr int kSteps = 600;
+  const auto advance = [this] {
+    const int cycles = 1 + program_->counter % 7;
+    for (int cycle = 0; cycle < cycles; ++cycle) {
+      program_->step();
+    }
+  };
+  program_->config.step_fn = [this] { return static_cast<std::uint64_t>(program_->counter); };
+  program_->start();
+  try {
+    while (program_->counter < kSteps) {
+      if (program_->counter >= 100 && is_last_rank()) {
+        std::raise(SIGTERM);
+      }
+      handler().run(advance);
+    }
+    FAIL() << "was not preempted";
+  } catch (const Preempted&) {
+    EXPECT_EQ(handler().last_save()->number, program_->counter);
+    EXPECT_LT(handler().total_run_calls(), static_cast<std::uint64_t>(program_->counter));
+  }
+  const std::uint64_t calls = handler().total_run_calls();
+  start_again();
+  program_->start();
+  EXPECT_EQ(handler().total_run_calls(), calls);
+  while (program_->counter < kSteps) {
+    handler().run(advance);
+  }
+  handler().save_checkpoint_if_preempted();
+  const int steps = program_->counter;
+  program_->handler.reset();
+  EXPECT_EQ(program_->field, uninterrupted(steps));
+}
+
+TEST_F(Loops, StepsThatFallDoNotHideTheNewestState) {
+  int step = 500;
+  program_->config.step_fn = [&] { return static_cast<std::uint64_t>(step); };
+  const auto save = [&] {
+    handler().request_checkpoint();
+    const auto before = handler().last_save() ? handler().last_save()->number : 0;
+    while (!handler().last_save() || handler().last_save()->number == before) {
+      handler().save_checkpoint_if_preempted();
+    }
+  };
+  program_->start();
+  save();
+  step = 20;
+  program_->counter = 7;
+  save();
+  EXPECT_EQ(handler().last_save()->number, 501U);
+  start_again();
+  program_->start();
+  EXPECT_EQ(program_->counter, 7);
+}
+
+TEST_F(Loops, MayAskInSetUpEvaluationAndOutput) {
+  enum Phase : int { set_up, stepping, output, done };
+  int phase = set_up;
+  std::set<int> preempted_in;
+  const auto work = [&](int until, Phase next) {
+    while (program_->counter < until) {
+      if (program_->counter % 20 == 10 && is_last_rank() && !preempted_in.contains(phase)) {
+        std::raise(SIGTERM);
+      }
+      if (phase == stepping) {
+        handler().run([&] { program_->step(); });
+      } else {
+        handler().save_checkpoint_if_preempted();
+        program_->step();
+      }
+    }
+    phase = next;
+  };
+  for (int life = 0; life < 4; ++life) {
+    start_again();
+    phase = set_up;
+    program_->checkpoint().add_replicated("phase", phase);
+    program_->start();
+    try {
+      if (phase == set_up) work(2000, stepping);
+      if (phase == stepping) work(4000, output);
+      if (phase == output) work(6000, done);
+    } catch (const Preempted&) {
+      preempted_in.insert(phase);
+    }
+  }
+  EXPECT_EQ(preempted_in, (std::set<int>{set_up, stepping, output}));
+  EXPECT_EQ(phase, done);
+  EXPECT_EQ(program_->counter, 6000);
+  program_->handler.reset();
+  EXPECT_EQ(program_->field, uninterrupted(6000));
+}
+
+class ReturnWhenSaved : public Loops {
+ protected:
+  /// A program that leaves in its own order.
+  void prepare() {
+    program_->config.exit_fn = {};
+    program_->config.return_when_saved = true;
+  }
+};
+
+TEST_F(ReturnWhenSaved, TheLoopEndsByItsOwnConditionAndNothingIsSavedAnyMore) {
+  constexpr int kSteps = 20'000;
+  prepare();
+  program_->config.save_every_steps = 1000;
+  program_->start();
+  int asked = 0;
+  while (program_->counter < kSteps) {
+    if (program_->counter == 30 && is_last_rank()) {
+      std::raise(SIGTERM);
+    }
+    handler().save_checkpoint_if_preempted();
+    expect_same_on_all_ranks(handler().preempted());
+    if (handler().preempted()) {
+      break;
+    }
+    EXPECT_EQ(handler().exit_code(), 0);
+    program_->step();
+    ++asked;
+  }
+  const int saved_at = program_->counter;
+  EXPECT_LT(saved_at, kSteps);
+  expect_same_on_all_ranks(saved_at);
+  EXPECT_EQ(handler().exit_code(), 42);
+  ASSERT_TRUE(handler().last_save());
+
+  // The program goes on for a while, as one does that has to come to an end.
+  std::raise(SIGUSR1);
+  handler().request_checkpoint();
+  for (int step = 0; step < 2000; ++step) {
+    handler().run([&] { program_->step(); });
+    handler().save_checkpoint_if_preempted();
+  }
+  {
+    auto scope = handler().watch_preemption_scope();
+    scope.close();
+  }
+  EXPECT_TRUE(handler().preempted());
+  EXPECT_EQ(handler().exit_code(), 42);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(saves_in(directory_ / "run"), 1U);
+
+  start_again();
+  program_->start();
+  EXPECT_EQ(program_->counter, saved_at);
+  for (int step = 0; step < 300; ++step) {
+    handler().save_checkpoint_if_preempted();
+  }
+  EXPECT_FALSE(handler().preempted()) << "the notice went with its handler";
+}
+
+TEST_F(ReturnWhenSaved, ADifferentErrorStillReachesAllRanks) {
+  prepare();
+  program_->start();
+  while (!handler().preempted()) {
+    std::raise(SIGTERM);
+    handler().save_checkpoint_if_preempted();
+  }
+  EXPECT_THROW(
+      {
+        for (int step = 0; step < 100'000; ++step) {
+          handler().run([&] {
+            if (is_last_rank() && step == 5) {
+              throw std::runtime_error("output failed");
+            }
+            program_->step();
+          });
+        }
+      },
+      ClusterError);
+}
+
+TEST_F(ReturnWhenSaved, TheExitFunctionIsCalledOnceBeforeIt) {
+  prepare();
+  int exits = 0;
+  program_->config.exit_fn = [&](const ExitContext& context) {
+    ++exits;
+    EXPECT_EQ(context.exit_code, 42);
+  };
+  program_->start();
+  for (int step = 0; step < 1000; ++step) {
+    if (step == 10) {
+      std::raise(SIGTERM);
+    }
+    handler().run([&] { program_->step(); });
+  }
+  EXPECT_EQ(exits, 1);
+  EXPECT_TRUE(handler().preempted());
+}
+
+TEST_F(ReturnWhenSaved, AfterAGracePeriodWithTwoSaves) {
+  prepare();
+  program_->step_time = 2ms;
+  program_->config.grace_period = 2s;
+  program_->config.grace_margin = 100ms;
+  program_->start();
+  for (int step = 0; step < 100'000 && handler().exit_code() == 0; ++step) {
+    if (step == 10 && is_last_rank()) {
+      std::raise(SIGTERM);
+    }
+    handler().save_checkpoint_if_preempted();
+    program_->step();
+  }
+  EXPECT_EQ(handler().exit_code(), 42);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(saves_in(directory_ / "run"), 2U);
+}
+
+TEST_F(ReturnWhenSaved, AScopeTellsFirstAndSavesAtItsEnd) {
+  prepare();
+  program_->start();
+  auto scope = handler().watch_preemption_scope();
+  while (!handler().preempted()) {
+    if (program_->counter == 20 && is_last_rank()) {
+      std::raise(SIGTERM);
+    }
+    handler().save_checkpoint_if_preempted();
+    program_->step();
+  }
+  EXPECT_EQ(handler().exit_code(), 0) << "not saved yet";
+  EXPECT_FALSE(handler().last_save());
+  scope.close();
+  EXPECT_EQ(handler().exit_code(), 42);
+  EXPECT_TRUE(handler().last_save());
+}
+
+}  // namespace
+}  // namespace reprieve::test

@@ -1,0 +1,159 @@
+// Several handlers in one process: on parts of the ranks, and on all of them besides.
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "handler_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A communicator that is freed at the end.
+class PartComm {
+ public:
+  /// Ranks with the same @p color are together.
+  explicit PartComm(int color) { MPI_Comm_split(MPI_COMM_WORLD, color, world_rank(), &comm_); }
+  ~PartComm() { MPI_Comm_free(&comm_); }
+  PartComm(const PartComm&) = delete;
+  PartComm& operator=(const PartComm&) = delete;
+  [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// A handler with a counter as its state.
+struct Member {
+  Member(MPI_Comm comm, const std::filesystem::path& directory, TerminationConfig config) {
+    state.add_replicated("counter", counter);
+    config.return_when_saved = true;
+    config.poll_interval = 1ms;
+    config.peer_timeout = 20s;
+    config.step_fn = [this] { return static_cast<std::uint64_t>(counter); };
+    handler = std::make_unique<PreemptionCheckpointHandler>(comm, state, directory, config);
+  }
+
+  /// A boundary, and a step unless it is over.
+  void advance(std::chrono::microseconds step_time) {
+    handler->save_checkpoint_if_preempted();
+    if (!handler->preempted()) {
+      std::this_thread::sleep_for(step_time);
+      ++counter;
+    }
+  }
+
+  int counter = 0;
+  Checkpoint state;
+  std::unique_ptr<PreemptionCheckpointHandler> handler;
+};
+
+int color() { return world_rank() % 2; }
+
+std::filesystem::path part_directory(const SharedTemporaryDirectory& directory) {
+  return directory / ("part" + std::to_string(color()));
+}
+
+/// Whether all ranks of the world say so.
+bool everywhere(bool mine) {
+  int all = mine ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+  return all != 0;
+}
+
+TEST(HandlersOfParts, EachSavesWhenAllAreTold) {
+  const SharedTemporaryDirectory directory;
+  const PartComm part(color());
+  int saved_at = 0;
+  {
+    Member mine(part.get(), part_directory(directory), {});
+    for (int step = 0; step < 100'000 && !mine.handler->preempted(); ++step) {
+      if (step == 20) {
+        std::raise(SIGTERM);
+      }
+      mine.advance(color() == 0 ? 200us : 900us);  // the parts are at different steps
+    }
+    EXPECT_TRUE(mine.handler->preempted());
+    EXPECT_EQ(mine.handler->exit_code(), 42);
+    saved_at = mine.counter;
+    EXPECT_EQ(mine.handler->last_save()->number, saved_at);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  Member again(part.get(), part_directory(directory), {});
+  EXPECT_EQ(again.counter, saved_at);
+}
+
+TEST(HandlersOfParts, ANoticeInOneIsKnownThereAloneUntilTheProgramPassesItOn) {
+  REPRIEVE_NEEDS_RANKS(2);
+  const SharedTemporaryDirectory directory;
+  const PartComm part(color());
+  std::atomic<bool> told = false;
+  TerminationConfig config;
+  config.termination_watcher_fn = [&] { return told.load(); };
+  Member mine(part.get(), part_directory(directory), config);
+  if (world_rank() == 1) {
+    std::raise(SIGTERM);
+  }
+  for (int step = 0; step < 200; ++step) {
+    mine.advance(200us);
+  }
+  EXPECT_EQ(mine.handler->preempted(), color() == 1);
+
+  // The parts meet now and then, as coupled codes do.
+  for (int step = 0; step < 100'000 && !everywhere(mine.handler->preempted()); ++step) {
+    int any = mine.handler->preempted() ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);
+    told = any != 0;
+    mine.advance(200us);
+  }
+  EXPECT_TRUE(mine.handler->preempted());
+  EXPECT_EQ(mine.handler->preemption_notice()->source, color() == 1 ? "signal SIGTERM" : "watcher function");
+  EXPECT_TRUE(mine.handler->last_save());
+}
+
+TEST(HandlersOfParts, OneOnAllRanksAndOneOnAPartBothSave) {
+  const SharedTemporaryDirectory directory;
+  const PartComm part(color());
+  Member all(MPI_COMM_WORLD, directory / "all", {});
+  Member mine(part.get(), part_directory(directory), {});
+  const auto both_saved = [&] { return all.handler->preempted() && mine.handler->preempted(); };
+  int step = 0;
+  for (; step < 100'000 && !everywhere(both_saved()); ++step) {
+    if (step == 20) {
+      std::raise(SIGUSR1);
+    }
+    mine.advance(100us);
+    all.advance(100us);
+  }
+  EXPECT_TRUE(both_saved());
+  EXPECT_EQ(all.handler->last_save()->number, all.counter);
+  EXPECT_EQ(mine.handler->last_save()->number, mine.counter);
+}
+
+TEST(HandlersOfParts, AnErrorInOnePartStaysThere) {
+  REPRIEVE_NEEDS_RANKS(4);
+  const SharedTemporaryDirectory directory;
+  const PartComm part(color());
+  Member mine(part.get(), part_directory(directory), {});
+  const auto run = [&] {
+    for (int step = 0; step < 2000; ++step) {
+      mine.handler->run([&] {
+        std::this_thread::sleep_for(100us);
+        if (world_rank() == 1 && step == 10) {
+          throw std::runtime_error("diverged");
+        }
+      });
+    }
+  };
+  if (color() == 1) {
+    EXPECT_THROW(run(), ClusterError);
+  } else {
+    EXPECT_NO_THROW(run());
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::test
