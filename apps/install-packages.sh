@@ -26,6 +26,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev
   libeigen3-dev libtrilinos-kokkos-dev        # optional: the headers for programs that use these
+  libtinyxml2-dev                             # reads what is written for ParaView
   slurm-wlm                                   # the tests with Slurm start one of their own
   mount e2fsprogs xfsprogs btrfs-progs        # file systems for the tests of faults
   libfuse3-dev fuse3                          # a disk that loses power

@@ -25,16 +25,19 @@ class Job {
     handler_.emplace(ranks_.handle(), checkpoint_, options_.settings.directory, std::move(termination),
                      options_.settings.manager);
     note_restore();
+    describe_checkpoints();
   }
 
   void run() {
     const bool had_nothing_to_do = simulation_.finished();
     while (!simulation_.finished()) {
       handler_->run([this] { simulation_.step(); });
+      note_save();
       report_.after_step(simulation_);
     }
     if (!had_nothing_to_do) {
       save_result();
+      describe_checkpoints();
     }
     const Summary summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
@@ -47,6 +50,32 @@ class Job {
       simulation_.check_restored();
       restored_digest_ = simulation_.digest();
       report_.resumed(*from, simulation_, *restored_digest_);
+    }
+  }
+
+  /// After each save the description is made anew: there is one checkpoint more, and perhaps one less.
+  void note_save() {
+    if (const auto& save = handler_->last_save(); save && save->number != described_) {
+      described_ = save->number;
+      describe_checkpoints();
+    }
+  }
+
+  /// For ParaView. A run is not ended for the sake of its pictures.
+  void describe_checkpoints() const {
+    if (!ranks_.is_chief() || options_.xdmf.empty()) {
+      return;
+    }
+    const Grid& grid = simulation_.grid();
+    reprieve::XdmfOptions xdmf{.time_variable = "progress/time"};
+    for (std::size_t d = 0; d < kDimensions; ++d) {
+      xdmf.origin.push_back(grid.coordinate(d, 0));
+      xdmf.spacing.push_back(grid.spacing(d));
+    }
+    try {
+      reprieve::write_xdmf(options_.settings.directory, options_.xdmf, xdmf);
+    } catch (const reprieve::Error& error) {
+      std::cerr << "reprieve-heat: ParaView will not see the checkpoints: " << error.what() << std::endl;
     }
   }
 
@@ -88,6 +117,7 @@ class Job {
       summary.preemption = apps::preemption_of(context, handler_->total_run_calls());
       report_.preempted(summary, context.exit_code);
       write(summary);
+      describe_checkpoints();
     } catch (const std::exception& error) {
       std::cerr << "reprieve-heat: rank " << ranks_.rank() << ": the state is saved, but: " << error.what()
                 << std::endl;
@@ -101,6 +131,7 @@ class Job {
   const apps::Ranks& ranks_;
   reprieve::Checkpoint checkpoint_;
   std::optional<std::uint64_t> restored_digest_;
+  std::optional<std::uint64_t> described_;  ///< the latest checkpoint that ParaView was told of
   std::optional<reprieve::PreemptionCheckpointHandler> handler_;
 };
 

@@ -72,6 +72,19 @@ void add_equation_options(CLI::App& app, Options& options) {
       ->check(between(std::uint64_t{0}, kMostPoints));
   app.add_option("--summary", options.summary, "write the result to this JSON file, finished or preempted")
       ->type_name("FILE");
+  app.add_option(
+         "--xdmf", options.xdmf,
+         "side file with which ParaView opens the checkpoints; \"none\": do not write it (default: heat.xdmf in\n"
+         "the checkpoint directory)")
+      ->type_name("FILE");
+}
+
+/// The file for ParaView, where the checkpoints are known.
+std::filesystem::path xdmf_file(const Options& options) {
+  if (options.xdmf.empty()) {
+    return std::filesystem::path(options.settings.directory) / "heat.xdmf";
+  }
+  return options.xdmf == "none" ? std::filesystem::path() : options.xdmf;
 }
 
 void add_watching_options(CLI::App& app, double& progress_s, std::int64_t& step_delay_ms) {
@@ -99,6 +112,7 @@ Options parse_options(int argc, const char* const* argv) {
     options.step_delay = std::chrono::milliseconds(step_delay_ms);
     options.progress_interval = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * progress_s));
     options.settings = line.library_settings();
+    options.xdmf = xdmf_file(options);
   }
   return options;
 }

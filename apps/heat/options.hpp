@@ -26,6 +26,7 @@ struct Options {
   std::uint64_t steps = 2000;
   Index ranks{};  ///< per dimension; 0: as MPI likes
   std::filesystem::path summary;
+  std::filesystem::path xdmf;  ///< the side file for ParaView; empty: none
 
   std::chrono::milliseconds step_delay{0};
   std::chrono::milliseconds progress_interval{2000};

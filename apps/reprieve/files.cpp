@@ -1,12 +1,8 @@
 #include "files.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <tuple>
 
-#include "manager/file_names.hpp"
 #include "reprieve/error.hpp"
-#include "storage/posix_file.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -29,34 +25,6 @@ fs::file_status status_of(const fs::path& path) {
   return status;
 }
 
-/// The regular files in a directory.
-std::vector<fs::path> regular_files(const fs::path& directory) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    std::error_code vanished;
-    if (entries->is_regular_file(vanished)) {
-      files.push_back(entries->path());
-    }
-  }
-  if (error) {
-    throw storage::storage_error("list", directory, error.value());
-  }
-  return files;
-}
-
-std::optional<CheckpointFile> as_checkpoint(const fs::path& path) {
-  const std::string name = path.filename().string();
-  // The number has no dash, so the last one ends the prefix.
-  const std::string prefix = name.substr(0, name.find_last_of('-'));
-  const auto number = manager::parse_name(prefix, name, manager::kCheckpointSuffix);
-  if (!number || prefix.starts_with('.')) {
-    return std::nullopt;
-  }
-  return CheckpointFile{path, prefix, *number};
-}
-
 }  // namespace
 
 void require_file(const fs::path& file) {
@@ -76,19 +44,8 @@ void require_directory(const fs::path& directory) {
   }
 }
 
-std::vector<CheckpointFile> checkpoint_files(const fs::path& directory) {
-  std::vector<CheckpointFile> found;
-  for (const fs::path& path : regular_files(directory)) {
-    if (auto checkpoint = as_checkpoint(path)) {
-      found.push_back(std::move(*checkpoint));
-    }
-  }
-  std::ranges::sort(found, {}, [](const CheckpointFile& file) { return std::tie(file.prefix, file.number); });
-  return found;
-}
-
 std::vector<fs::path> set_aside_files(const fs::path& directory) {
-  std::vector<fs::path> found = regular_files(directory);
+  std::vector<fs::path> found = manager::regular_files(directory);
   std::erase_if(found,
                 [](const fs::path& path) { return path.filename().string().find(".h5.corrupt") == std::string::npos; });
   std::ranges::sort(found);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "manager/checkpoint_list.hpp"
 #include "storage/checkpoint_file.hpp"
 
 namespace reprieve::tool {
@@ -18,17 +19,8 @@ void require_file(const std::filesystem::path& file);
 /// Throws UsageError, with what to do, unless @p directory is a directory.
 void require_directory(const std::filesystem::path& directory);
 
-/// A file with the name of a checkpoint: `<prefix>-<number>.h5`.
-struct CheckpointFile {
-  std::filesystem::path path;
-  std::string prefix;
-  std::uint64_t number = 0;
-};
-
-/// The committed checkpoints in a directory, whatever their prefix and whether sound or not, sorted by prefix and
-/// number.
-/// @throws StorageError if the directory cannot be read
-std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& directory);
+using manager::checkpoint_files;
+using manager::CheckpointFile;
 
 /// The damaged checkpoints that a restart has set aside (suffix `.corrupt`), sorted by name.
 std::vector<std::filesystem::path> set_aside_files(const std::filesystem::path& directory);

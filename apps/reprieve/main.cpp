@@ -20,6 +20,7 @@ constexpr const char* kFooter = R"(Examples:
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
   reprieve prune checkpoints --keep 2           make room
+  reprieve xdmf checkpoints                     let ParaView open them
   reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
   reprieve drill -- mpirun -n 4 ./program       would my job survive a preemption? a rehearsal with the real thing
   reprieve advise checkpoints                   how often to save, and how long before the end to give notice
@@ -54,6 +55,7 @@ int parse_and_run(int argc, char** argv) {
   add_verify(app, exit_code);
   add_diff(app, exit_code);
   add_prune(app, exit_code);
+  add_xdmf(app, exit_code);
   const std::vector<std::string> program = take_program(argc, argv);
   add_run(app, exit_code, program);
   add_drill(app, exit_code, program);

@@ -19,3 +19,4 @@
 #include "reprieve/termination_config.hpp"
 #include "reprieve/value_access.hpp"
 #include "reprieve/version.hpp"
+#include "reprieve/xdmf.hpp"

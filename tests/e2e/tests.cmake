@@ -13,7 +13,8 @@ file(MAKE_DIRECTORY ${e2e_cache})
 
 add_executable(e2e_tests ${e2e_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/support/http_server.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/metadata_server.cpp)
-target_link_libraries(e2e_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest_main GTest::gmock)
+pkg_check_modules(tinyxml2 REQUIRED IMPORTED_TARGET tinyxml2)
+target_link_libraries(e2e_tests PRIVATE PkgConfig::tinyxml2 nlohmann_json::nlohmann_json reprieve_options GTest::gtest_main GTest::gmock)
 target_include_directories(e2e_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(e2e_tests PRIVATE
   REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
