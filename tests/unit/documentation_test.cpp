@@ -1,0 +1,81 @@
+// Code on the pages of the documentation is code that is compiled and run: every C++ block of a page stands in the
+// program that the tests start.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = REPRIEVE_SOURCE_DIR;
+
+using Lines = std::vector<std::string>;
+
+/// Without indentation.
+Lines lines_of(const fs::path& file) {
+  std::ifstream stream(file);
+  Lines lines;
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    lines.push_back(begin == std::string::npos ? "" : line.substr(begin));
+  }
+  return lines;
+}
+
+std::vector<Lines> blocks_of(const Lines& page) {
+  std::vector<Lines> blocks;
+  bool inside = false;
+  for (const std::string& line : page) {
+    if (!inside && line == "```cpp") {
+      inside = true;
+      blocks.emplace_back();
+    } else if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      blocks.back().push_back(line);
+    }
+  }
+  return blocks;
+}
+
+bool contains(const Lines& source, const Lines& block) {
+  return std::search(source.begin(), source.end(), block.begin(), block.end()) != source.end();
+}
+
+/// A page, and the source that runs its code.
+struct Page {
+  const char* page;
+  const char* source;
+  std::size_t least_blocks;
+};
+
+class CodeOnPages : public testing::TestWithParam<Page> {};
+INSTANTIATE_TEST_SUITE_P(Documentation, CodeOnPages,
+                         testing::Values(Page{"src/handler/LOOPS.md", "tests/e2e/programs/loops.cpp", 7},
+                                         Page{"src/state/STATE.md", "tests/mpi/state_page_test.cpp", 7}),
+                         [](const auto& page) { return fs::path(page.param.page).stem().string(); });
+
+TEST_P(CodeOnPages, IsRunByTheTests) {
+  const auto& [page, source, least_blocks] = GetParam();
+  const Lines program = lines_of(kSource / source);
+  const auto blocks = blocks_of(lines_of(kSource / page));
+  EXPECT_GE(blocks.size(), least_blocks);
+  for (const Lines& block : blocks) {
+    EXPECT_TRUE(contains(program, block)) << "not in " << source << ": the block that begins with\n" << block.front();
+  }
+}
+
+TEST(Documentation, ABlockThatDiffersIsNoticed) {
+  const Lines program{"a", "b", "c", "d"};
+  EXPECT_TRUE(contains(program, {"b", "c"}));
+  EXPECT_FALSE(contains(program, {"b", "d"}));
+  EXPECT_EQ(blocks_of({"text", "```cpp", "x", "```", "```bash", "y", "```"}), (std::vector<Lines>{{"x"}}));
+}
+
+}  // namespace
