@@ -59,12 +59,11 @@ std::string number_type(ElementType type) {
   }
 }
 
-/// XDMF's regular grids have two or three dimensions: a line is a plane of one row.
+/// Grids in space, also of arrays with fewer dimensions: ParaView would put XDMF's plane grids into the plane of y and
+/// z.
 template <class T>
-std::vector<T> on_a_plane(std::vector<T> values, T missing) {
-  if (values.size() == 1) {
-    values.insert(values.begin(), missing);
-  }
+std::vector<T> in_space(std::vector<T> values, T missing) {
+  values.insert(values.begin(), 3 - values.size(), missing);
   return values;
 }
 
@@ -80,13 +79,11 @@ std::string xml_numbers(const std::vector<double>& values) {
 }
 
 std::string grid_text(const Extents& shape, const XdmfOptions& options) {
-  const Extents points = on_a_plane<std::uint64_t>(shape, 1);
-  const bool is_flat = points.size() == 2;
-  return fmt::format("        <Topology TopologyType=\"{}DCoRectMesh\" Dimensions=\"{}\"/>\n", points.size(),
-                     list_text(points)) +
-         fmt::format("        <Geometry GeometryType=\"{}\">\n", is_flat ? "ORIGIN_DXDY" : "ORIGIN_DXDYDZ") +
-         xml_numbers(on_a_plane(for_dimensions(options.origin, shape.size(), 0), 0.0)) +
-         xml_numbers(on_a_plane(for_dimensions(options.spacing, shape.size(), 1), 1.0)) + "        </Geometry>\n";
+  return fmt::format("        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"{}\"/>\n",
+                     list_text(in_space<std::uint64_t>(shape, 1))) +
+         "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n" +
+         xml_numbers(in_space(for_dimensions(options.origin, shape.size(), 0), 0.0)) +
+         xml_numbers(in_space(for_dimensions(options.spacing, shape.size(), 1), 1.0)) + "        </Geometry>\n";
 }
 
 std::string array_text(const XdmfArray& array, const std::string& path) {
@@ -95,7 +92,7 @@ std::string array_text(const XdmfArray& array, const std::string& path) {
          fmt::format(
              "          <DataItem Format=\"HDF\" NumberType=\"{}\" Precision=\"{}\" Dimensions=\"{}\">{}:/state/{}"
              "</DataItem>\n",
-             number_type(array.type), array.type.size_bytes, list_text(on_a_plane<std::uint64_t>(array.shape, 1)),
+             number_type(array.type), array.type.size_bytes, list_text(in_space<std::uint64_t>(array.shape, 1)),
              escaped(path), escaped(array.name)) +
          "        </Attribute>\n";
 }

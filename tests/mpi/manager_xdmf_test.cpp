@@ -68,7 +68,7 @@ TEST_F(XdmfOfCheckpoints, ListsWhatIsCommittedAlsoWhenRetentionHasRemovedSome) {
       EXPECT_EQ(report.arrays, report.checkpoints) << "the field, and not the flags or the table";
       const std::string text = text_of(file());
       EXPECT_THAT(text, HasSubstr("ckpt-" + std::to_string(number) + ".h5:/state/field"));
-      EXPECT_THAT(text, HasSubstr("NumberType=\"Float\" Precision=\"4\" Dimensions=\"" +
+      EXPECT_THAT(text, HasSubstr("NumberType=\"Float\" Precision=\"4\" Dimensions=\"1 " +
                                   std::to_string(2 * world_size()) + " 3\""));
       EXPECT_THAT(text, Not(HasSubstr("ckpt-" + std::to_string(number - 2) + ".h5")));
       EXPECT_THAT(text, HasSubstr(number == 3 ? R"(<Time Value="0.75"/>)" : "<Time"));

@@ -48,12 +48,15 @@ TEST(Xdmf, DescribesAnArrayOnAGrid) {
   EXPECT_THAT(text, HasSubstr(R"(NumberType="Float" Precision="8" Dimensions="4 5 6">ckpt-7.h5:/state/field/t<)"));
 }
 
-TEST(Xdmf, ALineIsAPlaneOfOneRow) {
-  const std::string text = xdmf_text({checkpoint("a.h5", 0, {{"line", kDouble, {9}}})}, {.spacing = {0.5}});
-  EXPECT_THAT(text, HasSubstr(R"(<Topology TopologyType="2DCoRectMesh" Dimensions="1 9"/>)"));
-  EXPECT_THAT(text, HasSubstr(R"(GeometryType="ORIGIN_DXDY")"));
-  EXPECT_THAT(text, HasSubstr(R"(Dimensions="2">1 0.5</DataItem>)"));
-  EXPECT_THAT(text, HasSubstr(R"(Dimensions="1 9">a.h5:/state/line<)"));
+TEST(Xdmf, ArraysWithFewerDimensionsLieInSpaceAsWell) {
+  const std::string plane = xdmf_text({checkpoint("a.h5", 0, {{"p", kDouble, {7, 9}}})}, {.spacing = {0.5, 0.25}});
+  EXPECT_THAT(plane, HasSubstr(R"(<Topology TopologyType="3DCoRectMesh" Dimensions="1 7 9"/>)"));
+  EXPECT_THAT(plane, HasSubstr(R"(Dimensions="3">1 0.5 0.25</DataItem>)"));
+  EXPECT_THAT(plane, HasSubstr(R"(Dimensions="1 7 9">a.h5:/state/p<)"));
+  const std::string line = xdmf_text({checkpoint("a.h5", 0, {{"l", kDouble, {9}}})}, {.spacing = {0.5}});
+  EXPECT_THAT(line, HasSubstr(R"(<Topology TopologyType="3DCoRectMesh" Dimensions="1 1 9"/>)"));
+  EXPECT_THAT(line, HasSubstr(R"(Dimensions="3">1 1 0.5</DataItem>)"));
+  EXPECT_THAT(line, HasSubstr(R"(Dimensions="1 1 9">a.h5:/state/l<)"));
 }
 
 TEST(Xdmf, NamesTypesAsItsReadersDo) {
@@ -67,7 +70,7 @@ TEST(Xdmf, NamesTypesAsItsReadersDo) {
 
 TEST(Xdmf, OriginAndSpacingApplyToArraysWithAsManyDimensions) {
   const std::string text = xdmf_text({checkpoint("a.h5", 0, {{"v", kDouble, {2, 2}}})}, {.spacing = {0.5, 0.5, 0.5}});
-  EXPECT_THAT(text, HasSubstr(R"(Dimensions="2">1 1</DataItem>)"));
+  EXPECT_THAT(text, HasSubstr(R"(Dimensions="3">1 1 1</DataItem>)"));
   EXPECT_THAT(text, Not(HasSubstr("0.5")));
 }
 
