@@ -96,14 +96,26 @@ void SupervisedRun::kill_all() const {
   }
 }
 
+std::optional<std::string> message_of_error_report(std::istream& report, double not_before_s) {
+  const auto content = nlohmann::json::parse(report, nullptr, false);
+  if (!content.is_object()) {
+    return std::nullopt;
+  }
+  const auto time = content.find("time_s");
+  const auto message = content.find("message");
+  if (time == content.end() || !time->is_number() || time->get<double>() < not_before_s || message == content.end() ||
+      !message->is_string()) {
+    return std::nullopt;
+  }
+  return message->get<std::string>();
+}
+
 std::optional<std::string> SupervisedRun::error_report() const {
+  const std::chrono::duration<double> start = started_wall_clock_.time_since_epoch();
   for (const auto& directory : progress_.directories()) {
     std::ifstream file(directory / "error.json");
-    const auto report = nlohmann::json::parse(file, nullptr, false);
-    const std::chrono::duration<double> start = started_wall_clock_.time_since_epoch();
-    if (report.is_object() && report.contains("time_s") && report["time_s"].is_number() &&
-        report["time_s"].get<double>() >= start.count() && report.contains("message")) {
-      return report["message"].is_string() ? std::optional(report["message"].get<std::string>()) : std::nullopt;
+    if (auto message = message_of_error_report(file, start.count())) {
+      return message;
     }
   }
   return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@
 #include "supervisor/verdict.hpp"
 
 namespace reprieve::supervisor {
+
+/// The message of an error report (`error.json`), if it is one and not older than @p not_before_s (seconds since 1970).
+/// Anything else than a report, whatever it holds, is none.
+[[nodiscard]] std::optional<std::string> message_of_error_report(std::istream& report, double not_before_s);
 
 class SupervisedRun {
  public:

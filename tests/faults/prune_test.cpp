@@ -1,0 +1,68 @@
+// `reprieve prune` while the calls that it makes to the file system fail, one after the other.
+
+#include <filesystem>
+
+#include "faults/field_test.hpp"
+#include "faults/injector/faulty_calls.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AnyOf;
+
+class Prune : public FieldTest {
+ protected:
+  static constexpr int kNewest = 25;
+
+  /// The same checkpoints anew.
+  void set_the_stage(const fs::path& original) const {
+    fs::remove_all(checkpoints());
+    fs::copy(original, checkpoints(), fs::copy_options::recursive);
+  }
+
+  [[nodiscard]] int prune(const Environment& environment, std::string& error) const {
+    Process process({{program("reprieve"), "prune", checkpoints().string(), "--keep", "1"}, environment});
+    const auto code = process.wait(kLimit);
+    error = process.err();
+    return code.value_or(-1);
+  }
+};
+
+TEST_F(Prune, ACallThatFailsCostsNoCheckpointThatIsToStay) {
+  const auto job = start(2, 30, 0, {"save_every=5", "keep=5"});
+  ASSERT_EQ(job->wait(kLimit), 0) << job->err();
+  const fs::path original = directory_ / "original";
+  fs::rename(checkpoints(), original);
+  int trials = 0;
+  int told = 0;
+  for (const Call call : {Call::open, Call::read, Call::write, Call::fsync, Call::rename, Call::mkdir, Call::unlink,
+                          Call::close, Call::stat, Call::list}) {
+    constexpr int kMoreThanItMakes = 40;
+    for (int occurrence = 1; occurrence <= kMoreThanItMakes; ++occurrence) {
+      const std::string fault =
+          std::string(to_string(call)) + ":" + std::to_string(EIO) + ":" + std::to_string(occurrence) + ":1:";
+      SCOPED_TRACE(fault);
+      set_the_stage(original);
+      std::string error;
+      const int code = prune({{"LD_PRELOAD", REPRIEVE_LIB_DIR "/libfaults_injector.so"},
+                              {"FAULTY_CALLS", fault + directory_.path().string()}},
+                             error);
+      EXPECT_THAT(code, AnyOf(0, 2)) << error;
+      EXPECT_EQ(code == 0, error.empty()) << error;
+      EXPECT_TRUE(fs::exists(checkpoints() / ("ckpt-" + std::to_string(kNewest) + ".h5")));
+      EXPECT_GE(expect_sound_checkpoints(), 1);
+      ++trials;
+      told += code == 0 ? 0 : 1;
+
+      EXPECT_EQ(prune({}, error), 0) << error;
+      EXPECT_EQ(expect_sound_checkpoints(), 1);
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  EXPECT_GT(told, 5) << "the faults did not reach the tool";
+  std::cout << trials << " faults, " << told << " errors" << std::endl;
+}
+
+}  // namespace
+}  // namespace reprieve::test
