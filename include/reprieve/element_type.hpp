@@ -41,11 +41,11 @@ struct IsComplex<std::complex<T>> : std::is_floating_point<T> {};
 /// It is stored as opaque bytes of its size, padding included, for machines of one kind; no pointers, then. With a
 /// Serializer instead the format is your own, but the type can be no element of an array.
 template <class T>
-inline constexpr bool enable_record = false;
+inline constexpr bool enable_record = false;  // NOLINT(readability-identifier-naming): like std's own traits
 
 /// True for IEEE 754 numbers of 16 bits: _Float16, where the compiler has it; Eigen::half (reprieve/eigen.hpp).
 template <class T>
-inline constexpr bool is_half = false;
+inline constexpr bool is_half = false;  // NOLINT(readability-identifier-naming)
 #ifdef __FLT16_MANT_DIG__
 template <>
 inline constexpr bool is_half<_Float16> = true;
@@ -66,14 +66,12 @@ constexpr ElementType element_type_of() {
   constexpr auto size = static_cast<std::uint32_t>(sizeof(T));
   if constexpr (std::is_same_v<T, bool>) {
     return {ElementClass::boolean, size};
-  } else if constexpr (std::is_same_v<T, std::byte>) {
+  } else if constexpr (std::is_same_v<T, std::byte> || Record<T>) {
     return {ElementClass::opaque, size};
   } else if constexpr (std::is_enum_v<T>) {
     return element_type_of<std::underlying_type_t<T>>();
   } else if constexpr (detail::IsComplex<T>::value) {
     return {ElementClass::complex, size};
-  } else if constexpr (Record<T>) {
-    return {ElementClass::opaque, size};
   } else if constexpr (std::is_floating_point_v<T> || is_half<T>) {
     return {ElementClass::floating, size};
   } else if constexpr (std::is_signed_v<T>) {

@@ -56,21 +56,30 @@ void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, st
 
 void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>& target) {
   std::uint64_t missing = volume(target.box.extent);
-  std::vector<BoxRow> rows;
-  for (std::size_t b = 0; b < variable.box_count && missing > 0; ++b) {
-    BoxRow row = index_.row(variable, b);
-    const std::uint64_t common = volume(intersection(FileIndex::dataset_box(variable, row), target.box).extent);
-    if (common > 0) {
-      missing -= std::min(common, missing);
-      rows.push_back(std::move(row));
-    }
+  const std::vector<std::size_t> boxes = places_of(variable).meeting(target.box);
+  for (const std::size_t box : boxes) {
+    const Box stored = FileIndex::dataset_box(variable, index_.row(variable, box));
+    missing -= std::min(volume(intersection(stored, target.box).extent), missing);
   }
   if (missing > 0) {
     zero_box(target.data, target.strides_bytes, target.box.extent, variable.type.size_bytes);
   }
-  for (const BoxRow& row : rows) {
-    fill_from(variable, row, target);
+  for (const std::size_t box : boxes) {
+    fill_from(variable, index_.row(variable, box), target);
   }
+}
+
+const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
+  if (searched_ != &variable) {
+    std::vector<Box> boxes;
+    boxes.reserve(variable.box_count);
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      boxes.push_back(FileIndex::dataset_box(variable, index_.row(variable, b)));
+    }
+    places_.emplace(std::move(boxes));
+    searched_ = &variable;
+  }
+  return *places_;
 }
 
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "storage/block_io.hpp"
+#include "storage/box_search.hpp"
 #include "storage/file_index.hpp"
 #include "storage/posix_file.hpp"
 
@@ -24,7 +25,8 @@ class BlockReader {
   void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
 
   /// Fills a box of a distributed variable, or of any dataset, from all stored boxes that meet it. Elements that nobody
-  /// stored become zero. @throws as read_box
+  /// stored become zero. Boxes are found by their places, which are looked at once for each variable, so that a mesh of
+  /// many boxes can be filled box by box. @throws as read_box
   void fill(const StoredVariable& variable, const BoxView<std::byte>& target);
 
   /// Compares the checksum of every block of a row; @p found gets the region of each block that differs, and @p done
@@ -52,9 +54,13 @@ class BlockReader {
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
   [[nodiscard]] static std::string region_of(const StoredVariable& variable, const BoxRow& row, const Box& block);
 
+  [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
+
   const PosixFile& file_;
   const FileIndex& index_;
   bool verify_;
+  const StoredVariable* searched_ = nullptr;  ///< the variable of which the places are known
+  std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;  ///< of the block that was read last
   Bytes buffer_;
 };

@@ -102,7 +102,7 @@ class FileComparison {
     if (index_.metadata.world_size == size_) {
       return value_difference(index_, stored, static_cast<std::size_t>(rank_), *variable.value);
     }
-    if (const std::string other = type_difference(variable.value->type(), stored.type); !other.empty()) {
+    if (std::string other = type_difference(variable.value->type(), stored.type); !other.empty()) {
       return other;
     }
     return variable.redistribute
@@ -139,7 +139,7 @@ Differences compare_arrays(std::vector<RestoreTarget>& arrays) {
 
 std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
                              const ValueAccess& value) {
-  const std::string other = type_difference(value.type(), stored.type);
+  std::string other = type_difference(value.type(), stored.type);
   if (!other.empty() || value.resizable()) {
     return other;
   }

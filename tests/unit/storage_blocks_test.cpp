@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "storage/blocks.hpp"
+#include "storage/box_search.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -257,6 +258,34 @@ TEST(Overlaps, AgreeWithPairwiseComparison) {
   }
   EXPECT_GT(overlapping, 10);
   EXPECT_LT(overlapping, 290);
+}
+
+TEST(BoxSearches, FindWhatAComparisonWithEachBoxFinds) {
+  std::mt19937 engine(5);
+  const Extents shape{30, 7, 12};
+  std::size_t met = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Box> boxes;
+    for (std::size_t i = 0; i < engine() % 30; ++i) {
+      boxes.push_back(random_box(engine, shape));
+    }
+    const BoxSearch search(boxes);
+    const Box wanted = random_box(engine, shape);
+    std::vector<std::size_t> expected;
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      if (volume(intersection(boxes[i], wanted).extent) > 0) {
+        expected.push_back(i);
+      }
+    }
+    EXPECT_EQ(search.meeting(wanted), expected);
+    met += expected.size();
+  }
+  EXPECT_GT(met, 100U);
+}
+
+TEST(BoxSearches, FindScalars) {
+  EXPECT_EQ(BoxSearch({Box{}}).meeting(Box{}), (std::vector<std::size_t>{0}));
+  EXPECT_TRUE(BoxSearch({}).meeting(Box{}).empty());
 }
 
 }  // namespace
