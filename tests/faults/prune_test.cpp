@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "faults/field_test.hpp"
-#include "faults/injector/faulty_calls.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -36,12 +35,11 @@ TEST_F(Prune, ACallThatFailsCostsNoCheckpointThatIsToStay) {
   fs::rename(checkpoints(), original);
   int trials = 0;
   int told = 0;
-  for (const Call call : {Call::open, Call::read, Call::write, Call::fsync, Call::rename, Call::mkdir, Call::unlink,
-                          Call::close, Call::stat, Call::list}) {
+  for (const std::string call :
+       {"open", "read", "write", "fsync", "rename", "mkdir", "unlink", "close", "stat", "list"}) {
     constexpr int kMoreThanItMakes = 40;
     for (int occurrence = 1; occurrence <= kMoreThanItMakes; ++occurrence) {
-      const std::string fault =
-          std::string(to_string(call)) + ":" + std::to_string(EIO) + ":" + std::to_string(occurrence) + ":1:";
+      const std::string fault = call + ":" + std::to_string(EIO) + ":" + std::to_string(occurrence) + ":1:";
       SCOPED_TRACE(fault);
       set_the_stage(original);
       std::string error;
@@ -49,7 +47,7 @@ TEST_F(Prune, ACallThatFailsCostsNoCheckpointThatIsToStay) {
                               {"FAULTY_CALLS", fault + directory_.path().string()}},
                              error);
       EXPECT_THAT(code, AnyOf(0, 2)) << error;
-      EXPECT_EQ(code == 0, error.empty()) << error;
+      EXPECT_TRUE(code == 0 || !error.empty()) << "an error without a word";
       EXPECT_TRUE(fs::exists(checkpoints() / ("ckpt-" + std::to_string(kNewest) + ".h5")));
       EXPECT_GE(expect_sound_checkpoints(), 1);
       ++trials;
