@@ -1,0 +1,83 @@
+/* Heat in a square plate, cut into bands of rows, one per rank. With Reprieve: the lines that end with + */
+#include <mpi.h>
+#include <reprieve/reprieve.h> /* + */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { n = 400 }; /* points per side */
+
+/* u has the band's rows, with a ghost row above and below. */
+static void advance(double* u, double* next, int rows, int up, int down) {
+  MPI_Comm comm = MPI_COMM_WORLD;
+  double* ghost_below = u + (rows + 1) * n;
+  MPI_Sendrecv(u + n, n, MPI_DOUBLE, up, 0, ghost_below, n, MPI_DOUBLE, down, 0, comm, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(ghost_below - n, n, MPI_DOUBLE, down, 1, u, n, MPI_DOUBLE, up, 1, comm, MPI_STATUS_IGNORE);
+  for (int i = n; i < (rows + 1) * n; ++i) {
+    int edge = i % n == 0 || i % n == n - 1;
+    next[i] = edge ? 0 : 0.25 * (u[i - 1] + u[i + 1] + u[i - n] + u[i + n]);
+  }
+  memcpy(u + n, next + n, sizeof(double) * n * (size_t)rows); /* u stays where it is in memory */
+}
+
+/* The sum over the plate, added up in the same order on any number of ranks. */
+static void print_sum(const double* u, int rows, int rank, int size) {
+  double* plate = calloc((size_t)n * n, sizeof(double));
+  int* counts = calloc((size_t)size, sizeof(int));
+  int* firsts = calloc((size_t)size, sizeof(int));
+  for (int r = 0; r < size; ++r) {
+    firsts[r] = n * (n * r / size);
+    counts[r] = n * (n * (r + 1) / size) - firsts[r];
+  }
+  MPI_Gatherv(u + n, rows * n, MPI_DOUBLE, plate, counts, firsts, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  double sum = 0;
+  for (int i = 0; i < n * n; ++i) {
+    sum += plate[i];
+  }
+  if (rank == 0) {
+    printf("sum %.17g\n", sum);
+  }
+  free(plate);
+  free(counts);
+  free(firsts);
+}
+
+int main(int argc, char** argv) {
+  reprieve_watch_signals(); /* + */
+  MPI_Init(&argc, &argv);
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int steps = argc > 1 ? atoi(argv[1]) : 20000;
+  int first = n * rank / size;
+  int rows = n * (rank + 1) / size - first;
+  int up = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+  int down = rank < size - 1 ? rank + 1 : MPI_PROC_NULL;
+  double* u = calloc((size_t)(rows + 2) * n, sizeof(double));
+  double* next = calloc((size_t)(rows + 2) * n, sizeof(double));
+  for (int i = 0; i < rows * n; ++i) {
+    u[i + n] = (first + i / n) % 100 < 50 ? 1 : 0; /* warm and cold stripes */
+  }
+
+  int64_t shape[] = {n, n}, offset[] = {first, 0}, extent[] = {rows, n};                        /* + */
+  reprieve_checkpoint* state = NULL;                                                            /* + */
+  reprieve_handler* handler = NULL;                                                             /* + */
+  reprieve_checkpoint_create(&state);                                                           /* + */
+  reprieve_add_distributed(state, "u", REPRIEVE_DOUBLE, u + n, 2, shape, offset, extent, NULL); /* + */
+  int status = reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler);     /* + */
+  while (status == REPRIEVE_OK && reprieve_next_step(handler, (uint64_t)steps, &status)) {      /* + */
+    advance(u, next, rows, up, down);
+  }
+  if (status != REPRIEVE_OK) {                              /* + */
+    fprintf(stderr, "%s\n", reprieve_last_error_message()); /* + */
+    return 1;                                               /* + */
+  }                                                         /* + */
+  reprieve_handler_close(&handler);                         /* + */
+  reprieve_checkpoint_destroy(&state);                      /* + */
+
+  print_sum(u, rows, rank, size);
+  free(u);
+  free(next);
+  MPI_Finalize();
+  return 0;
+}
