@@ -281,7 +281,11 @@ typedef enum reprieve_exit {
   REPRIEVE_EXIT_HOLD = 2, /**< waits until the processes of the run are being taken, then leaves */
   /** The call returns REPRIEVE_PREEMPTED on every rank, and the program leaves in its own order: it closes the handler,
    * finalizes MPI, and returns reprieve_exit_code() from main. */
-  REPRIEVE_EXIT_RETURN = 3
+  REPRIEVE_EXIT_RETURN = 3,
+  /** The call returns REPRIEVE_OK, reprieve_preempted() stays 1, and step boundaries save nothing more: the program
+   * ends its loop when it likes, and returns reprieve_exit_code() from main. For loops that have an end of their own.
+   */
+  REPRIEVE_EXIT_LATER = 4
 } reprieve_exit;
 REPRIEVE_EXPORT int reprieve_config_set_exit(reprieve_config* config, int way);
 
@@ -295,6 +299,12 @@ REPRIEVE_EXPORT int reprieve_config_set_exit_fn(reprieve_config* config, repriev
  *                         directory `<prefix>-<number>.files`; those of other ranks are scratch and vanish */
 typedef int (*reprieve_save_files_fn)(const char* write_directory, uint64_t number, int is_chief, void* user);
 REPRIEVE_EXPORT int reprieve_config_set_save_fn(reprieve_config* config, reprieve_save_files_fn save, void* user);
+
+/** The program's own count of steps, for loops in which a step is not one of reprieve_next_step: sub-cycles, or
+ * boundaries at every hundredth step. It names the checkpoints, and `termination.save_every_steps` counts in it. The
+ * same on all ranks, never falling. */
+typedef uint64_t (*reprieve_step_fn)(void* user);
+REPRIEVE_EXPORT int reprieve_config_set_step_fn(reprieve_config* config, reprieve_step_fn step, void* user);
 
 /** Asked every `termination.poll_interval_s`, from a thread of the library's own, until it gives a notice. Must not
  * call MPI.
@@ -324,6 +334,15 @@ typedef struct reprieve_checkpoint_info {
   const char* reason;          /**< "user", "periodic" or "preemption" */
   const char* files_directory; /**< rank 0's files of the save function; empty if there are none */
 } reprieve_checkpoint_info;
+
+/** Figures of a save. */
+typedef struct reprieve_save_report {
+  const char* path; /**< belongs to the handler, and is valid until the next save */
+  uint64_t number;
+  uint64_t size_bytes;    /**< of the state, all ranks together */
+  double seconds;         /**< to the commit, the slowest rank's */
+  double blocked_seconds; /**< for how much of that the program stood still */
+} reprieve_save_report;
 
 /** What a rank learned about the end of the job. Texts belong to the handler. */
 typedef struct reprieve_notice {
@@ -415,9 +434,14 @@ REPRIEVE_EXPORT int reprieve_preemption_notice(const reprieve_handler* handler, 
  * @param info  out, may be NULL: filled in if it did, cleared if not */
 REPRIEVE_EXPORT int reprieve_restored_from(const reprieve_handler* handler, int* restored,
                                            reprieve_checkpoint_info* info);
+/** The latest checkpoint that this handler has committed. Not collective; the same on every rank between the same
+ * boundaries. @param saved  out: 1 or 0. @param report  out, may be NULL */
+REPRIEVE_EXPORT int reprieve_last_save(const reprieve_handler* handler, int* saved, reprieve_save_report* report);
 /** Asks for a checkpoint at one of the next step boundaries, without an exit. Not collective: one rank is enough. */
 REPRIEVE_EXPORT int reprieve_request_checkpoint(reprieve_handler* handler);
-/** The code to leave with after REPRIEVE_PREEMPTED (42 unless configured). USAGE, and -1 in *exit_code, before that. */
+/** The code to leave with after REPRIEVE_PREEMPTED (42 unless configured). USAGE, and -1 in *exit_code, before that.
+ * With the setting `termination.return_when_saved` calls return REPRIEVE_OK after the last save; then too it is this
+ * code. */
 REPRIEVE_EXPORT int reprieve_exit_code(const reprieve_handler* handler, int* exit_code);
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ void replace(Settings& settings, Settings read) {
   read.termination.termination_watcher_fn = std::move(settings.termination.termination_watcher_fn);
   read.termination.exit_fn = std::move(settings.termination.exit_fn);
   read.termination.save_fn = std::move(settings.termination.save_fn);
+  read.termination.return_when_saved = settings.termination.return_when_saved;
+  read.termination.step_fn = std::move(settings.termination.step_fn);
   read.termination.abort_fn = std::move(settings.termination.abort_fn);
   settings = std::move(read);
 }
@@ -46,6 +48,7 @@ void set_one(Settings& settings, const std::string& key, const std::string& text
 ExitFn exit_function(int way) {
   switch (way) {
     case REPRIEVE_EXIT_DEFAULT:
+    case REPRIEVE_EXIT_LATER:
       return {};
     case REPRIEVE_EXIT_LEAVE:
       return leave_together;
@@ -55,7 +58,7 @@ ExitFn exit_function(int way) {
       return throw_preempted;
     default:
       throw UsageError("there is no way to leave number " + std::to_string(way) +
-                       ": pass REPRIEVE_EXIT_DEFAULT, _LEAVE, _HOLD or _RETURN");
+                       ": pass REPRIEVE_EXIT_DEFAULT, _LEAVE, _HOLD, _RETURN or _LATER");
   }
 }
 
@@ -121,7 +124,10 @@ const char* reprieve_config_json(reprieve_config* config) {
 }
 
 int reprieve_config_set_exit(reprieve_config* config, int way) {
-  return configuring(config, [&](Settings& settings) { settings.termination.exit_fn = exit_function(way); });
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.exit_fn = exit_function(way);
+    settings.termination.return_when_saved = way == REPRIEVE_EXIT_LATER;
+  });
 }
 
 int reprieve_config_set_exit_fn(reprieve_config* config, reprieve_exit_fn exit, void* user) {
@@ -145,6 +151,15 @@ int reprieve_config_set_save_fn(reprieve_config* config, reprieve_save_files_fn 
           return save(context.write_directory.c_str(), context.number, context.is_chief ? 1 : 0, user);
         });
       };
+    }
+  });
+}
+
+int reprieve_config_set_step_fn(reprieve_config* config, reprieve_step_fn step, void* user) {
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.step_fn = {};
+    if (step != nullptr) {
+      settings.termination.step_fn = [step, user] { return step(user); };
     }
   });
 }

@@ -203,6 +203,19 @@ int reprieve_restored_from(const reprieve_handler* handler, int* restored, repri
   });
 }
 
+int reprieve_last_save(const reprieve_handler* handler, int* saved, reprieve_save_report* report) {
+  return guarded([&] {
+    place_for(saved, "answer") = 0;
+    const auto& last = checked(handler, "handler").handler->last_save();
+    *saved = last ? 1 : 0;
+    if (report != nullptr) {
+      *report = last ? reprieve_save_report{last->path.c_str(), last->number, last->bytes, last->seconds,
+                                            last->blocked_seconds}
+                     : reprieve_save_report{"", 0, 0, 0, 0};
+    }
+  });
+}
+
 int reprieve_request_checkpoint(reprieve_handler* handler) {
   return guarded([&] { checked(handler, "handler").handler->request_checkpoint(); });
 }
@@ -210,11 +223,12 @@ int reprieve_request_checkpoint(reprieve_handler* handler) {
 int reprieve_exit_code(const reprieve_handler* handler, int* exit_code) {
   return guarded([&] {
     place_for(exit_code, "exit code") = -1;
-    const auto& code = checked(handler, "handler").exit_code;
-    if (!code) {
-      throw UsageError("there is no exit code before a call has returned REPRIEVE_PREEMPTED");
+    const reprieve_handler& open = checked(handler, "handler");
+    const int code = open.exit_code.value_or(open.handler->exit_code());
+    if (code == 0) {
+      throw UsageError("there is no exit code yet: ask when a call has returned REPRIEVE_PREEMPTED");
     }
-    *exit_code = *code;
+    *exit_code = code;
   });
 }
 

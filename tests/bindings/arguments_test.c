@@ -118,6 +118,8 @@ static void null_handles(void) {
   CHECK(reprieve_preempted(NULL) == 0);
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_preemption_notice(NULL, &notice));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_restored_from(NULL, &number, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_last_save(NULL, &number, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_step_fn(NULL, NULL, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_request_checkpoint(NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_exit_code(NULL, &number));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save(NULL, 1));

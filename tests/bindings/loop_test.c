@@ -277,6 +277,43 @@ static void callbacks(void) {
   finish(&run);
 }
 
+static uint64_t own_steps(void* user) { return *(const uint64_t*)user; }
+
+/* A program with a step count of its own, which leaves the loop by itself. */
+static void loops_of_the_programs_own(void) {
+  Run run = new_run();
+  reprieve_save_report report;
+  uint64_t steps = 0;
+  int saved = 7;
+  int code = 0;
+  int status = REPRIEVE_OK;
+  CHECK_OK(reprieve_config_set(run.config, "termination.save_every_steps", "100"));
+  CHECK_OK(reprieve_config_set_exit(run.config, REPRIEVE_EXIT_LATER));
+  CHECK_OK(reprieve_config_set_step_fn(run.config, own_steps, &steps));
+  CHECK_OK(reprieve_checkpoint_create(&run.state));
+  CHECK_OK(reprieve_add_replicated(run.state, "steps", REPRIEVE_UINT64, &steps, 0, NULL, NULL));
+  start(&run, test_path("c"));
+  CHECK_OK(reprieve_last_save(run.handler, &saved, NULL));
+  CHECK(saved == 0);
+  while (!reprieve_preempted(run.handler) && steps < 100000) {
+    steps += 50; /* sub-cycles */
+    if (steps == 500 && test_rank() == 0) {
+      raise(SIGUSR1);
+    }
+    status = reprieve_save_if_preempted(run.handler);
+    CHECK_OK(status);
+    pause_us(2000);
+  }
+  CHECK(reprieve_preempted(run.handler) == 1 && steps >= 500 && steps < 100000);
+  CHECK_OK(reprieve_exit_code(run.handler, &code));
+  CHECK(code == 42);
+  CHECK_OK(reprieve_last_save(run.handler, &saved, &report));
+  CHECK(saved == 1 && report.number == steps && strstr(report.path, ".h5") != NULL);
+  CHECK(report.size_bytes >= sizeof steps && report.seconds > 0 && report.blocked_seconds > 0);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_last_save(run.handler, NULL, NULL));
+  finish(&run);
+}
+
 static void requested_and_periodic_checkpoints(void) {
   Run run = new_run();
   reprieve_checkpoint_info info;
@@ -312,5 +349,6 @@ const Test loop_tests[] = {{"preempted_and_resumed", preempted_and_resumed},
                            {"a_rank_fails", a_rank_fails},
                            {"scopes", scopes},
                            {"callbacks", callbacks},
+                           {"loops_of_the_programs_own", loops_of_the_programs_own},
                            {"requested_and_periodic_checkpoints", requested_and_periodic_checkpoints},
                            {NULL, NULL}};

@@ -17,7 +17,7 @@ module reprieve_errors
 
   !> Ways to leave, for reprieve_config%set_exit.
   integer, parameter, public :: reprieve_exit_default = 0, reprieve_exit_leave = 1, reprieve_exit_hold = 2, &
-      reprieve_exit_return = 3
+      reprieve_exit_return = 3, reprieve_exit_later = 4
 
 contains
 
