@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  int steps = argc > 1 ? atoi(argv[1]) : 20000;
+  unsigned steps = argc > 1 ? (unsigned)atoi(argv[1]) : 20000;
   int first = n * rank / size;
   int rows = n * (rank + 1) / size - first;
   int up = rank > 0 ? rank - 1 : MPI_PROC_NULL;
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   reprieve_checkpoint_create(&state);                                                           /* + */
   reprieve_add_distributed(state, "u", REPRIEVE_DOUBLE, u + n, 2, shape, offset, extent, NULL); /* + */
   int status = reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler);     /* + */
-  while (status == REPRIEVE_OK && reprieve_next_step(handler, (uint64_t)steps, &status)) {      /* + */
+  while (status == REPRIEVE_OK && reprieve_next_step(handler, steps, &status)) {                /* + */
     advance(u, next, rows, up, down);
   }
   if (status != REPRIEVE_OK) {                              /* + */

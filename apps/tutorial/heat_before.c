@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  int steps = argc > 1 ? atoi(argv[1]) : 20000;
+  unsigned steps = argc > 1 ? (unsigned)atoi(argv[1]) : 20000;
   int first = n * rank / size;
   int rows = n * (rank + 1) / size - first;
   int up = rank > 0 ? rank - 1 : MPI_PROC_NULL;
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     u[i + n] = (first + i / n) % 100 < 50 ? 1 : 0; /* warm and cold stripes */
   }
 
-  for (int step = 0; step < steps; ++step) {
+  for (unsigned step = 0; step < steps; ++step) {
     advance(u, next, rows, up, down);
   }
 

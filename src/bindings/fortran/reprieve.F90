@@ -20,9 +20,9 @@
 !> reverse, as those of HDF5's own Fortran interface are: C tools see the same memory in their own order.
 !>
 !> reprieve_view(variable) says where a variable of any type and rank lies. Call it right in the registration, with the
-!> variable or section itself. Registered variables need the attribute `target`, and stay where they are (no deallocation, no reallocation) as long as
-!> handlers and managers use them. Every call takes an optional `ierr` at the end; without it an error ends the program by
-!> `error stop` with its message. Collective calls have the same error on every rank.
+!> variable or section itself. Registered variables need the attribute `target`, and stay where they are (no deallocation, no
+!> reallocation) as long as handlers and managers use them. Every call takes an optional `ierr` at the end; without it an
+!> error ends the program by `error stop` with its message. Collective calls have the same error on every rank.
 module reprieve
   use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, &
       reprieve_in_order, reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
