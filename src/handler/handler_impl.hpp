@@ -28,7 +28,7 @@ inline double seconds_since(std::chrono::steady_clock::time_point time) {
 }
 }  // namespace handler
 
-struct PreemptionCheckpointHandler::Impl {
+struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager, std::unique_ptr<CheckpointManager> owned,
        TerminationConfig termination_config);
   ~Impl();

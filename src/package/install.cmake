@@ -44,3 +44,13 @@ if(reprieve_is_static)
 endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/reprieve.pc.in ${PROJECT_BINARY_DIR}/package/reprieve.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/reprieve.pc DESTINATION ${pc_folder} COMPONENT development)
+
+# Docs, in the folders that they have here, so that their links lead on.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+file(GLOB_RECURSE docs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.md
+  ${PROJECT_SOURCE_DIR}/apps/*.md ${PROJECT_SOURCE_DIR}/configs/*.md ${PROJECT_SOURCE_DIR}/slurm/*.md
+  ${PROJECT_SOURCE_DIR}/tests/*.md)
+foreach(file IN LISTS docs ITEMS README.md CHANGELOG.md)
+  get_filename_component(folder ${file} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT development)
+endforeach()

@@ -46,7 +46,7 @@ void check_array(const std::string& name, const DistributedArray& array);
 
 namespace reprieve {
 
-struct Checkpoint::Registry {
+struct [[gnu::visibility("hidden")]] Checkpoint::Registry {
   /// Sorted by name, so that all ranks see one order whatever the order of registration.
   std::map<std::string, state::Variable> variables;
   std::vector<std::string> dropped;  ///< names, or parents of names, that a restore may leave out

@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kLookInterval{20};
 
 }  // namespace
 
-struct PreemptionWatcher::Impl {
+struct [[gnu::visibility("hidden")]] PreemptionWatcher::Impl {
   /// Looks at what the run has written until now. The mutex is held.
   void catch_up() {
     if (follower && !message) {

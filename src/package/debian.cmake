@@ -1,0 +1,52 @@
+# Debian packages: `cmake --preset package && cmake --build --preset package && cpack --preset package`.
+# libreprieve0.1 (the shared library), libreprieve-dev, reprieve-tools. Dependencies on libraries are found by
+# dpkg-shlibdeps.
+set(library_package libreprieve${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME reprieve)
+set(CPACK_PACKAGE_VENDOR "The Reprieve authors")
+set(CPACK_PACKAGE_CONTACT "The Reprieve authors <maintainers@reprieve.invalid>")
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL library development tools)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+set(same_version "${library_package} (= ${PROJECT_VERSION})")
+
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Preemption-safe checkpoints for MPI programs (shared library)
+ When any rank learns that the job is about to end, all ranks agree on one step,
+ write one checkpoint together, and leave with a code that means: start me again.")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
+
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Preemption-safe checkpoints for MPI programs (headers and docs)
+ What programs need to be built with libreprieve, by CMake or by pkg-config.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libreprieve-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${same_version}, libopenmpi-dev")
+
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "Preemption-safe checkpoints for MPI programs (tools)
+ reprieve lists, shows, verifies and compares checkpoints, runs jobs so that a
+ notice of their end reaches them, and rehearses a preemption. With examples.")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME reprieve-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${same_version}, openmpi-bin")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "bash-completion")
+
+# Each package says under which licence it is.
+foreach(component library development tools)
+  string(TOUPPER ${component} name)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${name}_PACKAGE_NAME} COMPONENT ${component})
+endforeach()
+
+include(CPack)

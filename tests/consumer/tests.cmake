@@ -1,0 +1,48 @@
+# The installed library: programs of a user's that are built against it, by CMake and by pkg-config, with the shared and
+# the static library. Label: consumer. One of the two libraries is that of this build; the other is built here, from
+# the same objects where there is a ccache: as deep as this one, for a ccache that makes paths relative.
+if(REPRIEVE_SANITIZE OR NOT REPRIEVE_BUILD_APPS)
+  return()
+endif()
+
+set(consumer_folder ${PROJECT_BINARY_DIR}/consumer)
+if(BUILD_SHARED_LIBS)
+  set(this_link shared)
+  set(other_link static)
+  set(other_is_shared OFF)
+else()
+  set(this_link static)
+  set(other_link shared)
+  set(other_is_shared ON)
+endif()
+
+add_test(NAME consumer.install.${this_link}
+  COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${consumer_folder}/${this_link})
+add_test(NAME consumer.install.${other_link}
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/build_and_install.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}-${other_link}
+    -G ${CMAKE_GENERATOR} -D BUILD_SHARED_LIBS=${other_is_shared}
+    -D REPRIEVE_BUILD_APPS=OFF -D REPRIEVE_BUILD_TESTS=OFF -D REPRIEVE_KILL_POINTS=${REPRIEVE_KILL_POINTS}
+    -D REPRIEVE_WARNINGS_AS_ERRORS=${REPRIEVE_WARNINGS_AS_ERRORS} -D CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
+    -D CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
+    -D CMAKE_INSTALL_PREFIX=${consumer_folder}/${other_link} ${reprieve_mpi_selection})
+
+foreach(link ${this_link} ${other_link})
+  set_tests_properties(consumer.install.${link} PROPERTIES
+    LABELS consumer TIMEOUT 1800 FIXTURES_SETUP consumer_${link} PROCESSORS 2)
+  foreach(way cmake pkg-config)
+    add_test(NAME consumer.${link}.${way}
+      COMMAND ${CMAKE_CURRENT_LIST_DIR}/try.sh ${way} ${consumer_folder}/${link} ${consumer_folder}/${link}-${way})
+    set_tests_properties(consumer.${link}.${way} PROPERTIES
+      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_${link} PROCESSORS 3
+      ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${reprieve_mpi_selection}")
+  endforeach()
+endforeach()
+
+add_test(NAME consumer.symbols
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/check_symbols.sh ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so)
+set_tests_properties(consumer.symbols PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_shared)
+
+add_test(NAME consumer.programs
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/installed.sh ${consumer_folder}/${this_link})
+set_tests_properties(consumer.programs PROPERTIES LABELS consumer TIMEOUT 120 FIXTURES_REQUIRED consumer_${this_link}
+  ENVIRONMENT "${reprieve_mpi_environment}")
