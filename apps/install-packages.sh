@@ -7,7 +7,8 @@ usage() {
 usage: apps/install-packages.sh [GROUP...]
 
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
-Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy).
+Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy), mpich (MPICH beside
+Open MPI, which stays the default of this machine), packages (to make and try Debian packages), docs (the API reference).
 Made for Debian 12. Elsewhere it names the packages, and leaves finding their like to you.
 END
 }
@@ -22,6 +23,7 @@ build_packages=(
   liburing-dev                                # optional: asynchronous I/O
   libcli11-dev zlib1g-dev                     # the programs
   procps                                      # ps and pgrep, for the scripts
+  help2man                                    # optional: man pages
 )
 test_packages=(
   libgtest-dev libgmock-dev
@@ -32,6 +34,9 @@ test_packages=(
   libfuse3-dev fuse3                          # a disk that loses power
 )
 lint_packages=(clang-format clang-tidy)
+mpich_packages=(mpich libmpich-dev libhdf5-mpich-dev)
+packages_packages=(dpkg-dev file fakeroot mmdebstrap)
+docs_packages=(doxygen)
 
 is_installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
@@ -44,6 +49,9 @@ for group in "$@"; do
     build) wanted+=("${build_packages[@]}") ;;
     tests) wanted+=("${test_packages[@]}") ;;
     lint) wanted+=("${lint_packages[@]}") ;;
+    mpich) wanted+=("${mpich_packages[@]}") ;;
+    packages) wanted+=("${packages_packages[@]}") ;;
+    docs) wanted+=("${docs_packages[@]}") ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac

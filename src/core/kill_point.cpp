@@ -23,7 +23,7 @@ struct Wish {
   std::string point = variable("REPRIEVE_KILL_POINT");
   std::string victim = variable("REPRIEVE_KILL_RANK");
   std::string mark = variable("REPRIEVE_KILL_MARK");
-  std::string rank = variable("OMPI_COMM_WORLD_RANK");
+  std::string rank = variable("OMPI_COMM_WORLD_RANK").empty() ? variable("PMI_RANK") : variable("OMPI_COMM_WORLD_RANK");
 };
 
 }  // namespace

@@ -85,8 +85,9 @@ void set_link_timeout(EnvironmentChanges& changes, int timeout_s) {
 }  // namespace
 
 bool is_launcher(const std::string& program) {
-  static const std::set<std::string> kLaunchers{"orterun",         "mpirun",  "mpirun.openmpi", "mpiexec",
-                                                "mpiexec.openmpi", "prterun", "prun",           "srun"};
+  static const std::set<std::string> kLaunchers{"orterun",         "mpirun",        "mpirun.openmpi", "mpiexec",
+                                                "mpiexec.openmpi", "prterun",       "prun",           "srun",
+                                                "mpirun.mpich",    "mpiexec.mpich", "mpiexec.hydra"};
   return kLaunchers.contains(program);
 }
 

@@ -42,7 +42,7 @@ std::map<std::string, std::string> environment_of(pid_t pid) {
 
 /// Not Slurm's SLURM_PROCID, which the batch script has as well.
 std::optional<int> rank_in(const std::map<std::string, std::string>& environment) {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const auto found = environment.find(name); found != environment.end()) {
       return number(found->second);
     }

@@ -2,6 +2,7 @@
 // index, so that the end tells whether each step was done once.
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -9,7 +10,6 @@
 #include <reprieve/reprieve.hpp>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -52,8 +52,9 @@ bool simulate(int rank, int ranks, std::uint64_t steps) {
   const Part part = my_part(static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(ranks));
   std::vector<double> field(part.rows * kColumns);
   reprieve::Checkpoint state;
-  state.add_distributed("field", field.data(),
-                        {.global_shape = {kRows, kColumns}, .offset = {part.first_row, 0}, .extent = {part.rows, kColumns}});
+  state.add_distributed(
+      "field", field.data(),
+      {.global_shape = {kRows, kColumns}, .offset = {part.first_row, 0}, .extent = {part.rows, kColumns}});
 
   reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, "checkpoints");
   if (rank == 0) {

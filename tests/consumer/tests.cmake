@@ -6,6 +6,7 @@ if(REPRIEVE_SANITIZE OR NOT REPRIEVE_BUILD_APPS)
 endif()
 
 set(consumer_folder ${PROJECT_BINARY_DIR}/consumer)
+list(JOIN reprieve_mpi_selection " " selection)
 if(BUILD_SHARED_LIBS)
   set(this_link shared)
   set(other_link static)
@@ -34,7 +35,7 @@ foreach(link ${this_link} ${other_link})
       COMMAND ${CMAKE_CURRENT_LIST_DIR}/try.sh ${way} ${consumer_folder}/${link} ${consumer_folder}/${link}-${way})
     set_tests_properties(consumer.${link}.${way} PROPERTIES
       LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_${link} PROCESSORS 3
-      ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${reprieve_mpi_selection}")
+      ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${selection}")
   endforeach()
 endforeach()
 

@@ -9,6 +9,18 @@ set(reprieve_mpi_environment
   OMPI_MCA_mpi_yield_when_idle=1
   OMPI_MCA_hwloc_base_binding_policy=none
   OMPI_MCA_btl_vader_single_copy_mechanism=none)
+# MPICH needs no such words: it does not bind, does not mind root, and knows nothing of these variables.
+set(reprieve_mpirun ${MPIEXEC_EXECUTABLE})
+if(REPRIEVE_OPEN_MPI)
+  list(APPEND reprieve_mpirun --oversubscribe)
+endif()
+# For projects of other folders that are to use the same MPI.
+set(reprieve_mpi_selection)
+foreach(variable MPI_C_COMPILER MPI_CXX_COMPILER MPI_Fortran_COMPILER MPIEXEC_EXECUTABLE HDF5_C_COMPILER_EXECUTABLE)
+  if(${variable} AND NOT REPRIEVE_OPEN_MPI)
+    list(APPEND reprieve_mpi_selection -D${variable}=${${variable}})
+  endif()
+endforeach()
 
 # reprieve_add_mpi_test(NAME name RANKS n COMMAND program args... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT ...])
 # One ctest entry that runs the program under mpirun. The time limit of ctest is the last resort: the test main names
@@ -19,7 +31,7 @@ function(reprieve_add_mpi_test)
     set(arg_TIMEOUT 600)
   endif()
   add_test(NAME ${arg_NAME}
-    COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} ${arg_COMMAND})
+    COMMAND ${reprieve_mpirun} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} ${arg_COMMAND})
   set_tests_properties(${arg_NAME} PROPERTIES
     ENVIRONMENT "${reprieve_mpi_environment};${arg_ENVIRONMENT}"
     LABELS "${arg_LABELS}"

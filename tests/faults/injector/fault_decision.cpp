@@ -47,6 +47,7 @@ struct FromEnvironment {
     const char* text = std::getenv("FAULTY_CALLS");
     const char* wanted = std::getenv("FAULTY_CALLS_RANK");
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    rank = rank != nullptr ? rank : std::getenv("PMI_RANK");  // MPICH
     if (text == nullptr || (wanted != nullptr && (rank == nullptr || std::string_view(rank) != wanted))) {
       return;
     }

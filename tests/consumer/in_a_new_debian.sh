@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# What packages.sh does inside of the new Debian, as a user would: see there.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+
+apt-get install -q -y --no-install-recommends /packages/*.deb
+reprieve --version
+reprieve --help >/dev/null
+reprieve-heat --grid 8,8,8 --steps 20 --progress 0
+man reprieve | head -n 5
+for way in cmake pkg-config; do
+  bash /consumer/try.sh $way /usr "/tmp/$way"
+done
+apt-get remove -q -y libreprieve0.1
+[ -z "$(dpkg-query -W -f '${binary:Package} ${db:Status-Abbrev}\n' '*reprieve*' | grep ' ii')" ]
+echo "packages: installed, used, removed"
