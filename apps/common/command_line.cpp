@@ -12,6 +12,8 @@ namespace apps {
 
 CommandLine::CommandLine(const std::string& description, std::string name, std::string section)
     : app_(description, std::move(name)), section_(std::move(section)) {
+  // The last one counts, so that a script can append to a command line.
+  app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app_.set_version_flag("--version", REPRIEVE_VERSION);
   app_.set_config("--config", "",
                   "JSON file: the library's settings, and these options in its section \"" + section_ + "\"")

@@ -45,6 +45,7 @@ CLI::Option* add_three(CLI::App& app, const std::string& name, std::array<std::u
   return app.add_option_function<std::vector<std::uint64_t>>(name, store, help)
       ->delimiter(',')
       ->expected(static_cast<int>(kDimensions))
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw)  // of "1,2,3,4" the last three would be taken
       ->option_text("X,Y,Z=" + start);
 }
 

@@ -187,6 +187,8 @@ TEST(HeatOptions, ThreeNumbersAreXYZ) {
   EXPECT_THAT(options.ranks, ElementsAre(1, 0, 4));
 }
 
+TEST(HeatOptions, OfANumberTheLastOneCounts) { EXPECT_EQ(parse({"--steps", "5", "--steps", "6"}).steps, 6U); }
+
 TEST(HeatOptions, FromAFile) {
   const reprieve::test::TemporaryDirectory directory;
   const auto file = directory / "heat.json";
@@ -203,6 +205,7 @@ TEST(HeatOptions, FromAFile) {
 
 TEST(HeatOptions, WrongOnesAreErrorsThatNameThem) {
   EXPECT_THAT(config_error_of({"--grid", "10,20"}), HasSubstr("--grid"));
+  EXPECT_THAT(config_error_of({"--grid", "10,20,30,40"}), HasSubstr("--grid"));
   EXPECT_THAT(config_error_of({"--grid", "10,20,0"}), HasSubstr("--grid"));
   EXPECT_THAT(config_error_of({"--boundary", "open"}), HasSubstr("--boundary"));
   EXPECT_THAT(config_error_of({"--time-step", "1.5"}), HasSubstr("--time-step"));
