@@ -44,6 +44,8 @@
 extern "C" {
 #endif
 
+/* In the style of C: NOLINTBEGIN(modernize-use-using, readability-identifier-naming) */
+
 /* ------------------------------------------------------------------------------------------------------------------
  * Errors */
 
@@ -476,6 +478,8 @@ REPRIEVE_EXPORT int reprieve_manager_restore_latest(reprieve_manager* manager, i
 REPRIEVE_EXPORT int reprieve_manager_restore(reprieve_manager* manager, const char* file);
 /** The newest committed checkpoint, without verification of its data. Collective. @param found  out: 1 or 0 */
 REPRIEVE_EXPORT int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info);
+
+/* NOLINTEND(modernize-use-using, readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@ int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
       *manager = nullptr;
     }
     OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, manager != nullptr);
-    *manager = new reprieve_manager{
+    place_for(manager, "manager") = new reprieve_manager{
         Use(*checkpoint),
         std::make_unique<CheckpointManager>(comm, checkpoint->state, arguments.directory, arguments.settings.manager),
         {}};
