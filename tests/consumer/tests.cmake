@@ -47,3 +47,21 @@ add_test(NAME consumer.programs
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/installed.sh ${consumer_folder}/${this_link})
 set_tests_properties(consumer.programs PROPERTIES LABELS consumer TIMEOUT 120 FIXTURES_REQUIRED consumer_${this_link}
   ENVIRONMENT "${reprieve_mpi_environment}")
+
+# The tutorial, as a reader would: its text, command by command. Its commands are those of Open MPI.
+if(REPRIEVE_OPEN_MPI)
+  set(tutorial ${PROJECT_SOURCE_DIR}/apps/tutorial)
+  set(languages C++ cpp C c)
+  if(reprieve_with_fortran)
+    list(APPEND languages Fortran f90)
+  endif()
+  while(languages)
+    list(POP_FRONT languages language extension)
+    add_test(NAME consumer.tutorial.${extension}
+      COMMAND ${CMAKE_CURRENT_LIST_DIR}/tutorial.sh ${language} ${tutorial}/README.md ${tutorial}/heat.${extension}
+        ${consumer_folder}/shared ${consumer_folder}/tutorial-${extension})
+    set_tests_properties(consumer.tutorial.${extension} PROPERTIES
+      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_shared PROCESSORS 3
+      ENVIRONMENT "${reprieve_mpi_environment}")
+  endwhile()
+endif()
