@@ -1,6 +1,7 @@
 # Looks for what the Fortran module needs: a compiler, MPI for it, and the C header for its array descriptors.
+# Not under sanitizers, which do not know Fortran.
 set(reprieve_with_fortran OFF)
-if(REPRIEVE_FORTRAN)
+if(REPRIEVE_FORTRAN AND NOT REPRIEVE_SANITIZE)
   include(CheckLanguage)
   include(CheckIncludeFile)
   check_language(Fortran)
