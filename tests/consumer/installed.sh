@@ -42,7 +42,7 @@ docs=$share/doc/reprieve
 [ -s "$docs/LICENSE" ] || fail "no licence"
 while read -r link; do
   [ -e "$docs/$link" ] || fail "README.md links to $link, which is not installed"
-done < <(grep -oE '\]\([a-z][^)#:]*' "$docs/README.md" | cut -c 3-)
+done < <(grep -oE '\]\([a-z][^)#:]*' "$docs/README.md" | cut -c 3- | grep -vE '\.(h|F90)$')
 [ -s "$share/reprieve/configs/reprieve.schema.json" ] || fail "no settings"
 [ -s "$share/reprieve/slurm/mpirun.sbatch" ] || fail "no batch scripts"
 echo "programs, man pages, completion, docs: all there"
