@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 /// Longer than anything takes on an overloaded machine: what is not over by then hangs.
 constexpr std::chrono::seconds kHang{120};
-constexpr int kSteps = 400;
+constexpr int kSteps = 1200;
+/// Of a job that is to be stopped: left alone, it would last 6 s and more.
 constexpr int kStepDelayMs = 5;
 
 class HeatTest : public ::testing::Test {

@@ -1,4 +1,4 @@
-// e2e_loops KIND DIR STEPS: the time loops of src/handler/LOOPS.md, one for each KIND. The code between a line
+// e2e_loops KIND DIR STEPS STEP_US: the time loops of src/handler/LOOPS.md, one for each KIND. The code between a line
 // "// [KIND]" and the next "// [end]" is what stands there. Rank 0 prints "step N" and "digest D" at the end; D depends
 // on every step, and not on the number of ranks.
 
@@ -23,12 +23,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kCells = 30;
-constexpr std::chrono::microseconds kStepTime{1500};
 
 /// Cells over all ranks, whose values follow from the steps; the time grows by steps of varying length.
 class Simulation {
  public:
-  explicit Simulation(MPI_Comm comm) : comm_(comm) {
+  Simulation(MPI_Comm comm, std::chrono::microseconds step_time) : comm_(comm), step_time_(step_time) {
     int rank = 0;
     int size = 1;
     MPI_Comm_rank(comm, &rank);
@@ -47,7 +46,7 @@ class Simulation {
   }
 
   void advance() {
-    std::this_thread::sleep_for(kStepTime);
+    pause();
     const double length = 0.001 * static_cast<double>(1 + step % 5);
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       cells_[i] = 0.75 * cells_[i] + length * static_cast<double>(first_ + i + 1);
@@ -55,6 +54,9 @@ class Simulation {
     time += length;
     ++step;
   }
+
+  /// As long as a step.
+  void pause() const { std::this_thread::sleep_for(step_time_); }
 
   /// How many short steps the next long one is made of.
   [[nodiscard]] int cycles() const { return 1 + static_cast<int>(step % 4); }
@@ -78,6 +80,7 @@ class Simulation {
 
  private:
   MPI_Comm comm_;
+  std::chrono::microseconds step_time_;
   std::uint64_t first_ = 0;
   std::vector<double> cells_;
 };
@@ -87,14 +90,16 @@ struct Setting {
   MPI_Comm comm;
   std::filesystem::path directory;
   std::uint64_t steps;
+  std::chrono::microseconds step_time;
   Simulation& simulation;
   reprieve::Checkpoint& state;
 };
 
 int phases(const Setting& setting) {
-  const auto& [comm, directory, steps, simulation, state] = setting;
-  const std::uint64_t set_up_steps = steps / 3;
-  const auto evaluate = [] { std::this_thread::sleep_for(kStepTime); };
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
+  constexpr std::uint64_t set_up_steps =
+      150;  // so that the first preemption may come in the set-up, the second in the steps
+  const auto evaluate = [&simulation = simulation] { simulation.pause(); };
   // [phases]
   enum class Phase { set_up, stepping, output };
   Phase phase = Phase::set_up;
@@ -124,7 +129,7 @@ int phases(const Setting& setting) {
 }
 
 int own_steps(const Setting& setting) {
-  const auto& [comm, directory, steps, simulation, state] = setting;
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
   // [own_steps]
   reprieve::TerminationConfig config;
   config.step_fn = [&] { return simulation.step; };  // names the checkpoints: ckpt-<step>.h5
@@ -143,7 +148,7 @@ int own_steps(const Setting& setting) {
 }
 
 int every_hundredth(const Setting& setting) {
-  const auto& [comm, directory, steps, simulation, state] = setting;
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
   // [every_hundredth]
   reprieve::TerminationConfig config;
   config.step_fn = [&] { return simulation.step; };
@@ -160,7 +165,7 @@ int every_hundredth(const Setting& setting) {
 }
 
 int own_order(const Setting& setting) {
-  const auto& [comm, directory, steps, simulation, state] = setting;
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
   const auto close_output = [&comm = comm] { MPI_Barrier(comm); };
   // [own_order]
   reprieve::TerminationConfig config;
@@ -180,7 +185,7 @@ int own_order(const Setting& setting) {
 }
 
 int unwinding(const Setting& setting) {
-  const auto& [comm, directory, steps, simulation, state] = setting;
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
   // [unwinding]
   reprieve::TerminationConfig config;
   config.exit_fn = reprieve::throw_preempted;
@@ -197,7 +202,7 @@ int unwinding(const Setting& setting) {
 }
 
 int asking_first(const Setting& setting) {
-  const auto& [comm, directory, steps, simulation, state] = setting;
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
   const auto finish_unit_of_work = [&simulation = simulation, &steps = steps] {
     while (simulation.step % 10 != 0 && simulation.step < steps) {
       simulation.advance();
@@ -219,13 +224,13 @@ int asking_first(const Setting& setting) {
 
 /// Two components, each on some of the ranks, with a state of its own.
 int parts(const Setting& setting) {
-  const auto& [world, directory, steps, simulation, state] = setting;
+  const auto& [world, directory, steps, step_time, simulation, state] = setting;
   int rank = 0;
   MPI_Comm_rank(world, &rank);
   const bool is_ocean = rank % 2 == 1;
   MPI_Comm part_comm = MPI_COMM_NULL;
   MPI_Comm_split(world, is_ocean ? 1 : 0, rank, &part_comm);
-  Simulation part(part_comm);
+  Simulation part(part_comm, step_time);
   const std::filesystem::path part_directory = directory.string() + (is_ocean ? "-ocean" : "-atmosphere");
   {
     // [parts]
@@ -255,15 +260,16 @@ int parts(const Setting& setting) {
   return 0;
 }
 
-int run(const std::string& kind, const std::filesystem::path& directory, std::uint64_t steps) {
+int run(const std::string& kind, const std::filesystem::path& directory, std::uint64_t steps,
+        std::chrono::microseconds step_time) {
   const std::map<std::string, std::function<int(const Setting&)>> kinds{
       {"phases", phases},       {"own_steps", own_steps}, {"every_hundredth", every_hundredth},
       {"own_order", own_order}, {"unwinding", unwinding}, {"asking_first", asking_first},
       {"parts", parts}};
-  Simulation simulation(MPI_COMM_WORLD);
+  Simulation simulation(MPI_COMM_WORLD, step_time);
   reprieve::Checkpoint state;
   simulation.add_to(state);
-  const int exit_code = kinds.at(kind)({MPI_COMM_WORLD, directory, steps, simulation, state});
+  const int exit_code = kinds.at(kind)({MPI_COMM_WORLD, directory, steps, step_time, simulation, state});
   if (exit_code == 0) {
     simulation.report();
   }
@@ -277,7 +283,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int exit_code = 1;
   try {
-    exit_code = run(argv[1], argv[2], std::stoull(argv[3]));
+    exit_code = run(argv[1], argv[2], std::stoull(argv[3]), std::chrono::microseconds(std::stoi(argv[4])));
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     MPI_Abort(MPI_COMM_WORLD, 1);
