@@ -181,6 +181,7 @@ contains
   subroutine expect(name, pattern)
     character(*), intent(in) :: name, pattern
     integer :: code
+    code = -1  ! also read before it is set
     call execute_command_line('h5dump -y -w 200 -d /state/'//name//' '//directory//'/ckpt-1.h5 | grep -q "'//pattern//'"', &
                               exitstat=code)
     call check(code == 0, 'h5dump shows '//pattern//' for '//name)
