@@ -29,7 +29,7 @@ inline double seconds_since(std::chrono::steady_clock::time_point time) {
 }  // namespace handler
 
 struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
-  Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager, std::unique_ptr<CheckpointManager> owned,
+  Impl(MPI_Comm user_comm, CheckpointManager & checkpoint_manager, std::unique_ptr<CheckpointManager> owned,
        TerminationConfig termination_config);
   ~Impl();
   Impl(const Impl&) = delete;
@@ -104,8 +104,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void try_save_for_preemption(const std::vector<std::any>& save_fn_args);
   void save_while_running(SaveReason reason, const std::vector<std::any>& save_fn_args);
   void save(SaveReason reason, const std::vector<std::any>& save_fn_args);
-  [[nodiscard]] CheckpointManager::SaveRequest request_for(SaveReason reason,
-                                                           const std::vector<std::any>& save_fn_args) const;
+  [[nodiscard]] CheckpointManager::SaveRequest request_for(SaveReason reason, const std::vector<std::any>& save_fn_args)
+      const;
   [[nodiscard]] bool commit_is_due() const;
   void commit_background_save();
   void settle_background_save();

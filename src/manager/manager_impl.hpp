@@ -32,7 +32,7 @@ class StateCopy;
 /// Members are collective unless they say otherwise. "The chief's" are empty on the other ranks.
 struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// See the constructor of CheckpointManager (open.cpp).
-  Impl(MPI_Comm parent, Checkpoint& state, const std::filesystem::path& path, ManagerOptions manager_options);
+  Impl(MPI_Comm parent, Checkpoint & state, const std::filesystem::path& path, ManagerOptions manager_options);
 
   ~Impl();
   Impl(const Impl&) = delete;
