@@ -19,8 +19,8 @@ trap 'rm -rf --one-file-system "$root"' EXIT
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 packages=(build/package/packages/*.deb)
 
-# What a user installs besides: a compiler, CMake and make. All else has to come with the packages.
-mmdebstrap --mode=root --variant=apt --include=g++,cmake,make,pkg-config,man-db \
+# What a user installs besides: compilers, CMake and make. All else has to come with the packages.
+mmdebstrap --mode=root --variant=apt --include=g++,gfortran,cmake,make,pkg-config,man-db \
   --customize-hook='mkdir "$1/packages" "$1/consumer"' \
   --customize-hook="copy-in ${packages[*]} /packages" \
   --customize-hook="copy-in tests/consumer/try.sh tests/consumer/CMakeLists.txt tests/consumer/Makefile $(

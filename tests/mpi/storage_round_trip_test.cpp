@@ -2,6 +2,7 @@
 
 #include <array>
 #include <complex>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <random>
@@ -35,6 +36,9 @@ struct Replicated {
   std::vector<std::complex<double>> waves;
   std::vector<std::byte> bytes;
   std::mt19937_64 engine;
+
+  /// The bytes of a long double that are no part of its value are written as well.
+  Replicated() { std::memset(&wide, 0, sizeof wide); }
 
   void set() {
     flag = true;
