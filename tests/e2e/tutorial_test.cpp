@@ -77,7 +77,7 @@ TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
   ASSERT_TRUE(exit.is_object());
   EXPECT_EQ(exit.at("exit_code"), 42);
   EXPECT_LT(exit.at("run_calls"), std::stoi(kSteps));
-  EXPECT_EQ(sum(command(name, 3, kSteps)), expected);
+  EXPECT_EQ(sum(command(name, 1, kSteps)), expected);  // more ranks than cores would take minutes; tests/consumer has 3
 }
 
 INSTANTIATE_TEST_SUITE_P(Languages, Tutorial, testing::Values("cpp", "c", "f90"),
