@@ -96,22 +96,19 @@ class CheckpointRestorer {
       comparison_ = compare_with_file(registry, index_, comm_.rank(), comm_.size());
       add_differences(values_first ? Differences() : compare_arrays(comparison_.arrays));
     });
-    agreed("opening", [&] {
-      opened_.emplace(PosixFile::open_to_read(file_));
-      reader_.emplace(*opened_, index_, verify_);
-      stored_.emplace(*reader_, index_);
-    });
     if (values_first) {
-      restore(comparison_.values, {});
+      read(comparison_.values, {});
+      take_over_values();
       agreed("preparing for the arrays", [&] {
         for (const auto& prepare : registry.when_values_restored) {
           prepare();
         }
       });
       compare([&] { add_differences(compare_arrays(comparison_.arrays)); });
-      restore({}, comparison_.arrays);
+      read({}, comparison_.arrays);
     } else {
-      restore(comparison_.values, comparison_.arrays);
+      read(comparison_.values, comparison_.arrays);
+      take_over_values();
     }
     migrate(registry);
     return index_.metadata;
@@ -157,8 +154,13 @@ class CheckpointRestorer {
 
   using Targets = std::span<const RestoreTarget>;
 
-  void restore(Targets values, Targets arrays) {
+  void read(Targets values, Targets arrays) {
     agreed("reading", [&] {
+      if (!stored_) {
+        opened_.emplace(PosixFile::open_to_read(file_));
+        reader_.emplace(*opened_, index_, verify_);
+        stored_.emplace(*reader_, index_);
+      }
       for (const RestoreTarget& target : values) {
         if (!redistributed(target)) {
           const bool per_rank = target.stored->distribution == Distribution::per_rank;
@@ -171,8 +173,11 @@ class CheckpointRestorer {
       }
       core::kill_point(core::KillPoint::restore_values_read);
     });
+  }
+
+  void take_over_values() {
     agreed("taking over the values", [&] {
-      for (const RestoreTarget& target : values) {
+      for (const RestoreTarget& target : comparison_.values) {
         if (redistributed(target)) {
           target.variable->redistribute(stored_->pieces(target.stored->name), comm_.rank(), comm_.size());
         } else {
