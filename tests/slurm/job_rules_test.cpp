@@ -198,6 +198,7 @@ struct WithoutUserSignal {
   static std::vector<TrainingJob> preempted_with_no_requeue(Stage& stage) {
     JobPlan plan = plan_for("preempted_no_requeue", with_run_options(script_of_tree("srun.sbatch"), "--slurm-poll 2s"));
     plan.arguments.emplace_back("--no-requeue");
+    undisturbed_digest(kUsual, kRanks);  // the others wait for it: not to train while they do
     TrainingJob job(stage.slurm(), plan);
     job.wait_until_training(0);
     stage.preempt_together({&job});

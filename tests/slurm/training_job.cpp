@@ -53,7 +53,7 @@ int submit(SlurmCluster& slurm, const JobPlan& plan) {
   std::ofstream(directory / "job.sbatch") << plan.script;
   std::ofstream program(directory / "my-program");
   program << "#!/bin/sh\n"
-          << plan.program_start << "\ndelay=100\n[ \"${SLURM_RESTART_COUNT:-0}\" -lt " << plan.training.slow_starts
+          << plan.program_start << "\ndelay=400\n[ \"${SLURM_RESTART_COUNT:-0}\" -lt " << plan.training.slow_starts
           << " ] || delay=1\nexec";
   for (const std::string& word : training_command(plan.training)) {
     program << " '" << word << "'";

@@ -15,8 +15,8 @@ namespace reprieve::test {
 /// What the program does: reprieve-trainer. How fast changes nothing in the result.
 struct Training {
   int steps = 600;
-  /// So often the job is started with a tenth of a second for each step, so that it is not done before it is preempted,
-  /// however slow the machine is with the other jobs. Then it hurries.
+  /// So often the job is started with 0.4 s for each step: it takes as long as a test waits for anything, so that it is
+  /// not done before it is preempted, however slow the machine is with the other jobs. Then it hurries.
   int slow_starts = 1;
 };
 
