@@ -52,17 +52,19 @@ extern "C" {
 /** What a function returns. The numbers of the errors are those of reprieve::ErrorCode. */
 enum reprieve_status {
   REPRIEVE_OK = 0,
-  REPRIEVE_ERROR_CONFIG = 1,         /**< a setting is unknown, of the wrong type or out of range */
-  REPRIEVE_ERROR_USAGE = 2,          /**< the interface was used against its rules */
-  REPRIEVE_ERROR_IO = 3,             /**< a file system call failed */
-  REPRIEVE_ERROR_NO_SPACE = 4,       /**< disk full or over quota */
-  REPRIEVE_ERROR_PERMISSION = 5,     /**< missing rights, or a read-only file system */
-  REPRIEVE_ERROR_LOCKED = 6,         /**< another living run uses the checkpoint directory */
-  REPRIEVE_ERROR_CORRUPT = 7,        /**< a checkpoint file is damaged */
-  REPRIEVE_ERROR_MISMATCH = 8,       /**< a sound checkpoint does not fit the registered state */
-  REPRIEVE_ERROR_MPI = 9,            /**< an MPI call failed */
-  REPRIEVE_ERROR_CLUSTER = 10,       /**< the application failed on some rank */
-  REPRIEVE_ERROR_GRACE_EXPIRED = 11, /**< the grace period ended before the save did */
+  REPRIEVE_ERROR_CONFIG = 1,     /**< a setting is unknown, of the wrong type or out of range */
+  REPRIEVE_ERROR_USAGE = 2,      /**< the interface was used against its rules */
+  REPRIEVE_ERROR_IO = 3,         /**< a file system call failed */
+  REPRIEVE_ERROR_NO_SPACE = 4,   /**< disk full or over quota */
+  REPRIEVE_ERROR_PERMISSION = 5, /**< missing rights, or a read-only file system */
+  REPRIEVE_ERROR_LOCKED = 6,     /**< another living run uses the checkpoint directory */
+  REPRIEVE_ERROR_CORRUPT = 7,    /**< a checkpoint file is damaged */
+  REPRIEVE_ERROR_MISMATCH = 8,   /**< a sound checkpoint does not fit the registered state */
+  REPRIEVE_ERROR_MPI = 9,        /**< an MPI call failed */
+  REPRIEVE_ERROR_CLUSTER = 10,   /**< the application failed on some rank */
+  /** The grace period ended before the save did. No function returns it as yet: a save that is late is made all the
+   * same, and one that cannot be in time is warned of in the log. */
+  REPRIEVE_ERROR_GRACE_EXPIRED = 11,
   /** Ranks did not come to a collective call in time. End the process, without MPI_Finalize, which would wait for them.
    */
   REPRIEVE_ERROR_UNRESPONSIVE = 12,
@@ -146,7 +148,8 @@ typedef struct reprieve_boxes reprieve_boxes;
 /** Adds a box, as in reprieve_add_distributed. */
 REPRIEVE_EXPORT int reprieve_boxes_add(reprieve_boxes* boxes, void* data, const int64_t* offset, const int64_t* extent,
                                        const ptrdiff_t* strides_bytes);
-/** Callbacks return 0, or anything else for an error, which is then one on all ranks (see reprieve_callback_error).
+/** Callbacks return 0, or anything else for an error, which is then one on all ranks (see reprieve_callback_error; the
+ * code of a call of this library that failed brings that call's message).
  * They run on the thread that saves or restores, and must not call MPI or functions of this library other than those
  * that their arguments are made for. */
 typedef int (*reprieve_describe_fn)(reprieve_boxes* boxes, void* user);
@@ -467,6 +470,10 @@ REPRIEVE_EXPORT int reprieve_manager_save(reprieve_manager* manager, uint64_t nu
  * reprieve_manager_finish_background_save, or in the next save, restore or close. Collective; errors as
  * reprieve_manager_save, and USAGE with the mpio writer. */
 REPRIEVE_EXPORT int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t number);
+/** 1 if a save in the background has begun that is not committed, else 0. Not collective; the same on every rank. */
+REPRIEVE_EXPORT int reprieve_manager_background_save_pending(const reprieve_manager* manager);
+/** 1 if this rank's thread has written its part, or there is none. Not collective, and not the same on every rank. */
+REPRIEVE_EXPORT int reprieve_manager_background_save_written(const reprieve_manager* manager);
 /** Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective. */
 REPRIEVE_EXPORT int reprieve_manager_finish_background_save(reprieve_manager* manager);
 /** Restores the newest valid checkpoint; damaged ones are passed over and set aside. Collective.

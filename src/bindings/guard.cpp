@@ -8,6 +8,7 @@ namespace reprieve::bindings {
 namespace {
 
 struct LastError {
+  int code = REPRIEVE_OK;
   std::string message;
   int origin_rank = -1;
   std::string from_callback;
@@ -20,6 +21,7 @@ LastError& last_error() {
 }
 
 int keep(int code, const char* message, int origin_rank) {
+  last_error().code = code;
   last_error().origin_rank = origin_rank;
   last_error().message = message;
   return code;
@@ -37,6 +39,14 @@ int keep_any(const std::exception_ptr& error) {
   }
 }
 
+/// Why a callback failed: what it said, or the error of this library that it returned.
+std::string reason_of(int result, LastError& last) {
+  if (!last.from_callback.empty()) {
+    return std::exchange(last.from_callback, {});
+  }
+  return result == last.code ? last.message : "it returned " + std::to_string(result);
+}
+
 }  // namespace
 
 int remember(const std::exception_ptr& error) noexcept {
@@ -48,11 +58,11 @@ int remember(const std::exception_ptr& error) noexcept {
 }
 
 void check_callback(const std::string& what, const std::function<int()>& call) {
-  std::string& text = last_error().from_callback;
-  text.clear();
+  LastError& last = last_error();
+  last.from_callback.clear();
+  last.code = REPRIEVE_OK;
   if (const int result = call(); result != 0) {
-    throw ClusterError(
-        what + " failed: " + (text.empty() ? "it returned " + std::to_string(result) : std::exchange(text, {})));
+    throw ClusterError(what + " failed: " + reason_of(result, last));
   }
 }
 

@@ -40,6 +40,18 @@ int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t numb
   });
 }
 
+int reprieve_manager_background_save_pending(const reprieve_manager* manager) {
+  int answer = 0;
+  static_cast<void>(guarded([&] { answer = checked(manager, "manager").manager->background_save_pending() ? 1 : 0; }));
+  return answer;
+}
+
+int reprieve_manager_background_save_written(const reprieve_manager* manager) {
+  int answer = 0;
+  static_cast<void>(guarded([&] { answer = checked(manager, "manager").manager->background_save_written() ? 1 : 0; }));
+  return answer;
+}
+
 int reprieve_manager_finish_background_save(reprieve_manager* manager) {
   return guarded([&] { checked(manager, "manager").manager->finish_background_save(); });
 }

@@ -98,6 +98,30 @@ void check_mpi(int result, const char* call) {
   throw MpiError(fmt::format("{} failed: {}", call, std::string(text, static_cast<std::size_t>(length))));
 }
 
+namespace {
+
+/// While it lives, failures on the program's communicator come back as codes, whatever the program wants for its own.
+class ErrorsReturned {
+ public:
+  explicit ErrorsReturned(MPI_Comm comm) : comm_(comm) {
+    check_mpi(MPI_Comm_get_errhandler(comm_, &before_), "MPI_Comm_get_errhandler");
+    check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
+  ~ErrorsReturned() {
+    if (MPI_Comm_set_errhandler(comm_, before_) != MPI_SUCCESS || MPI_Errhandler_free(&before_) != MPI_SUCCESS) {
+      core::log::warning("the error handler of the program's communicator could not be set again");
+    }
+  }
+  ErrorsReturned(const ErrorsReturned&) = delete;
+  ErrorsReturned& operator=(const ErrorsReturned&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
+
+}  // namespace
+
 Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) : timeout_(timeout) {
   int initialized = 0;
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
@@ -107,6 +131,12 @@ Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) :
   if (parent == MPI_COMM_NULL) {
     throw UsageError("the communicator is MPI_COMM_NULL");
   }
+  int is_intercommunicator = 0;
+  check_mpi(MPI_Comm_test_inter(parent, &is_intercommunicator), "MPI_Comm_test_inter");
+  if (is_intercommunicator != 0) {
+    throw UsageError("the communicator is an intercommunicator: pass that of all ranks that save together");
+  }
+  const ErrorsReturned returned(parent);
   check_mpi(MPI_Comm_rank(parent, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(parent, &size_), "MPI_Comm_size");
   check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");

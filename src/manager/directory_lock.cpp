@@ -150,7 +150,13 @@ bool DirectoryLock::is_the_file_at_its_path() const {
   if (::fstat(descriptor_, &held) != 0) {
     throw storage::storage_error("look at", file_, errno);
   }
-  return ::stat(file_.c_str(), &named) == 0 && held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+  if (::stat(file_.c_str(), &named) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ESTALE) {
+      return false;
+    }
+    throw storage::storage_error("look at", file_, errno);
+  }
+  return held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
 void DirectoryLock::write_mark() {

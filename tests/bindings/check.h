@@ -65,6 +65,7 @@ extern const Test argument_tests[];
 extern const Test state_tests[];
 extern const Test loop_tests[];
 extern const Test error_tests[];
+extern const Test fault_tests[];
 extern const Test version_tests[];
 /* Run before MPI_Init. */
 void test_before_mpi(void);

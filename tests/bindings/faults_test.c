@@ -1,0 +1,300 @@
+/* What only the world outside can break: full disks, missing rights, ranks that stand still, MPI itself. The code of
+ * each is the same on every rank, what was saved before stays, and where ranks are still there the next save works. */
+#define _XOPEN_SOURCE 700
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { kElements = 1 << 16, kNobody = 65534 };
+
+/* A manager with half a megabyte of state on each rank. */
+typedef struct Job {
+  double* data;
+  reprieve_checkpoint* state;
+  reprieve_config* config;
+  reprieve_manager* manager;
+} Job;
+
+static void fill(double* data, double value) {
+  for (int i = 0; i < kElements; ++i) {
+    data[i] = value + i;
+  }
+}
+
+static Job new_job(void) {
+  const int64_t elements = kElements;
+  Job job = {malloc(kElements * sizeof(double)), NULL, test_config(), NULL};
+  CHECK(job.data != NULL);
+  fill(job.data, 1);
+  CHECK_OK(reprieve_checkpoint_create(&job.state));
+  CHECK_OK(reprieve_add_per_rank(job.state, "data", REPRIEVE_DOUBLE, job.data, 1, &elements, NULL, NULL, NULL));
+  return job;
+}
+
+static void open_job(Job* job) {
+  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, job->state, test_path("c"), job->config, &job->manager));
+}
+
+static void end_job(Job* job) {
+  CHECK_OK(reprieve_manager_close(&job->manager));
+  CHECK_OK(reprieve_checkpoint_destroy(&job->state));
+  CHECK_OK(reprieve_config_destroy(&job->config));
+  free(job->data);
+}
+
+/* Of the two checkpoints that were tried the first is there. */
+static void check_first_is_the_newest(Job* job) {
+  reprieve_checkpoint_info info = {0};
+  int restored = 0;
+  CHECK_OK(reprieve_manager_restore_latest(job->manager, &restored, &info));
+  CHECK(restored == 1 && info.number == 1 && job->data[0] == 1 && job->data[kElements - 1] == kElements);
+}
+
+static void check_next_save_works(Job* job) {
+  reprieve_checkpoint_info info = {0};
+  int found = 0;
+  CHECK_OK(reprieve_manager_save(job->manager, 3));
+  CHECK_OK(reprieve_manager_latest(job->manager, &found, &info));
+  CHECK(found == 1 && info.number == 3);
+}
+
+/* The last rank may not write files as large as the checkpoint; as it is with a quota. */
+static void no_space(void) {
+  Job job = new_job();
+  struct rlimit before;
+  CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN); /* the default ends the process */
+  open_job(&job);
+  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  fill(job.data, 2);
+  if (test_rank() == test_size() - 1) {
+    const struct rlimit small = {kElements, before.rlim_max};
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  }
+  CHECK_ERROR(REPRIEVE_ERROR_NO_SPACE, "ckpt-2", reprieve_manager_save(job.manager, 2));
+  CHECK_SAME_MESSAGE();
+  CHECK(reprieve_last_error_origin_rank() == test_size() - 1);
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  signal(SIGXFSZ, handler);
+  MPI_Barrier(MPI_COMM_WORLD);
+  check_first_is_the_newest(&job);
+  check_next_save_works(&job);
+  end_job(&job);
+}
+
+/* Where even root may make no directory. */
+static void no_permission_to_open(void) {
+  Job job = new_job();
+  reprieve_handler* handler = NULL;
+  CHECK_ERROR(REPRIEVE_ERROR_PERMISSION, "/sys/reprieve-checkpoints",
+              reprieve_handler_open(MPI_COMM_WORLD, job.state, "/sys/reprieve-checkpoints", job.config, &handler));
+  CHECK_SAME_MESSAGE();
+  CHECK(handler == NULL);
+  end_job(&job);
+}
+
+/* The directory loses its rights in the middle of a run. Root has them all the same, and becomes somebody else. */
+static void no_permission_to_save(void) {
+  Job job = new_job();
+  const int is_root = geteuid() == 0;
+  open_job(&job);
+  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  fill(job.data, 2);
+  MPI_Barrier(MPI_COMM_WORLD);
+  CHECK(test_rank() != 0 || chmod(test_path("c"), S_IRUSR | S_IXUSR) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  CHECK(!is_root || seteuid(kNobody) == 0);
+  CHECK_STATUS(REPRIEVE_ERROR_PERMISSION, reprieve_manager_save(job.manager, 2));
+  CHECK_SAME_MESSAGE();
+  CHECK(!is_root || seteuid(0) == 0);
+  CHECK(test_rank() != 0 || chmod(test_path("c"), S_IRWXU) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  check_first_is_the_newest(&job);
+  check_next_save_works(&job);
+  end_job(&job);
+}
+
+static void pause_ms(long milliseconds) {
+  const struct timespec time = {0, 1000000 * milliseconds};
+  nanosleep(&time, NULL);
+}
+
+static void wait_until_stopped(long pid) {
+  char path[64];
+  char state = '?';
+  snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+  while (state != 'T') {
+    FILE* file = fopen(path, "r");
+    CHECK(file != NULL && fscanf(file, "%*d %*s %c", &state) == 1 && fclose(file) == 0);
+    pause_ms(1);
+  }
+}
+
+/* Stops the last rank for the time in which the others save, and wakes it then. */
+static void rank_that_stands_still(void) {
+  const int last = test_size() - 1;
+  char name[32];
+  long pid = (long)getpid();
+  Job job = new_job();
+  if (last == 0) {
+    end_job(&job);
+    return; /* nobody to miss */
+  }
+  snprintf(name, sizeof name, "rank %d (", last);
+  CHECK_OK(reprieve_config_set(job.config, "checkpoints.io_timeout_s", "2"));
+  open_job(&job);
+  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  fill(job.data, 2);
+  MPI_Bcast(&pid, 1, MPI_LONG, last, MPI_COMM_WORLD);
+
+  if (test_rank() == last) {
+    raise(SIGSTOP);
+  } else {
+    wait_until_stopped(pid); /* so that it cannot be woken before */
+  }
+  CHECK_STATUS(REPRIEVE_ERROR_UNRESPONSIVE, reprieve_manager_save(job.manager, 2));
+  CHECK(test_rank() == last || strstr(reprieve_last_error_message(), name) != NULL);
+  if (test_rank() == 0) {
+    CHECK(kill((pid_t)pid, SIGCONT) == 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD); /* a program would end here: what the ranks shared is broken */
+  CHECK_OK(reprieve_manager_close(&job.manager));
+
+  MPI_Barrier(MPI_COMM_WORLD);
+  open_job(&job);
+  check_first_is_the_newest(&job);
+  end_job(&job);
+}
+
+/* All communicators that MPI has to give are in use. The program's own way of dealing with errors, to end all ranks, is
+ * not that of the library. */
+static void mpi_that_fails(void) {
+  enum { kMost = 100000 };
+  if (test_size() > 2) {
+    return; /* more ranks than cores take a minute for so many communicators */
+  }
+  MPI_Comm* taken = malloc(kMost * sizeof *taken);
+  int count = 0;
+  Job job = new_job();
+  reprieve_handler* handler = NULL;
+  CHECK(taken != NULL);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  while (count < kMost && MPI_Comm_dup(MPI_COMM_WORLD, &taken[count]) == MPI_SUCCESS) {
+    ++count;
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  CHECK(count > 0 && count < kMost);
+  CHECK_ERROR(REPRIEVE_ERROR_MPI, "MPI_Comm_dup failed: ",
+              reprieve_handler_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &handler));
+  CHECK(handler == NULL);
+  CHECK_STATUS(REPRIEVE_ERROR_MPI,
+               reprieve_manager_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &job.manager));
+  while (count > 0) {
+    MPI_Comm_free(&taken[--count]);
+  }
+  free(taken);
+  MPI_Errhandler after;
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &after);
+  CHECK(after == MPI_ERRORS_ARE_FATAL);
+  open_job(&job);
+  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  end_job(&job);
+}
+
+static void communicator_of_the_wrong_kind(void) {
+  MPI_Comm half;
+  MPI_Comm between;
+  Job job = new_job();
+  if (test_size() > 1) {
+    MPI_Comm_split(MPI_COMM_WORLD, test_rank() == 0, test_rank(), &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, test_rank() == 0 ? 1 : 0, 7, &between);
+    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "intercommunicator",
+                reprieve_manager_open(between, job.state, test_path("c"), job.config, &job.manager));
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+  }
+  end_job(&job);
+}
+
+/* ---- Ranks that fail while the others wait for them. ---- */
+
+typedef struct Abort {
+  int calls;
+  int exit_code;
+  int size;
+} Abort;
+
+/* Comes to where the others wait. Another program would end the job. */
+static void let_the_others_go(MPI_Comm comm, int exit_code, void* user) {
+  Abort* seen = user;
+  ++seen->calls;
+  seen->exit_code = exit_code;
+  MPI_Comm_size(comm, &seen->size);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void peers_that_are_stuck(void) {
+  Abort seen = {0, 0, 0};
+  Job job = new_job();
+  reprieve_handler* handler = NULL;
+  CHECK_OK(reprieve_config_set(job.config, "termination.error_timeout_s", "1"));
+  CHECK_OK(
+      reprieve_config_set(job.config, "termination.peer_timeout_s", "2")); /* the others are left alone at the end */
+  CHECK_OK(reprieve_config_set(job.config, "log.level", "off"));
+  CHECK_OK(reprieve_config_set(job.config, "log.other_ranks", "off"));
+  CHECK_OK(reprieve_config_set_abort_fn(job.config, let_the_others_go, &seen));
+  CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &handler));
+  CHECK_OK(reprieve_step_begin(handler));
+  if (test_rank() == test_size() - 1) {
+    CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the matrix is singular", reprieve_fail(handler, "the matrix is singular"));
+    CHECK(seen.calls == (test_size() > 1 ? 1 : 0));
+    CHECK(seen.calls == 0 || (seen.exit_code == 1 && seen.size == test_size()));
+  } else {
+    MPI_Barrier(MPI_COMM_WORLD); /* a collective call of the program's: it waits for the rank that failed */
+    CHECK(seen.calls == 0);
+    CHECK_OK(reprieve_step_end(handler));
+  }
+  CHECK_OK(reprieve_handler_close(&handler));
+  end_job(&job);
+}
+
+/* The save is made all the same, and the ranks leave when it is done. */
+static void grace_that_is_far_too_short(void) {
+  Job job = new_job();
+  reprieve_handler* handler = NULL;
+  reprieve_notice notice;
+  reprieve_save_report report;
+  int saved = 0;
+  int status = REPRIEVE_OK;
+  CHECK_OK(reprieve_config_set(job.config, "termination.grace_period_s", "0.000001"));
+  CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &handler));
+  while (reprieve_next_step(handler, 100000, &status)) {
+    if (test_rank() == 0 && reprieve_total_run_calls(handler) == 3) {
+      raise(SIGUSR1);
+    }
+    pause_ms(1);
+  }
+  CHECK_STATUS(REPRIEVE_PREEMPTED, status);
+  CHECK_OK(reprieve_preemption_notice(handler, &notice));
+  CHECK(notice.has_deadline == 1 && notice.time_left_s < 0);
+  CHECK_OK(reprieve_last_save(handler, &saved, &report));
+  CHECK(saved == 1 && report.number == reprieve_total_run_calls(handler));
+  CHECK_OK(reprieve_handler_close(&handler));
+  end_job(&job);
+}
+
+const Test fault_tests[] = {{"no_space", no_space},
+                            {"no_permission_to_open", no_permission_to_open},
+                            {"no_permission_to_save", no_permission_to_save},
+                            {"rank_that_stands_still", rank_that_stands_still},
+                            {"mpi_that_fails", mpi_that_fails},
+                            {"communicator_of_the_wrong_kind", communicator_of_the_wrong_kind},
+                            {"peers_that_are_stuck", peers_that_are_stuck},
+                            {"grace_that_is_far_too_short", grace_that_is_far_too_short},
+                            {NULL, NULL}};
