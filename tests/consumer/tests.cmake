@@ -39,9 +39,16 @@ foreach(link ${this_link} ${other_link})
   endforeach()
 endforeach()
 
-add_test(NAME consumer.symbols
-  COMMAND ${CMAKE_CURRENT_LIST_DIR}/check_symbols.sh ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so)
-set_tests_properties(consumer.symbols PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_shared)
+set(shared_libraries c++ libreprieve.so)
+if(reprieve_with_fortran AND CMAKE_Fortran_COMPILER_ID STREQUAL GNU)
+  list(APPEND shared_libraries fortran libreprieve_fortran.so)
+endif()
+while(shared_libraries)
+  list(POP_FRONT shared_libraries interface library)
+  add_test(NAME consumer.symbols.${interface} COMMAND ${CMAKE_CURRENT_LIST_DIR}/check_symbols.sh
+    ${interface} ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/${library})
+  set_tests_properties(consumer.symbols.${interface} PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_shared)
+endwhile()
 
 add_test(NAME consumer.programs
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/installed.sh ${consumer_folder}/${this_link})
