@@ -18,6 +18,12 @@ typedef struct Array {
 
 /* 0 if there is no such type, or it is stored as bytes. */
 static int type_of_number(const CFI_cdesc_t* value) {
+  if (value->type == CFI_type_long_double) { /* not among the cases, since it may be double */
+    return sizeof(long double) == sizeof(double) ? REPRIEVE_DOUBLE : REPRIEVE_LONG_DOUBLE;
+  }
+  if (value->type == CFI_type_long_double_Complex) {
+    return sizeof(long double) == sizeof(double) ? REPRIEVE_COMPLEX_DOUBLE : REPRIEVE_COMPLEX_LONG_DOUBLE;
+  }
   switch (value->type) {
     case CFI_type_int8_t:
       return REPRIEVE_INT8;
@@ -50,7 +56,7 @@ static int type_of_compiler(const CFI_cdesc_t* value) {
   switch (value->type & CFI_type_mask) {
     case CFI_type_Logical:
       return value->elem_len == 2 ? REPRIEVE_BOOL16 : value->elem_len == 4 ? REPRIEVE_BOOL32 : REPRIEVE_BOOL64;
-    case CFI_type_Real: /* of 10 and of 16 bytes: gfortran 12 describes both alike, so no tool could tell them apart */
+    case CFI_type_Real: /* quadruple precision where `long double` is none: no type of HDF5's is known for it */
     case CFI_type_Complex:
     case CFI_type_Integer: /* of 16 bytes */
       return REPRIEVE_BYTE;
@@ -63,7 +69,6 @@ static int type_of_compiler(const CFI_cdesc_t* value) {
 #endif
 }
 
-/* checkpoint: keeps the error for its open; may be null. */
 reprieve_array reprieve_fortran_view(const CFI_cdesc_t* value) {
   reprieve_array array = {value->base_addr, (int64_t)value->elem_len, type_of_number(value), value->rank, {0}, {0}};
   if (array.type == 0) {
@@ -76,6 +81,7 @@ reprieve_array reprieve_fortran_view(const CFI_cdesc_t* value) {
   return array;
 }
 
+/* checkpoint: keeps the error for its open; may be null. */
 static int refuse(reprieve_checkpoint* checkpoint, const char* name, const char* problem) {
   char text[512];
   snprintf(text, sizeof text, "variable '%s': %s", name, problem);
@@ -230,12 +236,26 @@ int reprieve_fortran_describe_list(const reprieve_array* value, int* type, int64
   return REPRIEVE_OK;
 }
 
-int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const CFI_cdesc_t* value) {
+int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const reprieve_array* value) {
   Array a;
-  const reprieve_array view = reprieve_fortran_view(value);
-  const int status = array_from(NULL, name, &view, &a);
+  const int status = array_from(NULL, name, value, &a);
   return status != REPRIEVE_OK ? status
                                : reprieve_stored_read(stored, name, a.type, a.data, a.dimensions, a.shape, a.strides);
+}
+
+int reprieve_fortran_stored_read_distributed(const reprieve_stored_state* stored, const char* name,
+                                             const reprieve_array* value, int count, const int64_t* global_shape,
+                                             const int64_t* lower) {
+  Array a;
+  int64_t global[kMaxDimensions];
+  int64_t offset[kMaxDimensions];
+  int status = array_from(NULL, name, value, &a);
+  if (status == REPRIEVE_OK) {
+    status = place_of(NULL, name, &a, count, global_shape, lower, global, offset);
+  }
+  return status != REPRIEVE_OK ? status
+                               : reprieve_stored_read_distributed(stored, name, a.type, a.data, a.dimensions, global,
+                                                                  offset, a.shape, a.strides);
 }
 
 int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value) {
@@ -257,4 +277,21 @@ int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint
 int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_manager** manager) {
   return reprieve_manager_open(MPI_Comm_f2c(comm), checkpoint, directory, config, manager);
+}
+
+/* Communicators are handles of C's own kind, which differ between MPIs. */
+static int leave(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user) {
+  return reprieve_fortran_call_leave((int)MPI_Comm_c2f(comm), exit_code, checkpoint_path, user);
+}
+
+static void abort_job(MPI_Comm comm, int exit_code, void* user) {
+  reprieve_fortran_call_abort((int)MPI_Comm_c2f(comm), exit_code, user);
+}
+
+int reprieve_fortran_config_set_exit_fn(reprieve_config* config, void* user) {
+  return reprieve_config_set_exit_fn(config, user == NULL ? NULL : leave, user);
+}
+
+int reprieve_fortran_config_set_abort_fn(reprieve_config* config, void* user) {
+  return reprieve_config_set_abort_fn(config, user == NULL ? NULL : abort_job, user);
 }

@@ -34,11 +34,21 @@ int reprieve_fortran_boxes_add(reprieve_boxes* boxes, const reprieve_array* valu
 /* An array as a list: the last dimension counts the items. */
 int reprieve_fortran_describe_list(const reprieve_array* value, int* type, int64_t* item_elements, void** data,
                                    int64_t* count);
-int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const CFI_cdesc_t* value);
+int reprieve_fortran_stored_read(const reprieve_stored_state* stored, const char* name, const reprieve_array* value);
+int reprieve_fortran_stored_read_distributed(const reprieve_stored_state* stored, const char* name,
+                                             const reprieve_array* value, int count, const int64_t* global_shape,
+                                             const int64_t* lower);
 int reprieve_fortran_pieces_read(reprieve_pieces* pieces, int saved_rank, const CFI_cdesc_t* value);
 int reprieve_fortran_handler_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_handler** handler);
 int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint, const char* directory,
                                   const reprieve_config* config, reprieve_manager** manager);
+/* user: the callbacks; NULL: none. */
+int reprieve_fortran_config_set_exit_fn(reprieve_config* config, void* user);
+int reprieve_fortran_config_set_abort_fn(reprieve_config* config, void* user);
+
+/* Of the module: calls the procedure in the callbacks at `user`. */
+int reprieve_fortran_call_leave(int comm, int exit_code, const char* checkpoint, void* user);
+void reprieve_fortran_call_abort(int comm, int exit_code, void* user);
 
 #endif

@@ -26,7 +26,8 @@
 module reprieve
   use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, &
       reprieve_in_order, reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
-      reprieve_prepare, reprieve_migrate, reprieve_save_files
+      reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, &
+      reprieve_abort
   use reprieve_c, only: reprieve_array, reprieve_view
   use reprieve_errors
   use reprieve_loop

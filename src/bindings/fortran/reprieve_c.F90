@@ -40,9 +40,13 @@ module reprieve_c
       integer(c_int), value :: status
       type(c_ptr) :: reprieve_status_name
     end function
-    integer(c_int) function reprieve_callback_error(message) bind(c)
+    integer(c_int) function c_callback_error(message) bind(c, name='reprieve_callback_error')
       import
       character(kind=c_char), intent(in) :: message(*)
+    end function
+    function c_version() bind(c, name='reprieve_version')
+      import
+      type(c_ptr) :: c_version
     end function
 
     ! The state.
@@ -175,7 +179,16 @@ module reprieve_c
       import
       type(c_ptr), value :: stored
       character(kind=c_char), intent(in) :: name(*)
-      type(*), dimension(..), target, intent(in) :: value
+      type(reprieve_array), intent(in) :: value
+    end function
+    integer(c_int) function reprieve_fortran_stored_read_distributed(stored, name, value, count, global_shape, lower) &
+        bind(c)
+      import
+      type(c_ptr), value :: stored
+      character(kind=c_char), intent(in) :: name(*)
+      type(reprieve_array), intent(in) :: value
+      integer(c_int), value :: count
+      integer(c_int64_t), intent(in) :: global_shape(*), lower(*)
     end function
 
     ! Saved pieces.
@@ -244,6 +257,25 @@ module reprieve_c
       type(c_ptr), value :: config, user
       type(c_funptr), value :: save
     end function
+    integer(c_int) function reprieve_config_set_step_fn(config, step, user) bind(c)
+      import
+      type(c_ptr), value :: config, user
+      type(c_funptr), value :: step
+    end function
+    integer(c_int) function reprieve_config_set_watcher_fn(config, watcher, user) bind(c)
+      import
+      type(c_ptr), value :: config, user
+      type(c_funptr), value :: watcher
+    end function
+    !> Null for user: none. Otherwise the procedure is that of the callbacks at this address.
+    integer(c_int) function reprieve_fortran_config_set_exit_fn(config, user) bind(c)
+      import
+      type(c_ptr), value :: config, user
+    end function
+    integer(c_int) function reprieve_fortran_config_set_abort_fn(config, user) bind(c)
+      import
+      type(c_ptr), value :: config, user
+    end function
   end interface
 
 contains
@@ -263,6 +295,14 @@ contains
     do i = 1, size(characters)
       text(i:i) = characters(i)
     end do
+  end function
+
+  !> What is wrong with arguments that say where a distributed variable lies.
+  pure function shapes_differ(name) result(problem)
+    character(*), intent(in) :: name
+    character(:, kind=c_char), allocatable :: problem
+    problem = c_text("variable '"//trim(name)//"': the global shape and the lower bounds must have one number for each "// &
+                     'dimension')
   end function
 
   !> A text of Fortran's, without the blanks at its end, as one of C's.

@@ -1,7 +1,7 @@
 !> What the procedures that a program registers get, and how C calls them. Use module reprieve.
 module reprieve_callbacks
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int8, int32, int64
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real64
   use reprieve_c
   use reprieve_errors
   implicit none
@@ -9,9 +9,10 @@ module reprieve_callbacks
 
   public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, reprieve_in_order
   public :: reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
-  public :: reprieve_migrate, reprieve_save_files
-  public :: callbacks, new_callbacks, free_callbacks, redistribute_address
+  public :: reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
+  public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release, redistribute_address
   public :: call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
+  public :: call_step, call_watch
 
   !> What a per-rank variable was on each of the ranks that saved it.
   type :: reprieve_pieces
@@ -52,7 +53,9 @@ module reprieve_callbacks
     type(c_ptr) :: handle = c_null_ptr
   contains
     procedure :: contains => stored_contains
-    procedure :: read => stored_read  !< a replicated variable
+    procedure :: read => stored_read  !< a replicated variable, into the memory of this view
+    procedure, private :: stored_read_distributed_i4, stored_read_distributed_i8
+    generic :: read_distributed => stored_read_distributed_i4, stored_read_distributed_i8  !< a part of a distributed one
   end type
 
   abstract interface
@@ -103,6 +106,30 @@ module reprieve_callbacks
       logical, intent(in) :: is_chief
       integer, intent(inout) :: ierr
     end subroutine
+    !> The program's own count of steps: the same on all ranks, never falling.
+    integer(int64) function reprieve_step()
+      import :: int64
+    end function
+    !> Asked from a thread of the library's own, until it gives a notice; must not call MPI, and must not keep local
+    !> variables between calls. noticed: .false. on entry. message: free text. time_left_s: seconds until the end, negative
+    !> (as on entry) if they are not known.
+    subroutine reprieve_watch(noticed, message, time_left_s)
+      import :: real64
+      logical, intent(inout) :: noticed
+      character(*), intent(inout) :: message
+      real(real64), intent(inout) :: time_left_s
+    end subroutine
+    !> Leaves the process, or returns: then the program goes on as if nothing had been noticed. comm: the library's own
+    !> communicator of all ranks, as an integer; MPI_Comm(comm) for module mpi_f08. ierr: 0 on entry.
+    subroutine reprieve_leave(comm, exit_code, checkpoint, ierr)
+      integer, intent(in) :: comm, exit_code
+      character(*), intent(in) :: checkpoint
+      integer, intent(inout) :: ierr
+    end subroutine
+    !> Ends the job, since the other ranks never hear of this rank's error. comm: as in reprieve_leave.
+    subroutine reprieve_abort(comm, exit_code)
+      integer, intent(in) :: comm, exit_code
+    end subroutine
   end interface
 
   !> The procedures of one variable, at an address that C can hand back.
@@ -115,8 +142,18 @@ module reprieve_callbacks
     procedure(reprieve_prepare), pointer, nopass :: prepare => null()
     procedure(reprieve_migrate), pointer, nopass :: migrate => null()
     procedure(reprieve_save_files), pointer, nopass :: save_files => null()
+    procedure(reprieve_step), pointer, nopass :: step => null()
+    procedure(reprieve_watch), pointer, nopass :: watch => null()
+    procedure(reprieve_leave), pointer, nopass :: leave => null()
+    procedure(reprieve_abort), pointer, nopass :: abort_job => null()
     integer(int8), allocatable :: bytes(:)
     type(callbacks), pointer :: next => null()  !< of the same owner
+  end type
+
+  !> The callbacks of a config, which handlers that were opened with it use when it is gone.
+  type :: callback_list
+    type(callbacks), pointer :: first => null()
+    integer :: users = 0
   end type
 
 contains
@@ -138,6 +175,23 @@ contains
       deallocate (first)
       first => next
     end do
+  end subroutine
+
+  subroutine hold(list)
+    type(callback_list), pointer, intent(in) :: list
+    if (associated(list)) list%users = list%users + 1
+  end subroutine
+
+  !> The last user frees the callbacks.
+  subroutine release(list)
+    type(callback_list), pointer, intent(inout) :: list
+    if (.not. associated(list)) return
+    list%users = list%users - 1
+    if (list%users == 0) then
+      call free_callbacks(list%first)
+      deallocate (list)
+    end if
+    list => null()
   end subroutine
 
   type(c_funptr) function redistribute_address(calls)
@@ -207,9 +261,35 @@ contains
   subroutine stored_read(self, name, value, ierr)
     class(reprieve_stored_state), intent(in) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), target, intent(inout) :: value
+    type(reprieve_array), intent(in) :: value
     integer, intent(out), optional :: ierr
     call reprieve_finish(reprieve_fortran_stored_read(self%handle, c_text(name), value), ierr)
+  end subroutine
+
+  !> Arguments as in add_distributed of reprieve_checkpoint; the part may be any, whatever this rank had.
+  subroutine stored_read_distributed_i8(self, name, value, global_shape, lower, ierr)
+    class(reprieve_stored_state), intent(in) :: self
+    character(*), intent(in) :: name
+    type(reprieve_array), intent(in) :: value
+    integer(int64), intent(in) :: global_shape(:), lower(:)
+    integer, intent(out), optional :: ierr
+    integer :: status
+    if (size(global_shape) /= size(lower)) then
+      status = reprieve_registration_error(c_null_ptr, shapes_differ(name))
+    else
+      status = reprieve_fortran_stored_read_distributed(self%handle, c_text(name), value, int(size(lower), c_int), &
+                                                        global_shape, lower)
+    end if
+    call reprieve_finish(status, ierr)
+  end subroutine
+
+  subroutine stored_read_distributed_i4(self, name, value, global_shape, lower, ierr)
+    class(reprieve_stored_state), intent(in) :: self
+    character(*), intent(in) :: name
+    type(reprieve_array), intent(in) :: value
+    integer(int32), intent(in) :: global_shape(:), lower(:)
+    integer, intent(out), optional :: ierr
+    call self%stored_read_distributed_i8(name, value, int(global_shape, int64), int(lower, int64), ierr)
   end subroutine
 
   !> A redistribution for lists: those of all ranks, one after the other, are cut into parts as even as possible.
@@ -221,7 +301,7 @@ contains
   end subroutine
 
   ! -----------------------------------------------------------------------------------------------------------------
-  ! What C calls. `user` is the address of the callbacks.
+  ! What C calls. `user` is the address of the callbacks. Names of their own in C only where C names them.
 
   !> Text for an error of a callback, if the procedure did not leave one that is better.
   integer(c_int) function told(ierr, status)
@@ -229,13 +309,13 @@ contains
     integer, intent(in) :: status   !< of a call that it made to this library
     told = reprieve_ok
     if (status /= reprieve_ok) then
-      told = reprieve_callback_error(c_text(reprieve_error_message()))
+      told = c_callback_error(c_text(reprieve_error_message()))
     else if (ierr /= 0) then
       told = int(ierr, c_int)
     end if
   end function
 
-  integer(c_int) function call_redistribute(pieces, rank, size, user) bind(c)
+  integer(c_int) function call_redistribute(pieces, rank, size, user) bind(c, name='')
     type(c_ptr), value :: pieces, user
     integer(c_int), value :: rank, size
     type(callbacks), pointer :: calls
@@ -248,7 +328,7 @@ contains
     call_redistribute = told(ierr, reprieve_ok)
   end function
 
-  integer(c_int) function call_describe(boxes, user) bind(c)
+  integer(c_int) function call_describe(boxes, user) bind(c, name='')
     type(c_ptr), value :: boxes, user
     type(callbacks), pointer :: calls
     type(reprieve_boxes) :: shown
@@ -258,7 +338,7 @@ contains
     call_describe = told(0, shown%status)
   end function
 
-  integer(c_int) function call_memory(wanted, data, count, user) bind(c)
+  integer(c_int) function call_memory(wanted, data, count, user) bind(c, name='')
     integer(c_int64_t), value :: wanted
     type(c_ptr), intent(out) :: data
     integer(c_int64_t), intent(out) :: count
@@ -270,10 +350,10 @@ contains
     data = list%data
     count = list%count
     call_memory = told(0, list%status)
-    if (.not. list%was_set) call_memory = reprieve_callback_error(c_text('list%set was not called'))
+    if (.not. list%was_set) call_memory = c_callback_error(c_text('list%set was not called'))
   end function
 
-  integer(c_int) function call_save(bytes, size_bytes, user) bind(c)
+  integer(c_int) function call_save(bytes, size_bytes, user) bind(c, name='')
     type(c_ptr), intent(out) :: bytes
     integer(c_size_t), intent(out) :: size_bytes
     type(c_ptr), value :: user
@@ -284,14 +364,14 @@ contains
     bytes = c_null_ptr
     size_bytes = 0
     if (.not. allocated(calls%bytes)) then
-      call_save = reprieve_callback_error(c_text('the bytes were not allocated'))
+      call_save = c_callback_error(c_text('the bytes were not allocated'))
     else if (size(calls%bytes) > 0) then
       bytes = c_loc(calls%bytes)
       size_bytes = size(calls%bytes, kind=c_size_t)
     end if
   end function
 
-  integer(c_int) function call_load(bytes, size_bytes, user) bind(c)
+  integer(c_int) function call_load(bytes, size_bytes, user) bind(c, name='')
     type(c_ptr), value :: bytes, user
     integer(c_size_t), value :: size_bytes
     type(callbacks), pointer :: calls
@@ -306,7 +386,7 @@ contains
     call_load = told(ierr, reprieve_ok)
   end function
 
-  integer(c_int) function call_prepare(user) bind(c)
+  integer(c_int) function call_prepare(user) bind(c, name='')
     type(c_ptr), value :: user
     type(callbacks), pointer :: calls
     integer :: ierr
@@ -316,7 +396,7 @@ contains
     call_prepare = told(ierr, reprieve_ok)
   end function
 
-  integer(c_int) function call_migrate(stored, user) bind(c)
+  integer(c_int) function call_migrate(stored, user) bind(c, name='')
     type(c_ptr), value :: stored, user
     type(callbacks), pointer :: calls
     type(reprieve_stored_state) :: shown
@@ -328,7 +408,7 @@ contains
     call_migrate = told(ierr, reprieve_ok)
   end function
 
-  integer(c_int) function call_save_files(directory, number, is_chief, user) bind(c)
+  integer(c_int) function call_save_files(directory, number, is_chief, user) bind(c, name='')
     type(c_ptr), value :: directory, user
     integer(c_int64_t), value :: number
     integer(c_int), value :: is_chief
@@ -339,5 +419,53 @@ contains
     call calls%save_files(text_of(directory), number, is_chief /= 0, ierr)
     call_save_files = told(ierr, reprieve_ok)
   end function
+
+  integer(c_int64_t) function call_step(user) bind(c, name='')
+    type(c_ptr), value :: user
+    type(callbacks), pointer :: calls
+    call c_f_pointer(user, calls)
+    call_step = calls%step()
+  end function
+
+  !> On another thread: all that it needs is on its stack.
+  recursive integer(c_int) function call_watch(message, message_size, time_left_s, user) bind(c, name='')
+    type(c_ptr), value :: message, user
+    integer(c_size_t), value :: message_size
+    real(c_double), intent(inout) :: time_left_s
+    type(callbacks), pointer :: calls
+    character(kind=c_char), pointer :: buffer(:)
+    character(message_size - 1) :: text
+    logical :: noticed
+    integer :: i
+    call c_f_pointer(user, calls)
+    call c_f_pointer(message, buffer, [message_size])
+    text = ''
+    noticed = .false.
+    call calls%watch(noticed, text, time_left_s)
+    do i = 1, len_trim(text)
+      buffer(i) = text(i:i)
+    end do
+    buffer(len_trim(text) + 1) = c_null_char
+    call_watch = merge(1_c_int, 0_c_int, noticed)
+  end function
+
+  integer(c_int) function call_leave(comm, exit_code, checkpoint, user) bind(c, name='reprieve_fortran_call_leave')
+    integer(c_int), value :: comm, exit_code
+    type(c_ptr), value :: checkpoint, user
+    type(callbacks), pointer :: calls
+    integer :: ierr
+    call c_f_pointer(user, calls)
+    ierr = 0
+    call calls%leave(int(comm), int(exit_code), text_of(checkpoint), ierr)
+    call_leave = told(ierr, reprieve_ok)
+  end function
+
+  subroutine call_abort(comm, exit_code, user) bind(c, name='reprieve_fortran_call_abort')
+    integer(c_int), value :: comm, exit_code
+    type(c_ptr), value :: user
+    type(callbacks), pointer :: calls
+    call c_f_pointer(user, calls)
+    call calls%abort_job(int(comm), int(exit_code))
+  end subroutine
 
 end module

@@ -6,7 +6,8 @@ module reprieve_errors
   implicit none
   private
 
-  public :: reprieve_error_message, reprieve_error_rank, reprieve_error_name, reprieve_finish
+  public :: reprieve_error_message, reprieve_error_rank, reprieve_error_name, reprieve_callback_error
+  public :: reprieve_version, reprieve_finish
 
   !> What `ierr` may be: 0, these, or the number of another error (see reprieve_error_name).
   integer, parameter, public :: reprieve_ok = 0, reprieve_error_config = 1, reprieve_error_usage = 2, &
@@ -37,6 +38,19 @@ contains
     integer, intent(in) :: status
     character(:), allocatable :: name
     name = text_of(reprieve_status_name(int(status, c_int)))
+  end function
+
+  !> In a procedure that the library calls: reports an error with a text, which all ranks get. ierr: that of the procedure.
+  subroutine reprieve_callback_error(message, ierr)
+    character(*), intent(in) :: message
+    integer, intent(out) :: ierr
+    ierr = c_callback_error(c_text(message))
+  end subroutine
+
+  !> The version of the library that is running, 'major.minor.patch'.
+  function reprieve_version() result(version)
+    character(:), allocatable :: version
+    version = text_of(c_version())
   end function
 
   !> Hands `status` to the caller; if it does not want it, an error ends the program with its message.

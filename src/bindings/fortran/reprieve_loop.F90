@@ -6,6 +6,7 @@ module reprieve_loop
   use mpi_f08, only: MPI_Comm
 #endif
   use reprieve_c
+  use reprieve_callbacks, only: callback_list, hold, release
   use reprieve_errors
   use reprieve_loop_c
   use reprieve_settings
@@ -13,7 +14,7 @@ module reprieve_loop
   implicit none
   private
 
-  public :: reprieve_handler, reprieve_manager, reprieve_checkpoint_info, reprieve_notice
+  public :: reprieve_handler, reprieve_manager, reprieve_checkpoint_info, reprieve_save_report, reprieve_notice
   public :: reprieve_watch_signals, reprieve_unwatch_signals
 
   !> For next_step: the program leaves the loop by itself.
@@ -31,6 +32,15 @@ module reprieve_loop
     character(:), allocatable :: files_directory  !< rank 0's files of the save procedure; empty if there are none
   end type
 
+  !> Figures of a save.
+  type :: reprieve_save_report
+    character(:), allocatable :: path
+    integer(int64) :: number = 0
+    integer(int64) :: size_bytes = 0       !< of the state, all ranks together
+    real(real64) :: seconds = 0            !< to the commit, the slowest rank's
+    real(real64) :: blocked_seconds = 0    !< for how much of that the program stood still
+  end type
+
   !> What a rank learned about the end of the job.
   type :: reprieve_notice
     integer :: rank = -1
@@ -42,6 +52,7 @@ module reprieve_loop
   !> Coordinates all ranks to save one checkpoint when any of them is about to be taken away.
   type :: reprieve_handler
     type(c_ptr), private :: handle = c_null_ptr
+    type(callback_list), pointer, private :: procedures => null()  !< those of the config
   contains
     procedure, private :: open_integer
 #ifdef REPRIEVE_HAVE_MPI_F08
@@ -62,6 +73,7 @@ module reprieve_loop
     procedure :: preempted
     procedure :: preemption_notice
     procedure :: restored_from
+    procedure :: last_save
     procedure :: request_checkpoint
     procedure :: exit_code
   end type
@@ -77,7 +89,12 @@ module reprieve_loop
 #endif
     generic :: open => manager_open_integer
     procedure :: close => manager_close
-    procedure :: save => manager_save
+    procedure, private :: manager_save_i4, manager_save_i8, save_in_background_i4, save_in_background_i8
+    generic :: save => manager_save_i4, manager_save_i8
+    generic :: save_in_background => save_in_background_i4, save_in_background_i8
+    procedure :: background_save_pending
+    procedure :: background_save_written
+    procedure :: finish_background_save
     procedure :: restore_latest => manager_restore_latest
     procedure :: restore => manager_restore
     procedure :: latest => manager_latest
@@ -108,8 +125,14 @@ contains
     character(*), intent(in) :: directory
     type(reprieve_config), intent(in), optional :: config
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_fortran_handler_open(int(comm, c_int), state%handle, c_text(directory), &
-                                                       handle_of(config), self%handle), ierr)
+    integer :: status
+    status = reprieve_fortran_handler_open(int(comm, c_int), state%handle, c_text(directory), handle_of(config), &
+                                           self%handle)
+    if (status == reprieve_ok .and. present(config)) then
+      self%procedures => config%owned
+      call hold(self%procedures)
+    end if
+    call reprieve_finish(status, ierr)
   end subroutine
 
 #ifdef REPRIEVE_HAVE_MPI_F08
@@ -134,7 +157,10 @@ contains
   subroutine handler_close(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_handler_close(self%handle), ierr)
+    integer :: status
+    status = reprieve_handler_close(self%handle)
+    if (.not. c_associated(self%handle)) call release(self%procedures)
+    call reprieve_finish(status, ierr)
   end subroutine
 
   !> Ends the step before, then begins the next one, unless `steps` are done. The begin is a step boundary: if all ranks
@@ -256,6 +282,22 @@ contains
     info%files_directory = text_of(c%files_directory)
   end function
 
+  !> Whether this handler has committed a checkpoint; figures of the latest.
+  logical function last_save(self, report, ierr)
+    class(reprieve_handler), intent(in) :: self
+    type(reprieve_save_report), intent(out), optional :: report
+    integer, intent(out), optional :: ierr
+    type(c_save_report) :: c
+    integer(c_int) :: saved
+    integer :: status
+    saved = 0
+    status = reprieve_last_save(self%handle, saved, c)
+    last_save = saved == 1
+    if (present(report)) report = reprieve_save_report(text_of(c%path), c%number, c%size_bytes, c%seconds, &
+                                                       c%blocked_seconds)
+    call reprieve_finish(status, ierr)
+  end function
+
   !> Asks for a checkpoint at one of the next step boundaries. One rank is enough.
   subroutine request_checkpoint(self, ierr)
     class(reprieve_handler), intent(inout) :: self
@@ -306,11 +348,53 @@ contains
   end subroutine
 
   !> Collective.
-  subroutine manager_save(self, number, ierr)
+  subroutine manager_save_i8(self, number, ierr)
     class(reprieve_manager), intent(inout) :: self
-    integer, intent(in) :: number
+    integer(int64), intent(in) :: number
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_manager_save(self%handle, int(number, c_int64_t)), ierr)
+    call reprieve_finish(reprieve_manager_save(self%handle, number), ierr)
+  end subroutine
+
+  subroutine manager_save_i4(self, number, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer(int32), intent(in) :: number
+    integer, intent(out), optional :: ierr
+    call self%save(int(number, int64), ierr)
+  end subroutine
+
+  !> Copies the state and returns; a thread writes the copy. It becomes a checkpoint in finish_background_save, or in the
+  !> next save, restore or close. Collective.
+  subroutine save_in_background_i8(self, number, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer(int64), intent(in) :: number
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_manager_save_in_background(self%handle, number), ierr)
+  end subroutine
+
+  subroutine save_in_background_i4(self, number, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer(int32), intent(in) :: number
+    integer, intent(out), optional :: ierr
+    call self%save_in_background(int(number, int64), ierr)
+  end subroutine
+
+  !> Whether a save in the background has begun that is not committed. Not collective; the same on every rank.
+  logical function background_save_pending(self)
+    class(reprieve_manager), intent(in) :: self
+    background_save_pending = reprieve_manager_background_save_pending(self%handle) == 1
+  end function
+
+  !> Whether this rank's thread has written its part. Not collective, and not the same on every rank.
+  logical function background_save_written(self)
+    class(reprieve_manager), intent(in) :: self
+    background_save_written = reprieve_manager_background_save_written(self%handle) == 1
+  end function
+
+  !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
+  subroutine finish_background_save(self, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_manager_finish_background_save(self%handle), ierr)
   end subroutine
 
   !> Whether there is a checkpoint: the newest valid one is restored then. Collective.

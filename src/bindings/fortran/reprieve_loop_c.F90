@@ -14,6 +14,13 @@ module reprieve_loop_c
     type(c_ptr) :: reason = c_null_ptr, files_directory = c_null_ptr
   end type
 
+  !> reprieve_save_report of reprieve.h.
+  type, bind(c) :: c_save_report
+    type(c_ptr) :: path = c_null_ptr
+    integer(c_int64_t) :: number = 0, size_bytes = 0
+    real(c_double) :: seconds = 0, blocked_seconds = 0
+  end type
+
   !> reprieve_notice of reprieve.h.
   type, bind(c) :: c_notice
     integer(c_int) :: rank = -1
@@ -90,6 +97,12 @@ module reprieve_loop_c
       integer(c_int), intent(out) :: restored
       type(c_checkpoint_info), intent(out) :: info
     end function
+    integer(c_int) function reprieve_last_save(handler, saved, report) bind(c)
+      import
+      type(c_ptr), value :: handler
+      integer(c_int), intent(out) :: saved
+      type(c_save_report), intent(out) :: report
+    end function
     integer(c_int) function reprieve_request_checkpoint(handler) bind(c)
       import
       type(c_ptr), value :: handler
@@ -115,6 +128,23 @@ module reprieve_loop_c
       import
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: number
+    end function
+    integer(c_int) function reprieve_manager_save_in_background(manager, number) bind(c)
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), value :: number
+    end function
+    integer(c_int) function reprieve_manager_background_save_pending(manager) bind(c)
+      import
+      type(c_ptr), value :: manager
+    end function
+    integer(c_int) function reprieve_manager_background_save_written(manager) bind(c)
+      import
+      type(c_ptr), value :: manager
+    end function
+    integer(c_int) function reprieve_manager_finish_background_save(manager) bind(c)
+      import
+      type(c_ptr), value :: manager
     end function
     integer(c_int) function reprieve_manager_restore_latest(manager, restored, info) bind(c)
       import

@@ -13,14 +13,18 @@ module reprieve_settings
   type :: reprieve_config
     private
     type(c_ptr), public :: handle = c_null_ptr  !< for C
-    type(callbacks), pointer :: owned => null()
+    type(callback_list), pointer, public :: owned => null()  !< for handlers
   contains
     procedure :: load_file => config_load_file
     procedure :: load_json => config_load_json
     procedure :: set => config_set
     procedure :: apply_environment => config_apply_environment
     procedure :: set_exit => config_set_exit
+    procedure :: set_exit_fn => config_set_exit_fn
     procedure :: set_save_fn => config_set_save_fn
+    procedure :: set_step_fn => config_set_step_fn
+    procedure :: set_watcher_fn => config_set_watcher_fn
+    procedure :: set_abort_fn => config_set_abort_fn
     procedure :: json => config_json
     procedure :: destroy => config_destroy
   end type
@@ -29,8 +33,18 @@ contains
 
   subroutine create(self)
     class(reprieve_config), intent(inout) :: self
-    if (.not. c_associated(self%handle)) call reprieve_finish(reprieve_config_create(self%handle))
+    if (c_associated(self%handle)) return
+    call reprieve_finish(reprieve_config_create(self%handle))
+    allocate (self%owned)
+    call hold(self%owned)
   end subroutine
+
+  type(c_funptr) function address_if(wanted, procedure_address)
+    logical, intent(in) :: wanted
+    type(c_funptr), intent(in) :: procedure_address
+    address_if = c_null_funptr
+    if (wanted) address_if = procedure_address
+  end function
 
   !> Replaces all settings by those of a JSON file; procedures stay.
   subroutine config_load_file(self, path, ierr)
@@ -75,17 +89,81 @@ contains
     call reprieve_finish(reprieve_config_set_exit(self%handle, int(way, c_int)), ierr)
   end subroutine
 
-  !> The program's own part of a save. The procedure is used until the config is destroyed, which must be after the handler
-  !> is closed.
+  ! Procedures are used as long as the config is there, and handlers that were opened with it are open. Without a
+  ! procedure: none.
+
+  !> A way to leave of the program's own, called on every rank after the last save; overrides set_exit.
+  subroutine config_set_exit_fn(self, leave, ierr)
+    class(reprieve_config), intent(inout) :: self
+    procedure(reprieve_leave), optional :: leave
+    integer, intent(out), optional :: ierr
+    type(callbacks), pointer :: calls
+    type(c_ptr) :: user
+    call create(self)
+    user = c_null_ptr
+    if (present(leave)) then
+      calls => new_callbacks(self%owned%first)
+      calls%leave => leave
+      user = c_loc(calls)
+    end if
+    call reprieve_finish(reprieve_fortran_config_set_exit_fn(self%handle, user), ierr)
+  end subroutine
+
+  !> The program's own part of a save, called on every rank before the commit.
   subroutine config_set_save_fn(self, save, ierr)
     class(reprieve_config), intent(inout) :: self
-    procedure(reprieve_save_files) :: save
+    procedure(reprieve_save_files), optional :: save
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
     call create(self)
-    calls => new_callbacks(self%owned)
-    calls%save_files => save
-    call reprieve_finish(reprieve_config_set_save_fn(self%handle, c_funloc(call_save_files), c_loc(calls)), ierr)
+    calls => new_callbacks(self%owned%first)
+    if (present(save)) calls%save_files => save
+    call reprieve_finish(reprieve_config_set_save_fn(self%handle, address_if(present(save), c_funloc(call_save_files)), &
+                                                     c_loc(calls)), ierr)
+  end subroutine
+
+  !> The program's own count of steps: it names the checkpoints, and `termination.save_every_steps` counts in it.
+  subroutine config_set_step_fn(self, step, ierr)
+    class(reprieve_config), intent(inout) :: self
+    procedure(reprieve_step), optional :: step
+    integer, intent(out), optional :: ierr
+    type(callbacks), pointer :: calls
+    call create(self)
+    calls => new_callbacks(self%owned%first)
+    if (present(step)) calls%step => step
+    call reprieve_finish(reprieve_config_set_step_fn(self%handle, address_if(present(step), c_funloc(call_step)), &
+                                                     c_loc(calls)), ierr)
+  end subroutine
+
+  !> Asked every `termination.poll_interval_s` whether the job is about to end.
+  subroutine config_set_watcher_fn(self, watch, ierr)
+    class(reprieve_config), intent(inout) :: self
+    procedure(reprieve_watch), optional :: watch
+    integer, intent(out), optional :: ierr
+    type(callbacks), pointer :: calls
+    call create(self)
+    calls => new_callbacks(self%owned%first)
+    if (present(watch)) calls%watch => watch
+    call reprieve_finish(reprieve_config_set_watcher_fn(self%handle, address_if(present(watch), c_funloc(call_watch)), &
+                                                        c_loc(calls)), ierr)
+  end subroutine
+
+  !> Called on a rank that failed, if the others never hear of it, since they are stuck in a collective call of the
+  !> program. Should end the job; the default is MPI_Abort.
+  subroutine config_set_abort_fn(self, abort_job, ierr)
+    class(reprieve_config), intent(inout) :: self
+    procedure(reprieve_abort), optional :: abort_job
+    integer, intent(out), optional :: ierr
+    type(callbacks), pointer :: calls
+    type(c_ptr) :: user
+    call create(self)
+    user = c_null_ptr
+    if (present(abort_job)) then
+      calls => new_callbacks(self%owned%first)
+      calls%abort_job => abort_job
+      user = c_loc(calls)
+    end if
+    call reprieve_finish(reprieve_fortran_config_set_abort_fn(self%handle, user), ierr)
   end subroutine
 
   !> All settings as JSON text.
@@ -101,7 +179,7 @@ contains
     integer, intent(out), optional :: ierr
     integer :: status
     status = reprieve_config_destroy(self%handle)
-    call free_callbacks(self%owned)
+    call release(self%owned)
     call reprieve_finish(status, ierr)
   end subroutine
 

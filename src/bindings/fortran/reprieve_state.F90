@@ -65,8 +65,8 @@ contains
                                                        c_loc(calls)), ierr)
   end subroutine
 
-  !> value: the view of this rank's part, a section without the ghost layers. lower: where its first element lies in the global array,
-  !> counted from 1 in each dimension.
+  !> value: the view of this rank's part, a section without the ghost layers. lower: where its first element lies in the
+  !> global array, counted from 1 in each dimension.
   subroutine add_distributed_i8(self, name, value, global_shape, lower, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
@@ -76,8 +76,7 @@ contains
     integer :: status
     call create(self)
     if (size(global_shape) /= size(lower)) then
-      status = reprieve_registration_error(self%handle, c_text("variable '"//trim(name)//"': the global shape and the "// &
-          'lower bounds must have one number for each dimension'))
+      status = reprieve_registration_error(self%handle, shapes_differ(name))
     else
       status = reprieve_fortran_add_distributed(self%handle, c_text(name), value, int(size(lower), c_int), global_shape, &
                                                 lower)

@@ -1,25 +1,14 @@
 !> The time loop in Fortran: preempted by a real signal and resumed, with communicators of both MPI modules.
 module loop_test
-  use, intrinsic :: iso_c_binding, only: c_int
   use, intrinsic :: iso_fortran_env, only: int64, real64
   use checks
+  use signals
   implicit none
   private
   public :: preempted_and_resumed, steps_and_errors
 
-  integer, parameter :: steps = 60, sigusr1 = 10
+  integer, parameter :: steps = 60
   integer :: files = 0
-
-  interface
-    integer(c_int) function raise(signal) bind(c)
-      import
-      integer(c_int), value :: signal
-    end function
-    integer(c_int) function usleep(microseconds) bind(c)
-      import
-      integer(c_int), value :: microseconds
-    end function
-  end interface
 
 contains
 
@@ -40,11 +29,10 @@ contains
     type(reprieve_handler), intent(inout) :: handler
     real(real64), intent(inout) :: total
     integer, intent(in) :: signal_at
-    integer :: unused
     do while (handler%next_step(steps, ierr))
-      if (handler%total_run_calls() == signal_at .and. rank == ranks - 1) unused = raise(sigusr1)
+      if (handler%total_run_calls() == signal_at .and. rank == ranks - 1) call raise(sigusr1)
       total = total + handler%total_run_calls()
-      unused = usleep(2000)
+      call sleep_us(2000)
     end do
   end function
 
@@ -100,7 +88,7 @@ contains
     type(reprieve_checkpoint) :: state
     type(reprieve_config) :: config
     type(reprieve_handler) :: handler
-    integer :: ierr, unused
+    integer :: ierr
     call begin_test('steps_and_errors')
     total = 0
     call make_config(config)
@@ -122,7 +110,7 @@ contains
     call handler%request_checkpoint()
     do while (handler%next_step(reprieve_no_limit, ierr))
       if (handler%total_run_calls() == 6) exit
-      unused = usleep(20000)
+      call sleep_us(20000)
     end do
     call check_ok(ierr)
     call handler%step_end()
@@ -131,7 +119,7 @@ contains
         call handler%fail('the pressure is negative', ierr)
         exit
       end if
-      unused = usleep(1000)
+      call sleep_us(1000)
     end do
     call check_status(ierr, reprieve_error_cluster, 'the pressure is negative')
     call check(reprieve_error_rank() == ranks - 1, 'the rank that failed')

@@ -2,6 +2,7 @@
 program fortran_tests
   use checks
   use loop_test
+  use procedures_test
   use state_test
   use types_test
   implicit none
@@ -19,6 +20,12 @@ program fortran_tests
   call versions()
   call steps_and_errors()
   call preempted_and_resumed()
+  call own_steps()
+  call watched_and_left()
+  call background_saves()
+  call other_layout()
+  call texts_of_errors()
+  call peers_that_are_stuck()
   call reprieve_unwatch_signals()
   call MPI_Allreduce(failures, all, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
   call MPI_Finalize()

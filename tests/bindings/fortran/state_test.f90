@@ -167,7 +167,7 @@ contains
     type(reprieve_stored_state), intent(in) :: stored
     integer, intent(inout) :: ierr
     call check(stored%contains('kelvin') .and. .not. stored%contains('rankine'), 'what is stored')
-    call stored%read('kelvin', kelvin, ierr)
+    call stored%read('kelvin', reprieve_view(kelvin), ierr)
     celsius = kelvin - 273
   end subroutine
 

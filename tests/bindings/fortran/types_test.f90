@@ -1,12 +1,11 @@
 !> Every type and kind, every rank, texts, sections: saved, overwritten, restored; and what the file shows.
 module types_test
+  use, intrinsic :: iso_c_binding, only: c_long_double
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64, real128
   use checks
   implicit none
   private
   public :: every_type, every_rank, layout_of_the_file, wrong_registrations
-
-  integer, parameter :: extended = selected_real_kind(18)
 
   type :: point
     integer :: id
@@ -22,10 +21,11 @@ contains
     integer(int64), target :: i8 = -6400000000_int64
     real(real32), target :: r4 = 1.5
     real(real64), target :: r8 = -2.25_real64
-    real(extended), target :: r10 = 3.125_extended
+    real(c_long_double), target :: r10 = 1/3.0_c_long_double
     real(real128), target :: r16 = 1.0_real128/3.0_real128
     complex(real32), target :: c4 = (1.0, -2.0)
     complex(real64), target :: c8 = (3.0, -4.0)
+    complex(c_long_double), target :: c10 = (7.0, -8.0)
     complex(real128), target :: c16 = (5.0, -6.0)
     logical, target :: l = .true.
     logical(int8), target :: l1(3) = [.true., .false., .true.]
@@ -49,6 +49,7 @@ contains
     call state%add_replicated('r16', reprieve_view(r16))
     call state%add_replicated('c4', reprieve_view(c4))
     call state%add_replicated('c8', reprieve_view(c8))
+    call state%add_replicated('c10', reprieve_view(c10))
     call state%add_replicated('c16', reprieve_view(c16))
     call state%add_replicated('l', reprieve_view(l))
     call state%add_replicated('l1', reprieve_view(l1))
@@ -63,7 +64,7 @@ contains
 
     i1 = 0; i2 = 0; i4 = 0; i8 = 0
     r4 = 0; r8 = 0; r10 = 0; r16 = 0
-    c4 = 0; c8 = 0; c16 = 0
+    c4 = 0; c8 = 0; c10 = 0; c16 = 0
     l = .false.; l1 = .false.; l2 = .false.; l8 = .true.
     text = ''; words = ''; long(:) = ''
     points%id = 0
@@ -71,8 +72,8 @@ contains
     call restore_once(MPI_COMM_WORLD, state)
     call check(i1 == -8 .and. i2 == -1600 .and. i4 == -320000 .and. i8 == -6400000000_int64, 'integers')
     call check(r4 == 1.5 .and. r8 == -2.25_real64, 'reals')
-    call check(r10 == 3.125_extended .and. r16 == 1.0_real128/3.0_real128, 'long reals')
-    call check(c4 == (1.0, -2.0) .and. c8 == (3.0, -4.0) .and. c16 == (5.0, -6.0), 'complex numbers')
+    call check(r10 == 1/3.0_c_long_double .and. r16 == 1.0_real128/3.0_real128, 'long reals')
+    call check(c4 == (1.0, -2.0) .and. c8 == (3.0, -4.0) .and. c10 == (7.0, -8.0) .and. c16 == (5.0, -6.0), 'complex numbers')
     call check(l .and. logical(l2) .and. all(logical(l1) .eqv. [.true., .false., .true.]), 'logicals')
     call check(.not. logical(l8(1)) .and. logical(l8(2)), 'wide logicals')
     call check(text == 'hello' .and. words(1) == 'one' .and. words(2) == 'two', 'texts')
@@ -145,6 +146,9 @@ contains
     real(real64), target :: matrix(3, 2)
     logical, target :: flags(2) = [.true., .false.]
     integer, target :: field(4, 2)
+    real(c_long_double), target :: long(2) = [1.5_c_long_double, -2.25_c_long_double]
+    complex(c_long_double), target :: long_complex = (0.5, 4.0)
+    real(real128), target :: quad = 1
     type(reprieve_checkpoint) :: state
     integer :: i
 
@@ -153,6 +157,9 @@ contains
     field = 10*rank + reshape([(i, i=1, 8)], [4, 2])
     call state%add_replicated('matrix', reprieve_view(matrix))
     call state%add_replicated('flags', reprieve_view(flags))
+    call state%add_replicated('long', reprieve_view(long))
+    call state%add_replicated('long_complex', reprieve_view(long_complex))
+    call state%add_replicated('quad', reprieve_view(quad))
     call state%add_distributed('field', reprieve_view(field), global_shape=[4, 2*ranks], lower=[1, 2*rank + 1])
     call save_once(state)
     call state%destroy()
@@ -162,6 +169,10 @@ contains
       call expect('matrix', '^ *4, 5, 6$')
       call expect('flags', 'H5T_STD_I32LE')
       call expect('flags', 'TRUE, FALSE')
+      call expect('long', '^ *1.5, -2.25$')
+      call expect('long_complex', 'H5T_COMPOUND')
+      call expect('long_complex', '^ *0.5,$')
+      call expect('quad', merge('H5T_OPAQUE', 'DATATYPE  ', c_long_double /= real128))
       call expect('field', 'DATASPACE *SIMPLE *{ *( '//decimal(2*ranks)//', 4 )')
       call expect('field', '^ *1, 2, 3, 4,$')
       call expect('field', '^ *'//decimal(10*ranks - 10 + 5)//', '//decimal(10*ranks - 10 + 6)//', ')
