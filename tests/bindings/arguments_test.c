@@ -125,6 +125,7 @@ static void null_handles(void) {
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save(NULL, 1));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_in_background(NULL, 1));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_finish_background_save(NULL));
+  CHECK(!reprieve_manager_background_save_pending(NULL) && !reprieve_manager_background_save_written(NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore_latest(NULL, &number, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore(NULL, "a.h5"));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_latest(NULL, &number, NULL));

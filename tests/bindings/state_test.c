@@ -119,8 +119,14 @@ static void every_type(void) {
   CHECK(info.size_bytes > 0 && info.time_s > 1e9 && strstr(info.path, "ckpt-") != NULL);
   check_equal(&values, &kFull);
 
+  CHECK(!reprieve_manager_background_save_pending(manager) && reprieve_manager_background_save_written(manager));
   CHECK_OK(reprieve_manager_save_in_background(manager, 8));
+  CHECK(reprieve_manager_background_save_pending(manager));
+  while (!reprieve_manager_background_save_written(manager)) {
+  }
+  CHECK(reprieve_manager_background_save_pending(manager)); /* until it is committed */
   CHECK_OK(reprieve_manager_finish_background_save(manager));
+  CHECK(!reprieve_manager_background_save_pending(manager));
   CHECK_OK(reprieve_manager_latest(manager, &found, &info));
   CHECK(found == 1 && info.number == 8);
   memset(&values, 0, sizeof values);

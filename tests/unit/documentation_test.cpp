@@ -1,5 +1,5 @@
-// Code on the pages of the documentation is code that is compiled and run: every C++ block of a page stands in the
-// program that the tests start.
+// Code on the pages of the documentation is code that is compiled and run: every block in C++ or Fortran of a
+// page stands in a program that the tests start.
 
 #include <gtest/gtest.h>
 
@@ -28,11 +28,11 @@ Lines lines_of(const fs::path& file) {
   return lines;
 }
 
-std::vector<Lines> blocks_of(const Lines& page) {
+std::vector<Lines> blocks_of(const Lines& page, const std::string& language) {
   std::vector<Lines> blocks;
   bool inside = false;
   for (const std::string& line : page) {
-    if (!inside && line == "```cpp") {
+    if (!inside && line == "```" + language) {
       inside = true;
       blocks.emplace_back();
     } else if (inside && line == "```") {
@@ -53,18 +53,21 @@ struct Page {
   const char* page;
   const char* source;
   std::size_t least_blocks;
+  const char* language;
 };
 
 class CodeOnPages : public testing::TestWithParam<Page> {};
-INSTANTIATE_TEST_SUITE_P(Documentation, CodeOnPages,
-                         testing::Values(Page{"src/handler/LOOPS.md", "tests/e2e/programs/loops.cpp", 7},
-                                         Page{"src/state/STATE.md", "tests/mpi/state_page_test.cpp", 7}),
-                         [](const auto& page) { return fs::path(page.param.page).stem().string(); });
+INSTANTIATE_TEST_SUITE_P(
+    Documentation, CodeOnPages,
+    testing::Values(Page{"src/handler/LOOPS.md", "tests/e2e/programs/loops.cpp", 7, "cpp"},
+                    Page{"src/handler/LOOPS.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
+                    Page{"src/state/STATE.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
+    [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
 
 TEST_P(CodeOnPages, IsRunByTheTests) {
-  const auto& [page, source, least_blocks] = GetParam();
+  const auto& [page, source, least_blocks, language] = GetParam();
   const Lines program = lines_of(kSource / source);
-  const auto blocks = blocks_of(lines_of(kSource / page));
+  const auto blocks = blocks_of(lines_of(kSource / page), language);
   EXPECT_GE(blocks.size(), least_blocks);
   for (const Lines& block : blocks) {
     EXPECT_TRUE(contains(program, block)) << "not in " << source << ": the block that begins with\n" << block.front();
@@ -75,7 +78,7 @@ TEST(Documentation, ABlockThatDiffersIsNoticed) {
   const Lines program{"a", "b", "c", "d"};
   EXPECT_TRUE(contains(program, {"b", "c"}));
   EXPECT_FALSE(contains(program, {"b", "d"}));
-  EXPECT_EQ(blocks_of({"text", "```cpp", "x", "```", "```bash", "y", "```"}), (std::vector<Lines>{{"x"}}));
+  EXPECT_EQ(blocks_of({"text", "```cpp", "x", "```", "```bash", "y", "```"}, "cpp"), (std::vector<Lines>{{"x"}}));
 }
 
 }  // namespace

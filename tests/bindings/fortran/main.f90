@@ -2,6 +2,7 @@
 program fortran_tests
   use checks
   use loop_test
+  use page_test
   use procedures_test
   use state_test
   use types_test
@@ -21,6 +22,7 @@ program fortran_tests
   call steps_and_errors()
   call preempted_and_resumed()
   call own_steps()
+  call loop_of_the_page()
   call watched_and_left()
   call background_saves()
   call other_layout()

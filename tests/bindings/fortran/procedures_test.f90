@@ -33,6 +33,7 @@ contains
     call make_config(config)
     call config%set_exit(reprieve_exit_later)
     call config%set('termination.save_every_steps', '100')
+    call config%set('checkpoints.background', 'true')
     call config%set_step_fn(count_steps)
     call state%add_replicated('steps', reprieve_view(steps))
     call handler%open(MPI_COMM_WORLD, state, directory, config)
