@@ -62,8 +62,24 @@ void on_save_finished(ChiefProgress& chief, const Json& event) {
 
 void on_exit(ChiefProgress& chief, const Json& event) {
   chief.stage = Stage::saved;
+  chief.leaving = false;
   chief.saved = SavedExit{text(event, "checkpoint"), get<int>(event, "exit_code").value_or(0),
                           get<double>(event, "seconds_from_notice").value_or(0)};
+}
+
+void on_notice(ChiefProgress& chief, const Json&) {
+  chief.noticed = true;
+  chief.leaving = true;
+}
+
+void on_went_on(ChiefProgress& chief, const Json&) {
+  chief.stage = Stage::running;
+  chief.leaving = false;
+}
+
+void on_finished(ChiefProgress& chief, const Json&) {
+  chief.stage = Stage::finished;
+  chief.leaving = false;
 }
 
 void on_failure(ChiefProgress& chief, const Json& event) {
@@ -82,11 +98,11 @@ const std::map<std::string, Reaction>& reactions() {
       {"restore_failed", on_failure},
       {"ready", on_ready},
       {"save_finished", on_save_finished},
-      {"notice", [](ChiefProgress& chief, const Json&) { chief.noticed = true; }},
+      {"notice", on_notice},
       {"exit", on_exit},
-      {"went_on", [](ChiefProgress& chief, const Json&) { chief.stage = Stage::running; }},
+      {"went_on", on_went_on},
       {"error", on_failure},
-      {"finished", [](ChiefProgress& chief, const Json&) { chief.stage = Stage::finished; }},
+      {"finished", on_finished},
   };
   return table;
 }
@@ -149,6 +165,13 @@ std::optional<std::filesystem::path> RunProgress::restoring() const {
     }
   }
   return std::nullopt;
+}
+
+bool RunProgress::cut_short() const {
+  return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
+    const ChiefProgress& chief = entry.second;
+    return chief.stage == Stage::restoring || chief.stage == Stage::saved || chief.leaving;
+  });
 }
 
 bool RunProgress::progressed() const {

@@ -48,6 +48,7 @@ struct ChiefProgress {
   std::vector<std::string> signals;       ///< that are a notice: "SIGTERM", "SIGUSR1"
   int restart_code = 0;                   ///< 0: not told yet
   bool noticed = false;                   ///< the ranks have agreed on a notice
+  bool leaving = false;                   ///< and have neither left nor gone on since
   std::uint64_t run_calls = 0;            ///< as last told
   std::filesystem::path restoring;        ///< the file of stage `restoring`
   std::optional<std::uint64_t> restored;  ///< number of the checkpoint that was restored
@@ -74,6 +75,9 @@ class RunProgress {
   [[nodiscard]] const RunError* error() const;
   /// The file that a chief was restoring when its record ended.
   [[nodiscard]] std::optional<std::filesystem::path> restoring() const;
+  /// The record of a chief ends where no program comes to its end by itself: it was reading a checkpoint, or about to
+  /// leave after a notice; or it has left, to be started again, while others had not.
+  [[nodiscard]] bool cut_short() const;
   /// A chief has committed a checkpoint beyond the one that it began with.
   [[nodiscard]] bool progressed() const;
   /// What the ranks mean by "saved, start me again": as told, or else the default of the library.

@@ -50,7 +50,7 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
     verdict.reason = fmt::format("the state is in {}", saved->checkpoint.string());
     return verdict;
   }
-  if (launcher_code == 0 && progress.error() == nullptr) {
+  if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short()) {
     verdict.end = Verdict::End::finished;
     verdict.exit_code = 0;
     verdict.reason = "the program came to its end";

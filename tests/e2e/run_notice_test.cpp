@@ -109,17 +109,23 @@ TEST_F(RunNotice, ByTheSignalThatTheProgramWatches) {
   expect_saved(*run);
 }
 
-TEST_F(RunNotice, ThroughAScriptThatRunsTheLauncher) {
-  // The launcher is started by a shell, which SIGUSR1 would kill.
-  const Simulation simulation{.steps = kEndless};
+/// The launcher is started by a shell, which SIGUSR1 would kill, with one script or another.
+class RunNoticeThroughAScript : public RunTest,
+                                public ::testing::WithParamInterface<std::pair<std::string, std::string>> {};
+
+TEST_P(RunNoticeThroughAScript, SavesAndSaysSo) {
   MpiCommand command{.ranks = kRanks,
-                     .arguments = program_arguments(simulation),
-                     .launch_prefix = {program("reprieve"), "run", "--json", "--", "sh", "-c", "\"$@\"; exit $?", "x"}};
+                     .arguments = program_arguments({.steps = kEndless}),
+                     .launch_prefix = {program("reprieve"), "run", "--json", "--", "sh", "-c", GetParam().second, "x"}};
   SupervisedMpirun run(command);
   ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
   run.send(SIGTERM);
   expect_saved(run);
 }
+INSTANTIATE_TEST_SUITE_P(Scripts, RunNoticeThroughAScript,
+                         ::testing::Values(std::pair("ThatReturnsTheLaunchersCode", "\"$@\"; exit $?"),
+                                           std::pair("ThatReturnsZeroInAnyCase", "\"$@\"; exit 0")),
+                         [](const auto& test) { return test.param.first; });
 
 TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
   const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});

@@ -120,6 +120,23 @@ TEST(Verdict, FailureNeverLooksLikeSuccessOrLikeASave) {
   EXPECT_EQ(judge(progress_of({kStart, kReady, kFinished}), 7).exit_code, 7);
 }
 
+TEST(Verdict, NotFinishedWhenTheRecordEndsInTheMiddleOfSomething) {
+  // Launchers have been seen to return 0 for ranks that crashed.
+  EXPECT_EQ(judge(progress_of({kStart, kReading}), 0).died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
+  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice}), 0).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice, kSaved20}), 0).exit_code, 1);
+  RunProgress progress = progress_of({kStart, kReady, kNotice, kSaved20, kExit});
+  progress.take("n1.8.jsonl", kStart);
+  progress.take("n1.8.jsonl", kReady);
+  EXPECT_EQ(judge(progress, 0).end, End::failed);
+}
+
+TEST(Verdict, FinishedAlthoughThereWasANotice) {
+  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice, kSaved20, kFinished}), 0).end, End::finished);
+  const Json went_on{{"event", "went_on"}};
+  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice, kSaved20, kExit, went_on}), 0).end, End::finished);
+}
+
 TEST(Verdict, GivesTheErrorOfTheRun) {
   const Verdict verdict = judge(progress_of({kStart, kReady, kError}), 3);
   EXPECT_EQ(verdict.exit_code, 3);
