@@ -60,9 +60,9 @@ using ExitFn = std::function<void(const ExitContext&)>;
 /// stuck in a collective call of the application. It gets the handler's communicator and the exit code 1.
 using AbortFn = std::function<void(MPI_Comm comm, int exit_code)>;
 
-/// The default exit function: flushes stdio, waits for the other ranks (10 s at most), and ends the process with
-/// `_exit`. Without MPI_Finalize, static destructors and atexit functions, since under a launcher that is tearing the
-/// job down these can hang, and a rank that leaves late is killed and spoils the exit code.
+/// The default exit function: flushes stdio, waits for the other ranks (10 s at most), and ends the process by `_exit`,
+/// without static destructors and atexit functions. Under MPICH, whose launcher loses the exit code otherwise, with
+/// MPI_Finalize within the 10 s; under Open MPI without, since it can hang while the launcher tears the job down.
 REPRIEVE_EXPORT void leave_together(const ExitContext& context);
 
 /// An alternative exit function, for jobs whose manager takes the processes of the old run away some time after the

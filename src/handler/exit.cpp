@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <system_error>
 #include <thread>
 
 #include "core/kill_point.hpp"
@@ -21,17 +22,18 @@ constexpr std::chrono::seconds kLongestHold{900};
 /// How long a rank waits for the others before it leaves alone.
 constexpr std::chrono::seconds kLeaveTimeout{10};
 
+using Clock = std::chrono::steady_clock;
+
 /// Waits until all ranks are here, without ever throwing: the checkpoint is committed, so leaving matters most.
-void meet(MPI_Comm comm) {
+void meet(MPI_Comm comm, Clock::time_point end) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(comm, &request) != MPI_SUCCESS) {
     core::log::warning("cannot wait for the other ranks before the exit");
     return;
   }
-  const auto end = std::chrono::steady_clock::now() + kLeaveTimeout;
   int done = 0;
   while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
-    if (std::chrono::steady_clock::now() >= end) {
+    if (Clock::now() >= end) {
       core::log::warning("not all ranks came to the exit within 10 s: leaving without them");
       return;
     }
@@ -39,27 +41,48 @@ void meet(MPI_Comm comm) {
   }
 }
 
-}  // namespace
+/// MPICH's launcher takes a rank that ends without MPI_Finalize for a crashed one: it kills the others, and may
+/// return 9, 1 or 0 instead of the code. MPI_Finalize waits for ranks that stay, hence the limit. Under Open MPI, whose
+/// launcher passes the code on in any case, it can wait for ever while a job is torn down.
+void finalize([[maybe_unused]] int exit_code, [[maybe_unused]] Clock::time_point end) {
+#ifndef OPEN_MPI
+  try {
+    std::thread([=] {
+      std::this_thread::sleep_until(end);
+      _exit(exit_code);
+    }).detach();
+  } catch (const std::system_error&) {
+    return;
+  }
+  MPI_Finalize();
+#endif
+}
 
-void leave_together(const ExitContext& context) {
-  // First the meeting, then the flush: under a launcher that tears the job down, output can block for good.
-  meet(context.comm);
-  core::kill_point(core::KillPoint::exit_met);
+void flush() {
   std::cout.flush();
   std::clog.flush();
   core::log::logger().flush();
   std::fflush(nullptr);
+}
+
+}  // namespace
+
+void leave_together(const ExitContext& context) {
+  const auto end = Clock::now() + kLeaveTimeout;
+  // First the meeting, then the flush: under a launcher that tears the job down, output can block for good.
+  meet(context.comm, end);
+  core::kill_point(core::KillPoint::exit_met);
+  flush();
+  finalize(context.exit_code, end);
   _exit(context.exit_code);
 }
 
 void hold_until_taken(const ExitContext& context) {
-  meet(context.comm);
+  meet(context.comm, Clock::now() + kLeaveTimeout);
   const auto limit = context.notice.time + kLongestHold;
   core::log::info("saved; waiting until the processes of this run are taken");
   handler::wait_until_taken(context.comm, limit);
-  std::cout.flush();
-  core::log::logger().flush();
-  std::fflush(nullptr);
+  flush();
   _exit(context.exit_code);
 }
 

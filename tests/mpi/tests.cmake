@@ -8,3 +8,12 @@ if(mpi_sources)
     reprieve_add_mpi_test(NAME mpi_tests.${ranks}_ranks RANKS ${ranks} LABELS mpi COMMAND $<TARGET_FILE:mpi_tests>)
   endforeach()
 endif()
+
+# The launcher must hand on the code that all ranks leave with, whatever it thinks of ranks that leave. If some do not, the
+# others leave without them.
+add_executable(leaves ${CMAKE_CURRENT_LIST_DIR}/programs/leaves.cpp)
+target_link_libraries(leaves PRIVATE reprieve reprieve_options)
+reprieve_add_mpi_test(NAME leave_together.exit_code RANKS 8 LABELS mpi TIMEOUT 300
+  WRAPPER ${CMAKE_CURRENT_LIST_DIR}/exit_code.sh 42 10 COMMAND $<TARGET_FILE:leaves>)
+reprieve_add_mpi_test(NAME leave_together.without_others RANKS 3 LABELS mpi TIMEOUT 60 COMMAND $<TARGET_FILE:leaves> alone)
+set_tests_properties(leave_together.without_others PROPERTIES PASS_REGULAR_EXPRESSION "rank 0 leaves")
