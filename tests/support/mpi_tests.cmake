@@ -9,10 +9,14 @@ set(reprieve_mpi_environment
   OMPI_MCA_mpi_yield_when_idle=1
   OMPI_MCA_hwloc_base_binding_policy=none
   OMPI_MCA_btl_vader_single_copy_mechanism=none)
-# MPICH needs no such words: it does not bind, does not mind root, and knows nothing of these variables.
+# MPICH does not bind, does not mind root, and knows nothing of these variables; ranks that share cores are made to nap.
 set(reprieve_mpirun ${MPIEXEC_EXECUTABLE})
 if(REPRIEVE_OPEN_MPI)
   list(APPEND reprieve_mpirun --oversubscribe)
+else()
+  add_library(mpich_nap MODULE ${CMAKE_CURRENT_LIST_DIR}/mpich_nap.c)
+  target_link_libraries(mpich_nap PRIVATE ${CMAKE_DL_LIBS})
+  cmake_host_system_information(RESULT reprieve_cores QUERY NUMBER_OF_LOGICAL_CORES)
 endif()
 # For projects of other folders that are to use the same MPI.
 set(reprieve_mpi_selection)
@@ -22,16 +26,21 @@ foreach(variable MPI_C_COMPILER MPI_CXX_COMPILER MPI_Fortran_COMPILER MPIEXEC_EX
   endif()
 endforeach()
 
-# reprieve_add_mpi_test(NAME name RANKS n COMMAND program args... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT ...])
-# One ctest entry that runs the program under mpirun. The time limit of ctest is the last resort: the test main names
-# the ranks that hang long before.
+# reprieve_add_mpi_test(NAME name RANKS n COMMAND program args... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT ...]
+#   [WRAPPER program args...])
+# One ctest entry that runs the program under mpirun, and mpirun under the wrapper if there is one. The time limit of
+# ctest is the last resort: the test main names the ranks that hang long before.
 function(reprieve_add_mpi_test)
-  cmake_parse_arguments(arg "" "NAME;RANKS;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;RANKS;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT;WRAPPER" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
   endif()
+  set(nap)
+  if(NOT REPRIEVE_OPEN_MPI AND arg_RANKS GREATER reprieve_cores)
+    set(nap -genv LD_PRELOAD $<TARGET_FILE:mpich_nap>)
+  endif()
   add_test(NAME ${arg_NAME}
-    COMMAND ${reprieve_mpirun} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} ${arg_COMMAND})
+    COMMAND ${arg_WRAPPER} ${reprieve_mpirun} ${nap} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} ${arg_COMMAND})
   set_tests_properties(${arg_NAME} PROPERTIES
     ENVIRONMENT "${reprieve_mpi_environment};${arg_ENVIRONMENT}"
     LABELS "${arg_LABELS}"
