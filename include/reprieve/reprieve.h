@@ -485,6 +485,9 @@ REPRIEVE_EXPORT int reprieve_manager_restore_latest(reprieve_manager* manager, i
 REPRIEVE_EXPORT int reprieve_manager_restore(reprieve_manager* manager, const char* file);
 /** The newest committed checkpoint, without verification of its data. Collective. @param found  out: 1 or 0 */
 REPRIEVE_EXPORT int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info);
+/** All committed checkpoints, oldest first. Collective. @param count, list  out; the list belongs to the manager */
+REPRIEVE_EXPORT int reprieve_manager_checkpoints(reprieve_manager* manager, size_t* count,
+                                                 const reprieve_checkpoint_info** list);
 
 /* NOLINTEND(modernize-use-using, readability-identifier-naming) */
 

@@ -107,5 +107,7 @@ struct reprieve_handler {
 struct reprieve_manager {
   reprieve::bindings::Use use;
   std::unique_ptr<reprieve::CheckpointManager> manager;
-  std::optional<reprieve::CheckpointInfo> told;  ///< what the caller was shown last
+  std::optional<reprieve::CheckpointInfo> told{};  ///< what the caller was shown last
+  std::vector<reprieve::CheckpointInfo> listed{};  ///< the same, of a list
+  std::vector<reprieve_checkpoint_info> list{};    ///< of what is listed
 };

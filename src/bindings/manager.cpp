@@ -1,5 +1,8 @@
 // Checkpoints without a time loop: reprieve_manager_...
 
+#include <algorithm>
+#include <iterator>
+
 #include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
@@ -18,8 +21,7 @@ int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const 
     OpenArguments arguments = agreed_arguments(comm, checkpoint, directory, config, manager != nullptr);
     place_for(manager, "manager") = new reprieve_manager{
         Use(*checkpoint),
-        std::make_unique<CheckpointManager>(comm, checkpoint->state, arguments.directory, arguments.settings.manager),
-        {}};
+        std::make_unique<CheckpointManager>(comm, checkpoint->state, arguments.directory, arguments.settings.manager)};
   });
 }
 
@@ -76,6 +78,19 @@ int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_chec
     reprieve_manager& open = checked(manager, "manager");
     open.told = open.manager->latest();
     show(open.told, found, info);
+  });
+}
+
+int reprieve_manager_checkpoints(reprieve_manager* manager, size_t* count, const reprieve_checkpoint_info** list) {
+  return guarded([&] {
+    place_for(count, "count") = 0;
+    place_for(list, "list") = nullptr;
+    reprieve_manager& open = checked(manager, "manager");
+    open.listed = open.manager->checkpoints();
+    open.list.clear();
+    std::transform(open.listed.begin(), open.listed.end(), std::back_inserter(open.list), shown);
+    *count = open.list.size();
+    *list = open.list.data();
   });
 }
 

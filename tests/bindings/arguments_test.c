@@ -125,6 +125,10 @@ static void null_handles(void) {
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save(NULL, 1));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_in_background(NULL, 1));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_finish_background_save(NULL));
+  size_t count = 7;
+  const reprieve_checkpoint_info* list = NULL;
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_checkpoints(NULL, &count, &list));
+  CHECK(count == 0);
   CHECK(!reprieve_manager_background_save_pending(NULL) && !reprieve_manager_background_save_written(NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore_latest(NULL, &number, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore(NULL, "a.h5"));

@@ -109,6 +109,10 @@ static void every_type(void) {
   CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
   CHECK_OK(reprieve_manager_latest(manager, &found, &info));
   CHECK(found == 0 && info.path[0] == '\0');
+  size_t count = 7;
+  const reprieve_checkpoint_info* list = NULL;
+  CHECK_OK(reprieve_manager_checkpoints(manager, &count, &list));
+  CHECK(count == 0);
   CHECK_OK(reprieve_manager_restore_latest(manager, &found, NULL));
   CHECK(found == 0);
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "close its handler or manager first", reprieve_checkpoint_destroy(&state));
@@ -129,6 +133,9 @@ static void every_type(void) {
   CHECK(!reprieve_manager_background_save_pending(manager));
   CHECK_OK(reprieve_manager_latest(manager, &found, &info));
   CHECK(found == 1 && info.number == 8);
+  CHECK_OK(reprieve_manager_checkpoints(manager, &count, &list));
+  CHECK(count == 2 && list[0].number == 7 && list[1].number == 8 && strcmp(list[1].path, list[0].path) != 0);
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_manager_checkpoints(manager, &count, NULL));
   memset(&values, 0, sizeof values);
   char path[kPathSize];
   snprintf(path, sizeof path, "%s", info.path);

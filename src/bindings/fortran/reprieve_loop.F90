@@ -98,6 +98,7 @@ module reprieve_loop
     procedure :: restore_latest => manager_restore_latest
     procedure :: restore => manager_restore
     procedure :: latest => manager_latest
+    procedure :: checkpoints => manager_checkpoints
   end type
 
 contains
@@ -434,5 +435,23 @@ contains
     if (present(info)) info = info_of(c)
     call reprieve_finish(status, ierr)
   end function
+
+  !> All committed checkpoints, oldest first. Collective.
+  subroutine manager_checkpoints(self, list, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    type(reprieve_checkpoint_info), allocatable, intent(out) :: list(:)
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_info), pointer :: found(:)
+    type(c_ptr) :: address
+    integer(c_size_t) :: count, i
+    integer :: status
+    status = reprieve_manager_checkpoints(self%handle, count, address)
+    allocate (list(count))
+    if (count > 0) call c_f_pointer(address, found, [count])
+    do i = 1, count
+      list(i) = info_of(found(i))
+    end do
+    call reprieve_finish(status, ierr)
+  end subroutine
 
 end module

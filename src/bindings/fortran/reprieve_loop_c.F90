@@ -157,6 +157,12 @@ module reprieve_loop_c
       type(c_ptr), value :: manager
       character(kind=c_char), intent(in) :: file(*)
     end function
+    integer(c_int) function reprieve_manager_checkpoints(manager, count, list) bind(c)
+      import
+      type(c_ptr), value :: manager
+      integer(c_size_t), intent(out) :: count
+      type(c_ptr), intent(out) :: list
+    end function
     integer(c_int) function reprieve_manager_latest(manager, found, info) bind(c)
       import
       type(c_ptr), value :: manager

@@ -170,12 +170,15 @@ contains
     type(reprieve_config) :: config
     type(reprieve_manager) :: manager
     type(reprieve_checkpoint_info) :: info
+    type(reprieve_checkpoint_info), allocatable :: list(:)
     integer :: ierr
     call begin_test('background_saves')
     call make_config(config)
     call state%add_replicated('steps', reprieve_view(steps))
     call manager%open(MPI_COMM_WORLD, state, directory, config)
     call manager%finish_background_save()  ! nothing
+    call manager%checkpoints(list)
+    call check(size(list) == 0, 'nothing to list')
     steps = 7
     call manager%save_in_background(3)
     steps = 8  ! the copy stays what it is
@@ -192,10 +195,15 @@ contains
     call manager%save_in_background(4_int64)
     call manager%save(2_int64**40)  ! commits the one before
     call check(manager%latest(info) .and. info%number == 2_int64**40, 'large numbers')
+    call manager%checkpoints(list)
+    call check(all(list%number == [3_int64, 4_int64, 2_int64**40]) .and. list(3)%path == info%path, 'the list')
     call manager%close()
     call check(.not. manager%background_save_pending(), 'closed')
     call manager%save_in_background(5, ierr)
     call check_status(ierr, reprieve_error_usage, 'the manager is NULL')
+    call manager%checkpoints(list, ierr)
+    call check_status(ierr, reprieve_error_usage, 'the manager is NULL')
+    call check(size(list) == 0, 'no list of a manager that is closed')
     call config%destroy()
     call state%destroy()
     call end_test()
