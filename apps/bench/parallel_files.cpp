@@ -26,8 +26,6 @@ class Hdf5Transfer {
  public:
   Hdf5Transfer(MPI_Comm comm, Workload& workload, Transfer transfer, Direction direction)
       : comm_(comm), workload_(workload), direction_(direction), properties_(make_property_list(H5P_DATASET_XFER)) {
-    check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-    check_mpi(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
     const auto mode = transfer == Transfer::collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT;
     check_hdf5(H5Pset_dxpl_mpio(properties_.get(), mode), "set up transfers");
   }
@@ -38,11 +36,9 @@ class Hdf5Transfer {
     const hid_t id = direction_ == Direction::write ? H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())
                                                     : H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
     Hdf5Handle file(id, H5Fclose, "open " + path.string());
-    transfer_variable(file, "large", workload_.large_total(), workload_.large_offset(), workload_.large());
-    const std::uint64_t length = workload_.small_elements();
+    transfer_variable(file, "large", workload_.large_part(), workload_.large());
     for (std::uint64_t i = 0; i < workload_.small_count(); ++i) {
-      transfer_variable(file, fmt::format("small_{:05}", i), length * static_cast<std::uint64_t>(size_),
-                        length * static_cast<std::uint64_t>(rank_), workload_.small(i));
+      transfer_variable(file, fmt::format("small_{:05}", i), workload_.small_part(), workload_.small(i));
     }
     if (direction_ == Direction::write) {
       check_hdf5(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), "flush");
@@ -51,25 +47,31 @@ class Hdf5Transfer {
   }
 
  private:
-  void transfer_variable(const Hdf5Handle& file, const std::string& name, hsize_t total, hsize_t offset,
+  void transfer_variable(const Hdf5Handle& file, const std::string& name, const ArrayPart& part,
                          std::span<double> values) {
-    const Hdf5Handle space(H5Screate_simple(1, &total, nullptr), H5Sclose, "make a dataspace");
+    const std::vector<hsize_t> shape(part.shape.begin(), part.shape.end());
+    const Hdf5Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose,
+                           "make a dataspace");
     const hid_t id = direction_ == Direction::write ? H5Dcreate2(file.get(), name.c_str(), H5T_NATIVE_DOUBLE,
                                                                  space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)
                                                     : H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT);
     const Hdf5Handle dataset(id, H5Dclose, "open the dataset " + name);
-    for (std::uint64_t pieces = most_pieces(values.size()); pieces > 0; --pieces) {
-      const auto piece = values.first(std::min<std::size_t>(values.size(), kMostElements));
-      transfer_piece(dataset, space, offset, piece);
-      offset += piece.size();
-      values = values.subspan(piece.size());
+    std::vector<hsize_t> offset(part.offset.begin(), part.offset.end());
+    std::vector<hsize_t> extent(part.extent.begin(), part.extent.end());
+    const std::uint64_t row = values.empty() ? 1 : values.size() / part.extent[0];
+    const std::uint64_t most_rows = std::max<std::uint64_t>(1, kMostElements / row);
+    for (std::uint64_t pieces = most_pieces(part, most_rows); pieces > 0; --pieces) {
+      extent[0] = std::min<std::uint64_t>(values.size() / row, most_rows);
+      transfer_piece(dataset, space, offset, extent, values.first(extent[0] * row));
+      offset[0] += extent[0];
+      values = values.subspan(extent[0] * row);
     }
   }
 
   /// Every rank takes part in as many transfers as the one with the most values.
-  [[nodiscard]] std::uint64_t most_pieces(std::uint64_t elements) const {
-    const std::uint64_t mine = (elements + kMostElements - 1) / kMostElements;
-    if (mine <= 1 && workload_.large_total() <= kMostElements) {
+  [[nodiscard]] std::uint64_t most_pieces(const ArrayPart& part, std::uint64_t most_rows) const {
+    const std::uint64_t mine = (part.extent[0] + most_rows - 1) / most_rows;
+    if (mine <= 1 && part.shape[0] <= most_rows) {
       return 1;  // no rank can have more
     }
     std::uint64_t most = 0;
@@ -77,11 +79,13 @@ class Hdf5Transfer {
     return most;
   }
 
-  void transfer_piece(const Hdf5Handle& dataset, const Hdf5Handle& space, hsize_t offset, std::span<double> piece) {
+  void transfer_piece(const Hdf5Handle& dataset, const Hdf5Handle& space, const std::vector<hsize_t>& offset,
+                      const std::vector<hsize_t>& extent, std::span<double> piece) {
     const hsize_t count = piece.size();
     const Hdf5Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose, "make a dataspace");
     if (count > 0) {
-      check_hdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &offset, nullptr, &count, nullptr), "select");
+      check_hdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, extent.data(), nullptr),
+                 "select");
     } else {
       check_hdf5(H5Sselect_none(space.get()), "select");
     }
@@ -98,8 +102,6 @@ class Hdf5Transfer {
   Workload& workload_;
   Direction direction_;
   Hdf5Handle properties_;
-  int rank_ = 0;
-  int size_ = 1;
 };
 
 /// A communicator's file that is closed in any case.

@@ -126,6 +126,9 @@ void add_parallel(std::vector<SavePath>& paths, Workload& workload, const fs::pa
                       meet(MPI_COMM_WORLD);
                     },
                     removing(directory, independent)}});
+  if (workload.large_part().shape.size() > 1) {
+    return;  // the next one writes each rank's part in one piece
+  }
   paths.push_back({{"MPI_File_write_at_all",
                     [&workload, mpi] {
                       save_mpi_io(MPI_COMM_WORLD, workload, mpi);

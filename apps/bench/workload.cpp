@@ -40,6 +40,9 @@ std::string WorkloadSpec::name() const {
   if (small_count > 0) {
     text += fmt::format(" + {} variables of {} bytes", small_count, small_bytes);
   }
+  if (row_bytes > 0) {
+    text += fmt::format(" in rows of {} bytes", row_bytes);
+  }
   return uneven ? text + ", uneven" : text;
 }
 
@@ -49,7 +52,8 @@ std::uint64_t Workload::bytes_of_rank(int rank, int ranks) const {
   return large * sizeof(double) + spec_.small_count * small_elements() * sizeof(double);
 }
 
-Workload::Workload(const WorkloadSpec& spec, int rank, int ranks) : spec_(spec) {
+Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
+    : spec_(spec), rank_(static_cast<std::uint64_t>(rank)), ranks_(static_cast<std::uint64_t>(ranks)) {
   large_total_ = static_cast<std::uint64_t>(std::llround(spec.large_mib * kMib / sizeof(double) * ranks));
   large_offset_ = first_of(large_total_, rank, ranks, spec.uneven);
   large_count_ = first_of(large_total_, rank + 1, ranks, spec.uneven) - large_offset_;
@@ -68,11 +72,20 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks) : spec_(spec) 
   }
   std::fill_n(memory_.get(), std::max(padded_, kPage), std::byte{0});
   fill();
-  checkpoint_.add_distributed("large", large().data(), {{large_total_}, {large_offset_}, {large_count_}});
+  large_part_ = {{large_total_}, {large_offset_}, {large_count_}};
+  if (spec.row_bytes > 0) {
+    const std::uint64_t row = spec.row_bytes / sizeof(double);
+    large_part_ = {{large_count_ / row, row * ranks_}, {0, row * rank_}, {large_count_ / row, row}};
+  }
+  checkpoint_.add_distributed("large", large().data(), {large_part_.shape, large_part_.offset, large_part_.extent});
   smalls_.reserve(spec.small_count);
   for (std::uint64_t i = 0; i < spec.small_count; ++i) {
     checkpoint_.add_per_rank(fmt::format("small/{:05}", i), smalls_.emplace_back(small(i)));
   }
+}
+
+ArrayPart Workload::small_part() const {
+  return {{small_elements() * ranks_}, {small_elements() * rank_}, {small_elements()}};
 }
 
 std::span<double> Workload::small(std::uint64_t index) noexcept {

@@ -20,9 +20,19 @@ struct WorkloadSpec {
   double large_mib = 512;         ///< of the one large distributed array, per rank, on average
   std::uint64_t small_count = 0;  ///< per-rank variables beside it
   std::uint64_t small_bytes = 4096;
+  /// If not 0, the large array has two dimensions and is split along the last one, as domain decompositions do: each
+  /// rank has rows of so many bytes, which lie scattered in the file.
+  std::uint64_t row_bytes = 0;
   bool uneven = false;  ///< the ranks' parts of the large array differ by up to half, and end anywhere
 
   [[nodiscard]] std::string name() const;
+};
+
+/// A rank's part of an array: extents of the array, place and extents of the part.
+struct ArrayPart {
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> offset;
+  std::vector<std::uint64_t> extent;
 };
 
 /// This rank's part of the state: one block of memory that begins on a page, so that the raw candidates can write it in
@@ -39,8 +49,9 @@ class Workload {
   [[nodiscard]] std::span<double> small(std::uint64_t index) noexcept;
   [[nodiscard]] std::uint64_t small_count() const noexcept { return spec_.small_count; }
   [[nodiscard]] std::uint64_t small_elements() const noexcept { return spec_.small_bytes / sizeof(double); }
-  [[nodiscard]] std::uint64_t large_offset() const noexcept { return large_offset_; }
-  [[nodiscard]] std::uint64_t large_total() const noexcept { return large_total_; }
+  [[nodiscard]] const ArrayPart& large_part() const noexcept { return large_part_; }
+  /// That of each small variable.
+  [[nodiscard]] ArrayPart small_part() const;
 
   /// This rank's bytes, and the same rounded up to whole pages (the memory is there).
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory_.get(), size_}; }
@@ -67,9 +78,12 @@ class Workload {
   [[nodiscard]] std::uint64_t bytes_of_rank(int rank, int ranks) const;
 
   WorkloadSpec spec_;
+  std::uint64_t rank_;
+  std::uint64_t ranks_;
   std::uint64_t large_total_ = 0;
   std::uint64_t large_offset_ = 0;
   std::uint64_t large_count_ = 0;
+  ArrayPart large_part_;
   std::uint64_t size_ = 0;
   std::uint64_t padded_ = 0;
   std::uint64_t padded_offset_ = 0;
