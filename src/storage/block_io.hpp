@@ -29,6 +29,10 @@ struct WriteItem {
   BoxView<const std::byte> source;
 
   [[nodiscard]] std::size_t bytes() const { return bytes_of(source.box, dataset.element_size); }
+  /// Of each of its pieces that lie side by side in the file.
+  [[nodiscard]] std::uint64_t run_bytes() const;
+  /// Blocks with a checksum of their own.
+  [[nodiscard]] std::size_t block_count() const;
 };
 
 /// The elements of @p block, which lies inside of the view, side by side: in place if they lie so in memory, else

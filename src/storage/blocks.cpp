@@ -100,6 +100,13 @@ Box BlockSplit::block(std::uint64_t index) const {
   return block;
 }
 
+std::uint64_t run_length(const Box& box, const Extents& shape) {
+  if (volume(box.extent) == 0) {
+    return 0;
+  }
+  return state::inner_bytes(box.extent, state::outer_dimensions(box.extent, dense_strides(shape, 1), 1), 1);
+}
+
 void for_each_run(const Box& box, const Extents& shape,
                   const std::function<void(std::uint64_t first, std::uint64_t count)>& visit) {
   if (volume(box.extent) == 0) {

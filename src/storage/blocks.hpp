@@ -84,6 +84,9 @@ class BlockSplit {
 void for_each_run(const Box& box, const Extents& shape,
                   const std::function<void(std::uint64_t first, std::uint64_t count)>& visit);
 
+/// Elements of each of those ranges; 0 if the box is empty.
+[[nodiscard]] std::uint64_t run_length(const Box& box, const Extents& shape);
+
 /// Two boxes that have elements in common, as indexes into @p boxes, if there are any. Boxes may be of any arrangement;
 /// for tilings the cost is about n log n.
 [[nodiscard]] std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes);

@@ -12,8 +12,8 @@ namespace {
 
 /// Offsets, sizes and memory of direct writes are multiples of it: a multiple of what any usual device asks for.
 constexpr std::uint64_t kPage = 4096;
-/// Less than that in one piece is not worth a direct write of its own.
-constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{256} << 10U;
+/// Less than a page each.
+constexpr std::size_t kMostEdges = 512;
 /// With less to write in all, threads and buffers cost more than they bring.
 constexpr std::uint64_t kLeastForAutomatic = std::uint64_t{4} << 20U;
 
@@ -94,15 +94,36 @@ void DataStream::flush() {
   const std::uint64_t first = up(begin_);
   const std::uint64_t last = down(end_);
   if (last < first + kLeastDirectBytes) {
-    file_.write_all(part(begin_, end_), begin_);
+    write_cached(part(begin_, end_), begin_);
     free_.push_back(buffer);
     return;
   }
-  file_.write_all(part(begin_, first), begin_);
-  file_.write_all(part(last, end_), last);
+  keep_edge(part(begin_, first), begin_);
+  keep_edge(part(last, end_), last);
   pending_[buffer] = {part(first, last), first, buffer};
   ++under_way_;
   queue_->submit(pending_[buffer]);
+}
+
+void DataStream::keep_edge(std::span<const std::byte> bytes, std::uint64_t offset) {
+  if (!bytes.empty()) {
+    edges_.push_back({offset, {bytes.begin(), bytes.end()}});
+  }
+  if (edges_.size() >= kMostEdges) {
+    write_edges();
+  }
+}
+
+void DataStream::write_edges() {
+  for (const Edge& edge : edges_) {
+    write_cached(edge.bytes, edge.offset);
+  }
+  edges_.clear();
+}
+
+void DataStream::write_cached(std::span<const std::byte> bytes, std::uint64_t offset) {
+  file_.write_all(bytes, offset);
+  cached_ |= !bytes.empty();
 }
 
 void DataStream::wait_for_one() {
@@ -112,6 +133,15 @@ void DataStream::wait_for_one() {
   --under_way_;
 }
 
+void DataStream::start_writeback() {
+  if (current_) {
+    flush();
+  }
+  if (std::exchange(cached_, false)) {
+    file_.start_writeback();
+  }
+}
+
 void DataStream::finish() {
   if (current_) {
     flush();
@@ -119,6 +149,7 @@ void DataStream::finish() {
   while (under_way_ > 0) {
     wait_for_one();
   }
+  write_edges();
 }
 
 }  // namespace reprieve::storage

@@ -244,6 +244,11 @@ bool PosixFile::is_shared() const {
   // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 }
 
+void PosixFile::start_writeback() const noexcept {
+  // A hint: file systems that do not know it lose nothing, and fsync reports each failed write.
+  static_cast<void>(::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE));
+}
+
 void PosixFile::sync() const {
   // Not repeated after a failure, unless a signal came: the kernel may have dropped the pages that it could not write.
   if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {

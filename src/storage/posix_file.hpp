@@ -69,6 +69,10 @@ class PosixFile {
   /// then its content must not change.
   [[nodiscard]] bool is_shared() const;
 
+  /// Lets the system begin to write to the device, and does not wait. Nothing is durable by this, and errors are told
+  /// by `sync`.
+  void start_writeback() const noexcept;
+
   /// fsync: returns when the file's data and length are on the device.
   void sync() const;
 
