@@ -363,6 +363,50 @@ Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view wh
   return std::move(b.mine);
 }
 
+void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what) {
+  check_usable(what);
+  struct Direction {
+    Parts parts;
+    std::vector<int> sizes;
+    std::vector<int> offsets;
+
+    void lay_out() {
+      std::size_t total = 0;
+      for (const int size : sizes) {
+        offsets.push_back(to_count(total));
+        total += static_cast<std::size_t>(size);
+      }
+      parts.bytes.resize(static_cast<std::size_t>(to_count(total)));
+    }
+  };
+  struct Buffers {
+    Direction out;
+    Direction in;
+  };
+  if (mine.sizes.size() != static_cast<std::size_t>(size_)) {
+    throw Error(ErrorCode::internal, "an exchange needs one part for each rank");
+  }
+  auto buffers = std::make_unique<Buffers>();
+  auto& [out, in] = *buffers;
+  out.parts = std::move(mine);
+  in.parts = std::move(theirs);
+  std::transform(out.parts.sizes.begin(), out.parts.sizes.end(), std::back_inserter(out.sizes), to_count);
+  out.lay_out();
+  in.sizes.resize(out.sizes.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ialltoall(out.sizes.data(), 1, MPI_INT, in.sizes.data(), 1, MPI_INT, comm_, &request), "MPI_Ialltoall");
+  complete_or_abandon(*this, request, buffers, what);
+
+  in.lay_out();
+  check_mpi(MPI_Ialltoallv(out.parts.bytes.data(), out.sizes.data(), out.offsets.data(), MPI_BYTE,
+                           in.parts.bytes.data(), in.sizes.data(), in.offsets.data(), MPI_BYTE, comm_, &request),
+            "MPI_Ialltoallv");
+  complete_or_abandon(*this, request, buffers, what);
+  in.parts.sizes.assign(in.sizes.begin(), in.sizes.end());
+  mine = std::move(out.parts);
+  theirs = std::move(in.parts);
+}
+
 std::int64_t Communicator::reduce(std::int64_t value, MPI_Op operation, std::string_view what) {
   check_usable(what);
   struct Buffers {

@@ -22,6 +22,12 @@ namespace reprieve::cluster {
 /// Throws MpiError with MPI's own text unless @p result is MPI_SUCCESS.
 void check_mpi(int result, const char* call);
 
+/// Bytes for all ranks, or from all ranks: one part after the other, by rank.
+struct Parts {
+  Bytes bytes;
+  std::vector<std::size_t> sizes;
+};
+
 /// A duplicate of a user's communicator.
 ///
 /// All collective members wait at most `timeout()` for the other ranks. Past it, the ranks that are there call the roll
@@ -62,6 +68,9 @@ class Communicator {
   std::vector<Bytes> gather(std::span<const std::byte> mine, std::string_view what);
   /// The chief's element r goes to rank r; the others pass nothing.
   Bytes scatter(const std::vector<Bytes>& parts, std::string_view what);
+  /// Each rank's parts for all of them against theirs for this one. What is in @p theirs is replaced; its memory, like
+  /// that of @p mine, serves again in the next exchange.
+  void exchange(Parts& mine, Parts& theirs, std::string_view what);
   std::int64_t max(std::int64_t value, std::string_view what);
   std::int64_t sum(std::int64_t value, std::string_view what);
 

@@ -109,6 +109,7 @@ Bytes CheckpointWriter::encode_places(std::size_t rank) const {
     const bool per_rank = variable.distribution == Distribution::per_rank;
     message.word(per_rank ? index.row(variable, rank).offset[0] : 0);
     message.word(options_.writer == WriterKind::mpio ? most_pieces(variable) : 0);
+    message.word(is_scattered(variable) ? 1 : 0);
   }
   return message.take();
 }
@@ -127,6 +128,18 @@ std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) cons
   return most;
 }
 
+/// Whether any rank has it in pieces that are too small for a write of their own.
+bool CheckpointWriter::is_scattered(const StoredVariable& variable) const {
+  const FileIndex& index = laid_out_->file.index();
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
+    if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void CheckpointWriter::apply_places(const Bytes& message) {
   Decoder decoder(message);
   plan_.state_bytes = decoder.word();
@@ -136,12 +149,11 @@ void CheckpointWriter::apply_places(const Bytes& message) {
     dataset.shape = decoder.words();
     dataset.element_size = variable.description.type.size_bytes;
     const std::uint64_t position = decoder.word();
-    WritePlan::Variable planned{variable.description.name,
-                                variable.description.type,
-                                volume(dataset.shape) * dataset.element_size,
-                                decoder.word(),
-                                plan_.items.size(),
-                                0};
+    WritePlan::Variable planned{variable.description.name, variable.description.type, dataset.file_offset,
+                                volume(dataset.shape) * dataset.element_size};
+    planned.most_pieces = decoder.word();
+    planned.scattered = decoder.word() != 0;
+    planned.first_item = plan_.items.size();
     add_items(variable, dataset, position);
     planned.item_count = plan_.items.size() - planned.first_item;
     plan_.variables.push_back(std::move(planned));
@@ -180,7 +192,8 @@ void CheckpointWriter::write_alone() {
 
 void CheckpointWriter::write_together() {
   comm_.agree(core::capture([&] {
-                written_ = options_.writer == WriterKind::direct ? write_direct(plan_) : write_mpio(comm_, plan_);
+                written_ = options_.writer == WriterKind::direct ? write_two_phase(comm_, plan_, what_ + "writing")
+                                                                 : write_mpio(comm_, plan_);
               }),
               what_ + "writing");
   core::kill_point(core::KillPoint::save_part_written);

@@ -52,6 +52,7 @@ class CheckpointWriter {
   void create_file(std::vector<Bytes> descriptions, FileMetadata metadata);
   [[nodiscard]] Bytes encode_places(std::size_t rank) const;
   [[nodiscard]] std::uint64_t most_pieces(const StoredVariable& variable) const;
+  [[nodiscard]] bool is_scattered(const StoredVariable& variable) const;
   void apply_places(const Bytes& message);
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void seal(const std::string& what);

@@ -13,25 +13,20 @@ std::uint64_t WritePlan::own_bytes() const {
   return bytes;
 }
 
-namespace {
-
-/// Where the last of the datasets ends into which this rank writes.
-std::uint64_t end_of(const WritePlan& plan) {
+std::uint64_t WritePlan::end_in_file() const {
   std::uint64_t end = 0;
-  for (const WriteItem& item : plan.items) {
-    end = std::max(end, item.dataset.file_offset + volume(item.dataset.shape) * item.dataset.element_size);
+  for (const Variable& variable : variables) {
+    end = std::max(end, variable.file_offset + variable.bytes);
   }
   return end;
 }
-
-}  // namespace
 
 WrittenPart write_direct(const WritePlan& plan) {
   WrittenPart part;
   if (plan.items.empty()) {
     return part;
   }
-  check_file_size_limit(plan.file, end_of(plan));  // this rank may have another one than the chief
+  check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than the chief
   part.file.emplace(PosixFile::open_to_write(plan.file));
   DataStream stream(*part.file, plan.io, plan.own_bytes());
   part.checksums = write_items(stream, plan.items);

@@ -55,6 +55,31 @@ TEST(Communicator, GathersAndScattersUnevenParts) {
   EXPECT_EQ(comm.scatter(parts, "test"), pattern(comm.rank(), size_of(comm.rank())));
 }
 
+TEST(Communicator, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  const auto size_of = [](int from, int to, int round) {  // nothing from a rank to itself
+    return static_cast<std::size_t>((from - to) * (from - to)) * 500 / static_cast<std::size_t>(round);
+  };
+  Parts mine, theirs;
+  for (int round = 1; round <= 3; ++round) {
+    mine = {std::move(mine.bytes), {}};
+    mine.bytes.clear();
+    Bytes expected;
+    for (int other = 0; other < comm.size(); ++other) {
+      const Bytes part = pattern(comm.rank() + other, size_of(comm.rank(), other, round));
+      mine.bytes.insert(mine.bytes.end(), part.begin(), part.end());
+      mine.sizes.push_back(part.size());
+      const Bytes wanted = pattern(other + comm.rank(), size_of(other, comm.rank(), round));
+      expected.insert(expected.end(), wanted.begin(), wanted.end());
+    }
+    comm.exchange(mine, theirs, "test");
+    EXPECT_EQ(theirs.bytes, expected);
+    for (int other = 0; other < comm.size(); ++other) {
+      EXPECT_EQ(theirs.sizes.at(static_cast<std::size_t>(other)), size_of(other, comm.rank(), round));
+    }
+  }
+}
+
 TEST(Communicator, ReducesToTheMaximumAndTheSum) {
   Communicator comm(MPI_COMM_WORLD, 10s);
   EXPECT_EQ(comm.max(-comm.rank(), "test"), 0);

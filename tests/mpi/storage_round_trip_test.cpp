@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "reprieve/version.hpp"
 #include "storage/seal.hpp"
@@ -197,13 +198,18 @@ DataBytes data_bytes(const std::filesystem::path& path) {
 
 TEST_F(Storage, WritersLeaveTheSameBytes) {
   const Extents shape{50, 60};
+  const Extents wide{300, 700};
   const auto [first, count] = part_of(shape[0], world_rank(), world_size());
+  const auto [column, columns] = part_of(wide[1], world_rank(), world_size());
   GhostedGrid grid(shape, {first, 0}, {count, shape[1]}, 1);
+  GhostedGrid scattered(wide, {0, column}, {wide[0], columns}, 1);  // large enough for an exchange
   Replicated replicated;
   Checkpoint checkpoint;
   grid.register_in(checkpoint, "grid");
+  scattered.register_in(checkpoint, "scattered");
   replicated.register_in(checkpoint);
   grid.set();
+  scattered.set();
   replicated.set();
   save(world, checkpoint, WriterKind::direct);
   const DataBytes direct = data_bytes(file);
@@ -312,6 +318,62 @@ TEST_F(Storage, TakesManyBoxesAndAnyStrides) {
   std::vector<int> stored(bytes.size() / sizeof(int));
   std::memcpy(stored.data(), bytes.data(), bytes.size());
   EXPECT_EQ(stored[(2 * size + rank) * kColumns], static_cast<int>(rank * 1000 + 2 * kColumns + kColumns - 1));
+}
+
+/// Tiles of 8 x 8 x 8 elements, shared out at random; some are nobody's. Beside them what ranks write by themselves.
+TEST_F(Storage, BringsScatteredPiecesTogether) {
+  constexpr std::uint64_t kEdge = 8, kTiles = 10, kLength = kEdge * kTiles;
+  const Extents shape(3, kLength);
+  const auto fill = [](std::vector<double>& memory, const Extents& offset) {
+    for (std::uint64_t i = 0; i < memory.size(); ++i) {
+      const std::uint64_t x = offset[0] + i / (kEdge * kEdge), y = offset[1] + i / kEdge % kEdge;
+      memory[i] = 1.0 + static_cast<double>((x * kLength + y) * kLength + offset[2] + i % kEdge);
+    }
+  };
+  std::vector<std::pair<Extents, std::vector<double>>> tiles;
+  std::mt19937 random(42);  // NOLINT: the same on all ranks
+  std::set<Extents> nobodys;
+  for (std::uint64_t t = 0; t < kTiles * kTiles * kTiles; ++t) {
+    const Extents offset{t / (kTiles * kTiles) * kEdge, t / kTiles % kTiles * kEdge, t % kTiles * kEdge};
+    const auto owner = static_cast<int>(random() % static_cast<unsigned>(world_size() + 1));
+    if (owner == world_rank()) {
+      fill(tiles.emplace_back(offset, std::vector<double>(kEdge * kEdge * kEdge)).second, offset);
+    } else if (owner == world_size()) {
+      nobodys.insert(offset);
+    }
+  }
+  std::vector<double> large(100'000, world_rank() + 0.25);
+  std::vector<int> small(7, world_rank());
+  Checkpoint checkpoint;
+  checkpoint.add_per_rank("a", large);
+  checkpoint.add_distributed("tiles", [&] {
+    DistributedArray array{element_type_of<double>(), shape, {}};
+    for (auto& [offset, memory] : tiles) {
+      array.boxes.push_back({reinterpret_cast<std::byte*>(memory.data()), offset, Extents(3, kEdge), {}});
+    }
+    return array;
+  });
+  checkpoint.add_per_rank("z", small);
+  save(world, checkpoint);
+  EXPECT_TRUE(verify_file(file).empty());
+
+  std::vector<double> whole(kLength * kLength * kLength, -1);
+  Checkpoint restored;
+  large.clear();
+  small.clear();
+  restored.add_per_rank("a", large);
+  restored.add_distributed("tiles", whole.data(), {shape, Extents(3, 0), shape});
+  restored.add_per_rank("z", small);
+  restore(world, restored);
+  EXPECT_EQ(large, std::vector<double>(100'000, world_rank() + 0.25));
+  EXPECT_EQ(small, std::vector<int>(7, world_rank()));
+  std::size_t wrong = 0;
+  for (std::uint64_t i = 0; i < whole.size(); ++i) {
+    const std::uint64_t x = i / (kLength * kLength), y = i / kLength % kLength, z = i % kLength;
+    const bool is_nobodys = nobodys.contains({x / kEdge * kEdge, y / kEdge * kEdge, z / kEdge * kEdge});
+    wrong += whole[i] == (is_nobodys ? 0.0 : static_cast<double>(i) + 1.0) ? 0U : 1U;
+  }
+  EXPECT_EQ(wrong, 0U);
 }
 
 TEST_F(Storage, ElementsThatNoRankHoldsAreZero) {

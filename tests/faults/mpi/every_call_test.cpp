@@ -83,7 +83,8 @@ struct Operation {
   /// none.
   int checkpoints = 1;
   bool is_start = false;
-  bool is_new = false;  ///< the directory is not there before it
+  bool scattered = false;  ///< the ranks' parts of the large array lie in small pieces, which they exchange
+  bool is_new = false;     ///< the directory is not there before it
   bool changes_nothing = false;
   std::map<Call, std::vector<int>> errors = kErrors;
   std::function<void(CheckpointManager&, std::uint64_t next)> run;
@@ -118,6 +119,7 @@ std::vector<Operation> operations() {
   reserving.reserve = true;
   std::vector<Operation> all{
       {.name = "Save", .options = to_disk, .run = save},
+      {.name = "SaveInSmallPieces", .options = to_disk, .scattered = true, .run = save},
       {.name = "SaveThroughThePageCache", .options = cached, .run = save},
       {.name = "SaveByIoUring", .options = ring, .checkpoints = 3, .errors = kRingErrors, .run = save},
       {.name = "SaveIntoARecycledFile", .options = one, .checkpoints = 3, .run = save},
@@ -168,7 +170,12 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   EveryCall() : field_(kPart) {
     const auto rank = static_cast<std::uint64_t>(world_rank());
     const auto size = static_cast<std::uint64_t>(world_size());
-    state_.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
+    if (operation().scattered) {
+      state_.checkpoint.add_distributed("large", field_.data(),
+                                        {{kRows, size * kRow}, {0, rank * kRow}, {kRows, kRow}});
+    } else {
+      state_.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
+    }
   }
 
   void SetUp() override {
@@ -389,7 +396,9 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
     return files.extension() == ".files" && fs::exists(fs::path(files).replace_extension(".h5"));
   }
 
-  static constexpr std::uint64_t kPart = (std::uint64_t{1} << 17U) + 11;  // 1 MiB, not a whole number of pages
+  static constexpr std::uint64_t kRows = 243;
+  static constexpr std::uint64_t kRow = 567;
+  static constexpr std::uint64_t kPart = kRows * kRow;  // 1 MiB, not a whole number of pages
 
   const SharedTemporaryDirectory temporary_;
   const fs::path directory_ = temporary_ / "run";
