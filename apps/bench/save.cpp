@@ -23,6 +23,7 @@ struct SaveOptions {
   double uneven_mib = 256;
   double rows_mib = 256;
   std::uint64_t row_bytes = 4096;
+  bool huge_pages = false;
   std::vector<std::string> only;
   int placements = 3;
   CommonOptions common;
@@ -41,6 +42,9 @@ std::vector<WorkloadSpec> workloads(const SaveOptions& options) {
   }
   if (options.rows_mib > 0) {
     specs.push_back({.large_mib = options.rows_mib, .row_bytes = options.row_bytes});
+  }
+  for (WorkloadSpec& spec : specs) {
+    spec.huge_pages = options.huge_pages;
   }
   return specs;
 }
@@ -174,6 +178,9 @@ void add_save_command(CLI::App& app, const bool& json) {
   command->add_option("--row-bytes", options->row_bytes, "Length of the rows that each rank has of it")
       ->check(CLI::Range(std::uint64_t{sizeof(double)}, std::uint64_t{1} << 20U))
       ->capture_default_str();
+  command->add_flag(
+      "--huge-pages", options->huge_pages,
+      "Put the state into huge pages of memory, which devices write faster; Reprieve's buffers always are");
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
   command
       ->add_option(

@@ -1,6 +1,7 @@
 #include "workload.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@ namespace reprieve::bench {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHugePage = 2 << 20;
 constexpr double kMib = 1 << 20;
 
 std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -66,9 +68,14 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
   }
   size_ = bytes_of_rank(rank, ranks);
   padded_ = whole_pages(size_);
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, std::max(padded_, kPage))));
+  const std::uint64_t page = spec.huge_pages ? kHugePage : kPage;
+  const std::uint64_t room = (padded_ / page + 1) * page;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(page, room)));
   if (!memory_) {
     throw std::bad_alloc();
+  }
+  if (spec.huge_pages) {
+    static_cast<void>(::madvise(memory_.get(), room, MADV_HUGEPAGE));  // a hint
   }
   std::fill_n(memory_.get(), std::max(padded_, kPage), std::byte{0});
   fill();
