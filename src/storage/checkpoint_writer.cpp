@@ -2,7 +2,7 @@
 /// How a checkpoint file comes to be:
 ///  1. every rank describes its variables; the chief gathers the descriptions and compares them        (collective)
 ///  2. the chief lays the file out with HDF5, takes the disk space, and tells every rank its places   (collective)
-///  3. every rank writes its blocks                                                          (direct: on its own)
+///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
 ///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
 ///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
 /// The file is complete when its seal is there, and durable when this has returned: the rename that commits it, by the

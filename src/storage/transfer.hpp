@@ -54,7 +54,8 @@ struct WrittenPart {
 
 /// The same for all ranks together: what some of them have in small pieces is brought together by the ranks, window by
 /// window of the file, so that each writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and
-/// collective I/O in ROMIO", 1999.) Collective. Takes up to 40 MiB of memory more.
+/// collective I/O in ROMIO", 1999.) Collective. Takes 16 to 24 MiB of memory more, and
+/// twice that where the pieces are a few bytes.
 /// @throws StorageError (on this rank alone: the caller agrees); UnresponsiveError
 [[nodiscard]] WrittenPart write_two_phase(cluster::Communicator& comm, const WritePlan& plan, const std::string& what);
 
