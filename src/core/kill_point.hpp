@@ -23,6 +23,7 @@ enum class KillPoint : std::size_t {
   save_spare_taken,
   save_laid_out,
   save_block_written,
+  save_pieces_exchanged,
   save_copied,
   save_part_written,
   save_part_durable,
@@ -44,15 +45,13 @@ enum class KillPoint : std::size_t {
 
 /// By KillPoint.
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(KillPoint::count)> kKillPointNames{
-    "open.locked",          "open.recovered",      "open.tidied",
-    "restore.index_read",   "restore.values_read", "restore.done",
-    "save.staged",          "save.files_written",  "save.spare_taken",
-    "save.laid_out",        "save.block_written",  "save.copied",
-    "save.part_written",    "save.part_durable",   "save.checksums_written",
-    "save.sealed",          "save.durable",        "commit.renamed",
-    "commit.durable",       "commit.done",         "retire.begun",
-    "retire.spare_renamed", "retire.spare_void",   "retire.file_removed",
-    "retire.done",          "exit.saved",          "exit.met",
+    "open.locked",         "open.recovered",    "open.tidied",          "restore.index_read",
+    "restore.values_read", "restore.done",      "save.staged",          "save.files_written",
+    "save.spare_taken",    "save.laid_out",     "save.block_written",   "save.pieces_exchanged",
+    "save.copied",         "save.part_written", "save.part_durable",    "save.checksums_written",
+    "save.sealed",         "save.durable",      "commit.renamed",       "commit.durable",
+    "commit.done",         "retire.begun",      "retire.spare_renamed", "retire.spare_void",
+    "retire.file_removed", "retire.done",       "exit.saved",           "exit.met",
 };
 
 #ifdef REPRIEVE_KILL_POINTS

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/kill_point.hpp"
 #include "storage/data_stream.hpp"
 #include "storage/file_index.hpp"
 #include "storage/row_cursor.hpp"
@@ -176,6 +177,7 @@ class TwoPhaseWriter {
     for (const Window& window : map_.windows(regions_)) {
       pack(window);
       comm_.exchange(outgoing_, incoming_, what_);
+      core::kill_point(core::KillPoint::save_pieces_exchanged);
       attempt([&] { write_chunk(window); });
     }
   }

@@ -28,6 +28,7 @@ const std::vector<Place> kPlaces{
     {"save.staged", "recycle", Who::chief},
     {"save.laid_out", "recycle"},
     {"save.block_written", "recycle"},
+    {"save.pieces_exchanged", "pieces"},
     {"save.part_written", "recycle"},
     {"save.checksums_written", "recycle", Who::chief},
     {"save.sealed", "recycle", Who::chief},

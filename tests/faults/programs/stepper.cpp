@@ -3,6 +3,7 @@
 // MODE:
 //   recycle     keeps one checkpoint, past the page cache, over the file of the one before
 //   files       keeps one checkpoint, with files of a save function, in a new file each time
+//   pieces      like recycle, with the field split the other way, so that the ranks exchange small pieces
 //   background  saves in the background
 //   preempt     has a notice in its first step
 //   none        saves nothing
@@ -24,14 +25,18 @@ using namespace reprieve;
 
 class Simulation {
  public:
-  Simulation() {
+  explicit Simulation(const std::string& mode) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    const auto rank = static_cast<std::uint64_t>(rank_);
-    field_.assign(kPart, rank + 1);
+    const auto rank = static_cast<std::uint64_t>(rank_), size = static_cast<std::uint64_t>(size_);
+    field_.assign(kRows * kColumns, rank + 1);
     small_.assign(10 + static_cast<std::size_t>(rank_), rank);
-    state_.add_distributed("field", field_.data(),
-                           {{kPart * static_cast<std::uint64_t>(size_)}, {kPart * rank}, {kPart}});
+    const Extents shape{kRows * size, kColumns};
+    if (mode == "pieces") {
+      state_.add_distributed("field", field_.data(), {shape, {0, kColumns / size * rank}, {shape[0], kColumns / size}});
+    } else {
+      state_.add_distributed("field", field_.data(), {shape, {kRows * rank, 0}, {kRows, kColumns}});
+    }
     state_.add_per_rank("small", small_);
     state_.add_replicated("step", step_);
   }
@@ -86,7 +91,9 @@ class Simulation {
     }
   }
 
-  static constexpr std::uint64_t kPart = (std::uint64_t{1} << 16U) + 11;  // 0.5 MiB, not a whole number of pages
+  // 0.5 MiB a rank, not a whole number of pages; of both ranks enough for an exchange.
+  static constexpr std::uint64_t kRows = 251;
+  static constexpr std::uint64_t kColumns = 262;
 
   int rank_ = 0;
   int size_ = 1;
@@ -106,7 +113,7 @@ int main(int argc, char** argv) {
   watch_signals();
   MPI_Init(&argc, &argv);
   try {
-    Simulation().run(argv[1], std::stoull(argv[2]), argv[3]);
+    Simulation(argv[3]).run(argv[1], std::stoull(argv[2]), argv[3]);
   } catch (const std::exception& error) {
     std::cerr << "faults_stepper: " << error.what() << std::endl;
     return 3;  // without MPI_Finalize, which would wait for ranks that are gone
