@@ -20,7 +20,14 @@ struct SmallVariables {
   double large_mib = 64;
 };
 
+/// An array that is split along its last dimension.
+struct ScatteredRows {
+  double mib = 256;
+  std::uint64_t row_bytes = 4096;
+};
+
 void add_options(CLI::App& command, CommonOptions& options);
 void add_options(CLI::App& command, SmallVariables& options);
+void add_options(CLI::App& command, ScatteredRows& options);
 
 }  // namespace reprieve::bench

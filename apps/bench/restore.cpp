@@ -29,6 +29,7 @@ using cluster::check_mpi;
 struct RestoreOptions {
   std::vector<double> sizes_mib{64, 512};
   SmallVariables small;
+  ScatteredRows rows;
   int saved_by = 0;
   int ranks = 0;
   CommonOptions common;
@@ -187,6 +188,9 @@ void run(RestoreOptions options, bool json) {
   if (options.small.count > 0 && options.saved_by == options.ranks) {
     specs.push_back({.large_mib = options.small.large_mib, .small_count = options.small.count});
   }
+  if (options.rows.mib > 0 && options.saved_by == options.ranks) {
+    specs.push_back({.large_mib = options.rows.mib, .row_bytes = options.rows.row_bytes});
+  }
   Report report("restore");
   for (const WorkloadSpec& spec : specs) {
     run_workload(spec, options, report, !json);
@@ -205,6 +209,7 @@ void add_restore_command(CLI::App& app, const bool& json) {
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB for each rank that saved")
       ->capture_default_str();
   add_options(*command, options->small);
+  add_options(*command, options->rows);
   command->add_option("--saved-by", options->saved_by, "Number of ranks that save (default: all)");
   command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
   add_options(*command, options->common);

@@ -21,8 +21,7 @@ struct SaveOptions {
   std::vector<double> sizes_mib{1, 64, 512};
   SmallVariables small;
   double uneven_mib = 256;
-  double rows_mib = 256;
-  std::uint64_t row_bytes = 4096;
+  ScatteredRows rows;
   bool huge_pages = false;
   std::vector<std::string> only;
   int placements = 3;
@@ -40,8 +39,8 @@ std::vector<WorkloadSpec> workloads(const SaveOptions& options) {
   if (options.uneven_mib > 0) {
     specs.push_back({.large_mib = options.uneven_mib, .uneven = true});
   }
-  if (options.rows_mib > 0) {
-    specs.push_back({.large_mib = options.rows_mib, .row_bytes = options.row_bytes});
+  if (options.rows.mib > 0) {
+    specs.push_back({.large_mib = options.rows.mib, .row_bytes = options.rows.row_bytes});
   }
   for (WorkloadSpec& spec : specs) {
     spec.huge_pages = options.huge_pages;
@@ -171,13 +170,7 @@ void add_save_command(CLI::App& app, const bool& json) {
   add_options(*command, options->small);
   command->add_option("--uneven-mib", options->uneven_mib, "Mean size of uneven parts, in MiB a rank; 0: leave out")
       ->capture_default_str();
-  command
-      ->add_option("--rows-mib", options->rows_mib,
-                   "Size of an array that is split along its last dimension, in MiB a rank; 0: leave out")
-      ->capture_default_str();
-  command->add_option("--row-bytes", options->row_bytes, "Length of the rows that each rank has of it")
-      ->check(CLI::Range(std::uint64_t{sizeof(double)}, std::uint64_t{1} << 20U))
-      ->capture_default_str();
+  add_options(*command, options->rows);
   command->add_flag(
       "--huge-pages", options->huge_pages,
       "Put the state into huge pages of memory, which devices write faster; Reprieve's buffers always are");
