@@ -176,8 +176,8 @@ static void rank_that_stands_still(void) {
  * not that of the library. */
 static void mpi_that_fails(void) {
   enum { kMost = 100000 };
-  if (test_size() > 2) {
-    return; /* more ranks than cores take a minute for so many communicators */
+  if (test_size() > 1) {
+    return; /* with others, Open MPI 4.1 writes to freed memory when it has run out (ompi_comm_nextcid) */
   }
   MPI_Comm* taken = malloc(kMost * sizeof *taken);
   int count = 0;
