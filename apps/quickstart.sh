@@ -33,7 +33,9 @@ done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/reprieve-quickstart.XXXXXX")
 launcher=
+progress=
 cleanup() {
+  end_progress
   # Only a run that was broken off is still there.
   [ -z "$launcher" ] || kill -TERM "$launcher" 2>/dev/null || true
   [ -z "$launcher" ] || wait "$launcher" 2>/dev/null || true
@@ -56,8 +58,37 @@ quietly() {
   echo "done in $((SECONDS - start)) s"
 }
 
+# How far a build is, by its log $1: a line that is written anew on a terminal, a line every 10 s elsewhere.
+show_progress() {
+  local start=$SECONDS pause=10 before='   ' behind=$'\n' step
+  if [ -t 1 ]; then pause=1 before=$'\r   ' behind=' '; fi
+  while sleep "$pause" >/dev/null 2>&1; do
+    step=$(grep -o '^\[[0-9]*/[0-9]*\]' "$1" | tail -n 1) || true
+    printf '%s%s %d s%s' "$before" "${step:-configuring,}" $((SECONDS - start)) "$behind"
+  done
+}
+
+end_progress() {
+  [ -n "$progress" ] || return 0
+  kill "$progress" 2>/dev/null || true
+  wait "$progress" 2>/dev/null || true
+  progress=
+}
+
+# Only what this script shows.
 build() {
-  cmake --preset release -D REPRIEVE_BUILD_TESTS=OFF && cmake --build --preset release --parallel "$(nproc)"
+  local log="$work/build.log" start=$SECONDS
+  echo "Build, in build/release: the library and one program"
+  show_progress "$log" &
+  progress=$!
+  { cmake --preset release -D REPRIEVE_BUILD_TESTS=OFF &&
+    cmake --build --preset release --parallel "$(nproc)" --target reprieve-trainer; } >"$log" 2>&1 || {
+    end_progress
+    fail "Build" "$log"
+  }
+  end_progress
+  [ ! -t 1 ] || printf '\r'
+  echo "   done in $((SECONDS - start)) s            "
 }
 
 if [ "$(id -u)" -eq 0 ]; then
@@ -96,8 +127,9 @@ preempt() {
 [ $install = no ] || quietly "Packages" packages apps/install-packages.sh build
 if command -v ccache >/dev/null; then
   export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
 fi
-quietly "Build, in build/release" build build
+build
 
 echo
 quietly "1. Train on $ranks ranks, undisturbed" reference "${mpi[@]}" "${trainer[@]}" \

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "background.hpp"
+#include "registers.hpp"
 #include "reprieve/reprieve.hpp"
 #include "restore.hpp"
 #include "save.hpp"
@@ -21,6 +22,7 @@ Examples:
   mpirun -n 2 reprieve-bench --json step --steps-us 10 1000 > step.json
   mpirun -n 2 reprieve-bench save --directory /scratch/me --sizes-mib 512
   mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
+  mpirun -n 1 reprieve-bench registers
   mpirun -n 16 --oversubscribe reprieve-bench scale
 
 Candidates are interleaved, after a warm-up; medians and quartiles are printed.)";
@@ -34,6 +36,7 @@ int run(int argc, char** argv) {
   reprieve::bench::add_save_command(app, json);
   reprieve::bench::add_background_command(app, json);
   reprieve::bench::add_restore_command(app, json);
+  reprieve::bench::add_registers_command(app, json);
   reprieve::bench::add_scale_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -70,16 +70,18 @@ Summary measure_reaction(HandlerLoop& handler, const Work& work, double step_s, 
 
 Table show_strides(const Work& work, Report& report) {
   Table table("When steps change their length at once, the stride between checks follows",
-              {"steps", "stride", "checks until then", "first check", "followed after"});
+              {"steps", "stride", "checks until then", "steps until the first check", "first check", "followed after"});
   for (const StrideChange& change : follow_changes(work, {10e-6, 1e-3, 10e-6, 10e-3, 100e-6, 10e-6})) {
     table.add_row({format_seconds(change.from_s) + " -> " + format_seconds(change.to_s),
                    fmt::format("{} -> {}", change.before, change.after), fmt::format("{}", change.checks),
-                   format_seconds(change.first_check_s), format_seconds(change.settled_s)});
+                   fmt::format("{}", change.first_check_steps), format_seconds(change.first_check_s),
+                   format_seconds(change.settled_s)});
     report.add({{"from_step_s", change.from_s},
                 {"to_step_s", change.to_s},
                 {"stride_before", change.before},
                 {"stride_after", change.after},
                 {"checks_until_followed", change.checks},
+                {"first_check_steps", change.first_check_steps},
                 {"first_check_s", change.first_check_s},
                 {"followed_s", change.settled_s}});
   }

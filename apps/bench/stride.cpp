@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 struct Check {
   Clock::time_point time;
   std::int64_t stride = 0;
+  std::int64_t steps = 0;  ///< made before, since the length changed
 };
 
 /// Runs boundaries and steps, and notes what each check planned.
@@ -29,7 +30,7 @@ class CheckedLoop {
         agreement_(
             channel_, comm_.rank(), comm_.size(), {}, [] { return cluster::LocalView{}; },
             [this](const cluster::Verdict&) {
-              checks_.push_back({Clock::now(), 0});
+              checks_.push_back({Clock::now(), 0, 0});
             }) {}
 
   /// The checks that ended during `checks` of them.
@@ -37,13 +38,16 @@ class CheckedLoop {
     checks_.clear();
     const std::uint64_t iterations = work_.iterations(step_s);
     std::vector<Check> seen;
+    std::int64_t steps = 0;
     while (seen.size() < checks) {
       agreement_.at_boundary();
       if (checks_.size() > seen.size()) {
         checks_.back().stride = agreement_.stride();  // planned from the verdict
+        checks_.back().steps = steps;
         seen.push_back(checks_.back());
       }
       Work::run(iterations);
+      ++steps;
     }
     return seen;
   }
@@ -59,7 +63,7 @@ class CheckedLoop {
   cluster::StepAgreement agreement_;
 };
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
+double seconds_from_to(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
@@ -83,7 +87,8 @@ std::vector<StrideChange> follow_changes(const Work& work, const std::vector<dou
       return std::abs(check.stride - after) <= std::max<std::int64_t>(1, after / 4);
     });
     changes.push_back({steps_s[i - 1], steps_s[i], before, after, static_cast<int>(settled - checks.begin()) + 1,
-                       seconds_between(start, checks.front().time), seconds_between(start, settled->time)});
+                       checks.front().steps, seconds_from_to(start, checks.front().time),
+                       seconds_from_to(start, settled->time)});
     before = after;
   }
   loop.close();

@@ -13,11 +13,12 @@ namespace reprieve::bench {
 struct StrideChange {
   double from_s = 0;
   double to_s = 0;
-  std::int64_t before = 0;   ///< boundaries from one check to the next, with steps of the old length
-  std::int64_t after = 0;    ///< the same, with steps of the new length
-  int checks = 0;            ///< after the change, until the stride has come within a quarter of `after`
-  double first_check_s = 0;  ///< from the change to the end of the first check
-  double settled_s = 0;      ///< from the change until the stride has followed
+  std::int64_t before = 0;             ///< boundaries from one check to the next, with steps of the old length
+  std::int64_t after = 0;              ///< the same, with steps of the new length
+  int checks = 0;                      ///< after the change, until the stride has come within a quarter of `after`
+  std::int64_t first_check_steps = 0;  ///< steps of the new length until the first check
+  double first_check_s = 0;            ///< from the change to the end of the first check
+  double settled_s = 0;                ///< from the change until the stride has followed
 };
 
 /// Goes through steps of these lengths, one after the other. Collective over MPI_COMM_WORLD; the same on every rank but

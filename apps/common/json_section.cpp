@@ -7,7 +7,7 @@
 namespace apps {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;  // the summaries are in order
 
 std::string option_name(std::string key) {
   std::replace(key.begin(), key.end(), '_', '-');
@@ -24,11 +24,11 @@ bool is_number_option(const CLI::Option& option) {
   return type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT");
 }
 
-bool fits(const CLI::Option& option, const Json& value) {
+bool fits(const CLI::Option& option, const PlainJson& value) {
   if (value.is_array()) {
     const bool takes_many = option.get_items_expected_max() > 1;
     return takes_many && std::all_of(value.begin(), value.end(),
-                                     [&](const Json& item) { return !item.is_array() && fits(option, item); });
+                                     [&](const PlainJson& item) { return !item.is_array() && fits(option, item); });
   }
   return is_number_option(option) ? value.is_number() : value.is_string();
 }
@@ -38,9 +38,9 @@ std::string expected_type(const CLI::Option& option) {
   return option.get_items_expected_max() > 1 ? type + " or an array of them" : type;
 }
 
-std::string as_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string as_text(const PlainJson& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-std::vector<std::string> as_inputs(const Json& value) {
+std::vector<std::string> as_inputs(const PlainJson& value) {
   std::vector<std::string> inputs;
   if (value.is_array()) {
     std::transform(value.begin(), value.end(), std::back_inserter(inputs), as_text);
@@ -61,11 +61,11 @@ std::string configurable_keys(const CLI::App& app) {
 }  // namespace
 
 std::string JsonSection::to_config(const CLI::App* app, bool, bool, std::string) const {
-  Json section = Json::object();
+  PlainJson section = PlainJson::object();
   for (const CLI::Option* option : app->get_options([](const CLI::Option* o) { return o->get_configurable(); })) {
     section[key_name(option->get_single_name())] = option->results();
   }
-  return Json{{name_, section}}.dump(2);
+  return PlainJson{{name_, section}}.dump(2);
 }
 
 const CLI::Option& JsonSection::find_option(const std::string& key) const {
@@ -78,7 +78,7 @@ const CLI::Option& JsonSection::find_option(const std::string& key) const {
 }
 
 std::vector<CLI::ConfigItem> JsonSection::from_config(std::istream& input) const {
-  const Json document = Json::parse(input, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/false);
+  const PlainJson document = PlainJson::parse(input, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/false);
   // A document that is no JSON object is reported by whoever reads the other sections.
   const auto section = document.is_object() ? document.find(name_) : document.end();
   if (!document.is_object() || section == document.end()) {

@@ -8,6 +8,10 @@
 
 namespace heat {
 
+std::string text_of(const Index& index) {
+  return std::to_string(index[2]) + " x " + std::to_string(index[1]) + " x " + std::to_string(index[0]);
+}
+
 const char* to_string(Boundary boundary) { return boundary == Boundary::periodic ? "periodic" : "dirichlet"; }
 
 double Grid::spacing(std::size_t dimension) const {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace heat {
 
@@ -19,6 +20,9 @@ enum class Boundary : std::uint8_t {
   dirichlet,  ///< the temperature is zero on the surface of the cube
   periodic,   ///< what leaves through a face comes in through the one opposite
 };
+
+/// "2 x 3 x 1", as people name dimensions: x, y, z.
+std::string text_of(const Index& index);
 
 /// "dirichlet", "periodic".
 const char* to_string(Boundary boundary);

@@ -29,11 +29,6 @@ Index to_index(const IntIndex& values) {
   return index;
 }
 
-/// "2 x 3 x 1", as people name them: x, y, z.
-std::string text_of(const Index& index) {
-  return std::to_string(index[2]) + " x " + std::to_string(index[1]) + " x " + std::to_string(index[0]);
-}
-
 /// How many ranks each dimension gets. Depends on the arguments alone, so all ranks come to the same, or throw the
 /// same.
 Index arrange(int size, const Index& points, const Index& wanted) {

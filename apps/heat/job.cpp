@@ -36,9 +36,10 @@ class Job {
       report_.after_step(simulation_);
     }
     if (!had_nothing_to_do) {
-      save_result();
+      save_result();  // before the end: the directory remembers a run as finished, and this is its last state
       describe_checkpoints();
     }
+    handler_->finish();
     const Summary summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
     report_.finished(summary, had_nothing_to_do);
@@ -82,7 +83,6 @@ class Job {
   /// The final field, as the newest checkpoint: starting the program again finds that there is nothing to do.
   void save_result() {
     handler_->manager().save({.number = simulation_.steps_done(),
-                              .run_calls = handler_->total_run_calls(),
                               .reason = {.message = "simulation finished"},
                               .save_fn = options_.settings.termination.save_fn,
                               .save_fn_args = {}});

@@ -15,11 +15,6 @@ using apps::right;
 using apps::scientific;
 using Seconds = std::chrono::duration<double>;
 
-/// As people name dimensions: x, y, z.
-std::string text_of(const Index& index) {
-  return std::to_string(index[2]) + " x " + std::to_string(index[1]) + " x " + std::to_string(index[0]);
-}
-
 /// How large the error is, and how large it must be.
 std::string error_text(const Summary& summary) {
   return "error " + scientific(summary.error) + " (of the scheme: " + scientific(summary.expected_error) + ")";

@@ -22,7 +22,7 @@ Parameters parameters_of(const Options& options, const Grid& grid) {
   return {options.boundary, options.modes, options.diffusivity, options.time_step_fraction * longest};
 }
 
-std::string text_of(const Parameters& parameters) {
+std::string text_of_parameters(const Parameters& parameters) {
   const auto& [boundary, modes, diffusivity, time_step] = parameters;
   return std::string(to_string(boundary)) + " boundaries, modes " + std::to_string(modes[2]) + "," +
          std::to_string(modes[1]) + "," + std::to_string(modes[0]) + ", diffusivity " + apps::scientific(diffusivity) +
@@ -73,8 +73,9 @@ reprieve::DistributedArray Simulation::present_array() {
 
 void Simulation::check_restored() const {
   if (saved_parameters_ != parameters_) {
-    throw reprieve::MismatchError("the checkpoint was made with " + text_of(saved_parameters_) + ", this run has " +
-                                  text_of(parameters_) + ": give the same options, or another --checkpoint-dir");
+    throw reprieve::MismatchError("the checkpoint was made with " + text_of_parameters(saved_parameters_) +
+                                  ", this run has " + text_of_parameters(parameters_) +
+                                  ": give the same options, or another --checkpoint-dir");
   }
 }
 

@@ -38,6 +38,7 @@ class Simulation {
         step();
       });
     }
+    handler.finish();
     print_digest();
   }
 

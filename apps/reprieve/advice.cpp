@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/text.hpp"
 #include "handler/grace_planner.hpp"
 #include "reprieve/termination_config.hpp"
 #include "supervisor/checkpoint_interval.hpp"
@@ -39,7 +40,7 @@ double upper_estimate(const std::vector<double>& values) {
 
 /// "0.0213 s", "42 s", "3 min 20 s".
 std::string time_text(double seconds) {
-  return seconds < 60 ? fmt::format("{:.3g} s", seconds) : supervisor::duration_text(Seconds(seconds));
+  return seconds < 60 ? core::seconds_text(Seconds(seconds)) : core::duration_text(Seconds(seconds));
 }
 
 std::string percent(double fraction) { return fmt::format("{:.2g} %", 100 * fraction); }

@@ -22,6 +22,7 @@ void add_show(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_prune(CLI::App& app, int& exit_code);
+void add_unset_aside(CLI::App& app, int& exit_code);
 void add_xdmf(CLI::App& app, int& exit_code);
 /// @param program  what stands behind the `--` of the command line; must outlive the parsing
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);

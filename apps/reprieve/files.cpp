@@ -1,6 +1,9 @@
 #include "files.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 
 #include "reprieve/error.hpp"
 #include "text.hpp"
@@ -42,6 +45,14 @@ void require_directory(const fs::path& directory) {
   if (!fs::is_directory(status_of(directory))) {
     throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");
   }
+}
+
+manager::LockHolder this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) {
+    host[0] = '?';
+  }
+  return manager::LockHolder::self(host.data(), 1);
 }
 
 std::vector<fs::path> set_aside_files(const fs::path& directory) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "manager/checkpoint_list.hpp"
+#include "manager/directory_lock.hpp"
 #include "storage/checkpoint_file.hpp"
 
 namespace reprieve::tool {
@@ -21,6 +22,9 @@ void require_directory(const std::filesystem::path& directory);
 
 using manager::checkpoint_files;
 using manager::CheckpointFile;
+
+/// Who stands in the lock file while this tool changes a directory.
+manager::LockHolder this_process();
 
 /// The damaged checkpoints that a restart has set aside (suffix `.corrupt`), sorted by name.
 std::vector<std::filesystem::path> set_aside_files(const std::filesystem::path& directory);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
@@ -23,12 +24,14 @@ that gets SIGTERM kills its ranks. The ranks start with no signal blocked all th
 
 struct Options {
   std::string run_directory;
+  std::string directory;
   std::vector<std::string> command;
 };
 
 void define(CLI::App& command, Options& options) {
   command.group("");  // not in the list of subcommands
   command.add_option("--run-dir", options.run_directory, "Directory for the record of the run");
+  command.add_option("--directory", options.directory, "Directory for the checkpoints");
   command.prefix_command();
   command.parse_complete_callback([&command, &options] { options.command = command.remaining(); });
 }
@@ -37,8 +40,11 @@ int run(const Options& options) {
   if (options.command.empty()) {
     throw UsageError("launch-agent needs the daemon to become");
   }
-  if (!options.run_directory.empty() && ::setenv(core::kRunDirectoryVariable, options.run_directory.c_str(), 1) != 0) {
-    throw Error(ErrorCode::io, "cannot set a variable of the environment");
+  for (const auto& [name, value] : {std::pair{core::kRunDirectoryVariable, options.run_directory},
+                                    std::pair{core::kDirectoryVariable, options.directory}}) {
+    if (!value.empty() && ::setenv(name, value.c_str(), 1) != 0) {
+      throw Error(ErrorCode::io, "cannot set a variable of the environment");
+    }
   }
   supervisor::block_termination_signals();
   std::vector<char*> arguments;

@@ -98,7 +98,7 @@ void print_entries(const std::vector<Entry>& entries) {
                                    "?",
                                    validity_text(entry)};
     if (entry.metadata) {
-      cells[2] = std::to_string(entry.metadata->run_calls);
+      cells[2] = entry.metadata->run_calls ? std::to_string(*entry.metadata->run_calls) : "-";
       cells[4] = human_age(time_of(*entry.metadata));
       cells[5] = reason_text(entry.metadata->reason);
     }
@@ -123,7 +123,9 @@ Json to_json(const Entry& entry) {
   if (entry.metadata) {
     const auto& metadata = *entry.metadata;
     const std::chrono::duration<double> age = std::chrono::system_clock::now() - time_of(metadata);
-    json["step"] = metadata.run_calls;
+    json["step"] = metadata.run_calls ? Json(*metadata.run_calls) : Json();
+    json["run"] = metadata.identity ? Json(metadata.identity->run) : Json();
+    json["save"] = metadata.identity ? Json(metadata.identity->save) : Json();
     json["world_size"] = metadata.world_size;
     json["time"] = utc_time(time_of(metadata));
     json["age_s"] = age.count();

@@ -55,6 +55,7 @@ int parse_and_run(int argc, char** argv) {
   add_verify(app, exit_code);
   add_diff(app, exit_code);
   add_prune(app, exit_code);
+  add_unset_aside(app, exit_code);
   add_xdmf(app, exit_code);
   const std::vector<std::string> program = take_program(argc, argv);
   add_run(app, exit_code, program);

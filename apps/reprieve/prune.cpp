@@ -1,10 +1,8 @@
 // reprieve prune DIR --keep N
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -55,16 +53,7 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
-/// Who stands in the lock file while the directory is pruned.
-manager::LockHolder this_process() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) {
-    host[0] = '?';
-  }
-  return manager::LockHolder::self(host.data(), 1);
-}
-
-/// The checkpoints of the one prefix that is meant, in ascending order.
+/// The checkpoints of the one prefix that is meant, oldest first.
 std::vector<CheckpointFile> checkpoints_meant(const Options& options) {
   std::vector<CheckpointFile> files = checkpoint_files(options.directory);
   if (!options.prefix.empty()) {
@@ -118,12 +107,14 @@ Plan make_plan(const Options& options) {
   std::vector<manager::RetentionEntry> entries;
   entries.reserve(files.size());
   for (const CheckpointFile& file : files) {
-    entries.push_back({file.number, {}});  // times count for keeping by time only
+    if (!file.is_foreign) {                  // somebody has put it there on purpose
+      entries.push_back({file.number, {}});  // times count for keeping by time only
+    }
   }
   const manager::RetentionPolicy policy{.max_to_keep = options.keep};
   const auto retired = manager::to_retire(entries, policy, files.back().number);
   for (CheckpointFile& file : files) {
-    const bool goes = std::ranges::binary_search(retired, file.number);
+    const bool goes = std::ranges::find(retired, file.number) != retired.end();
     (goes ? plan.remove : plan.keep).push_back(std::move(file));
   }
   return plan;

@@ -8,6 +8,7 @@
 
 #include "command.hpp"
 #include "core/environment.hpp"
+#include "core/saturating_time.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
@@ -89,7 +90,10 @@ void define_end(CLI::App& command, Options& options) {
   add_duration(command, "--lead", options.lead_s, "Tell the ranks so long before the end")
       ->default_str("2 min, or a quarter of the time if that is less")
       ->group(kGroup);
-  command.add_option("--directory", options.directory, "Checkpoint directory to watch for PREEMPT from the start on")
+  command
+      .add_option("--directory", options.directory,
+                  "Checkpoint directory of the program, which gets it as REPRIEVE_DIRECTORY; watched for PREEMPT from "
+                  "the start on. A program that uses another one is ended")
       ->group(kGroup);
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
                "A notice waits so long for a program that does not use the library")
@@ -147,16 +151,16 @@ std::chrono::system_clock::time_point parse_deadline(const std::string& text) {
     throw UsageError("--deadline " + text + " is not a time such as 2026-03-01T12:00:00 or 2026-03-01T12:00:00Z");
   }
   parts.tm_isdst = -1;
-  return std::chrono::system_clock::from_time_t(utc ? timegm(&parts) : std::mktime(&parts));
+  return core::wall_clock_time(utc ? timegm(&parts) : std::mktime(&parts));
 }
 
 std::optional<std::chrono::steady_clock::time_point> deadline_of(const Options& options) {
   const auto now = std::chrono::steady_clock::now();
   if (!options.deadline.empty()) {
-    const auto left = parse_deadline(options.deadline) - std::chrono::system_clock::now();
-    return now + std::chrono::duration_cast<milliseconds>(left);
+    const auto left = core::between<milliseconds>(std::chrono::system_clock::now(), parse_deadline(options.deadline));
+    return core::later(now, left);
   }
-  return options.time_left_s > 0 ? std::optional(now + to_milliseconds(options.time_left_s)) : std::nullopt;
+  return options.time_left_s > 0 ? std::optional(core::later(now, to_milliseconds(options.time_left_s))) : std::nullopt;
 }
 
 std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) {
@@ -171,15 +175,21 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
   return supervisor::SlurmSettings{*job, way, to_milliseconds(options.slurm_poll_s)};
 }
 
-/// Sets a checkpoint aside as a restore does with damaged ones, if there is an older one.
-std::optional<std::filesystem::path> set_aside(const std::filesystem::path& file) {
+/// Verifies a checkpoint, and sets it aside as a restore does if it is damaged and there is an older one.
+supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const std::function<void()>& meanwhile) {
+  using Outcome = supervisor::Suspicion::Outcome;
+  const auto damage = storage::verify_file(file, [&](auto, auto) { meanwhile(); });
+  if (damage.empty()) {
+    return {Outcome::sound};
+  }
   const auto checkpoints = checkpoint_files(file.parent_path());
   const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),
                                   [&](const CheckpointFile& each) { return each.path.filename() == file.filename(); });
   if (found == checkpoints.end() || found == checkpoints.begin() || std::prev(found)->prefix != found->prefix) {
-    return std::nullopt;
+    return {Outcome::needed, damage_text(damage.front())};
   }
-  return manager::CheckpointDirectory(file.parent_path(), found->prefix, true).set_aside(found->number);
+  manager::CheckpointDirectory directory(file.parent_path(), found->prefix, true);
+  return {Outcome::set_aside, directory.set_aside(found->number).filename().string()};
 }
 
 supervisor::SupervisorSettings settings_of(const Options& options) {
@@ -195,7 +205,7 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   }
   settings.patience = to_milliseconds(options.ready_timeout_s);
   if (!options.directory.empty()) {
-    settings.directory = options.directory;
+    settings.directory = std::filesystem::absolute(options.directory).lexically_normal();
   }
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;
@@ -203,7 +213,7 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   settings.shield_daemons = !options.no_shield;
   settings.link_timeout = whole_seconds(options.link_timeout_s);
   settings.slurm = slurm_settings(options);
-  settings.set_aside = set_aside;
+  settings.look_at_suspect = look_at_suspect;
   return settings;
 }
 

@@ -53,6 +53,56 @@ std::string shape_of(const storage::VariableInfo& variable) {
                                  : shape_text(variable.shape) + " in all, differs by rank";
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+/// "struct{x, id}" if the members are known.
+std::string type_of(const storage::VariableInfo& variable) {
+  if (variable.members.empty()) {
+    return to_string(variable.type);
+  }
+  std::vector<std::string> names;
+  for (const Member& member : variable.members) {
+    names.push_back(member.name);
+  }
+  return printable("struct{" + joined(names) + "}");
+}
+
+Json members_json(const Members& members) {
+  Json list = Json::array();
+  for (const Member& member : members) {
+    Json entry{
+        {"name", member.name}, {"type", to_string(member.type)}, {"offset", member.offset}, {"shape", member.shape}};
+    if (!member.members.empty()) {
+      entry["members"] = members_json(member.members);
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+/// What the program said of its variables, if it did.
+void print_annotations(const std::vector<storage::VariableInfo>& variables) {
+  Table table({{"VARIABLE"}, {"UNITS"}, {"DIMENSIONS"}, {"DESCRIPTION"}});
+  bool is_empty = true;
+  for (const auto& variable : variables) {
+    if (const Annotation& annotation = variable.annotation; annotation != Annotation{}) {
+      table.add_row({printable(variable.name), printable(annotation.units), printable(joined(annotation.dims)),
+                     printable(annotation.description)});
+      is_empty = false;
+    }
+  }
+  if (!is_empty) {
+    std::cout << '\n';
+    table.print(std::cout);
+  }
+}
+
 void print_text(const std::filesystem::path& file, const storage::FileMetadata& metadata,
                 const std::vector<storage::VariableInfo>& variables) {
   const auto time = time_of(metadata);
@@ -61,7 +111,11 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
   };
   std::cout << file.string() << '\n';
   line("number", std::to_string(metadata.number));
-  line("step", fmt::format("{} (calls of run)", metadata.run_calls));
+  line("step",
+       metadata.run_calls ? fmt::format("{} (calls of run)", *metadata.run_calls) : "- (saved without a handler)");
+  line("saved as", metadata.identity ? fmt::format("save {} of this directory, in its run {}", metadata.identity->save,
+                                                   metadata.identity->run)
+                                     : "- (by a version that did not count)");
   line("ranks", std::to_string(metadata.world_size));
   line("time", fmt::format("{} ({})", utc_time(time), human_age(time)));
   line("reason", reason_text(metadata.reason));
@@ -75,10 +129,11 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
   std::cout << '\n';
   Table table({{"VARIABLE"}, {"KIND"}, {"TYPE"}, {"SHAPE"}, {"SIZE", Table::Align::right}});
   for (const auto& variable : variables) {
-    table.add_row({printable(variable.name), state::to_string(variable.distribution), to_string(variable.type),
+    table.add_row({printable(variable.name), state::to_string(variable.distribution), type_of(variable),
                    shape_of(variable), human_size(variable.bytes)});
   }
   table.print(std::cout);
+  print_annotations(variables);
 }
 
 Json variable_json(const storage::VariableInfo& variable) {
@@ -90,6 +145,14 @@ Json variable_json(const storage::VariableInfo& variable) {
   if (variable.distribution == state::Distribution::per_rank) {
     json["rank_shapes"] = variable.rank_shapes;
   }
+  if (const Annotation& annotation = variable.annotation; annotation != Annotation{}) {
+    json["units"] = annotation.units;
+    json["description"] = annotation.description;
+    json["dims"] = annotation.dims;
+  }
+  if (!variable.members.empty()) {
+    json["members"] = members_json(variable.members);
+  }
   return json;
 }
 
@@ -97,7 +160,10 @@ Json to_json(const std::filesystem::path& file, const storage::FileMetadata& met
              const std::vector<storage::VariableInfo>& variables) {
   Json json{{"file", file.string()},
             {"number", metadata.number},
-            {"run_calls", metadata.run_calls},
+            {"run_calls", metadata.run_calls ? Json(*metadata.run_calls) : Json()},
+            {"run", metadata.identity ? Json(metadata.identity->run) : Json()},
+            {"save", metadata.identity ? Json(metadata.identity->save) : Json()},
+            {"directory_id", metadata.identity ? Json(metadata.identity->directory_id) : Json()},
             {"world_size", metadata.world_size},
             {"time", utc_time(time_of(metadata))},
             {"reason", tool::to_json(metadata.reason)},

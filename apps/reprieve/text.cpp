@@ -6,6 +6,8 @@
 #include <array>
 #include <ctime>
 
+#include "core/text.hpp"
+
 namespace reprieve::tool {
 
 std::string human_size(std::uint64_t bytes) {
@@ -50,9 +52,7 @@ std::string utc_time(std::chrono::system_clock::time_point time) {
   return text.data();
 }
 
-std::string shape_text(const Extents& shape) {
-  return shape.empty() ? "scalar" : fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string shape_text(const Extents& shape) { return shape.empty() ? "scalar" : core::list_text(shape); }
 
 std::string reason_text(const SaveReason& reason) {
   std::string text = to_string(reason.kind);

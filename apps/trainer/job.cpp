@@ -68,8 +68,9 @@ class Job {
       report_.after_step(training_);
     }
     if (!had_nothing_to_do) {
-      save_result();
+      save_result();  // before the end: the directory remembers a run as finished, and this is its last state
     }
+    handler_->finish();
     const Summary summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
     report_.finished(summary, had_nothing_to_do);
@@ -86,9 +87,7 @@ class Job {
 
   /// The trained network, as the newest checkpoint: starting the program again finds that there is nothing to do.
   void save_result() {
-    const std::uint64_t calls = handler_->total_run_calls();
-    handler_->manager().save({.number = calls,
-                              .run_calls = calls,
+    handler_->manager().save({.number = handler_->total_run_calls(),
                               .reason = {.message = "training finished"},
                               .save_fn = options_.settings.termination.save_fn,
                               .save_fn_args = {}});

@@ -312,6 +312,8 @@ requires(!Element<T> && !IsContainer<T>::value && Serializable<T>) struct Packer
 
 template <class T>
 requires(detail::IsContainer<T>::value&& detail::Packable<T>) struct Serializer<T> {
+  static constexpr bool kOfContainers = true;  ///< not the program's own
+
   static std::vector<std::byte> save(const T& value) {
     detail::Packed out;
     detail::Packer<std::string>::pack(out, detail::Packer<T>::signature());

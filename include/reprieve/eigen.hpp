@@ -7,7 +7,8 @@
 ///     state.add_distributed("field", reprieve::strided_view(field), {ny, nx}, {y0, 0});
 ///
 /// The file has two dimensions, rows and columns, whatever the order of storage; vectors have one. The view keeps the
-/// address and the size: do not resize the matrix afterwards.
+/// address and the size: a matrix that is resized or swapped afterwards is registered with a function that makes the
+/// view anew at every save and restore, `[&] { return reprieve::strided_view(field); }` in the place of the view.
 
 #include <Eigen/Core>
 #include <cstddef>

@@ -24,7 +24,8 @@ struct ElementType {
   friend bool operator==(const ElementType&, const ElementType&) = default;
 };
 
-/// Short name as shown by the tools: "float64", "int32", "bool", "complex128", "opaque", "text".
+/// Short name as shown by the tools: "float64", "int32", "bool", "complex128", "opaque", "text"; "text[12]" for an
+/// array of texts of up to 12 bytes.
 REPRIEVE_EXPORT std::string to_string(ElementType type);
 
 namespace detail {
@@ -38,8 +39,9 @@ struct IsComplex<std::complex<T>> : std::is_floating_point<T> {};
 ///
 ///     template <> inline constexpr bool reprieve::enable_record<Particle> = true;
 ///
-/// It is stored as opaque bytes of its size, padding included, for machines of one kind; no pointers, then. With a
-/// Serializer instead the format is your own, but the type can be no element of an array.
+/// It is stored as opaque bytes of its size, padding included, for machines of one kind; no pointers, then. With
+/// `RecordMembers` instead HDF5 tools show its members. With a Serializer instead the format is your own, but the type
+/// can be no element of an array.
 template <class T>
 inline constexpr bool enable_record = false;  // NOLINT(readability-identifier-naming): like std's own traits
 
@@ -51,9 +53,25 @@ template <>
 inline constexpr bool is_half<_Float16> = true;
 #endif
 
+/// Customisation point: the members of a struct of your own, whose bytes are its value. It can be an element then, as
+/// with `enable_record`, and HDF5 tools show its members by their names. With reprieve/record.hpp:
+///
+///     template <> struct reprieve::RecordMembers<Particle> {
+///       static Members list() { return members_of<Particle>().add("x", &Particle::x).add("id", &Particle::id).list();
+///       }
+///     };
+template <class T>
+struct RecordMembers;
+
+/// Structs with a list of members.
+template <class T>
+concept HasMembers = requires {
+  RecordMembers<T>::list();
+};
+
 /// Structs that are elements.
 template <class T>
-concept Record = enable_record<T> && std::is_trivially_copyable_v<T>;
+concept Record = (enable_record<T> || HasMembers<T>)&&std::is_trivially_copyable_v<T>;
 
 /// Types that can be the element of an array: bool, integers, enums, floating point, std::complex, std::byte, records.
 template <class T>

@@ -15,19 +15,20 @@ namespace reprieve {
 
 /// What went wrong, as a number that can travel between ranks and into an exit code or an event log.
 enum class ErrorCode : std::int32_t {
-  config = 1,          ///< a setting is unknown, of the wrong type or out of range
-  usage = 2,           ///< the interface was used against its rules
-  io = 3,              ///< a file system call failed
-  no_space = 4,        ///< disk full or over quota
-  permission = 5,      ///< missing rights, or a read-only file system
-  locked = 6,          ///< another living run uses the checkpoint directory
-  corrupt = 7,         ///< a checkpoint file is damaged
-  mismatch = 8,        ///< a sound checkpoint does not fit the registered state
-  mpi = 9,             ///< an MPI call failed
-  cluster = 10,        ///< the application failed on some rank
-  grace_expired = 11,  ///< the grace period ended before the save did
-  unresponsive = 12,   ///< ranks did not come to a collective call in time
-  internal = 13,       ///< a promise inside the library was broken: please report it
+  config = 1,      ///< a setting is unknown, of the wrong type or out of range
+  usage = 2,       ///< the interface was used against its rules
+  io = 3,          ///< a file system call failed
+  no_space = 4,    ///< disk full or over quota
+  permission = 5,  ///< missing rights, or a read-only file system
+  locked = 6,      ///< another living run uses the checkpoint directory
+  corrupt = 7,     ///< a checkpoint file is damaged
+  mismatch = 8,    ///< a sound checkpoint does not fit the registered state
+  mpi = 9,         ///< an MPI call failed
+  cluster = 10,    ///< the application failed on some rank
+  // 11 is not used: it was the end of a grace period, which nothing ever told.
+  unresponsive = 12,  ///< ranks did not come to a collective call in time
+  internal = 13,      ///< a promise inside the library was broken: please report it
+  no_memory = 14,     ///< a rank could not get the memory that the library asked for
 };
 
 /// Lower-case name of a code, for logs ("no_space").
@@ -94,13 +95,6 @@ class REPRIEVE_EXPORT ClusterError : public Error {
  public:
   explicit ClusterError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::cluster, message, origin_rank) {}
-};
-
-/// The grace period ended before the checkpoint was committed.
-class REPRIEVE_EXPORT GraceExpired : public Error {
- public:
-  explicit GraceExpired(const std::string& message, int origin_rank = -1)
-      : Error(ErrorCode::grace_expired, message, origin_rank) {}
 };
 
 /// Ranks did not come to a collective call within its time limit. After it the communicator cannot be used any more:

@@ -27,10 +27,16 @@ struct DistributedLayout {
 
   /// Distance in bytes between neighbours in memory, per dimension. Empty: the box is dense, in C order.
   std::vector<std::ptrdiff_t> strides_bytes = {};
+
+  /// For memory that is registered as a whole (a std::vector, say, and not a pointer to the first element of the box):
+  /// how many elements it has, and which of them is the first of the box. 0: as many as the box.
+  std::uint64_t memory_elements = 0;
+  std::uint64_t first_element = 0;
 };
 
-/// The layout of a box that lies in memory with `ghost` extra layers on each side of each dimension, in C order. The
-/// data pointer to register with it is that of the first *interior* element, `first_interior(padded, layout)`.
+/// The layout of a box that lies in memory with `ghost` extra layers on each side of each dimension, in C order. It is
+/// registered with the whole padded array, as a std::vector; or with a pointer to the first *interior* element,
+/// `padded + first_interior_index(extent, ghost)`.
 /// @param ghost  layers per dimension, the same on both sides
 /// @param element_size_bytes  size of one element
 /// @throws UsageError if the dimensions differ in number

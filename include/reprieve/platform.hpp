@@ -2,7 +2,7 @@
 
 /// @file
 /// Where a job runs. The platform decides how an end is noticed, how long there is, and how to leave: see `preset` in
-/// termination_config.hpp and src/termination/PLATFORMS.md.
+/// termination_config.hpp and apps/guide/platforms.md.
 
 #include <optional>
 #include <string>

@@ -44,6 +44,17 @@ REPRIEVE_EXPORT void watch_signals();
 /// the program again. Without it signals are recorded until the process ends. Thread: main.
 REPRIEVE_EXPORT void unwatch_signals() noexcept;
 
+/// What step boundaries inside of a scope do when all ranks have agreed that the job is about to end. Where scopes are
+/// nested, one with `save_at_end` decides.
+enum class ScopeMode {
+  /// The same as outside of a scope: they save and exit. Nothing is lost, whenever the job is killed.
+  save_now,
+  /// They only mark it, so that a unit of work is finished first: the end of the scope saves and exits. If it is known
+  /// when the job will be killed (a grace period, a deadline), the last boundary that is safe saves and exits. If it is
+  /// not known, the job may be killed before the end of the scope: the program should ask `preempted()` and come to it.
+  save_at_end,
+};
+
 /// Coordinates all ranks of a communicator to save one checkpoint when any of them is about to be taken away.
 ///
 /// The constructor restores the newest valid checkpoint. After that every call of `run` or
@@ -51,8 +62,10 @@ REPRIEVE_EXPORT void unwatch_signals() noexcept;
 /// state is saved and the exit function is called. All ranks must call the same members in the same order. Members are
 /// called from one thread, the one that initialised MPI (MPI_THREAD_FUNNELED is enough).
 ///
-/// The destructor takes part in a last agreement with the other ranks, so that a rank which leaves early is an error
-/// with a name on the others. It logs, and does not throw.
+/// Call `finish` after the last step. A handler that is destroyed without it warns: its destructor takes part in the
+/// last agreement as well, so that a rank which leaves early is an error with a name on the others, but it only logs
+/// what went wrong elsewhere, and does not throw. A handler that lives when MPI_Finalize is called ends there, with a
+/// warning unless it was finished.
 class REPRIEVE_EXPORT PreemptionCheckpointHandler {
  public:
   /// Makes a manager for @p directory and restores from it. Collective.
@@ -68,12 +81,13 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   /// A step boundary, then `fn(args...)`, whose result it returns. If all ranks have agreed that this is the save step,
   /// saves the state and calls the exit function instead; if that returns, goes on with `fn`. Collective: yes, all
   /// ranks, in the same order. Thread: main. Signal-safe: no.
-  /// @throws ClusterError on every rank if `fn` threw on any (message and rank of the lowest rank that failed);
+  /// @throws ClusterError on every rank if `fn` threw on any (message and rank of the lowest rank that failed). On a
+  ///         rank where it threw, that exception is nested in it: `std::rethrow_if_nested` gives it back;
   ///         StorageError and others of `CheckpointManager::save` if the save failed: all older checkpoints are
   ///         untouched and the handler stays usable; UnresponsiveError if ranks do not come; UsageError if they call
-  ///         differently
-  /// Cost without notice: a clock reading and two loads; one small reduction per `check_interval`, or per step if steps
-  /// are longer.
+  ///         differently, or if `fn` calls `run` or another boundary of this handler
+  /// Cost without notice: some loads; and a small reduction at so many steps that it takes 1 % of their time, at each
+  /// step if steps are longer than a millisecond or two.
   template <class Fn, class... Args>
   std::invoke_result_t<Fn, Args...> run(Fn&& fn, Args&&... args) {
     begin_step();
@@ -92,22 +106,45 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
     }
   }
 
-  /// A step boundary without a step, for phases between calls of `run` and for loops that do not use it.
-  /// The arguments are copied and reach the save function. Collective and exceptions as for `run`.
+  /// A step boundary for loops that do not use `run`: call it before each step. It counts in `total_run_calls`, after
+  /// the save if there is one (unless `TerminationConfig::count_boundaries` says no), so a resumed loop makes the step
+  /// that follows. The arguments are copied and reach the save function. Collective and exceptions as for `run`.
   template <class... Args>
   void save_checkpoint_if_preempted(Args&&... args) {
-    if (boundary_is_quiet()) {
-      return;
+    if (!boundary_is_quiet()) {
+      const std::vector<std::any> copies{std::any(std::forward<Args>(args))...};
+      boundary(copies);
     }
-    const std::vector<std::any> copies{std::any(std::forward<Args>(args))...};
-    boundary(copies);
+    count_boundary();
   }
 
-  /// Inside the returned scope, `run` and `save_checkpoint_if_preempted` only mark an agreed preemption and go on; the
-  /// end of the scope saves and exits. Not collective itself; its end is.
-  [[nodiscard]] PreemptionScope watch_preemption_scope();
+  /// A step boundary that does not count, for phases between the steps: set-up, evaluation, output. Collective and
+  /// exceptions as for `run`.
+  void step_boundary();
 
-  /// Calls of `run` that completed on this rank, over all restarts: restored from the checkpoint.
+  /// Tells that steps of another length begin, longer ones above all: an evaluation, an output, a finer mesh. The next
+  /// boundary asks for notices, and each after it as long as the new steps are long. Without it, a notice in steps that
+  /// suddenly got longer waits for the next check, up to 3 boundaries after steps of 1 ms and 24 after steps of 10 us.
+  /// Collective: yes, all ranks between the same boundaries. Thread: main. Signal-safe: no.
+  /// @throws ClusterError, UsageError and UnresponsiveError as `run` does at a boundary
+  /// Cost: none, or the end of a small reduction that is under way. Saves nothing.
+  void begin_phase();
+
+  /// The last step boundary, after which this handler makes no other: waits for all ranks. What went wrong on any of
+  /// them since the last boundary is thrown here, as by `run`, so that no rank goes on to report success. A notice that
+  /// has come is acted on: the state is saved, and the exit function called (unless this start restored a state and
+  /// made no step at all: then the run was complete before). A checkpoint that was asked for is saved, and one under
+  /// way in the background committed. A second call does nothing. Collective: yes, all ranks. Thread: main.
+  /// @throws as `run`
+  void finish();
+
+  /// A part of the program at whose end, at the latest, an agreed preemption is acted on: the end of the scope is a
+  /// step boundary that saves and exits. What `run` and `save_checkpoint_if_preempted` do inside is said by the mode.
+  /// An error inside reaches all ranks. Not collective itself; its end is. All ranks must pass the same mode.
+  [[nodiscard]] PreemptionScope watch_preemption_scope(ScopeMode mode = ScopeMode::save_now);
+
+  /// Calls of `run` that completed on this rank, and of `save_checkpoint_if_preempted`, over all restarts: restored
+  /// from the checkpoint.
   [[nodiscard]] std::uint64_t total_run_calls() const noexcept;
 
   /// Asks for a checkpoint at one of the next boundaries, without a notice and without an exit. Not collective: one
@@ -116,6 +153,11 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
 
   /// The checkpoint that the constructor restored, or nothing. The same on every rank.
   [[nodiscard]] const std::optional<CheckpointInfo>& restored_from() const noexcept;
+
+  /// The calls of `run` at which an earlier run in this directory was finished, if nothing was saved since: there is
+  /// nothing to do, unless more steps are asked for. A start whose newest checkpoint does not hold that step is an
+  /// error, as it would make steps a second time: see `ManagerOptions::restart_finished`. The same on every rank.
+  [[nodiscard]] const std::optional<std::uint64_t>& already_finished() const noexcept;
 
   /// The notice that all ranks have agreed on, if there is one: the same on every rank at the same boundary. Not
   /// collective.
@@ -150,6 +192,9 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   void end_step() noexcept;
   [[noreturn]] void fail_step(std::exception_ptr error);
   [[nodiscard]] std::shared_ptr<termination::NoticeBoard> notice_board() const noexcept;
+  void count_boundary();
+  void meet();
+  void close();
   [[nodiscard]] bool boundary_is_quiet();
   void boundary(const std::vector<std::any>& save_fn_args);
 
@@ -172,8 +217,10 @@ class REPRIEVE_EXPORT PreemptionScope {
 
  private:
   friend class PreemptionCheckpointHandler;
-  explicit PreemptionScope(PreemptionCheckpointHandler& handler);
+  PreemptionScope(PreemptionCheckpointHandler& handler, ScopeMode mode);
+  void leave() noexcept;
   PreemptionCheckpointHandler* handler_;
+  ScopeMode mode_;
   int exceptions_at_start_;
 };
 

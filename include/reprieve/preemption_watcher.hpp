@@ -8,23 +8,17 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "reprieve/export.h"
+#include "reprieve/notice.hpp"
 #include "reprieve/platform.hpp"
 
 namespace reprieve {
 
 class PreemptionCheckpointHandler;
-
-/// The notice of a preemption, as a process sees it that watches the run.
-struct PreemptionMessage {
-  int rank = -1;                               ///< the rank that had the notice
-  std::string host;                            ///< its host
-  std::string source;                          ///< "signal SIGTERM", "file PREEMPT", ...
-  std::string message;                         ///< free text
-  std::chrono::system_clock::time_point time;  ///< when it was noticed
-};
+namespace termination {
+class NoticeBoard;
+}
 
 /// A background thread that keeps the first notice that the ranks of a run have agreed on.
 ///
@@ -62,6 +56,8 @@ class REPRIEVE_EXPORT PreemptionWatcher {
 
  private:
   struct Impl;
+  PreemptionWatcher(std::shared_ptr<termination::NoticeBoard> board, bool preempted, PlatformInfo platform,
+                    Callback callback);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -25,9 +25,7 @@
  *     reprieve_add_distributed(state, "field", REPRIEVE_DOUBLE, field, 2, shape, offset, extent, NULL);
  *     if (reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler) != REPRIEVE_OK) { ... }
  *     int status = REPRIEVE_OK;
- *     while (reprieve_next_step(handler, steps, &status)) {
- *       advance(field);
- *     }
+ *     while (reprieve_next_step(handler, steps, &status)) { advance(field); }
  *     reprieve_handler_close(&handler);
  *     reprieve_checkpoint_destroy(&state);
  *     MPI_Finalize();
@@ -46,8 +44,7 @@ extern "C" {
 
 /* In the style of C: NOLINTBEGIN(modernize-use-using, readability-identifier-naming) */
 
-/* ------------------------------------------------------------------------------------------------------------------
- * Errors */
+/* ---- Errors ---- */
 
 /** What a function returns. The numbers of the errors are those of reprieve::ErrorCode. */
 enum reprieve_status {
@@ -62,13 +59,11 @@ enum reprieve_status {
   REPRIEVE_ERROR_MISMATCH = 8,   /**< a sound checkpoint does not fit the registered state */
   REPRIEVE_ERROR_MPI = 9,        /**< an MPI call failed */
   REPRIEVE_ERROR_CLUSTER = 10,   /**< the application failed on some rank */
-  /** The grace period ended before the save did. No function returns it as yet: a save that is late is made all the
-   * same, and one that cannot be in time is warned of in the log. */
-  REPRIEVE_ERROR_GRACE_EXPIRED = 11,
   /** Ranks did not come to a collective call in time. End the process, without MPI_Finalize, which would wait for them.
    */
   REPRIEVE_ERROR_UNRESPONSIVE = 12,
-  REPRIEVE_ERROR_INTERNAL = 13, /**< a promise inside the library was broken: please report it */
+  REPRIEVE_ERROR_INTERNAL = 13,  /**< a promise inside the library was broken: please report it */
+  REPRIEVE_ERROR_NO_MEMORY = 14, /**< a rank could not get the memory that the library asked for */
   /** Not an error: the state is saved, and the program is to leave with reprieve_exit_code(). With REPRIEVE_EXIT_RETURN
    * only. */
   REPRIEVE_PREEMPTED = 100
@@ -87,8 +82,7 @@ REPRIEVE_EXPORT int reprieve_callback_error(const char* message);
 /** The version of the library that is running, "major.minor.patch"; REPRIEVE_VERSION is that of this header. */
 REPRIEVE_EXPORT const char* reprieve_version(void);
 
-/* ------------------------------------------------------------------------------------------------------------------
- * The state */
+/* ---- The state ---- */
 
 /** Types of array elements. */
 typedef enum reprieve_type {
@@ -134,11 +128,10 @@ REPRIEVE_EXPORT int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint
 REPRIEVE_EXPORT int reprieve_add_replicated(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
                                             int dimensions, const int64_t* shape, const ptrdiff_t* strides_bytes);
 
-/** Registers this rank's box of an n-dimensional array that is spread over the ranks. The boxes of all ranks must not
- * overlap; elements that no rank holds are stored as zero. On restore every rank gets the elements of its present box,
- * whatever the number of ranks or the split was when it was saved.
- * @param data  first element of the box; with ghost layers the first interior one, and strides that step over them.
- * NULL only if the box holds nothing (a zero in the extent) */
+/** Registers this rank's box of an n-dimensional array that is spread over the ranks. Boxes must not overlap; elements
+ * of no rank are stored as zero. On restore every rank gets its present box, whatever the split was.
+ * @param data  first element of the box; with ghost layers the first interior one, and strides that step over them. Its
+ * address is kept: for what is reallocated there are callbacks. NULL only if the box holds nothing */
 REPRIEVE_EXPORT int reprieve_add_distributed(reprieve_checkpoint* checkpoint, const char* name, int type, void* data,
                                              int dimensions, const int64_t* global_shape, const int64_t* offset,
                                              const int64_t* extent, const ptrdiff_t* strides_bytes);
@@ -153,8 +146,8 @@ REPRIEVE_EXPORT int reprieve_boxes_add(reprieve_boxes* boxes, void* data, const 
  * They run on the thread that saves or restores, and must not call MPI or functions of this library other than those
  * that their arguments are made for. */
 typedef int (*reprieve_describe_fn)(reprieve_boxes* boxes, void* user);
-/** Registers any number of boxes per rank (adaptive meshes): `describe` is called at every save and restore, so memory
- * may move, and boxes may come and go. */
+/** Registers any number of boxes per rank (adaptive meshes), or one that moves: `describe` is called at every save and
+ * restore, so memory may be reallocated or change places, and boxes may come and go. */
 REPRIEVE_EXPORT int reprieve_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, int type,
                                                    int dimensions, const int64_t* global_shape,
                                                    reprieve_describe_fn describe, void* user);
@@ -167,8 +160,7 @@ REPRIEVE_EXPORT int reprieve_pieces_count(const reprieve_pieces* pieces);
 REPRIEVE_EXPORT int reprieve_pieces_size(reprieve_pieces* pieces, int saved_rank, size_t* size_bytes);
 /** Copies what a rank saved. @param size_bytes  of the buffer: exactly that of the piece. Errors as above. */
 REPRIEVE_EXPORT int reprieve_pieces_read(reprieve_pieces* pieces, int saved_rank, void* buffer, size_t size_bytes);
-/** Makes this rank's value from the saved ones, in the program's own memory, after a restart on another number of
- * ranks. `rank` and `size` are those of the restarted run. Called on every rank. */
+/** Makes this rank's value from the saved ones. `rank` and `size`: of the restarted run. Called on every rank. */
 typedef int (*reprieve_redistribute_fn)(reprieve_pieces* pieces, int rank, int size, void* user);
 
 /** Registers a value of which every rank has its own; shapes may differ between ranks. It restores on the same number
@@ -224,6 +216,8 @@ typedef int (*reprieve_restored_fn)(void* user);
 REPRIEVE_EXPORT int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_restored_fn prepare,
                                                   void* user);
 
+/** Boxes of a distributed variable may overlap (nodes on the border of two ranks): see Checkpoint::allow_shared. */
+REPRIEVE_EXPORT int reprieve_allow_shared(reprieve_checkpoint* checkpoint, const char* name);
 /** A restore from a checkpoint without this variable leaves it as it is. USAGE if it is not registered. */
 REPRIEVE_EXPORT int reprieve_allow_missing(reprieve_checkpoint* checkpoint, const char* name);
 /** The variable was called `former` in older versions of the program. USAGE if `name` is not registered. */
@@ -254,8 +248,7 @@ REPRIEVE_EXPORT int reprieve_on_migration(reprieve_checkpoint* checkpoint, repri
  * @return REPRIEVE_ERROR_USAGE */
 REPRIEVE_EXPORT int reprieve_registration_error(reprieve_checkpoint* checkpoint, const char* message);
 
-/* ------------------------------------------------------------------------------------------------------------------
- * Settings */
+/* ---- Settings ---- */
 
 /** All settings of handlers and managers. configs/README.md lists the keys. Not collective; nothing here is but for
  * what all ranks must do alike. */
@@ -265,16 +258,16 @@ typedef struct reprieve_config reprieve_config;
 REPRIEVE_EXPORT int reprieve_config_create(reprieve_config** config);
 /** Frees it and sets *config to NULL. Handlers and managers have copies of their own. */
 REPRIEVE_EXPORT int reprieve_config_destroy(reprieve_config** config);
-/** Replaces all settings by those of a JSON file; those that it leaves out get their defaults. Functions stay.
- * Errors: CONFIG with the key and what is allowed; IO, PERMISSION; USAGE. */
+/** Replaces all settings but functions by those of a JSON file. Errors: CONFIG with the key; IO, PERMISSION; USAGE. */
 REPRIEVE_EXPORT int reprieve_config_load_file(reprieve_config* config, const char* path);
 /** The same for a JSON text. */
 REPRIEVE_EXPORT int reprieve_config_load_json(reprieve_config* config, const char* json);
-/** Overrides one setting: reprieve_config_set(config, "termination.grace_period_s", "30"). The value is written as in
- * an environment variable. Errors: CONFIG with what is allowed; USAGE. */
+/** Overrides one: "termination.grace_period_s", "30", written as in a variable. Errors: CONFIG; USAGE. */
 REPRIEVE_EXPORT int reprieve_config_set(reprieve_config* config, const char* key, const char* value);
-/** Overrides settings by the environment variables REPRIEVE_...; see configs/README.md. Errors: CONFIG; USAGE. */
+/** Overrides settings by the environment now, instead of when opening; see configs/README.md. Errors: CONFIG; USAGE. */
 REPRIEVE_EXPORT int reprieve_config_apply_environment(reprieve_config* config);
+/** Whether rank 0's variables REPRIEVE_... go before these settings (1, the default) or are not looked at (0). */
+REPRIEVE_EXPORT int reprieve_config_read_environment(reprieve_config* config, int read);
 /** All settings as JSON text, valid until the next call with this config; NULL after an error. */
 REPRIEVE_EXPORT const char* reprieve_config_json(reprieve_config* config);
 
@@ -324,15 +317,16 @@ REPRIEVE_EXPORT int reprieve_config_set_watcher_fn(reprieve_config* config, repr
 typedef void (*reprieve_abort_fn)(MPI_Comm comm, int exit_code, void* user);
 REPRIEVE_EXPORT int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user);
 
-/* ------------------------------------------------------------------------------------------------------------------
- * The time loop */
+/* ---- The time loop ---- */
+
+#define REPRIEVE_NO_RUN_CALLS UINT64_MAX
 
 /** What is known about a checkpoint. Texts belong to the handle they came from, and are valid until the next call with
  * it. */
 typedef struct reprieve_checkpoint_info {
   const char* path;
   uint64_t number;             /**< from the file name */
-  uint64_t run_calls;          /**< reprieve_total_run_calls() at the save */
+  uint64_t run_calls;          /**< reprieve_total_run_calls() at the save; REPRIEVE_NO_RUN_CALLS without a handler */
   int world_size;              /**< ranks that saved */
   double time_s;               /**< of the save, in seconds since 1970 */
   uint64_t size_bytes;         /**< of the file */
@@ -363,9 +357,8 @@ typedef struct reprieve_notice {
  * reprieve::PreemptionCheckpointHandler. */
 typedef struct reprieve_handler reprieve_handler;
 
-/** Starts to record the signals that announce an end (SIGTERM and SIGUSR1 at least), in the whole process. Call it
- * first thing in main, before MPI_Init, so that a notice that comes while the program starts is kept. Not collective.
- */
+/** Records the signals that announce an end (SIGTERM and SIGUSR1 at least) from here on, in the whole process. Call it
+ * first thing in main, before MPI_Init: a notice that comes while the program starts is kept. Not collective. */
 REPRIEVE_EXPORT int reprieve_watch_signals(void);
 /** Gives the signals back to the handlers from before: a signal then ends the program again. Not collective. */
 REPRIEVE_EXPORT int reprieve_unwatch_signals(void);
@@ -379,10 +372,11 @@ REPRIEVE_EXPORT int reprieve_unwatch_signals(void);
  * MISMATCH, MPI, UNRESPONSIVE. *handler is NULL then. */
 REPRIEVE_EXPORT int reprieve_handler_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const char* directory,
                                           const reprieve_config* config, reprieve_handler** handler);
-/** Takes part in a last agreement with the other ranks, so that a rank which leaves early is an error with a name on
- * the others; commits a save in the background. Sets *handler to NULL; nothing if it is NULL already. Collective. What
- * goes wrong is logged. Ends scopes that are open, and returns their error; with REPRIEVE_PREEMPTED the handler is
- * still there, for reprieve_exit_code, and is closed by another call. */
+/** The last agreement: returns what went wrong on any rank since the last boundary, as reprieve_step_begin, but acts on
+ * no notice; commits a save in the background; ends open scopes, and returns their error. Sets *handler to NULL;
+ * nothing if it is NULL already. After REPRIEVE_PREEMPTED it is still there, for reprieve_exit_code and another close.
+ * If a loop of reprieve_next_step came to its end just before, the directory remembers the run as finished, as after
+ * reprieve_handler_finish: see reprieve_already_finished. Collective. */
 REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
 
 /** One call per iteration: ends the step before, then begins the next one, unless `steps` are done.
@@ -392,7 +386,8 @@ REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
  *     if (status != REPRIEVE_OK) { ... }
  *
  * The begin is a step boundary: if all ranks have agreed that this is the save step, the state is saved, and the
- * process left. Collective.
+ * process left. When all steps are done it waits for all ranks, as reprieve_handler_finish does, but other loops may
+ * follow. Collective.
  * @param steps  how many to make in all, over all restarts; REPRIEVE_NO_LIMIT: the program leaves the loop by itself
  * @param status  out, may be NULL: REPRIEVE_OK if a step began or all are done; otherwise as reprieve_step_begin
  * @return 1: make a step; 0: all are done, or there was an error
@@ -410,15 +405,22 @@ REPRIEVE_EXPORT int reprieve_step_begin(reprieve_handler* handler);
  * reprieve_next_step it is needed only before reprieve_save_if_preempted and reprieve_scope_end. */
 REPRIEVE_EXPORT int reprieve_step_end(reprieve_handler* handler);
 
-/** A step boundary without a step, for phases between steps (set-up, evaluation, output). Collective; errors as
- * reprieve_step_begin. */
+/** The last step boundary, for loops without reprieve_next_step: waits for all ranks, tells what went wrong on any of
+ * them since the last boundary, and acts on a notice that has come. Ends open scopes. No boundary comes after it; a
+ * second call does nothing. Collective; errors as reprieve_step_begin. */
+REPRIEVE_EXPORT int reprieve_handler_finish(reprieve_handler* handler);
+
+/** A step boundary without a step, for phases between steps (set-up, evaluation, output). It does not count in
+ * reprieve_total_run_calls. Collective; errors as reprieve_step_begin. */
 REPRIEVE_EXPORT int reprieve_save_if_preempted(reprieve_handler* handler);
 
-/** Until the matching reprieve_scope_end, step boundaries only mark a preemption. Scopes may be nested. Not collective.
- */
+/** What step boundaries do in a scope if the job is about to end: save and leave, as outside of it, or mark it, so that
+ * the end of the scope does, or the last boundary that is safe if it is known when the job will be killed. */
+typedef enum reprieve_scope_mode { REPRIEVE_SCOPE_SAVE_NOW = 0, REPRIEVE_SCOPE_SAVE_AT_END = 1 } reprieve_scope_mode;
+/** A scope (SAVE_NOW, or of a mode) until the matching reprieve_scope_end. May be nested. Not collective. */
 REPRIEVE_EXPORT int reprieve_scope_begin(reprieve_handler* handler);
-/** Saves and leaves if a preemption is marked and this is the outermost scope. Collective; errors as
- * reprieve_step_begin. */
+REPRIEVE_EXPORT int reprieve_scope_begin_with(reprieve_handler* handler, int mode);
+/** A boundary; of the outermost scope it saves and leaves. Collective; errors as reprieve_step_begin. */
 REPRIEVE_EXPORT int reprieve_scope_end(reprieve_handler* handler);
 
 /** This rank cannot go on: every rank gets REPRIEVE_ERROR_CLUSTER with the message, the others at their next step
@@ -426,6 +428,8 @@ REPRIEVE_EXPORT int reprieve_scope_end(reprieve_handler* handler);
  * heard of it, or after `termination.error_timeout_s`, when the abort function was called. */
 REPRIEVE_EXPORT int reprieve_fail(reprieve_handler* handler, const char* message);
 
+/** Steps of another length begin, longer ones above all: the next boundary asks for notices. Collective. As in C++. */
+REPRIEVE_EXPORT int reprieve_begin_phase(reprieve_handler* handler);
 /** Steps that are complete, over all restarts. Not collective; the same on every rank. UINT64_MAX if the handler is
  * NULL. */
 REPRIEVE_EXPORT uint64_t reprieve_total_run_calls(const reprieve_handler* handler);
@@ -439,6 +443,10 @@ REPRIEVE_EXPORT int reprieve_preemption_notice(const reprieve_handler* handler, 
  * @param info  out, may be NULL: filled in if it did, cleared if not */
 REPRIEVE_EXPORT int reprieve_restored_from(const reprieve_handler* handler, int* restored,
                                            reprieve_checkpoint_info* info);
+/** Whether an earlier run in this directory was finished and nothing was saved since: there is nothing to do but for
+ * more steps. Not collective; the same on every rank. @param finished  out: 1 or 0. @param steps  out, may be NULL: at
+ * which */
+REPRIEVE_EXPORT int reprieve_already_finished(const reprieve_handler* handler, int* finished, uint64_t* steps);
 /** The latest checkpoint that this handler has committed. Not collective; the same on every rank between the same
  * boundaries. @param saved  out: 1 or 0. @param report  out, may be NULL */
 REPRIEVE_EXPORT int reprieve_last_save(const reprieve_handler* handler, int* saved, reprieve_save_report* report);
@@ -449,50 +457,12 @@ REPRIEVE_EXPORT int reprieve_request_checkpoint(reprieve_handler* handler);
  * code. */
 REPRIEVE_EXPORT int reprieve_exit_code(const reprieve_handler* handler, int* exit_code);
 
-/* ------------------------------------------------------------------------------------------------------------------
- * Checkpoints without a time loop */
-
-/** The checkpoints of one directory; see reprieve::CheckpointManager. */
-typedef struct reprieve_manager reprieve_manager;
-
-/** Opens the directory, makes it if needed, takes its lock. Arguments and errors as reprieve_handler_open, but for
- * those of a restore. Collective. */
-REPRIEVE_EXPORT int reprieve_manager_open(MPI_Comm comm, reprieve_checkpoint* checkpoint, const char* directory,
-                                          const reprieve_config* config, reprieve_manager** manager);
-/** Commits a save in the background, releases the lock, sets *manager to NULL; nothing if it is NULL already.
- * Collective. */
-REPRIEVE_EXPORT int reprieve_manager_close(reprieve_manager** manager);
-/** Writes the state as checkpoint `number`, commits it, then retires old ones. Collective. On failure all older
- * checkpoints are untouched. Errors: IO, NO_SPACE, PERMISSION, MISMATCH (ranks registered differently), MPI,
- * UNRESPONSIVE. */
-REPRIEVE_EXPORT int reprieve_manager_save(reprieve_manager* manager, uint64_t number);
-/** Copies the state and returns; a thread writes the copy. It becomes a checkpoint in
- * reprieve_manager_finish_background_save, or in the next save, restore or close. Collective; errors as
- * reprieve_manager_save, and USAGE with the mpio writer. */
-REPRIEVE_EXPORT int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t number);
-/** 1 if a save in the background has begun that is not committed, else 0. Not collective; the same on every rank. */
-REPRIEVE_EXPORT int reprieve_manager_background_save_pending(const reprieve_manager* manager);
-/** 1 if this rank's thread has written its part, or there is none. Not collective, and not the same on every rank. */
-REPRIEVE_EXPORT int reprieve_manager_background_save_written(const reprieve_manager* manager);
-/** Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective. */
-REPRIEVE_EXPORT int reprieve_manager_finish_background_save(reprieve_manager* manager);
-/** Restores the newest valid checkpoint; damaged ones are passed over and set aside. Collective.
- * @param restored, info  as reprieve_restored_from; both may be NULL
- * Errors: CORRUPT if there are checkpoints and not one is valid; MISMATCH; IO, PERMISSION, MPI, UNRESPONSIVE. */
-REPRIEVE_EXPORT int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored,
-                                                    reprieve_checkpoint_info* info);
-/** Restores one file. Collective. Errors as above; after one the state is unspecified. */
-REPRIEVE_EXPORT int reprieve_manager_restore(reprieve_manager* manager, const char* file);
-/** The newest committed checkpoint, without verification of its data. Collective. @param found  out: 1 or 0 */
-REPRIEVE_EXPORT int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info);
-/** All committed checkpoints, oldest first. Collective. @param count, list  out; the list belongs to the manager */
-REPRIEVE_EXPORT int reprieve_manager_checkpoints(reprieve_manager* manager, size_t* count,
-                                                 const reprieve_checkpoint_info** list);
-
 /* NOLINTEND(modernize-use-using, readability-identifier-naming) */
 
 #ifdef __cplusplus
 }
 #endif
+
+#include "reprieve/reprieve_manager.h" /* the rest of the interface */
 
 #endif

@@ -3,16 +3,22 @@
 /// @file
 /// Everything: what a C++ program includes.
 
+#include "reprieve/annotation.hpp"
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "reprieve/containers.hpp"
 #include "reprieve/element_type.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/layout.hpp"
+#include "reprieve/manager_options.hpp"
+#include "reprieve/memory.hpp"
+#include "reprieve/notice.hpp"
 #include "reprieve/particles.hpp"
 #include "reprieve/platform.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/preemption_watcher.hpp"
+#include "reprieve/record.hpp"
+#include "reprieve/save.hpp"
 #include "reprieve/serializer.hpp"
 #include "reprieve/settings.hpp"
 #include "reprieve/stored_state.hpp"

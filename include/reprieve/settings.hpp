@@ -1,14 +1,16 @@
 #pragma once
 
 /// @file
-/// All settings as JSON and from the environment. Precedence: code over environment over file over defaults.
+/// All settings as JSON and from the environment. Handlers and managers read the environment by themselves, and it goes
+/// before what code and files say; only what code sets after `apply_environment` goes before the environment.
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/error.hpp"
 #include "reprieve/export.h"
+#include "reprieve/manager_options.hpp"
 #include "reprieve/termination_config.hpp"
 
 namespace reprieve {
@@ -40,9 +42,12 @@ REPRIEVE_EXPORT Settings settings_from_file(const std::filesystem::path& file,
                                             const std::vector<std::string>& foreign_sections = {});
 
 /// Overrides settings by environment variables: `REPRIEVE_` and the key in upper case with `_` between the section and
-/// the name, as in `REPRIEVE_TERMINATION_GRACE_PERIOD_S=30`. A variable with that prefix that is not a setting is an
-/// error.
-/// @throws ConfigError
+/// the name, as in `REPRIEVE_TERMINATION_GRACE_PERIOD_S=30`. An empty variable counts as not set. Only a program needs
+/// it that wants to go before the environment with some settings (those of its command line, say): it reads this
+/// process's environment now, and switches `settings.manager.read_environment` off, so that the handler does not read
+/// it again. Variables that are no settings are logged.
+/// @throws ConfigError  for a value that is not allowed, for a name that is almost that of a setting, and for what only
+/// the program itself can set (the prefix of the files, functions)
 REPRIEVE_EXPORT void apply_environment(Settings& settings);
 
 /// The settings as JSON text, complete, so that a run can record what it used.

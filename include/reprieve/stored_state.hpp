@@ -24,7 +24,7 @@ class REPRIEVE_EXPORT PerRankPieces {
   /// Number of ranks that saved.
   [[nodiscard]] virtual int count() const = 0;
   [[nodiscard]] virtual ElementType type() const = 0;
-  /// The shape that the value had on @p saved_rank; empty for a scalar. Reads nothing.
+  /// The shape that the value had on @p saved_rank; empty for a scalar. Reads nothing, but for texts.
   /// @throws UsageError (no such rank)
   [[nodiscard]] virtual Extents shape(int saved_rank) const = 0;
   /// The bytes that rank @p saved_rank wrote. Reads and verifies that piece alone.

@@ -13,36 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/error.hpp"
 #include "reprieve/export.h"
+#include "reprieve/notice.hpp"
 #include "reprieve/platform.hpp"
+#include "reprieve/save.hpp"
 
 namespace reprieve {
-
-/// What a rank learned about its end.
-struct TerminationNotice {
-  int rank = -1;        ///< the rank that learned it
-  std::string host;     ///< its host
-  std::string source;   ///< "signal SIGTERM", "watcher function", "file PREEMPT", "deadline", "metadata server of AWS"
-  std::string message;  ///< free text
-  /// When it was learned, on that rank's monotonic clock.
-  std::chrono::steady_clock::time_point time;
-  /// When the job will be killed, if known, on that rank's monotonic clock.
-  std::optional<std::chrono::steady_clock::time_point> deadline;
-};
-
-/// The answer of a watcher function: nothing yet, or a notice with an optional message and time left.
-struct WatchResult {
-  WatchResult() = default;
-  WatchResult(bool is_notice) : notice(is_notice) {}  // NOLINT: implicit, so that a function returning bool fits
-  bool notice = false;
-  std::string message;
-  std::optional<std::chrono::milliseconds> time_left;
-};
-
-/// Asked from a thread of the library's own, every `poll_interval`, until it gives a notice. Must not call MPI. An
-/// exception is logged once and counts as "nothing yet".
-using WatcherFn = std::function<WatchResult()>;
 
 /// Why and with what the process is to leave.
 struct ExitContext {
@@ -90,8 +67,16 @@ class REPRIEVE_EXPORT Preempted : public std::exception {
   std::string message_;
 };
 
-/// A metadata server that tells a virtual machine of its end.
-enum class MetadataServer { none, gce, aws, azure };
+/// How the ranks find the step boundary at which they ask each other for notices, errors and wishes.
+enum class Agreement {
+  /// By threads if all ranks run with MPI_THREAD_MULTIPLE, else at boundaries.
+  automatic,
+  /// At boundaries that follow from the length of the steps before.
+  boundaries,
+  /// A thread of each rank sees what there is to tell, and the threads agree on the boundary: within milliseconds,
+  /// whatever the length of the steps, and without a message until then. Needs MPI_THREAD_MULTIPLE on all ranks.
+  threads,
+};
 
 /// Customisation of a PreemptionCheckpointHandler. What is left open (an empty optional or function) is filled in by
 /// the handler, with what fits the platform that the job runs on (see `preset`).
@@ -110,10 +95,14 @@ struct TerminationConfig {
   std::optional<std::chrono::milliseconds> grace_period;
   /// The program leaves in its own order. After the last save (and after `exit_fn`, if there is one) the handler
   /// returns to the program, `preempted()` stays true, and boundaries save nothing more. The program ends its loop,
-  /// does what it has to, and returns `PreemptionCheckpointHandler::exit_code()` from main. See src/handler/LOOPS.md.
+  /// does what it has to, and returns `PreemptionCheckpointHandler::exit_code()` from main. See apps/guide/loops.md.
   bool return_when_saved = false;
-  /// The application's own part of a save.
+  /// The application's own part of a save, or all of it: see `save_fn_mode`.
   SaveFn save_fn;
+  /// Whether `save_fn` adds files to the handler's checkpoint, or makes the checkpoint itself.
+  SaveFnMode save_fn_mode = SaveFnMode::besides;
+  /// `save_checkpoint_if_preempted` counts in `total_run_calls`, as `run` does. `step_boundary` never counts.
+  bool count_boundaries = true;
   /// The program's own count of steps, for loops in which a step is not a call of `run`: sub-cycles, or boundaries at
   /// every hundredth step. It names the checkpoints, and `save_every_steps` counts in it. Called at boundaries, and
   /// when the state has been restored; the same on all ranks, never falling, without exceptions. Open:
@@ -144,7 +133,10 @@ struct TerminationConfig {
 
   /// How often the watcher function, the metadata server and the file are asked for.
   std::chrono::milliseconds poll_interval{1000};
-  /// Longest time between two agreement checks while steps are short; longer steps are checked at every boundary.
+  /// How the ranks agree on where to check; see apps/guide/loops.md. Open: by threads where the program allows it.
+  Agreement agreement = Agreement::automatic;
+  /// At boundaries: longest time between two agreement checks while steps are short; longer steps are checked at every
+  /// boundary. Checks are closer together where they cost less than 1 % of the steps.
   std::chrono::milliseconds check_interval{16};
   /// How long a rank waits for the others at a step boundary before it gives up and names them.
   std::chrono::milliseconds peer_timeout{1'800'000};

@@ -34,6 +34,9 @@ class REPRIEVE_EXPORT ValueAccess {
   /// Memory of `size` bytes to receive a restored content, which `commit` then makes the value.
   [[nodiscard]] virtual std::span<std::byte> prepare(std::size_t size) = 0;
   virtual void commit() = 0;
+  /// True for a list of texts, if its bytes are those that reprieve/containers.hpp makes of a std::vector<std::string>:
+  /// the file then shows it as an array of texts.
+  [[nodiscard]] virtual bool is_text_list() const { return false; }
 };
 
 namespace detail {
@@ -65,9 +68,15 @@ concept ContiguousValue = requires {
   typename detail::ContiguousElement<T>::Type;
 };
 
+/// Lists of texts, unless the program has a Serializer of its own for them.
+template <class T>
+concept TextList = std::same_as<T, std::vector<std::string>> &&
+    (!Serializable<T> || requires { Serializer<T>::kOfContainers; });
+
 /// Everything that can be a replicated or per-rank variable.
 template <class T>
-concept Storable = Element<T> || ContiguousValue<T> || std::same_as<T, std::vector<bool>> || Serializable<T>;
+concept Storable =
+    Element<T> || ContiguousValue<T> || std::same_as<T, std::vector<bool>> || TextList<T> || Serializable<T>;
 
 namespace detail {
 
@@ -163,6 +172,9 @@ std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* da
 /// A std::vector<bool> keeps bits; the file has a byte for each.
 REPRIEVE_EXPORT std::unique_ptr<ValueAccess> make_bits_access(std::vector<bool>& bits);
 
+/// The file has an array of texts, where one is possible.
+REPRIEVE_EXPORT std::unique_ptr<ValueAccess> make_texts_access(std::vector<std::string>& texts);
+
 template <Element T>
 std::unique_ptr<ValueAccess> make_access(const StridedView<T>& view) {
   return make_strided_access(element_type_of<T>(), reinterpret_cast<std::byte*>(view.data), view.extent,
@@ -175,6 +187,8 @@ std::unique_ptr<ValueAccess> make_access(T& value) {
     return std::make_unique<ScalarAccess<T>>(value);
   } else if constexpr (std::same_as<T, std::vector<bool>>) {
     return make_bits_access(value);
+  } else if constexpr (TextList<T>) {
+    return make_texts_access(value);
   } else if constexpr (ContiguousValue<T>) {
     return std::make_unique<ContiguousAccess<T>>(value);
   } else {

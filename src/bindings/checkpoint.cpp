@@ -136,12 +136,16 @@ int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint, const char* na
   });
 }
 
+int reprieve_allow_shared(reprieve_checkpoint* checkpoint, const char* name) {
+  return registering(checkpoint, [&](Checkpoint& state) { state.allow_shared(checked_text(name, "name")); });
+}
+
 int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name, reprieve_checkpoint** part) {
   return registering(checkpoint, [&](Checkpoint& state) {
     const std::unique_ptr<reprieve_checkpoint> owner(std::exchange(place_for(part, "part"), nullptr));
     reprieve_checkpoint& component = checked(owner.get(), "part");
     if (component.first_failure) {
-      throw_error(component.first_failure->code, component.first_failure->message, -1);
+      core::throw_failure(*component.first_failure);
     }
     state.add_component(checked_text(name, "name"), std::move(component.state));
   });

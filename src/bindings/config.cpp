@@ -5,8 +5,8 @@
 #include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
-#include "handler/settings_check.hpp"
 #include "reprieve/error.hpp"
+#include "settings/settings_table.hpp"
 
 namespace reprieve::bindings {
 namespace {
@@ -30,6 +30,7 @@ void replace(Settings& settings, Settings read) {
   read.termination.return_when_saved = settings.termination.return_when_saved;
   read.termination.step_fn = std::move(settings.termination.step_fn);
   read.termination.abort_fn = std::move(settings.termination.abort_fn);
+  read.manager.read_environment = settings.manager.read_environment;
   settings = std::move(read);
 }
 
@@ -111,6 +112,10 @@ int reprieve_config_set(reprieve_config* config, const char* key, const char* va
 
 int reprieve_config_apply_environment(reprieve_config* config) {
   return configuring(config, [](Settings& settings) { apply_environment(settings); });
+}
+
+int reprieve_config_read_environment(reprieve_config* config, int read) {
+  return configuring(config, [read](Settings& settings) { settings.manager.read_environment = read != 0; });
 }
 
 const char* reprieve_config_json(reprieve_config* config) {

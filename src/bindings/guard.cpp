@@ -35,7 +35,8 @@ int keep_any(const std::exception_ptr& error) {
   } catch (const Error& known) {
     return keep(static_cast<int>(known.code()), known.what(), known.origin_rank());
   } catch (...) {
-    return keep(REPRIEVE_ERROR_INTERNAL, core::failure_of(error).message.c_str(), -1);
+    const core::Failure failure = core::failure_of(error);
+    return keep(static_cast<int>(failure.code), failure.message.c_str(), -1);
   }
 }
 
@@ -52,8 +53,8 @@ std::string reason_of(int result, LastError& last) {
 int remember(const std::exception_ptr& error) noexcept {
   try {
     return keep_any(error);
-  } catch (...) {  // no memory for the text
-    return REPRIEVE_ERROR_INTERNAL;
+  } catch (...) {  // not even for the text
+    return REPRIEVE_ERROR_NO_MEMORY;
   }
 }
 

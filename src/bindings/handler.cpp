@@ -97,12 +97,15 @@ int reprieve_handler_close(reprieve_handler** handler) {
     return REPRIEVE_OK;
   }
   if (handler != nullptr) {
-    const int status = guarded_call(*handler, close_scopes);
-    if (status == REPRIEVE_PREEMPTED) {
-      return status;  // the caller will ask for the exit code
+    const int scopes = guarded_call(*handler, close_scopes);
+    if (scopes == REPRIEVE_PREEMPTED) {
+      return scopes;  // the caller will ask for the exit code
     }
     const std::unique_ptr<reprieve_handler> owner(std::exchange(*handler, nullptr));
-    return status;
+    if (scopes != REPRIEVE_OK) {
+      return scopes;
+    }
+    return guarded([&] { StepAccess::close(*owner->handler); });
   }
   return guarded([] { reject_place("handler"); });
 }
@@ -116,6 +119,8 @@ int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
     if (open.handler->total_run_calls() < steps) {
       begin_step(open);
       more = 1;
+    } else {
+      StepAccess::meet(*open.handler);
     }
   });
   if (status != nullptr) {
@@ -135,16 +140,34 @@ int reprieve_step_end(reprieve_handler* handler) {
   });
 }
 
+int reprieve_handler_finish(reprieve_handler* handler) {
+  return guarded_call(handler, [](reprieve_handler& open) {
+    check_between_steps(open, "reprieve_handler_finish");
+    close_scopes(open);
+    open.handler->finish();
+  });
+}
+
 int reprieve_save_if_preempted(reprieve_handler* handler) {
   return guarded_call(handler, [](reprieve_handler& open) {
     check_between_steps(open, "reprieve_save_if_preempted");
-    open.handler->save_checkpoint_if_preempted();
+    open.handler->step_boundary();
   });
 }
 
 int reprieve_scope_begin(reprieve_handler* handler) {
-  return guarded_call(handler,
-                      [](reprieve_handler& open) { open.scopes.push_back(open.handler->watch_preemption_scope()); });
+  return reprieve_scope_begin_with(handler, REPRIEVE_SCOPE_SAVE_NOW);
+}
+
+int reprieve_scope_begin_with(reprieve_handler* handler, int mode) {
+  return guarded_call(handler, [mode](reprieve_handler& open) {
+    if (mode != REPRIEVE_SCOPE_SAVE_NOW && mode != REPRIEVE_SCOPE_SAVE_AT_END) {
+      throw UsageError("there is no mode of a scope with number " + std::to_string(mode) +
+                       ": pass REPRIEVE_SCOPE_SAVE_NOW or _SAVE_AT_END");
+    }
+    const bool at_end = mode == REPRIEVE_SCOPE_SAVE_AT_END;
+    open.scopes.push_back(open.handler->watch_preemption_scope(at_end ? ScopeMode::save_at_end : ScopeMode::save_now));
+  });
 }
 
 int reprieve_scope_end(reprieve_handler* handler) {
@@ -165,6 +188,10 @@ int reprieve_fail(reprieve_handler* handler, const char* message) {
     const char* text = message == nullptr || *message == '\0' ? "the program gave no message" : message;
     StepAccess::fail(*open.handler, std::make_exception_ptr(ClusterError(text)));
   });
+}
+
+int reprieve_begin_phase(reprieve_handler* handler) {
+  return guarded_call(handler, [](reprieve_handler& open) { open.handler->begin_phase(); });
 }
 
 uint64_t reprieve_total_run_calls(const reprieve_handler* handler) {
@@ -200,6 +227,16 @@ int reprieve_restored_from(const reprieve_handler* handler, int* restored, repri
   return guarded([&] {
     place_for(restored, "answer") = 0;
     show(checked(handler, "handler").handler->restored_from(), restored, info);
+  });
+}
+
+int reprieve_already_finished(const reprieve_handler* handler, int* finished, uint64_t* steps) {
+  return guarded([&] {
+    const auto& at = checked(handler, "handler").handler->already_finished();
+    place_for(finished, "finished") = at ? 1 : 0;
+    if (steps != nullptr) {
+      *steps = at.value_or(0);
+    }
   });
 }
 

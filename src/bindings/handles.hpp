@@ -75,6 +75,10 @@ class StepAccess {
   [[noreturn]] static void fail(PreemptionCheckpointHandler& handler, std::exception_ptr error) {
     handler.fail_step(std::move(error));
   }
+  /// The end of a loop, after which there may be another one.
+  static void meet(PreemptionCheckpointHandler& handler) { handler.meet(); }
+  /// The last agreement, whose errors the destructor would only log.
+  static void close(PreemptionCheckpointHandler& handler) { handler.close(); }
 };
 
 /// What opening a handler or a manager needs, after all ranks agreed that it is there.

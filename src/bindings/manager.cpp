@@ -34,6 +34,15 @@ int reprieve_manager_save(reprieve_manager* manager, uint64_t number) {
   return guarded([&] { checked(manager, "manager").manager->save(number); });
 }
 
+int reprieve_manager_save_next(reprieve_manager* manager, uint64_t* number) {
+  return guarded([&] {
+    const uint64_t taken = checked(manager, "manager").manager->save().number;
+    if (number != nullptr) {
+      *number = taken;
+    }
+  });
+}
+
 int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t number) {
   return guarded([&] {
     CheckpointManager::SaveRequest request;

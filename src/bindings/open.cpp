@@ -1,6 +1,7 @@
 #include "bindings/arguments.hpp"
 #include "bindings/handles.hpp"
 #include "cluster/communicator.hpp"
+#include "core/environment.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::bindings {
@@ -20,18 +21,29 @@ void check_mpi_is_running() {
 OpenArguments arguments_from(const reprieve_checkpoint* checkpoint, const char* directory,
                              const reprieve_config* config) {
   if (config != nullptr && config->first_failure) {
-    throw_error(config->first_failure->code, config->first_failure->message, -1);
+    core::throw_failure(*config->first_failure);
   }
   if (checked(checkpoint, "checkpoint").first_failure) {
-    throw_error(checkpoint->first_failure->code, checkpoint->first_failure->message, -1);
+    core::throw_failure(*checkpoint->first_failure);
   }
   OpenArguments arguments;
   arguments.settings = config == nullptr ? Settings{} : config->settings;
   arguments.directory = directory == nullptr ? arguments.settings.directory : directory;
-  if (arguments.directory.empty()) {
-    throw UsageError("there is no checkpoint directory: pass one, or make the setting 'directory'");
-  }
   return arguments;
+}
+
+/// It may still come from the environment, of which that of rank 0 counts. Collective.
+void check_directory(cluster::Communicator& comm, const OpenArguments& arguments) {
+  constexpr const char* what = "opening";
+  const bool is_named = comm.is_chief() && arguments.settings.manager.read_environment &&
+                        core::environment_variable("REPRIEVE_DIRECTORY").has_value();
+  const bool comes_from_outside = comm.max(is_named ? 1 : 0, what) > 0;
+  comm.agree(core::capture([&] {
+               if (arguments.directory.empty() && !comes_from_outside) {
+                 throw UsageError("there is no checkpoint directory: pass one, or make the setting 'directory'");
+               }
+             }),
+             what);
 }
 
 }  // namespace
@@ -50,8 +62,12 @@ OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpo
     arguments = arguments_from(checkpoint, directory, config);
   });
   cluster::Communicator own(comm, arguments.settings.termination.peer_timeout);
-  own.agree(mine, "opening");
-  configure_logging(arguments.settings.log, own.is_chief());
+  const auto check = [&] {
+    own.agree(mine, "opening");
+    check_directory(own, arguments);
+    configure_logging(arguments.settings.log, own.is_chief());
+  };
+  own.together(check, "opening");
   return arguments;
 }
 
@@ -59,7 +75,7 @@ reprieve_checkpoint_info shown(const CheckpointInfo& info) {
   const std::chrono::duration<double> time = info.time.time_since_epoch();
   return {info.path.c_str(),
           info.number,
-          info.run_calls,
+          info.run_calls.value_or(REPRIEVE_NO_RUN_CALLS),
           info.world_size,
           time.count(),
           info.size_bytes,

@@ -19,6 +19,7 @@ enum Slot : std::size_t {
   kWish,
   kNegatedTimeLeft,
   kStepTime,
+  kNegatedCheckCost,
   kNegatedWritten,
 };
 
@@ -45,6 +46,7 @@ AgreementVector encode(const Contribution& contribution, int rank, int size) {
   vector[kWish] = static_cast<std::int64_t>(c.wish);
   vector[kNegatedTimeLeft] = c.time_left ? -c.time_left->count() : kNoDeadline;
   vector[kStepTime] = c.step_time.count();
+  vector[kNegatedCheckCost] = -c.check_cost.count();
   vector[kNegatedWritten] = -c.written;
   return vector;
 }
@@ -65,6 +67,7 @@ Verdict decode(const AgreementVector& vector, int size) {
     verdict.time_left = std::chrono::milliseconds(-vector[kNegatedTimeLeft]);
   }
   verdict.step_time = std::chrono::nanoseconds(vector[kStepTime]);
+  verdict.check_cost = std::chrono::nanoseconds(-vector[kNegatedCheckCost]);
   verdict.written = -vector[kNegatedWritten];
   return verdict;
 }

@@ -27,11 +27,12 @@ struct Contribution {
   SaveWish wish = SaveWish::none;
   std::optional<std::chrono::milliseconds> time_left{};  ///< until its deadline, if it knows of one
   std::chrono::nanoseconds step_time{0};                 ///< its recent step time
+  std::chrono::nanoseconds check_cost{0};                ///< what the check before took of its time; 0: not known
   std::int64_t written = 0;  ///< how many saves in the background it has written, or failed to write
 };
 
 /// One reduction: element-wise maximum over all ranks.
-using AgreementVector = std::array<std::int64_t, 13>;
+using AgreementVector = std::array<std::int64_t, 14>;
 
 AgreementVector encode(const Contribution& contribution, int rank, int size);
 
@@ -50,6 +51,7 @@ struct Verdict {
   SaveWish wish = SaveWish::none;
   std::optional<std::chrono::milliseconds> time_left{};  ///< until the earliest deadline
   std::chrono::nanoseconds step_time{0};                 ///< the slowest rank's
+  std::chrono::nanoseconds check_cost{0};                ///< the least of any rank: that of the one that waited least
   std::int64_t written = 0;                              ///< how many saves in the background all ranks have written
 };
 

@@ -3,13 +3,13 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
-#include <climits>
-#include <cstring>
 #include <ctime>
 #include <memory>
+#include <new>
 
+#include "cluster/prepared.hpp"
 #include "core/log.hpp"
+#include "core/text.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::cluster {
@@ -38,50 +38,12 @@ void pause(Clock::duration waited) {
   nanosleep(&nap, nullptr);  // an early end by a signal only means one more look
 }
 
-int to_count(std::size_t size) {
-  if (size > INT_MAX) {
-    throw Error(ErrorCode::internal, "a message of more than 2 GiB between ranks");
-  }
-  return static_cast<int>(size);
-}
-
-/// Buffers of a collective that did not complete must live on, since MPI may still write into them.
-template <class Buffers>
-void complete_or_abandon(Communicator& comm, MPI_Request& request, std::unique_ptr<Buffers>& buffers,
-                         std::string_view what) {
-  try {
-    comm.wait(request, what);
-  } catch (...) {
-    static_cast<void>(buffers.release());
-    throw;
-  }
-}
-
-Bytes encode(const core::Failure& failure) {
-  Bytes bytes(sizeof(std::int32_t) + failure.message.size());
-  const auto code = static_cast<std::int32_t>(failure.code);
-  std::memcpy(bytes.data(), &code, sizeof code);
-  std::memcpy(bytes.data() + sizeof code, failure.message.data(), failure.message.size());
-  return bytes;
-}
-
-core::Failure decode(const Bytes& bytes) {
-  std::int32_t code = 0;
-  std::memcpy(&code, bytes.data(), sizeof code);
-  return {static_cast<ErrorCode>(code),
-          std::string(reinterpret_cast<const char*>(bytes.data()) + sizeof code, bytes.size() - sizeof code)};
-}
-
 std::string join(const std::vector<std::string>& parts) {
   std::string text;
   for (const auto& part : parts) {
     text += (text.empty() ? "" : ", ") + part;
   }
   return text;
-}
-
-std::string seconds(std::chrono::milliseconds duration) {
-  return fmt::format("{:.3g} s", std::chrono::duration<double>(duration).count());
 }
 
 }  // namespace
@@ -120,9 +82,8 @@ class ErrorsReturned {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 };
 
-}  // namespace
-
-Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) : timeout_(timeout) {
+/// A communicator that ranks can be compared in. @throws UsageError, on this rank
+void check_parent(MPI_Comm parent) {
   int initialized = 0;
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized == 0) {
@@ -136,18 +97,87 @@ Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) :
   if (is_intercommunicator != 0) {
     throw UsageError("the communicator is an intercommunicator: pass that of all ranks that save together");
   }
+}
+
+/// Before there is a communicator of our own. Collective over @p parent.
+void agree_on_memory(MPI_Comm parent, bool has_memory) {
+  int rank = 0;
+  int size = 0;
+  check_mpi(MPI_Comm_rank(parent, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(parent, &size), "MPI_Comm_size");
+  const int mine = has_memory ? 0 : size - rank;
+  int lowest = 0;
+  check_mpi(MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MAX, parent), "MPI_Allreduce");
+  if (lowest == 0) {
+    return;
+  }
+  const int origin = size - lowest;
+  try {
+    throw Error(ErrorCode::no_memory, fmt::format("rank {} ran out of memory for a communicator", origin), origin);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::no_memory, {}, origin);  // an empty text needs none
+  }
+}
+
+template <class Operation>
+bool has_memory_for(Operation&& operation) {
+  try {
+    operation();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+Communicator::Communicator(Unconnected, std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
+
+Communicator::Communicator(MPI_Comm parent, std::chrono::milliseconds timeout) : Communicator(Unconnected{}, timeout) {
+  check_parent(parent);
+  connect(parent);
+}
+
+std::shared_ptr<Communicator> Communicator::make(MPI_Comm parent, std::chrono::milliseconds timeout) {
+  check_parent(parent);
+  std::shared_ptr<Communicator> made;
+  const bool has_memory = has_memory_for([&] { made.reset(new Communicator(Unconnected{}, timeout)); });
+  const ErrorsReturned returned(parent);
+  agree_on_memory(parent, has_memory);
+  made->connect(parent);
+  return made;
+}
+
+void Communicator::connect(MPI_Comm parent) {
   const ErrorsReturned returned(parent);
   check_mpi(MPI_Comm_rank(parent, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(parent, &size_), "MPI_Comm_size");
+  agree_on_memory(parent, has_memory_for([this] { prepare(); }));
   check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  hosts_.resize(static_cast<std::size_t>(size_));
-  exchange_hosts();
+  learn_hosts();
+}
+
+/// All that meetings need.
+void Communicator::prepare() {
+  const auto ranks = static_cast<std::size_t>(size_);
+  hosts_.resize(ranks);
+  prepared_ = std::make_unique<Prepared>();
+  prepared_->sizes_out.resize(ranks);
+  prepared_->sizes_in.resize(ranks);
+  prepared_->hosts.resize((ranks + 1) * MPI_MAX_PROCESSOR_NAME);
+  no_memory_for_text_ = std::make_exception_ptr(
+      Error(ErrorCode::no_memory, fmt::format("rank {} has no memory left, not even for the text of an error", rank_),
+            rank_));
 }
 
 Communicator::~Communicator() {
+  if (broken_) {
+    static_cast<void>(prepared_.release());  // MPI may still write there
+  }
   int finalized = 0;
-  if (broken_ || !owner_.is_here() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) {
+  if (comm_ == MPI_COMM_NULL || broken_ || left_mpi_ || !owner_.is_here() || MPI_Finalized(&finalized) != MPI_SUCCESS ||
+      finalized != 0) {
     return;  // freeing a communicator with missing ranks could wait for them
   }
   if (MPI_Comm_free(&comm_) != MPI_SUCCESS) {
@@ -155,24 +185,23 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::exchange_hosts() {
-  struct Buffers {
-    std::array<char, MPI_MAX_PROCESSOR_NAME> mine{};
-    std::vector<char> all;
-  };
-  auto buffers = std::make_unique<Buffers>();
+void Communicator::learn_hosts() {
+  std::vector<char>& names = prepared_->hosts;  // this rank's, then all ranks'
+  char* all = names.data() + MPI_MAX_PROCESSOR_NAME;
   int length = 0;
-  check_mpi(MPI_Get_processor_name(buffers->mine.data(), &length), "MPI_Get_processor_name");
-  buffers->all.resize(static_cast<std::size_t>(size_) * MPI_MAX_PROCESSOR_NAME);
+  check_mpi(MPI_Get_processor_name(names.data(), &length), "MPI_Get_processor_name");
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(buffers->mine.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, buffers->all.data(),
-                           MPI_MAX_PROCESSOR_NAME, MPI_CHAR, comm_, &request),
+  check_mpi(MPI_Iallgather(names.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, comm_,
+                           &request),
             "MPI_Iallgather");
-  complete_or_abandon(*this, request, buffers, "start");
-  for (int rank = 0; rank < size_; ++rank) {
-    hosts_[static_cast<std::size_t>(rank)] =
-        std::string(buffers->all.data() + static_cast<std::size_t>(rank) * MPI_MAX_PROCESSOR_NAME);
-  }
+  wait(request, "start");
+  agree(core::capture([&] {
+          for (std::size_t rank = 0; rank < hosts_.size(); ++rank) {
+            hosts_[rank] = all + rank * MPI_MAX_PROCESSOR_NAME;
+          }
+        }),
+        "start");
+  std::vector<char>().swap(names);
 }
 
 void Communicator::check_usable(std::string_view what) const {
@@ -183,15 +212,19 @@ void Communicator::check_usable(std::string_view what) const {
   if (!owner_.is_here()) {
     throw UsageError(fmt::format("{}: called in a child that rank {} forked; only the rank itself can", what, rank_));
   }
+  if (left_mpi_) {
+    throw UsageError(fmt::format("{}: called after MPI_Finalize", what));
+  }
 }
 
-void Communicator::wait(MPI_Request& request, std::string_view what, std::chrono::milliseconds limit) {
+void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit) {
   check_usable(what);
   const auto start = Clock::now();
   auto next_roll_call_poll = start + kRollCallPoll;
   for (;;) {
     int done = 0;
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
     const auto now = Clock::now();
     if (done != 0) {
       // A rank that comes late may still complete, with messages that the others sent before they gave up.
@@ -258,11 +291,12 @@ void Communicator::call_the_roll(std::string_view what, std::chrono::millisecond
         {}, rank_);
   }
   throw UnresponsiveError(
-      fmt::format("{}: no answer within {} from {}{}", what, seconds(waited), join(names), last_seen), missing, rank_);
+      fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited), join(names), last_seen),
+      missing, rank_);
 }
 
-bool Communicator::is_node_leader() const {
-  check_usable("finding the ranks of this node");
+bool Communicator::is_node_leader() {
+  barrier("finding the ranks of this node");
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   int rank = 0;
@@ -270,172 +304,6 @@ bool Communicator::is_node_leader() const {
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
   check_mpi(result, "MPI_Comm_rank");
   return rank == 0;
-}
-
-void Communicator::barrier(std::string_view what) {
-  check_usable(what);
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
-  wait(request, what);
-}
-
-void Communicator::broadcast(Bytes& bytes, int root, std::string_view what) {
-  check_usable(what);
-  auto size = std::make_unique<std::uint64_t>(bytes.size());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibcast(size.get(), 1, MPI_UINT64_T, root, comm_, &request), "MPI_Ibcast");
-  complete_or_abandon(*this, request, size, what);
-
-  auto buffer = std::make_unique<Bytes>(rank_ == root ? bytes : Bytes(*size));
-  check_mpi(MPI_Ibcast(buffer->data(), to_count(buffer->size()), MPI_BYTE, root, comm_, &request), "MPI_Ibcast");
-  complete_or_abandon(*this, request, buffer, what);
-  bytes = std::move(*buffer);
-}
-
-std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::string_view what) {
-  check_usable(what);
-  struct Buffers {
-    Bytes mine;
-    int my_size = 0;
-    std::vector<int> sizes;
-    std::vector<int> offsets;
-    Bytes all;
-  };
-  auto buffers = std::make_unique<Buffers>();
-  auto& b = *buffers;
-  b.mine.assign(mine.begin(), mine.end());
-  b.my_size = to_count(mine.size());
-  b.sizes.resize(is_chief() ? static_cast<std::size_t>(size_) : 0);
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Igather(&b.my_size, 1, MPI_INT, b.sizes.data(), 1, MPI_INT, 0, comm_, &request), "MPI_Igather");
-  complete_or_abandon(*this, request, buffers, what);
-
-  b.offsets.resize(b.sizes.size());
-  std::size_t total = 0;
-  for (std::size_t rank = 0; rank < b.sizes.size(); ++rank) {
-    b.offsets[rank] = to_count(total);
-    total += static_cast<std::size_t>(b.sizes[rank]);
-  }
-  b.all.resize(static_cast<std::size_t>(to_count(total)));
-  check_mpi(MPI_Igatherv(b.mine.data(), b.my_size, MPI_BYTE, b.all.data(), b.sizes.data(), b.offsets.data(), MPI_BYTE,
-                         0, comm_, &request),
-            "MPI_Igatherv");
-  complete_or_abandon(*this, request, buffers, what);
-
-  std::vector<Bytes> parts(b.sizes.size());
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    const auto first = b.all.begin() + b.offsets[rank];
-    parts[rank].assign(first, first + b.sizes[rank]);
-  }
-  return parts;
-}
-
-Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view what) {
-  check_usable(what);
-  struct Buffers {
-    Bytes all;
-    std::vector<int> sizes;
-    std::vector<int> offsets;
-    int my_size = 0;
-    Bytes mine;
-  };
-  auto buffers = std::make_unique<Buffers>();
-  auto& b = *buffers;
-  if (is_chief()) {
-    if (parts.size() != static_cast<std::size_t>(size_)) {
-      throw Error(ErrorCode::internal, "scatter needs one part for each rank");
-    }
-    for (const auto& part : parts) {
-      b.offsets.push_back(to_count(b.all.size()));
-      b.sizes.push_back(to_count(part.size()));
-      b.all.insert(b.all.end(), part.begin(), part.end());
-    }
-  }
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iscatter(b.sizes.data(), 1, MPI_INT, &b.my_size, 1, MPI_INT, 0, comm_, &request), "MPI_Iscatter");
-  complete_or_abandon(*this, request, buffers, what);
-
-  b.mine.resize(static_cast<std::size_t>(b.my_size));
-  check_mpi(MPI_Iscatterv(b.all.data(), b.sizes.data(), b.offsets.data(), MPI_BYTE, b.mine.data(), b.my_size, MPI_BYTE,
-                          0, comm_, &request),
-            "MPI_Iscatterv");
-  complete_or_abandon(*this, request, buffers, what);
-  return std::move(b.mine);
-}
-
-void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what) {
-  check_usable(what);
-  struct Direction {
-    Parts parts;
-    std::vector<int> sizes;
-    std::vector<int> offsets;
-
-    void lay_out() {
-      std::size_t total = 0;
-      for (const int size : sizes) {
-        offsets.push_back(to_count(total));
-        total += static_cast<std::size_t>(size);
-      }
-      parts.bytes.resize(static_cast<std::size_t>(to_count(total)));
-    }
-  };
-  struct Buffers {
-    Direction out;
-    Direction in;
-  };
-  if (mine.sizes.size() != static_cast<std::size_t>(size_)) {
-    throw Error(ErrorCode::internal, "an exchange needs one part for each rank");
-  }
-  auto buffers = std::make_unique<Buffers>();
-  auto& [out, in] = *buffers;
-  out.parts = std::move(mine);
-  in.parts = std::move(theirs);
-  std::transform(out.parts.sizes.begin(), out.parts.sizes.end(), std::back_inserter(out.sizes), to_count);
-  out.lay_out();
-  in.sizes.resize(out.sizes.size());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ialltoall(out.sizes.data(), 1, MPI_INT, in.sizes.data(), 1, MPI_INT, comm_, &request), "MPI_Ialltoall");
-  complete_or_abandon(*this, request, buffers, what);
-
-  in.lay_out();
-  check_mpi(MPI_Ialltoallv(out.parts.bytes.data(), out.sizes.data(), out.offsets.data(), MPI_BYTE,
-                           in.parts.bytes.data(), in.sizes.data(), in.offsets.data(), MPI_BYTE, comm_, &request),
-            "MPI_Ialltoallv");
-  complete_or_abandon(*this, request, buffers, what);
-  in.parts.sizes.assign(in.sizes.begin(), in.sizes.end());
-  mine = std::move(out.parts);
-  theirs = std::move(in.parts);
-}
-
-std::int64_t Communicator::reduce(std::int64_t value, MPI_Op operation, std::string_view what) {
-  check_usable(what);
-  struct Buffers {
-    std::int64_t mine = 0;
-    std::int64_t all = 0;
-  };
-  auto buffers = std::make_unique<Buffers>(Buffers{value, 0});
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(&buffers->mine, &buffers->all, 1, MPI_INT64_T, operation, comm_, &request),
-            "MPI_Iallreduce");
-  complete_or_abandon(*this, request, buffers, what);
-  return buffers->all;
-}
-
-std::int64_t Communicator::max(std::int64_t value, std::string_view what) { return reduce(value, MPI_MAX, what); }
-
-std::int64_t Communicator::sum(std::int64_t value, std::string_view what) { return reduce(value, MPI_SUM, what); }
-
-void Communicator::agree(const core::Outcome& mine, std::string_view what) {
-  // The lowest failing rank has the greatest value.
-  const std::int64_t worst = max(mine ? size_ - rank_ : 0, what);
-  if (worst == 0) {
-    return;
-  }
-  const int origin = size_ - static_cast<int>(worst);
-  Bytes bytes = rank_ == origin ? encode(*mine) : Bytes{};
-  broadcast(bytes, origin, what);
-  const core::Failure failure = decode(bytes);
-  throw_error(failure.code, failure.message, origin);
 }
 
 }  // namespace reprieve::cluster

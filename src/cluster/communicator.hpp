@@ -2,22 +2,37 @@
 
 /// @file
 /// A private communicator whose every operation is checked and has a time limit.
+///
+/// Every operation begins with a meeting: one small reduction, in memory that was taken when the communicator was made.
+/// In it each rank says what it came for, and whether it has failed. So a rank that ran out of memory, or failed in any
+/// other way, can take part in whatever the others do next: it says so in their meeting, and all ranks throw its error.
+/// `together` makes use of that for all that lies between two operations. Data are sent after a meeting in which all
+/// ranks said that they have the memory for them, in pieces, so that there is no limit on their size.
 
 #include <mpi.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "cluster/bytes.hpp"
+#include "core/bytes.hpp"
 #include "core/fork_guard.hpp"
 #include "core/outcome.hpp"
 
 namespace reprieve::cluster {
+
+using core::Bytes;
+using core::to_bytes;
+using core::to_text;
 
 /// Throws MpiError with MPI's own text unless @p result is MPI_SUCCESS.
 void check_mpi(int result, const char* call);
@@ -37,11 +52,17 @@ struct Parts {
 /// writing".
 class Communicator {
  public:
-  /// Collective over @p parent.
+  /// The most that is sent in one message.
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 30U;
+
+  /// Collective over @p parent. If a rank has no memory for it, all ranks throw.
   explicit Communicator(MPI_Comm parent, std::chrono::milliseconds timeout);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
+
+  /// The same in memory of its own, for which the ranks agree as well. Collective over @p parent.
+  static std::shared_ptr<Communicator> make(MPI_Comm parent, std::chrono::milliseconds timeout);
 
   [[nodiscard]] MPI_Comm handle() const noexcept { return comm_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
@@ -54,12 +75,15 @@ class Communicator {
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
 
+  /// For tests: the most that is sent in one message, the same on all ranks, at least 1.
+  void set_piece_bytes(std::size_t bytes) noexcept { piece_bytes_ = bytes; }
+
   /// Where all ranks were last known to be ("step boundary 17"); shown when ranks are missing.
   void set_last_seen(std::string where) { last_seen_ = std::move(where); }
 
-  /// Whether this rank is the lowest of those that share its memory. Collective, without a time limit: MPI has no
-  /// other form of it.
-  [[nodiscard]] bool is_node_leader() const;
+  /// Whether this rank is the lowest of those that share its memory. Collective; once all ranks have come it has no
+  /// time limit: MPI has no other form of it.
+  [[nodiscard]] bool is_node_leader();
 
   void barrier(std::string_view what);
   /// @p bytes of @p root replaces that of the others, whatever its size.
@@ -69,8 +93,8 @@ class Communicator {
   /// The chief's element r goes to rank r; the others pass nothing.
   Bytes scatter(const std::vector<Bytes>& parts, std::string_view what);
   /// Each rank's parts for all of them against theirs for this one. What is in @p theirs is replaced; its memory, like
-  /// that of @p mine, serves again in the next exchange.
-  void exchange(Parts& mine, Parts& theirs, std::string_view what);
+  /// that of @p mine, serves again in the next exchange. A rank that failed before says so, and all throw its failure.
+  void exchange(Parts& mine, Parts& theirs, std::string_view what, const core::Outcome& failure = {});
   std::int64_t max(std::int64_t value, std::string_view what);
   std::int64_t sum(std::int64_t value, std::string_view what);
 
@@ -83,27 +107,126 @@ class Communicator {
     agree(is_chief() ? core::capture(std::forward<Operation>(operation)) : core::Outcome{}, what);
   }
 
-  /// Completes @p request, or throws UnresponsiveError after @p limit.
-  void wait(MPI_Request& request, std::string_view what, std::chrono::milliseconds limit);
-  void wait(MPI_Request& request, std::string_view what) { wait(request, what, timeout_); }
+  /// Runs @p operation, which may be made of any number of operations of this communicator with anything between them,
+  /// and agrees on its outcome: whatever it throws on some rank, and wherever, all ranks throw. A rank that has left it
+  /// with an error meets the others in their next operation, whichever that is. Inside of another one it only runs.
+  template <class Operation>
+  auto together(Operation&& operation, std::string_view what) -> std::invoke_result_t<Operation&> {
+    using Result = std::invoke_result_t<Operation&>;
+    if (is_together_) {
+      return operation();
+    }
+    check_usable(what);
+    if constexpr (std::is_void_v<Result>) {
+      end_together(run_together(operation), what);
+    } else {
+      std::optional<Result> result;
+      end_together(run_together([&] { result.emplace(operation()); }), what);
+      return std::move(*result);
+    }
+  }
 
-  /// Throws if ranks were missing before (UnresponsiveError), or in a forked child (UsageError).
+  /// Completes @p request, or throws UnresponsiveError after @p limit.
+  void wait(MPI_Request& request, std::string_view what, std::chrono::milliseconds limit) {
+    wait(std::span(&request, 1), what, limit);
+  }
+  void wait(MPI_Request& request, std::string_view what) { wait(request, what, timeout_); }
+  /// The same for all of them.
+  void wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit);
+
+  /// Other ranks have given up, and look who is there. Not collective.
+  [[nodiscard]] bool roll_call_seen() const;
+  /// Gives up: finds out which ranks are there, in two seconds. @throws UnresponsiveError that names the others
+  [[noreturn]] void call_the_roll(std::string_view what, std::chrono::milliseconds waited);
+
+  /// MPI is about to end: every later operation throws a UsageError.
+  void leave_mpi() noexcept { left_mpi_ = true; }
+
+  /// Throws if ranks were missing before (UnresponsiveError), or in a forked child or after MPI (UsageError).
   void check_usable(std::string_view what) const;
 
  private:
-  void exchange_hosts();
-  std::int64_t reduce(std::int64_t value, MPI_Op operation, std::string_view what);
-  [[nodiscard]] bool roll_call_seen() const;
-  [[noreturn]] void call_the_roll(std::string_view what, std::chrono::milliseconds waited);
+  enum class Kind : std::int64_t;
+  struct Prepared;
+  /// What all ranks know after a meeting.
+  struct Met {
+    int failing_rank = -1;    ///< the lowest one, or -1
+    bool all_of_kind = true;  ///< all came for the same
+    std::int64_t value = 0;   ///< the greatest of all ranks'
+  };
+  /// Bytes that go to, or come from, one rank.
+  struct Stream {
+    int peer = 0;
+    std::byte* bytes = nullptr;
+    std::size_t size = 0;
+    std::size_t done = 0;
+  };
+  /// One rank's parts for the others, or theirs for it, on their way. They are left to MPI if it fails.
+  struct PartBuffers {
+    Bytes mine;
+    std::vector<Bytes> parts;
+    std::vector<Stream> sends;
+    std::vector<Stream> receives;
+    std::vector<MPI_Request> requests;
+  };
+  struct Unconnected {};
+  Communicator(Unconnected, std::chrono::milliseconds timeout) noexcept;
+
+  void connect(MPI_Comm parent);
+  void prepare();
+  void learn_hosts();
+
+  // meeting.cpp
+  Met meet_for(Kind kind, std::int64_t value, const core::Failure* mine, std::string_view what);
+  /// The same, and throws if a rank failed.
+  std::int64_t meet(Kind kind, std::int64_t value, const core::Outcome& mine, std::string_view what);
+  /// The failure of rank @p origin, on every rank. Takes no memory but for its message, which is cut if there is none.
+  core::Failure hear(int origin, const core::Failure* mine, std::string_view what);
+  void write_note(const core::Failure& mine, std::string_view what) noexcept;
+  [[noreturn]] void throw_heard(const core::Failure& failure) const;
+  void end_together(core::Outcome mine, std::string_view what);
+
+  template <class Operation>
+  core::Outcome run_together(Operation&& operation) {
+    is_together_ = true;
+    const struct Left {
+      bool& flag;
+      ~Left() { flag = false; }
+    } left{is_together_};
+    // Where MPI itself has failed there is no way to the other ranks.
+    std::exception_ptr of_mpi;
+    core::Outcome outcome = core::capture([&] {
+      try {
+        operation();
+      } catch (const MpiError&) {
+        of_mpi = std::current_exception();
+      }
+    });
+    if (of_mpi) {
+      std::rethrow_exception(of_mpi);
+    }
+    return outcome;
+  }
+
+  // collectives.cpp
+  /// Sends and receives whole streams, piece by piece. @p buffers  own their memory, and are left to MPI if it fails
+  template <class Buffers>
+  void transfer(std::unique_ptr<Buffers>& buffers, std::string_view what);
+  void broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what);
 
   core::OwnerProcess owner_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   bool broken_ = false;
+  bool left_mpi_ = false;
+  bool is_together_ = false;
   std::chrono::milliseconds timeout_;
+  std::size_t piece_bytes_ = kPieceBytes;
   std::vector<std::string> hosts_;
   std::string last_seen_;
+  std::unique_ptr<Prepared> prepared_;
+  std::exception_ptr no_memory_for_text_;  ///< thrown where there is no memory to make an exception with its text
 };
 
 }  // namespace reprieve::cluster

@@ -31,7 +31,7 @@ bool MpiReductionChannel::test(AgreementVector& result) {
   return done != 0;
 }
 
-AgreementVector MpiReductionChannel::wait(const std::string& what, std::chrono::milliseconds limit) {
+AgreementVector MpiReductionChannel::wait(std::string_view what, std::chrono::milliseconds limit) {
   comm_.wait(request_, what, limit);
   return buffers_->result;
 }

@@ -20,7 +20,7 @@ class MpiReductionChannel final : public ReductionChannel {
 
   void post(const AgreementVector& mine) override;
   bool test(AgreementVector& result) override;
-  AgreementVector wait(const std::string& what, std::chrono::milliseconds limit) override;
+  AgreementVector wait(std::string_view what, std::chrono::milliseconds limit) override;
 
  private:
   struct Buffers {

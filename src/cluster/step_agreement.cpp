@@ -1,6 +1,7 @@
 #include "cluster/step_agreement.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "core/log.hpp"
@@ -14,9 +15,8 @@ namespace {
 /// an allreduce over any number of ranks (their binary logarithm).
 constexpr std::int64_t kTestsPerLag = 24;
 
-/// The stride grows at most so much from one check to the next: a few short steps do not tell what the next ones take.
-/// It shrinks at once.
-constexpr std::int64_t kMaxGrowth = 4;
+/// Ranks that have not come to the same place for so long may never come.
+constexpr std::chrono::milliseconds kLongWait{1000};
 
 }  // namespace
 
@@ -28,13 +28,18 @@ StepAgreement::StepAgreement(ReductionChannel& channel, int rank, int size, Agre
       options_(options),
       look_(std::move(look)),
       on_verdict_(std::move(on_verdict)),
+      plan_(options.check_interval),
       clock_index_(1),  // the first step begins at the first boundary
-      clock_start_(Clock::now()),
+      clock_start_(options_.now()),
       step_time_(options.check_interval) {}
 
-void StepAgreement::handle_event() {
+void StepAgreement::handle_event(bool stopped) {
+  if (rounds_ != nullptr) {
+    check_if_due(stopped);
+    return;
+  }
   if (!pending_) {
-    post(Contribution{.index = index_, .lag = lag_});
+    post(Contribution{.index = index_, .lag = plan_.lag()});
   }
   if (index_ >= complete_at_) {
     complete();
@@ -43,46 +48,89 @@ void StepAgreement::handle_event() {
   next_event_ = std::min(complete_at_, index_ + test_stride_);
   AgreementVector result;
   if (channel_.test(result)) {
+    check_cost_ = post_cost_;
     on_verdict_(take(result));
   }
 }
 
-std::chrono::nanoseconds StepAgreement::measure_step_time() {
+/// A planned check is made by all ranks, wherever a round puts another one.
+void StepAgreement::check_if_due(bool stopped) {
+  const bool is_planned = index_ >= next_event_;
+  const BoundaryIndex due = stopped ? rounds_->next_check() : RoundThread::kNever;
+  if (is_planned || index_ >= due) {
+    post(Contribution{.index = index_});
+    complete();
+  }
+}
+
+std::chrono::nanoseconds StepAgreement::measure_step_time(Clock::time_point now) {
   if (index_ > clock_index_) {
-    step_time_ = (Clock::now() - clock_start_) / (index_ - clock_index_);
+    step_time_ = (now - clock_start_) / (index_ - clock_index_);
+  }
+  if (rounds_ != nullptr && rounds_->longest_step().count() > 0) {
+    return rounds_->longest_step();  // the mean since the check before would reach back too far
   }
   return step_time_;
 }
 
 void StepAgreement::restart_step_clock() noexcept {
-  clock_start_ = Clock::now();
+  clock_start_ = options_.now();
   clock_index_ = index_;
+  if (rounds_ != nullptr) {
+    rounds_->restart_step_clock();
+  }
 }
 
 /// From the verdict alone, so that all ranks plan alike.
 void StepAgreement::plan_next_check(const Verdict& verdict) {
-  const auto step_time = std::max(verdict.step_time, std::chrono::nanoseconds(1));
-  const std::int64_t wanted = std::clamp<std::int64_t>(options_.check_interval / step_time, 1, kMaxStride);
-  stride_ = std::min(wanted, kMaxGrowth * stride_);
-  lag_ = stride_ / 4;
-  next_event_ = verdict.act_at + stride_ - lag_;
+  if (rounds_ != nullptr) {
+    rounds_->told(index_);
+    next_event_ = RoundThread::kNever;
+    return;
+  }
+  plan_.take({verdict.step_time, verdict.check_cost, verdict.last_index - planned_index_});
+  planned_index_ = verdict.last_index;
+  next_event_ = verdict.act_at + plan_.stride() - plan_.lag();
+}
+
+void StepAgreement::begin_phase() {
+  drain();
+  plan_.restart();
+  next_event_ = index_ + 1;
+}
+
+std::int64_t StepAgreement::boundaries_until_verdict() const noexcept {
+  if (pending_ && notice_is_told_) {
+    return complete_at_ - index_;
+  }
+  const BoundaryIndex post = pending_ ? complete_at_ + plan_.stride() - plan_.lag() : next_event_;
+  return post + plan_.lag() - index_;
 }
 
 void StepAgreement::post(Contribution contribution) {
+  const auto begin = options_.now();
   const LocalView view = look_();
   contribution.notice = view.notice;
+  notice_is_told_ = view.notice;
   contribution.time_left = view.time_left;
   contribution.wish = view.wish;
   contribution.written = view.written;
-  contribution.step_time = measure_step_time();
+  contribution.step_time = measure_step_time(begin);
+  contribution.check_cost = check_cost_;
   channel_.post(encode(contribution, rank_, size_));
   pending_ = true;
   complete_at_ = contribution.index + contribution.lag;
   test_stride_ = std::max<std::int64_t>(1, contribution.lag / kTestsPerLag);
   restart_step_clock();
+  post_cost_ = clock_start_ - begin;
 }
 
-void StepAgreement::complete() { on_verdict_(take(channel_.wait(where("check"), options_.peer_timeout))); }
+void StepAgreement::complete() {
+  const auto begin = options_.now();
+  const AgreementVector result = wait("check", options_.peer_timeout);
+  check_cost_ = post_cost_ + (options_.now() - begin);
+  on_verdict_(take(result));
+}
 
 void StepAgreement::drain() {
   if (pending_) {
@@ -100,7 +148,7 @@ Verdict StepAgreement::take(const AgreementVector& result) {
 Verdict StepAgreement::confirm() {
   drain();
   post(Contribution{.index = index_, .confirming = true});
-  const Verdict verdict = take(channel_.wait(where("confirmation of a save"), options_.peer_timeout));
+  const Verdict verdict = take(wait("confirmation of a save", options_.peer_timeout));
   on_verdict_(verdict);
   if (!verdict.all_confirming || verdict.first_index != verdict.last_index) {
     throw UsageError(
@@ -113,34 +161,41 @@ Verdict StepAgreement::confirm() {
 Verdict StepAgreement::fail(std::chrono::milliseconds limit) {
   const auto start = Clock::now();
   if (pending_) {
-    const Verdict earlier = take(channel_.wait(where("report of an error"), limit));
+    const Verdict earlier = take(wait("report of an error", limit));
     if (earlier.failed_rank >= 0) {
       return earlier;  // another rank failed first: its error is the one that all ranks hear
     }
   }
   post(Contribution{.index = index_, .failed = true});
   const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-  return take(channel_.wait(where("report of an error"), std::max(limit - spent, std::chrono::milliseconds(1))));
+  return take(wait("report of an error", std::max(limit - spent, std::chrono::milliseconds(1))));
 }
 
 Verdict StepAgreement::close() {
   if (pending_) {
-    const Verdict earlier = take(channel_.wait(where("end"), options_.peer_timeout));
+    const Verdict earlier = take(wait("end", options_.peer_timeout));
     if (earlier.failed_rank >= 0) {
       return earlier;
     }
   }
   for (;;) {
     post(Contribution{.index = index_, .closing = true});
-    const Verdict verdict = take(channel_.wait(where("end"), options_.peer_timeout));
+    const Verdict verdict = take(wait("end", options_.peer_timeout));
     if (verdict.failed_rank >= 0 || verdict.all_closing) {
       return verdict;
     }
   }
 }
 
-std::string StepAgreement::where(const char* doing) const {
-  return fmt::format("{} at step boundary {}", doing, index_);
+/// Ranks that are elsewhere by mistake make no check by themselves where threads agree: a round brings them to one.
+AgreementVector StepAgreement::wait(const char* doing, std::chrono::milliseconds limit) {
+  if (rounds_ != nullptr) {
+    rounds_->set_alarm(Clock::now() + kLongWait);
+  }
+  // Without memory of its own: a rank that throws here is missing in what the others do next.
+  std::array<char, 100> text{};
+  const auto end = fmt::format_to_n(text.data(), text.size(), "{} at step boundary {}", doing, index_);
+  return channel_.wait({text.data(), std::min(end.size, text.size())}, limit);
 }
 
 }  // namespace reprieve::cluster

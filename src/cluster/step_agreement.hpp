@@ -5,11 +5,11 @@
 ///
 /// Every check is one reduction (element-wise maximum) of an AgreementVector. The protocol:
 ///
-/// 1. All ranks post reduction n at the same boundary. Which one that is, and the lag of 2., follow from the verdict of
-///    reduction n-1 alone, so all ranks know both. The stride between checks is the check interval divided by the
-///    slowest rank's step time, and at most `kMaxStride`; long steps are checked at every boundary.
+/// 1. All ranks post reduction n at the same boundary. Which one that is, and the lag of 2., follow from the verdicts
+///    of the reductions before it alone, so all ranks know both. The stride between checks is the least that keeps
+///    their cost at one percent of the steps (`CheckPlan`); long steps are checked at every boundary.
 /// 2. All ranks act on the verdict at the same boundary, `lag` boundaries after the post: each waits there, and not
-///    earlier, for the reduction to complete. The lag, a quarter of the stride, hides the latency and the ranks' skew.
+///    earlier, for the reduction to complete. The lag, a fifth of the stride, hides the latency and the ranks' skew.
 /// 3. Before a save, all ranks confirm that they stand at the same boundary with a further reduction in the same
 ///    sequence, so that a rank which failed or finished in between is heard before anyone waits for it in the save.
 /// 4. A rank that fails or finishes posts the next reduction of the sequence out of turn; the others meet it at their
@@ -22,7 +22,12 @@
 /// Posting by each rank's own clock would react sooner when steps suddenly get longer, but it deadlocks: a rank that is
 /// ahead may wait in a collective call of the application for one that is behind, which waits for its post. A post at
 /// an agreed boundary lies before all that a rank does later. The price is the bound on the stride: when steps get
-/// longer at once, the next check comes within `kMaxStride` of the long ones.
+/// longer at once, a notice is acted on within stride and lag of the long ones: 24 after steps of 10 us, 2 after steps
+/// of 1 ms. A program that knows that longer steps begin says so (`begin_phase`), and then it is within one.
+///
+/// Where a thread of each rank may communicate, there are no planned checks but the first one and those of
+/// `begin_phase`: the threads find the boundary of the next check when a rank has something to tell (`RoundThread`).
+/// What is done at a check is the same.
 
 #include <chrono>
 #include <functional>
@@ -30,6 +35,8 @@
 #include <string>
 
 #include "cluster/agreement_vector.hpp"
+#include "cluster/check_plan.hpp"
+#include "cluster/round_thread.hpp"
 
 namespace reprieve::cluster {
 
@@ -41,7 +48,7 @@ class ReductionChannel {
   /// True if the posted reduction is complete; then it is gone and @p result is set.
   virtual bool test(AgreementVector& result) = 0;
   /// Waits for it. @throws UnresponsiveError after @p limit
-  virtual AgreementVector wait(const std::string& what, std::chrono::milliseconds limit) = 0;
+  virtual AgreementVector wait(std::string_view what, std::chrono::milliseconds limit) = 0;
 };
 
 /// What a rank adds to its contribution; asked for whenever it posts.
@@ -55,6 +62,7 @@ struct LocalView {
 struct AgreementOptions {
   std::chrono::nanoseconds check_interval{std::chrono::milliseconds(16)};  ///< steps of this length: every boundary
   std::chrono::milliseconds peer_timeout{1'800'000};
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 /// One rank's side of the protocol. Not thread-safe.
@@ -62,19 +70,22 @@ class StepAgreement {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Checks are at most so many boundaries apart: enough to make their cost small against steps of 10 us.
-  static constexpr std::int64_t kMaxStride = 128;
-
   /// @param look  asked for this rank's view when it posts
   /// @param on_verdict  called with every verdict, in order; may throw, which ends the agreement
   StepAgreement(ReductionChannel& channel, int rank, int size, AgreementOptions options,
                 std::function<LocalView()> look, std::function<void(const Verdict&)> on_verdict);
 
-  /// Counts one boundary and does what is due there. Cost when nothing is due: a comparison.
+  /// From here on @p rounds decides at which boundaries the ranks check. All ranks call it before the first boundary.
+  /// It must live as long as this.
+  void check_by(RoundThread& rounds) noexcept { rounds_ = &rounds; }
+
+  /// Counts one boundary and does what is due there. Cost when nothing is due: a comparison, and with threads that of
+  /// `RoundThread::pass`.
   void at_boundary() {
     ++index_;
-    if (index_ >= next_event_) {
-      handle_event();
+    const bool stopped = rounds_ != nullptr && !rounds_->pass();
+    if (index_ >= next_event_ || stopped) {
+      handle_event(stopped);
     }
   }
 
@@ -92,21 +103,29 @@ class StepAgreement {
 
   [[nodiscard]] BoundaryIndex index() const noexcept { return index_; }
   /// Boundaries between checks, at present.
-  [[nodiscard]] std::int64_t stride() const noexcept { return stride_; }
+  [[nodiscard]] std::int64_t stride() const noexcept { return plan_.stride(); }
+  /// Boundaries from this one until a notice that this rank has is acted on. Not with threads.
+  [[nodiscard]] std::int64_t boundaries_until_verdict() const noexcept;
+  /// Other steps begin: the next boundary checks, whatever the steps before took. All ranks call it between the same
+  /// boundaries; a check under way is completed, so that they then have the same verdicts. Throws what on_verdict
+  /// throws; UnresponsiveError
+  void begin_phase();
   /// Lets the time since the last check not count as that of steps: after a save or a pause.
   void restart_step_clock() noexcept;
 
  private:
-  void handle_event();
+  void handle_event(bool stopped);
+  void check_if_due(bool stopped);
   void post(Contribution contribution);
   void complete();
   void drain();
   Verdict take(const AgreementVector& result);
   void plan_next_check(const Verdict& verdict);
-  std::chrono::nanoseconds measure_step_time();
-  [[nodiscard]] std::string where(const char* doing) const;
+  std::chrono::nanoseconds measure_step_time(Clock::time_point now);
+  AgreementVector wait(const char* doing, std::chrono::milliseconds limit);
 
   ReductionChannel& channel_;
+  RoundThread* rounds_ = nullptr;  ///< if threads decide where the checks are
   int rank_;
   int size_;
   AgreementOptions options_;
@@ -118,12 +137,16 @@ class StepAgreement {
 
   bool pending_ = false;
   BoundaryIndex complete_at_ = 0;  ///< where the pending reduction's verdict is acted on
+  bool notice_is_told_ = false;    ///< in the pending reduction, by this rank
   std::int64_t test_stride_ = 1;
 
-  // The same on all ranks, from the last verdict. The first check is at the first boundary, since a notice may have
-  // come before it, and is acted on there.
-  std::int64_t stride_ = 1;
-  std::int64_t lag_ = 0;
+  // The same on all ranks, from the verdicts. The first check is at the first boundary, since a notice may have come
+  // before it, and is acted on there.
+  CheckPlan plan_;
+  BoundaryIndex planned_index_ = 1;  ///< where the check was posted that was last planned from
+
+  std::chrono::nanoseconds check_cost_{0};  ///< of the last check that is complete, on this rank; 0: none yet
+  std::chrono::nanoseconds post_cost_{0};   ///< of the one under way
 
   // For the mean step time since the last check.
   BoundaryIndex clock_index_;

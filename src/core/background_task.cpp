@@ -6,7 +6,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <system_error>
 
+#include "core/log.hpp"
 #include "core/signals_blocked.hpp"
 
 namespace reprieve::core {
@@ -30,29 +33,51 @@ void leave_the_ranks_core() {
 
 /// Outlives the task if the work does.
 struct BackgroundTask::Shared {
+  std::function<void()> work;
   std::atomic<bool> done{false};
   std::mutex mutex;
   std::condition_variable ended;
   Outcome outcome;
   Clock::duration duration{};
+
+  Outcome run() {
+    Outcome of_work = capture(work);
+    work = nullptr;  // what it owns is released before its end is told
+    return of_work;
+  }
+
+  void end(Outcome of_work, Clock::duration took) {
+    const std::lock_guard lock(mutex);
+    outcome = std::move(of_work);
+    duration = took;
+    done = true;
+    ended.notify_all();
+  }
 };
 
 BackgroundTask::BackgroundTask(std::function<void()> work) : shared_(std::make_shared<Shared>()) {
-  const SignalsBlocked blocked;
-  thread_ = std::thread([shared = shared_, work = std::move(work)]() mutable {
-    leave_the_ranks_core();
-    const auto start = Clock::now();
-    Outcome outcome = capture(work);
-    work = nullptr;  // what it owns is released before its end is told
-    const std::lock_guard lock(shared->mutex);
-    shared->outcome = std::move(outcome);
-    shared->duration = Clock::now() - start;
-    shared->done = true;
-    shared->ended.notify_all();
-  });
+  shared_->work = std::move(work);
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([shared = shared_] {
+      leave_the_ranks_core();
+      const auto start = Clock::now();
+      Outcome outcome = shared->run();
+      shared->end(std::move(outcome), Clock::now() - start);
+    });
+    return;
+  } catch (const std::system_error& error) {
+    log::warning("no thread for work in the background ({}): it is done at once", error.what());
+  } catch (const std::bad_alloc&) {
+    log::warning("no memory for a thread: the work in the background is done at once");
+  }
+  shared_->end(shared_->run(), {});
 }
 
 BackgroundTask::~BackgroundTask() {
+  if (!thread_.joinable()) {
+    return;
+  }
   if (done()) {
     thread_.join();
   } else {

@@ -16,7 +16,7 @@ namespace reprieve::core {
 /// work that does not end within any is left behind, so it must own all that it uses.
 class BackgroundTask {
  public:
-  /// @throws std::system_error if there is no thread to be had
+  /// If there is no thread to be had, runs the work before it returns, and says so in the log.
   explicit BackgroundTask(std::function<void()> work);
   /// Does not wait for work that is not done.
   ~BackgroundTask();
@@ -29,7 +29,7 @@ class BackgroundTask {
   [[nodiscard]] bool wait_for(std::chrono::milliseconds limit) const;
   /// What the work threw, if it is done and did. What it wrote is visible after this.
   [[nodiscard]] Outcome outcome() const;
-  /// How long the work took, if it is done.
+  /// How long the work took beside this thread, if it is done: nothing if it was done before the constructor returned.
   [[nodiscard]] std::chrono::steady_clock::duration duration() const;
 
  private:

@@ -24,12 +24,12 @@ const char* to_string(ErrorCode code) noexcept {
       return "mpi";
     case ErrorCode::cluster:
       return "cluster";
-    case ErrorCode::grace_expired:
-      return "grace_expired";
     case ErrorCode::unresponsive:
       return "unresponsive";
     case ErrorCode::internal:
       return "internal";
+    case ErrorCode::no_memory:
+      return "no_memory";
   }
   return "unknown";  // a number from a newer version
 }
@@ -53,11 +53,10 @@ void throw_error(ErrorCode code, const std::string& message, int origin_rank) {
       throw MpiError(message, origin_rank);
     case ErrorCode::cluster:
       throw ClusterError(message, origin_rank);
-    case ErrorCode::grace_expired:
-      throw GraceExpired(message, origin_rank);
     case ErrorCode::unresponsive:
       throw UnresponsiveError(message, {}, origin_rank);
     case ErrorCode::internal:
+    case ErrorCode::no_memory:
       break;
   }
   throw Error(code, message, origin_rank);

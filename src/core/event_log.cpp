@@ -6,27 +6,19 @@
 
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 #include <utility>
 
-#include "core/file_rights.hpp"
+#include "core/directory.hpp"
+#include "core/event_reader.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
+#include "reprieve/error.hpp"
 
 namespace reprieve::core {
 namespace {
-
-std::string utc_now() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
-  const auto seconds = static_cast<std::time_t>(microseconds / 1'000'000);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, microseconds % 1'000'000);
-}
 
 double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -34,21 +26,32 @@ double monotonic_seconds() {
 
 std::string error_text() { return std::generic_category().message(errno); }
 
-bool ends_inside_a_line(int descriptor) {
+bool lacks_its_end(int descriptor) {
   struct stat status {};
   char last = '\n';
   return fstat(descriptor, &status) == 0 && status.st_size > 0 &&
          pread(descriptor, &last, 1, status.st_size - 1) == 1 && last != '\n';
 }
 
+/// A line that another process is writing in this moment looks cut as well, so it is looked at once more, later. Should
+/// it be taken for cut all the same, the log gets an empty line, which readers pass over.
+bool ends_inside_a_line(int descriptor) {
+  if (!lacks_its_end(descriptor)) {
+    return false;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return lacks_its_end(descriptor);
+}
+
 }  // namespace
 
 EventLog::EventLog(const std::filesystem::path& file) : file_(file) {
-  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  const mode_t mode = file_mode_in(file.parent_path());
-  descriptor_ = uninterrupted([&] { return ::open(file.c_str(), kFlags, mode); });
-  if (descriptor_ < 0) {
-    report_failure(error_text());
+  try {
+    const Directory directory = Directory::open(file.has_parent_path() ? file.parent_path() : ".");
+    descriptor_ =
+        directory.open_file(file.filename().string(), O_RDWR | O_APPEND | O_CREAT, directory.file_mode()).release();
+  } catch (const StorageError& error) {
+    report_failure(error.what());
     return;
   }
   torn_ = ends_inside_a_line(descriptor_);
@@ -78,7 +81,8 @@ void EventLog::record(const std::string& event, const nlohmann::json& fields) {
   if (descriptor_ < 0) {
     return;
   }
-  nlohmann::ordered_json line{{"event", event}, {"time", utc_now()}, {"monotonic_s", monotonic_seconds()}};
+  nlohmann::ordered_json line{
+      {"event", event}, {"time", event_time(std::chrono::system_clock::now())}, {"monotonic_s", monotonic_seconds()}};
   for (const auto& [key, value] : fields.items()) {
     line[key] = value;
   }

@@ -1,5 +1,8 @@
 #include "core/event_reader.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +33,15 @@ std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::
     }
   }
   return events;
+}
+
+std::string event_time(std::chrono::system_clock::time_point time) {
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+  const auto seconds = static_cast<std::time_t>(microseconds / 1'000'000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, microseconds % 1'000'000);
 }
 
 }  // namespace reprieve::core

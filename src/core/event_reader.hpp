@@ -3,6 +3,7 @@
 /// @file
 /// Reading the event log that EventLog writes.
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -15,5 +16,8 @@ namespace reprieve::core {
 /// read.
 std::vector<nlohmann::json> read_events(const std::filesystem::path& file,
                                         std::size_t tail_bytes = std::size_t{1} << 20);
+
+/// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
+std::string event_time(std::chrono::system_clock::time_point time);
 
 }  // namespace reprieve::core

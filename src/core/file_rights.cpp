@@ -1,24 +1,42 @@
 #include "core/file_rights.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "core/log.hpp"
 
 namespace reprieve::core {
 
-namespace {
+bool has_no_rights(int error_number) noexcept {
+  if (error_number != EPERM && error_number != EOPNOTSUPP && error_number != ENOSYS && error_number != EINVAL) {
+    return false;
+  }
+  static std::atomic_flag told;
+  if (!told.test_and_set()) {
+    log::warning(
+        "the file system does not let the rights of files be changed (error {}): who may read checkpoints is for the "
+        "file system to say",
+        error_number);
+  }
+  return true;
+}
 
-mode_t rights_of_others(const std::filesystem::path& directory, mode_t mask) noexcept {
+int give_rights(int descriptor, mode_t mode) noexcept {
   struct stat status = {};
-  return ::stat(directory.empty() ? "." : directory.c_str(), &status) == 0 ? status.st_mode & mask : 0;
-}
-
-}  // namespace
-
-mode_t file_mode_in(const std::filesystem::path& directory) noexcept {
-  return kOwnFile | rights_of_others(directory, S_IRGRP | S_IROTH);
-}
-
-mode_t directory_mode_in(const std::filesystem::path& directory) noexcept {
-  return kOwnDirectory | rights_of_others(directory, S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH);
+  if (::fstat(descriptor, &status) != 0) {
+    return errno;
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size != 0 || status.st_uid != ::geteuid() ||
+      (mode & ~status.st_mode) == 0) {
+    return 0;
+  }
+  if (::fchmod(descriptor, mode) != 0) {
+    static_cast<void>(has_no_rights(errno));  // what cannot be read for want of rights is told when it is read
+  }
+  return 0;
 }
 
 }  // namespace reprieve::core

@@ -7,8 +7,6 @@
 
 #include <sys/types.h>
 
-#include <filesystem>
-
 namespace reprieve::core {
 
 /// For directories that the library makes.
@@ -16,10 +14,11 @@ inline constexpr mode_t kOwnDirectory = 0700;
 /// For files whose directory does not matter, since it is the user's alone.
 inline constexpr mode_t kOwnFile = 0600;
 
-/// The mode of a file in @p directory: for its user, and readable for those who may read the directory.
-[[nodiscard]] mode_t file_mode_in(const std::filesystem::path& directory) noexcept;
+/// Gives a file that was made just now the rights that the umask took away. Not to files of others or with content:
+/// their rights are for their users to choose. @return an error number if the file cannot be looked at, or 0
+int give_rights(int descriptor, mode_t mode) noexcept;
 
-/// The same of a directory.
-[[nodiscard]] mode_t directory_mode_in(const std::filesystem::path& directory) noexcept;
+/// Whether a refusal to change rights is the way of the file system, and no fault. Says so once.
+[[nodiscard]] bool has_no_rights(int error_number) noexcept;
 
 }  // namespace reprieve::core

@@ -17,6 +17,9 @@ namespace reprieve::core {
 /// The variable that names the directory.
 inline constexpr const char* kRunDirectoryVariable = "REPRIEVE_RUN_DIR";
 
+/// The variable that names the checkpoint directory, for the program that a supervisor starts.
+inline constexpr const char* kDirectoryVariable = "REPRIEVE_DIRECTORY";
+
 /// The file in the checkpoint directory that ends the job politely when somebody makes it: a supervisor looks for it,
 /// or, where there is none, the run itself.
 inline constexpr const char* kPreemptFile = "PREEMPT";

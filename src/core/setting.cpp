@@ -85,20 +85,6 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-/// The known key that @p wanted probably stands for: spelt almost the same, or the same in another section.
-std::optional<std::string> nearest(const std::string& wanted, const std::vector<std::string>& known) {
-  std::optional<std::string> best;
-  std::size_t limit = std::clamp<std::size_t>(last_part(wanted).size() / 3, 1, 3);
-  for (const auto& key : known) {
-    const std::size_t steps = last_part(key) == last_part(wanted) ? 1 : distance(wanted, key);
-    if (steps <= limit && (!best || steps < limit)) {
-      limit = steps;
-      best = key;
-    }
-  }
-  return best;
-}
-
 std::string allowed_value(const Rule& rule) {
   switch (rule.kind) {
     case Rule::Kind::flag:
@@ -142,6 +128,19 @@ OrderedJson schema_of_value(const Rule& rule) {
 }
 
 }  // namespace
+
+std::optional<std::string> nearest(const std::string& wanted, const std::vector<std::string>& known) {
+  std::optional<std::string> best;
+  std::size_t limit = std::clamp<std::size_t>(last_part(wanted).size() / 3, 1, 3);
+  for (const auto& key : known) {
+    const std::size_t steps = last_part(key) == last_part(wanted) ? 1 : distance(wanted, key);
+    if (steps <= limit && (!best || steps < limit)) {
+      limit = steps;
+      best = key;
+    }
+  }
+  return best;
+}
 
 bool permits(const Rule& rule, const Json& value) {
   if (value.is_null()) {

@@ -53,7 +53,23 @@ struct Setting {
   Rule rule;
   std::function<Json(const Options&)> get;
   std::function<void(Options&, const Json&)> set;  ///< after the rule permitted the value
+  bool from_environment = true;                    ///< may be set from outside of the program
+  bool same_on_all_ranks = true;                   ///< ranks that were given different values would act differently
 };
+
+/// @p row as one that the program alone decides.
+template <class Options>
+Setting<Options> only_in_code(Setting<Options> row) {
+  row.from_environment = false;
+  return row;
+}
+
+/// @p row as one that each rank may have a value of its own for.
+template <class Options>
+Setting<Options> own_for_each_rank(Setting<Options> row) {
+  row.same_on_all_ranks = false;
+  return row;
+}
 
 template <class Options>
 using Table = std::vector<Setting<Options>>;
@@ -186,7 +202,9 @@ template <class Options, class T>
 Setting<Options> optional(std::optional<T> Options::*member, Setting<Holder<T>> row, std::string open) {
   Rule rule = row.rule;
   rule.open = std::move(open);
-  return {row.key, row.meaning, std::move(rule),
+  return {row.key,
+          row.meaning,
+          std::move(rule),
           [member, get = row.get](const Options& options) {
             return options.*member ? get(Holder<T>{*(options.*member)}) : Json();
           },
@@ -198,7 +216,9 @@ Setting<Options> optional(std::optional<T> Options::*member, Setting<Holder<T>> 
             Holder<T> holder;
             set(holder, value);
             options.*member = std::move(holder.value);
-          }};
+          },
+          row.from_environment,
+          row.same_on_all_ranks};
 }
 
 /// The rows of @p inner as rows of the structure that holds it, under the section @p name.
@@ -207,9 +227,13 @@ void append_section(Table<Outer>& table, const std::string& name, Inner Outer::*
   for (const auto& row : inner) {
     table.push_back({name + "." + row.key, row.meaning, row.rule,
                      [member, get = row.get](const Outer& options) { return get(options.*member); },
-                     [member, set = row.set](Outer& options, const Json& value) { set(options.*member, value); }});
+                     [member, set = row.set](Outer& options, const Json& value) { set(options.*member, value); },
+                     row.from_environment, row.same_on_all_ranks});
   }
 }
+
+/// The known key that @p wanted probably stands for: spelt almost the same, or the same in another section.
+std::optional<std::string> nearest(const std::string& wanted, const std::vector<std::string>& known);
 
 /// Problems of several settings, to be told all at once.
 class Problems {

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-#include "core/file_rights.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 
@@ -74,36 +74,27 @@ std::uint64_t start_of_process(pid_t pid) {
 }
 
 void write_worker_record(const std::filesystem::path& directory, const Json& workers) {
-  const auto file = directory / kWorkerRecordName;
-  auto temporary = file;
-  temporary += ".new";
-  std::ofstream stream(temporary, std::ios::trunc);
-  stream << workers.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-  stream.close();
-  std::error_code error;
-  if (stream) {
-    std::filesystem::permissions(temporary, static_cast<std::filesystem::perms>(file_mode_in(directory)), error);
-  }
-  if (stream && !error) {
-    std::filesystem::rename(temporary, file, error);
-  }
-  if (!stream || error) {
-    throw StorageError(ErrorCode::io, "cannot write " + file.string() + (error ? ": " + error.message() : ""));
-  }
+  const std::string text = workers.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const Directory place = Directory::open(directory);
+  place.write_text(kWorkerRecordName, text, place.file_mode(), false);
 }
 
 WorkerLock::WorkerLock(const std::filesystem::path& directory) {
-  const auto file = directory / kWorkerRecordName;
-  descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  try {
+    descriptor_ = Directory::open(directory).open_file(kWorkerRecordName, O_RDONLY).release();
+  } catch (const StorageError& error) {
+    log::debug("{}; other nodes cannot see whether this process lives", error.what());
+    return;
+  }
   closed_on_fork_ = ClosedOnFork(descriptor_);
-  int result = descriptor_ < 0 ? -1 : ::flock(descriptor_, LOCK_SH | LOCK_NB);
-  for (int i = 0; i < kTries && descriptor_ >= 0 && result != 0 && errno == EWOULDBLOCK; ++i) {
+  int result = ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  for (int i = 0; i < kTries && result != 0 && errno == EWOULDBLOCK; ++i) {
     std::this_thread::sleep_for(kPause);
     result = ::flock(descriptor_, LOCK_SH | LOCK_NB);
   }
   if (result != 0) {
-    log::debug("cannot lock {}: {}; other nodes cannot see whether this process lives", file.string(),
-               std::generic_category().message(errno));
+    log::debug("cannot lock {}: {}; other nodes cannot see whether this process lives",
+               (directory / kWorkerRecordName).string(), std::generic_category().message(errno));
   }
 }
 

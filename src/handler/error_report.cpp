@@ -1,10 +1,9 @@
 #include "handler/error_report.hpp"
 
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
+#include "core/directory.hpp"
 #include "core/log.hpp"
 
 namespace reprieve::handler {
@@ -23,26 +22,22 @@ void write_error_report(const std::filesystem::path& directory, const ErrorRepor
                                     {"run_calls", report.run_calls},
                                     {"message", report.message},
                                     {"time_s", std::chrono::duration<double>(now).count()}};
-    // Each rank has a temporary file of its own, and the rename makes it the report: never a mixture of two.
-    const auto temporary = directory / fmt::format(".error-{}.json", report.rank);
-    std::ofstream file(temporary);
-    file << content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
-    file.close();
-    if (!file) {
-      core::log::warning("cannot write {}", temporary.string());
-      return;
-    }
-    std::filesystem::rename(temporary, directory / kFileName);
+    const std::string text = content.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+    // Each rank has a file of its own, and the rename makes it the report: never a mixture of two.
+    const std::string mine = fmt::format(".error-{}.json", report.rank);
+    const core::Directory place = core::Directory::open(directory);
+    place.write_text(mine, text, place.file_mode(), false);
+    place.rename(mine, place, kFileName);
   } catch (const std::exception& error) {
     core::log::warning("cannot write the error report: {}", error.what());
   }
 }
 
 void remove_error_report(const std::filesystem::path& directory) noexcept {
-  std::error_code error;
-  std::filesystem::remove(directory / kFileName, error);
-  if (error) {
-    core::log::warning("cannot remove {}: {}", (directory / kFileName).string(), error.message());
+  try {
+    core::Directory::open(directory).remove_file(kFileName);
+  } catch (const std::exception& error) {
+    core::log::warning("an old error report stays behind: {}", error.what());
   }
 }
 

@@ -1,40 +1,78 @@
 // What becomes of an error: this rank's own, told to the others, or another's, heard from it.
 
+#include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 
+#include "cluster/json_exchange.hpp"
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
 #include "handler/handler_impl.hpp"
-#include "handler/json_exchange.hpp"
 #include "manager/manager_impl.hpp"
 
 namespace reprieve {
 
 using Json = nlohmann::json;
 
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kSpreading = "spreading an error";
+
+/// Peers that are not heard of for so many of the longest steps are stuck, ...
+constexpr int kStepsUntilStuck = 20;
+/// ... but not before this time: short steps say little about what lies between them.
+constexpr milliseconds kShortestErrorLimit{5000};
+
+/// Throws an error of @p heard's kind that holds @p own as its nested exception.
+[[noreturn]] void throw_with_own(const Error& heard, const std::exception_ptr& own) {
+  try {
+    std::rethrow_exception(own);
+  } catch (...) {
+    if (heard.code() == ErrorCode::usage) {
+      std::throw_with_nested(UsageError(heard.what(), heard.origin_rank()));
+    }
+    std::throw_with_nested(ClusterError(heard.what(), heard.origin_rank()));
+  }
+}
+
+}  // namespace
+
+/// As long as the steps suggest, and not longer than was asked for. Peers that are in a long step are not stuck.
 std::chrono::milliseconds PreemptionCheckpointHandler::Impl::error_limit() const {
-  // Peers that are in a long step are not stuck.
-  const auto steps = 2 * (verdict_ ? verdict_->step_time : std::chrono::nanoseconds(0));
-  return config.error_timeout + std::chrono::duration_cast<std::chrono::milliseconds>(steps);
+  const auto longest = std::chrono::duration_cast<milliseconds>(longest_known_step_);
+  if (longest_known_step_.count() == 0) {
+    return config.error_timeout;  // no step was measured
+  }
+  return std::min(std::max(kStepsUntilStuck * longest, kShortestErrorLimit), config.error_timeout) + 2 * longest;
 }
 
 /// Takes part in the spreading of the error of @p origin_rank and throws it. @p mine is used if that is this rank.
 void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::Failure& mine) {
   ended = true;
-  Json message;
-  if (comm_.rank() == origin_rank) {
-    message = {{"code", static_cast<std::int32_t>(mine.code)}, {"message", mine.message}};
-  }
-  message = handler::broadcast(comm_, message, origin_rank, "spreading an error");
-  const std::string text = message["message"];
-  if (comm_.is_chief()) {
-    manager.impl().record("error", {{"rank", origin_rank},
-                                    {"error", to_string(static_cast<ErrorCode>(message["code"].get<std::int32_t>()))},
-                                    {"message", text},
-                                    {"run_calls", run_calls}});
-  }
+  std::string text;
+  auto code = ErrorCode::cluster;
+  const auto spread = [&] {
+    Json message;
+    if (comm_.rank() == origin_rank) {
+      message = {{"code", static_cast<std::int32_t>(mine.code)}, {"message", mine.message}};
+    }
+    message = cluster::broadcast(comm_, message, origin_rank, kSpreading);
+    text = message["message"];
+    code = static_cast<ErrorCode>(message["code"].get<std::int32_t>());
+    if (comm_.is_chief()) {
+      manager.impl().record(
+          "error", {{"rank", origin_rank}, {"error", to_string(code)}, {"message", text}, {"run_calls", run_calls}});
+    }
+  };
+  const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });
+  rest_rounds(kRestLimit);
   settle_background_save();  // all ranks are here, and what is nearly saved need not be lost
-  throw_error(static_cast<ErrorCode>(message["code"].get<std::int32_t>()), text, origin_rank);
+  if (spread_as) {
+    core::throw_failure(*spread_as);  // there is no memory to tell of the error
+  }
+  throw_error(code, text, origin_rank);
 }
 
 void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
@@ -47,6 +85,7 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
                                                run_calls, failure.message)};
   }
   handler::write_error_report(manager.directory(), {comm_.rank(), comm_.host(), run_calls, failure.message});
+  announce_failure();
   cluster::Verdict verdict;
   try {
     verdict = agreement_.fail(error_limit());
@@ -56,7 +95,21 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
     config.abort_fn(comm_.handle(), 1);
     std::rethrow_exception(error);
   }
-  hear_error(verdict.failed_rank, failure);
+  hear_error_of_own(verdict.failed_rank, failure, error);
+}
+
+/// If several ranks failed, all hear of the lowest; what was thrown on this one must not be lost either.
+void PreemptionCheckpointHandler::Impl::hear_error_of_own(int origin_rank, const core::Failure& mine,
+                                                          const std::exception_ptr& error) {
+  try {
+    hear_error(origin_rank, mine);
+  } catch (const Error& heard) {
+    const bool is_of_the_program = heard.code() == ErrorCode::cluster || heard.code() == ErrorCode::usage;
+    if (!is_of_the_program || (mine.code == ErrorCode::usage && origin_rank == comm_.rank())) {
+      throw;
+    }
+    throw_with_own(heard, error);
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::fail_quietly(const std::string& message) noexcept {

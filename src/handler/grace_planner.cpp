@@ -23,9 +23,11 @@ std::chrono::duration<double> DurationHistory::upper_estimate() const {
   return std::chrono::duration<double>(sorted[rank - 1]);
 }
 
-bool final_save_is_due(const GraceInputs& in) {
-  return in.time_left <= in.margin + in.save_time + in.check_interval + 2.0 * in.step_time;
+std::chrono::duration<double> final_save_lead(const GraceInputs& in) {
+  return in.margin + in.save_time + in.check_interval + 2.0 * in.step_time;
 }
+
+bool final_save_is_due(const GraceInputs& in) { return in.time_left <= final_save_lead(in); }
 
 bool room_for_another_save(const GraceInputs& in) {
   return in.time_left > in.margin + in.save_time + in.check_interval + 3.0 * in.step_time;

@@ -34,8 +34,11 @@ struct GraceInputs {
   std::chrono::duration<double> margin;          ///< to be left over
 };
 
-/// Whether the last save must begin now, since after one more check it would be too late: the next check comes after an
-/// interval or a step, and the act on it a step later.
+/// How long before the deadline the last save must begin, since after one more check it would be too late: the next
+/// check comes after an interval or a step, and the act on it a step later.
+std::chrono::duration<double> final_save_lead(const GraceInputs& inputs);
+
+/// Whether the last save must begin now.
 bool final_save_is_due(const GraceInputs& inputs);
 
 /// Whether, after a first save, there is room for at least one more step and a second save.

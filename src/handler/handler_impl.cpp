@@ -1,14 +1,19 @@
 #include "handler/handler_impl.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cluster/json_exchange.hpp"
 #include "core/log.hpp"
+#include "core/saturating_time.hpp"
 #include "handler/error_report.hpp"
-#include "handler/json_exchange.hpp"
-#include "handler/settings_check.hpp"
 #include "manager/manager_impl.hpp"
+#include "manager/same_settings.hpp"
+#include "settings/environment.hpp"
+#include "settings/settings_table.hpp"
+#include "storage/registration.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve {
@@ -19,19 +24,40 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
-/// A drill is told of the steps so often.
-constexpr std::chrono::milliseconds kDrillStepInterval{100};
+/// What a save does not settle is looked at again after this time.
+constexpr std::chrono::milliseconds kAlarmAfterSave{1000};
 
-const TerminationConfig& checked(const TerminationConfig& config) {
-  validate(config);
-  return config;
+void check_same_ranks(MPI_Comm comm, const CheckpointManager& manager) {
+  int size = 0;
+  cluster::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  if (manager.impl().comm.size() != size) {
+    throw UsageError(
+        fmt::format("the handler's communicator has {} ranks, its manager's {}: they must be the same ranks", size,
+                    manager.impl().comm.size()));
+  }
+}
+
+/// What the environment says goes before what the program says; all ranks were given the same, and it is allowed.
+TerminationConfig agreed_config(MPI_Comm comm, const CheckpointManager& manager, TerminationConfig config) {
+  check_same_ranks(comm, manager);
+  constexpr const char* what = "making the handler";
+  cluster::Communicator& ranks = manager.impl().comm;
+  Settings settings;
+  settings.termination = std::move(config);
+  settings::apply(manager.impl().environment, settings);
+  ranks.agree(core::capture([&] { validate(settings.termination); }), what);
+  core::Json values = manager::shared_values(termination_settings(), settings.termination);
+  values["return_when_saved"] = settings.termination.return_when_saved;
+  values["has a step_fn"] = settings.termination.step_fn != nullptr;
+  manager::check_same_on_all_ranks(ranks, values, what);
+  return std::move(settings.termination);
 }
 
 }  // namespace
 
 PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& checkpoint_manager,
                                         std::unique_ptr<CheckpointManager> owned, TerminationConfig termination_config)
-    : config(checked(termination_config)),
+    : config(agreed_config(user_comm, checkpoint_manager, std::move(termination_config))),
       owned_manager(std::move(owned)),
       manager(checkpoint_manager),
       comm_(user_comm, config.peer_timeout),
@@ -41,20 +67,21 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       agreement_(
           channel_, comm_.rank(), comm_.size(), {config.check_interval, config.peer_timeout}, [this] { return look(); },
           [this](const cluster::Verdict& verdict) { hear(verdict); }),
-      exceptions_at_start_(std::uncaught_exceptions()) {
+      exceptions_at_start_(std::uncaught_exceptions()),
+      finalize_hook_([this] { at_finalize(); }) {
   if (!config.abort_fn) {
     config.abort_fn = abort_job;
   }
-  if (manager.impl().comm.size() != comm_.size()) {
-    throw UsageError(
-        fmt::format("the handler's communicator has {} ranks, its manager's {}: they must be the same ranks",
-                    comm_.size(), manager.impl().comm.size()));
-  }
+  const bool by_threads = threads_are_wanted();
+  Checkpoint::Registry& registry = manager.impl().checkpoint.registry();
+  storage::check_registration(comm_, registry);
+  state_use_ = registry.use();
   restored = manager.restore_or_initialize();
   if (restored) {
-    run_calls = restored->run_calls;
-    last_number_ = restored->number;
+    take_up(*restored);
+    storage::check_descriptions(comm_, registry);
   }
+  heed_the_end();
   plan_next_periodic_save();
   if (comm_.is_chief()) {
     handler::remove_error_report(manager.directory());
@@ -64,14 +91,65 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     }
   }
   record_workers();
-  record_ready();
   last_save_time_ = Clock::now();
+  join_manager();
+  if (by_threads) {
+    begin_rounds();
+  }
+  record_ready();
+}
+
+/// The count of the run that saved the checkpoint goes on. Where nobody counted, only the program's own count can tell
+/// where the state stands: to go on from 0 would make all steps once more, on a state that has made them.
+void PreemptionCheckpointHandler::Impl::take_up(const CheckpointInfo& from) {
+  if (!from.run_calls && !config.step_fn) {
+    throw UsageError(fmt::format(
+        "{} was saved by a CheckpointManager without a handler, so it does not say how many calls of run() its state "
+        "holds; set TerminationConfig::step_fn to the program's own count of steps, which then stands for it, or move "
+        "the file away",
+        from.path.string()));
+  }
+  run_calls = from.run_calls ? *from.run_calls : config.step_fn();
+  last_number_ = from.number;
+  last_step_ = steps();
+}
+
+/// A run that was finished does no work twice. With more steps to make it goes on, if its last state is there.
+void PreemptionCheckpointHandler::Impl::heed_the_end() {
+  already_finished = manager.impl().finished_at();
+  if (!already_finished) {
+    return;
+  }
+  const bool has_last_state = restored && run_calls >= *already_finished;
+  const bool refused = !has_last_state && !manager.options().restart_finished;
+  manager.impl().record("already_finished", {{"run_calls", *already_finished}, {"refused", refused}});
+  if (comm_.is_chief()) {
+    core::log::info("the run in {} is already finished, at step {}", manager.directory().string(), *already_finished);
+  }
+  if (refused) {
+    throw UsageError(
+        fmt::format("the run in {} is already finished, at step {}, and {}: to go on would make steps a second time. "
+                    "To do that all "
+                    "the same, for one to make more steps, set checkpoints.restart_finished; to start anew, use "
+                    "another directory. A "
+                    "program that saves its last state before it finishes can be given more steps at any time",
+                    manager.directory().string(), *already_finished,
+                    restored ? fmt::format("its newest checkpoint holds step {}", run_calls) : "it has no checkpoint"));
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::join_manager() {
+  manager.impl().handler = manager::HandlerLink{this, [this] { return run_calls; }, [this] { return wanted_number(); },
+                                                [this](const CheckpointInfo& from) {
+                                                  take_up(from);
+                                                  plan_next_periodic_save();
+                                                }};
 }
 
 /// The manager has a communicator of its own, and may have waited for them in vain. Then there is no point in waiting
 /// once more, and the error that names them must not be lost behind another one.
 bool PreemptionCheckpointHandler::Impl::ranks_are_missing() const {
-  return comm_.broken() || manager.impl().comm.broken();
+  return comm_.broken() || manager.impl().comm.broken() || (rounds_ && rounds_->broken());
 }
 
 /// The restore was collective, so by now every rank watches its signals.
@@ -84,50 +162,38 @@ void PreemptionCheckpointHandler::Impl::record_ready() {
                                   {"signals", signals},
                                   {"restart_code", *config.restart_code},
                                   {"platform", to_string(platform_.platform)},
-                                  {"device", to_string(platform_.device)}});
+                                  {"device", to_string(platform_.device)},
+                                  {"agreement", rounds_ ? "threads" : "boundaries"}});
 }
 
 /// For those who look at the log later: how long a notice may have to wait for the end of a step.
 void PreemptionCheckpointHandler::Impl::record_steps() {
+  if (rounds_) {
+    longest_step_ = std::max(longest_step_, rounds_->take_longest_step());
+  }
   if (longest_step_.count() > 0) {
     manager.impl().record("steps", {{"run_calls", run_calls}, {"longest_step_s", Seconds(longest_step_).count()}});
     longest_step_ = {};
   }
 }
 
-PreemptionCheckpointHandler::Impl::~Impl() {
-  if (is_over) {
-    sources_.acknowledge();
-  }
-  if (ended || ranks_are_missing()) {
-    return;
-  }
-  if (std::uncaught_exceptions() > exceptions_at_start_) {
-    fail_quietly("an exception outside of run() ended the program's use of the handler");
-    return;
-  }
-  try {
-    if (const int failed_rank = agreement_.close().failed_rank; failed_rank >= 0) {
-      hear_error(failed_rank, {});
-    }
-    commit_background_save();
-    if (comm_.is_chief() && !notice && sources_.current()) {
-      core::log::info("a notice came after the last step boundary: nothing is saved for it");
-    }
-    record_steps();
-    if (!is_over) {
-      manager.impl().record("finished", {{"run_calls", run_calls}});
-    }
-  } catch (const std::exception& error) {
-    core::log::error("end of the handler: {}", error.what());
-  }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------------
 // Agreement: what this rank says, and what it hears.
 
+/// Without the memory to find out, it is told in the next check.
 cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
+  try {
+    return look_around();
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+cluster::LocalView PreemptionCheckpointHandler::Impl::look_around() {
   heed_hints();
+  if (hinted_.exchange(false)) {
+    wish = cluster::SaveWish::user;
+  }
   cluster::LocalView view;
   view.wish = wish;
   view.written = static_cast<std::int64_t>(manager.impl().background_written());
@@ -140,6 +206,7 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
     // A notice that grants no time leaves none, whatever another rank was granted.
     const auto deadline = local->deadline.value_or(local->time);
     view.time_left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    told_deadline_ = deadline.time_since_epoch().count();
   }
   return view;
 }
@@ -153,6 +220,7 @@ void PreemptionCheckpointHandler::Impl::hear(const cluster::Verdict& verdict) {
   check_call_counts(verdict);
   comm_.set_last_seen(fmt::format("step boundary {}", verdict.first_index));
   decide(verdict);
+  plan_alarm(decision_ ? kAlarmAfterSave : config.check_interval);
 }
 
 /// At the first boundary no step has been measured yet.
@@ -161,6 +229,7 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
     return;
   }
   longest_step_ = std::max(longest_step_, verdict.step_time);
+  longest_known_step_ = std::max(longest_known_step_, verdict.step_time);
   if (manager.impl().drill && Clock::now() - last_told_step_ >= kDrillStepInterval) {
     last_told_step_ = Clock::now();
     manager.impl().run_record.record("step",
@@ -171,7 +240,7 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
 void PreemptionCheckpointHandler::Impl::check_call_counts(const cluster::Verdict& verdict) {
   if (verdict.closing_index >= 0 && agreement_.index() > verdict.closing_index) {
     fail(std::make_exception_ptr(UsageError(
-        fmt::format("the ranks make different numbers of calls: a rank ended its handler after step boundary "
+        fmt::format("the ranks make different numbers of calls: a rank finished its handler after step boundary "
                     "{}, while rank {} is at step boundary {}",
                     verdict.closing_index, comm_.rank(), agreement_.index()))));
   }
@@ -207,16 +276,56 @@ handler::GraceInputs PreemptionCheckpointHandler::Impl::grace_inputs(const clust
 // Boundaries.
 
 void PreemptionCheckpointHandler::Impl::check_usable() const {
+  if (finished) {
+    throw UsageError("the handler was finished: finish() comes after the last step boundary");
+  }
   if (ended) {
     throw UsageError("the handler ended with an error that all ranks heard; make a new one to go on");
   }
 }
 
-bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
-  if (ended) [[unlikely]] {
-    check_usable();
+/// Both kinds of calls count, which is hardly what a program wants that makes both.
+void PreemptionCheckpointHandler::Impl::note_use_of_run() {
+  if (!uses_run && counts_boundaries && comm_.is_chief()) {
+    core::log::warning(
+        "this program calls run() and save_checkpoint_if_preempted(), and both count in total_run_calls(): call "
+        "step_boundary() where no step is made, or set count_boundaries (termination.count_boundaries) to false");
   }
-  agreement_.at_boundary();
+  uses_run = true;
+}
+
+void PreemptionCheckpointHandler::Impl::count_boundary() {
+  if (!config.count_boundaries) {
+    return;
+  }
+  if (!counts_boundaries) {
+    counts_boundaries = true;
+    if (std::exchange(uses_run, false)) {
+      note_use_of_run();
+    }
+  }
+  ++run_calls;
+}
+
+void PreemptionCheckpointHandler::Impl::check_between_steps(const char* call) const {
+  if (step_is_open) {
+    throw UsageError(fmt::format(
+        "{} inside of a step: a save there would make the step again after a restart; call it between calls "
+        "of run()",
+        call));
+  }
+}
+
+bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
+  if (ended || step_is_open) [[unlikely]] {
+    check_usable();
+    check_between_steps("run() or save_checkpoint_if_preempted()");
+  }
+  tell_news();
+  or_fail([this] { agreement_.at_boundary(); });
+  if (!rounds_ && sources_.any()) [[unlikely]] {
+    tell_of_waiting_notice();
+  }
   return !decision_is_due() && !periodic_save_is_due() && !commit_is_due();
 }
 
@@ -240,7 +349,7 @@ void PreemptionCheckpointHandler::Impl::plan_next_periodic_save() {
 }
 
 void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn_args) {
-  agreement_.confirm();
+  confirm();
   const bool periodic = periodic_save_is_due();
   if (periodic) {
     plan_next_periodic_save();
@@ -254,20 +363,22 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
     decision_.reset();
     carry_out(decision, save_fn_args);
   } else if (periodic && !preemption_is_near) {
-    save_while_running({.kind = SaveReason::Kind::periodic}, save_fn_args);
+    save_while_running(SaveReason::Kind::periodic, save_fn_args);
   }
-  agreement_.restart_step_clock();
+  steps_go_on();
 }
 
 void PreemptionCheckpointHandler::Impl::carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args) {
   switch (decision.kind) {
     case Decision::Kind::wish:
-      save_while_running({.kind = decision.reason}, save_fn_args);
+      save_while_running(decision.reason, save_fn_args);
       return;
     case Decision::Kind::preemption:
       learn_notice(decision.notice_rank);
-      if (scope_depth == 0) {
+      if (patient_scopes == 0) {
         save_for_preemption(false, save_fn_args);
+      } else if (notice->deadline) {
+        wait_for_end_of_scope(save_fn_args);
       }
       return;
     case Decision::Kind::final_save:
@@ -276,23 +387,48 @@ void PreemptionCheckpointHandler::Impl::carry_out(const Decision& decision, cons
   }
 }
 
-void PreemptionCheckpointHandler::Impl::close_scope() {
-  check_usable();
-  agreement_.at_boundary();
-  agreement_.confirm();
-  // All ranks stand here with the same verdicts: what they imply need not wait for a later boundary, there may be none.
-  if (decision_ && decision_->kind == Decision::Kind::preemption) {
-    learn_notice(decision_->notice_rank);
-    decision_.reset();
+/// By the clocks of the day, which only name the rank here: nothing is decided by them. Among equals the lowest.
+int PreemptionCheckpointHandler::Impl::earliest_rank_with_notice(int otherwise) {
+  constexpr const char* what = "looking for the first notice";
+  constexpr auto kNone = std::numeric_limits<std::int64_t>::min();
+  std::int64_t mine = kNone;
+  if (const auto local = local_notice()) {
+    const auto time = std::chrono::system_clock::now().time_since_epoch() - (Clock::now() - local->time);
+    mine = -std::chrono::duration_cast<std::chrono::microseconds>(time).count();
   }
-  if (notice && !is_over) {
-    save_for_preemption(true, {});
-  }
-  agreement_.restart_step_clock();
+  const std::int64_t first = comm_.max(mine, what);
+  const std::int64_t mark = comm_.max(mine == first ? comm_.size() - comm_.rank() : 0, what);
+  return first == kNone ? otherwise : comm_.size() - static_cast<int>(mark);
 }
 
-void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
+void PreemptionCheckpointHandler::Impl::begin_phase() {
+  check_usable();
+  agreement_.begin_phase();
+  // All ranks have the same verdicts here: what follows from them need not wait for steps of the new phase.
+  const auto next = agreement_.index() + 1;
+  if (decision_) {
+    decision_->at = std::min(decision_->at, next);
+  }
+  if (commit_at_) {
+    commit_at_ = std::min(*commit_at_, next);
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::learn_notice(int one_of_them) {
+  try {
+    comm_.together([&] { share_notice(one_of_them); }, "sharing a termination notice");
+  } catch (...) {
+    notice.reset();  // it is agreed on anew if the program goes on
+    forget_what_was_told();
+    throw;
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::share_notice(int one_of_them) {
+  const int rank = earliest_rank_with_notice(one_of_them);
   const auto now = Clock::now();
+  notice_waits_since_.reset();
+  told_of_wait_ = false;
   Json message;
   if (comm_.rank() == rank) {
     const auto local = local_notice().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
@@ -301,13 +437,13 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int rank) {
       message["time_left_s"] = Seconds(*local.deadline - now).count();
     }
   }
-  message = handler::broadcast(comm_, message, rank, "sharing a termination notice");
+  message = cluster::broadcast(comm_, message, rank, "sharing a termination notice");
 
   const auto before = [&](double age_s) { return now - std::chrono::duration_cast<Clock::duration>(Seconds(age_s)); };
   TerminationNotice shared{rank, comm_.host_of(rank), message["source"], message["message"], before(message["age_s"]),
                            {}};
   if (message.contains("time_left_s")) {
-    shared.deadline = before(-message["time_left_s"].get<double>());
+    shared.deadline = core::later(now, Seconds(message["time_left_s"].get<double>()));
   }
   notice = std::move(shared);
   const auto age = std::chrono::duration_cast<std::chrono::system_clock::duration>(now - notice->time);

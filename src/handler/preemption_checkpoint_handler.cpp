@@ -1,9 +1,12 @@
 #include "reprieve/preemption_checkpoint_handler.hpp"
 
 #include <exception>
+#include <utility>
 
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
+#include "reprieve/preemption_watcher.hpp"
+#include "settings/environment.hpp"
 #include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -11,15 +14,43 @@ namespace reprieve {
 
 void watch_signals(const std::vector<int>& signals) { termination::install_signal_handler(signals); }
 
-void watch_signals() {
-  Platform platform = Platform::other;
+namespace {
+
+/// The signals that the environment of this process names, if it does. What is wrong with it the handler will tell, on
+/// every rank.
+std::optional<std::vector<int>> signals_in_environment() {
+  try {
+    Settings settings;
+    settings::apply(settings::read(settings::own_variables()).values, settings);
+    return settings.termination.signals;
+  } catch (const ConfigError& error) {
+    core::log::debug("{}", error.what());
+    return std::nullopt;
+  }
+}
+
+Platform platform_by_variables() {
   try {
     const auto named = termination::platform_in_environment(termination::environment_variable);
-    platform = named ? named->platform : platform;
+    return named ? named->platform : Platform::other;
   } catch (const ConfigError& error) {
-    core::log::debug("{}", error.what());  // the handler will tell it, on every rank
+    core::log::debug("{}", error.what());
+    return Platform::other;
   }
-  watch_signals(termination::signals_of(platform));
+}
+
+/// Until the handler knows what rank 0's environment says.
+void watch_first_signals(const TerminationConfig& config, bool read_environment) {
+  const auto outside = read_environment ? signals_in_environment() : std::nullopt;
+  const auto platform = config.platform.value_or(Platform::other);
+  watch_signals(outside ? *outside : config.signals.value_or(termination::signals_of(platform)));
+}
+
+}  // namespace
+
+void watch_signals() {
+  const auto named = signals_in_environment();
+  watch_signals(named ? *named : termination::signals_of(platform_by_variables()));
 }
 
 void unwatch_signals() noexcept { termination::uninstall_signal_handler(); }
@@ -28,7 +59,7 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(MPI_Comm comm, Checkpoi
                                                          std::filesystem::path directory, TerminationConfig config,
                                                          ManagerOptions options) {
   // A notice may come while the manager is made.
-  watch_signals(config.signals.value_or(termination::signals_of(config.platform.value_or(Platform::other))));
+  watch_first_signals(config, options.read_environment);
   auto manager = std::make_unique<CheckpointManager>(comm, checkpoint, std::move(directory), std::move(options));
   CheckpointManager& reference = *manager;
   impl_ = std::make_unique<Impl>(comm, reference, std::move(manager), std::move(config));
@@ -47,10 +78,14 @@ PreemptionCheckpointHandler::~PreemptionCheckpointHandler() {
 
 std::uint64_t PreemptionCheckpointHandler::total_run_calls() const noexcept { return impl_->run_calls; }
 
-void PreemptionCheckpointHandler::request_checkpoint() noexcept { impl_->wish = cluster::SaveWish::user; }
+void PreemptionCheckpointHandler::request_checkpoint() noexcept { impl_->ask_for_save(); }
 
 const std::optional<CheckpointInfo>& PreemptionCheckpointHandler::restored_from() const noexcept {
   return impl_->restored;
+}
+
+const std::optional<std::uint64_t>& PreemptionCheckpointHandler::already_finished() const noexcept {
+  return impl_->already_finished;
 }
 
 const std::optional<TerminationNotice>& PreemptionCheckpointHandler::preemption_notice() const noexcept {
@@ -67,38 +102,81 @@ std::shared_ptr<termination::NoticeBoard> PreemptionCheckpointHandler::notice_bo
   return impl_->board;
 }
 
+// Here, and not with the rest of the watcher: that lies in a layer which knows no handler.
+PreemptionWatcher::PreemptionWatcher(PreemptionCheckpointHandler& handler, Callback callback)
+    : PreemptionWatcher(handler.notice_board(), handler.preempted(), handler.platform(), std::move(callback)) {}
+
 const PlatformInfo& PreemptionCheckpointHandler::platform() const noexcept { return impl_->platform(); }
 
 void PreemptionCheckpointHandler::begin_step() {
   if (!impl_->boundary_is_quiet()) {
     impl_->act({});
   }
+  if (!impl_->uses_run) [[unlikely]] {
+    impl_->note_use_of_run();
+  }
+  impl_->step_is_open = true;
 }
 
-void PreemptionCheckpointHandler::end_step() noexcept { ++impl_->run_calls; }
+void PreemptionCheckpointHandler::end_step() noexcept {
+  impl_->step_is_open = false;
+  ++impl_->run_calls;
+}
 
-void PreemptionCheckpointHandler::fail_step(std::exception_ptr error) { impl_->fail(error); }
+void PreemptionCheckpointHandler::fail_step(std::exception_ptr error) {
+  impl_->step_is_open = false;
+  impl_->fail(error);
+}
+
+void PreemptionCheckpointHandler::finish() { impl_->finish(); }
+
+void PreemptionCheckpointHandler::meet() { impl_->meet(false); }
+
+void PreemptionCheckpointHandler::close() { impl_->close(); }
+
+void PreemptionCheckpointHandler::step_boundary() {
+  if (!impl_->boundary_is_quiet()) {
+    impl_->act({});
+  }
+}
+
+void PreemptionCheckpointHandler::count_boundary() { impl_->count_boundary(); }
 
 bool PreemptionCheckpointHandler::boundary_is_quiet() { return impl_->boundary_is_quiet(); }
 
 void PreemptionCheckpointHandler::boundary(const std::vector<std::any>& save_fn_args) { impl_->act(save_fn_args); }
 
-PreemptionScope PreemptionCheckpointHandler::watch_preemption_scope() { return PreemptionScope(*this); }
+void PreemptionCheckpointHandler::begin_phase() { impl_->begin_phase(); }
 
-PreemptionScope::PreemptionScope(PreemptionCheckpointHandler& handler)
-    : handler_(&handler), exceptions_at_start_(std::uncaught_exceptions()) {
+PreemptionScope PreemptionCheckpointHandler::watch_preemption_scope(ScopeMode mode) {
+  return PreemptionScope(*this, mode);
+}
+
+PreemptionScope::PreemptionScope(PreemptionCheckpointHandler& handler, ScopeMode mode)
+    : handler_(&handler), mode_(mode), exceptions_at_start_(std::uncaught_exceptions()) {
   ++handler_->impl_->scope_depth;
+  handler_->impl_->patient_scopes += mode == ScopeMode::save_at_end ? 1 : 0;
 }
 
 PreemptionScope::PreemptionScope(PreemptionScope&& other) noexcept
-    : handler_(std::exchange(other.handler_, nullptr)), exceptions_at_start_(other.exceptions_at_start_) {}
+    : handler_(std::exchange(other.handler_, nullptr)),
+      mode_(other.mode_),
+      exceptions_at_start_(other.exceptions_at_start_) {}
+
+/// It is no scope any more.
+void PreemptionScope::leave() noexcept {
+  auto& impl = *std::exchange(handler_, nullptr)->impl_;
+  --impl.scope_depth;
+  impl.patient_scopes -= mode_ == ScopeMode::save_at_end ? 1 : 0;
+}
 
 void PreemptionScope::close() {
   if (handler_ == nullptr) {
     return;
   }
-  auto& impl = *std::exchange(handler_, nullptr)->impl_;
-  if (--impl.scope_depth == 0) {
+  auto& impl = *handler_->impl_;
+  leave();
+  if (impl.scope_depth == 0) {
     impl.close_scope();
   }
 }
@@ -112,13 +190,11 @@ PreemptionScope::~PreemptionScope() noexcept(false) {
     return;
   }
   auto& impl = *handler_->impl_;
-  if (impl.ended) {
-    --impl.scope_depth;  // all ranks have heard of the error already
-    return;
-  }
-  if (!impl.preemption_is_marked()) {
-    --impl.scope_depth;
-    impl.fail_quietly("an exception left the preemption scope");
+  if (impl.ended || !impl.preemption_is_marked()) {
+    leave();
+    if (!impl.ended) {  // otherwise all ranks have heard of the error already
+      impl.fail_quietly("an exception left the preemption scope");
+    }
     return;
   }
   try {

@@ -1,10 +1,12 @@
-// What fits each platform: the one place that knows.
+// What fits each platform, by the table of platforms.
 
 #include <charconv>
+#include <optional>
 
 #include "core/log.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/platform.hpp"
+#include "termination/platform_traits.hpp"
 
 namespace reprieve {
 
@@ -13,55 +15,41 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kRestartCode = 42;
-/// What a shell shows for a process that SIGTERM ended: managers on GCE take it for a preemption.
-constexpr int kGceRestartCode = 143;
-
-constexpr seconds kGceGpuGrace{3600};
-constexpr seconds kAwsGrace{120};
-constexpr seconds kPodGrace{30};
-
-/// terminationGracePeriodSeconds of the pod, if its author hands it on to the container.
-seconds pod_grace() {
-  const std::string text = termination::environment_variable("TERMINATION_GRACE_PERIOD_SECONDS").value_or("");
+/// What the environment says of the grace, if the platform has a variable for it.
+std::optional<seconds> grace_in_environment(const termination::PlatformTraits& traits) {
+  const auto text =
+      traits.grace_variable != nullptr ? termination::environment_variable(traits.grace_variable) : std::nullopt;
+  if (!text || text->empty()) {
+    return std::nullopt;
+  }
   int value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && stop == text.data() + text.size() && value >= 0) {
+  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error == std::errc{} && stop == text->data() + text->size() && value >= 0) {
     return seconds(value);
   }
-  if (!text.empty()) {
-    core::log::warning(
-        "TERMINATION_GRACE_PERIOD_SECONDS: found \"{}\"; allowed: a whole number of seconds. Assuming {}", text,
-        kPodGrace.count());
-  }
-  return kPodGrace;
+  core::log::warning("{}: found \"{}\"; allowed: a whole number of seconds. Assuming {}", traits.grace_variable, *text,
+                     traits.grace.count());
+  return std::nullopt;
 }
 
 /// The grace that the platform grants if the notice itself says nothing.
-milliseconds grace_of(const PlatformInfo& where) {
-  switch (where.platform) {
-    case Platform::gce:
-      return where.device == Device::gpu ? kGceGpuGrace : seconds(0);
-    case Platform::aws:
-      return kAwsGrace;
-    case Platform::kubernetes:
-      return pod_grace();
-    default:
-      return seconds(0);
-  }
+milliseconds grace_of(const termination::PlatformTraits& traits, Device device) {
+  const seconds usual = device == Device::gpu ? traits.gpu_grace.value_or(traits.grace) : traits.grace;
+  return grace_in_environment(traits).value_or(usual);
 }
 
 }  // namespace
 
 TerminationConfig preset(const PlatformInfo& where) {
+  const termination::PlatformTraits& traits = termination::traits_of(where.platform);
   TerminationConfig config;
   config.platform = where.platform;
   config.device = where.device;
   config.signals = termination::signals_of(where.platform);
-  config.grace_period = grace_of(where);
-  config.restart_code = where.platform == Platform::gce ? kGceRestartCode : kRestartCode;
-  config.metadata = termination::metadata_server_of(where.platform);
-  const bool is_held = where.platform == Platform::restart_managed && where.device == Device::gpu;
+  config.grace_period = grace_of(traits, where.device);
+  config.restart_code = traits.restart_code;
+  config.metadata = traits.metadata;
+  const bool is_held = traits.holds_accelerators && where.device == Device::gpu;
   config.exit_fn = is_held ? hold_until_taken : leave_together;
   return config;
 }

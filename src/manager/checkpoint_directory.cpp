@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "core/file_rights.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
-#include "manager/file_operations.hpp"
+#include "core/worker_directories.hpp"
+#include "manager/directory_place.hpp"
 #include "storage/posix_file.hpp"
 #include "storage/seal.hpp"
 
@@ -22,54 +24,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kWorkerPrefix = "workertemp_";
-/// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it.
-constexpr int kMakeAttempts = 100;
-
-/// Calls @p visit for everything in a directory.
-void for_each_entry(const fs::path& directory, const std::function<void(const fs::directory_entry&)>& visit) {
-  std::error_code error;
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    visit(*entries);
+/// `.corrupt`, or `.corrupt.2` and so on: the first that is free for both.
+std::string free_corrupt_suffix(const core::Directory& place, const std::string& file, const std::string& files) {
+  const std::string first(kCorruptSuffix);
+  std::string suffix = first;
+  for (int count = 2; place.contains(file + suffix) || place.contains(files + suffix); ++count) {
+    suffix = first + "." + std::to_string(count);
   }
-  if (error) {
-    throw storage::storage_error("list", directory, error.value());
-  }
+  return suffix;
 }
 
-/// What a name stands for, links not followed. @throws StorageError if that cannot be told: not to know is not to be
-/// taken for "not there", where something would be removed for it.
-fs::file_type type_of(const fs::path& path) {
-  std::error_code error;
-  const fs::file_type type = fs::symlink_status(path, error).type();
-  if (type == fs::file_type::none) {
-    throw storage::storage_error("look at", path, error.value());
+/// Whether a name stands for a file, or for a link to one. @p error  why it is none, if it is a link to nothing
+bool is_file(const core::Directory& place, const core::DirectoryEntry& entry, int& error) {
+  error = 0;
+  if (entry.kind != core::EntryKind::link) {
+    return entry.kind == core::EntryKind::file;
   }
-  return type;
-}
-
-bool is_real_directory(const fs::path& path) { return type_of(path) == fs::file_type::directory; }
-bool is_real_file(const fs::path& path) { return type_of(path) == fs::file_type::regular; }
-/// A directory of that name that is nobody else's: else whoever could write above it may have put a link there, or put
-/// one there later, to have things removed elsewhere.
-bool is_own_directory(const struct stat& status) { return S_ISDIR(status.st_mode) && status.st_uid == ::geteuid(); }
-
-bool is_own_directory(const fs::path& path) {
   struct stat status = {};
-  return ::lstat(path.c_str(), &status) == 0 && is_own_directory(status);
-}
-
-bool is_there(const fs::path& path) { return type_of(path) != fs::file_type::not_found; }
-
-/// @p path with the suffix `.corrupt`, or `.corrupt.2` and so on: the first that is free.
-fs::path free_corrupt_name(const fs::path& path) {
-  const std::string first = path.string() + ".corrupt";
-  fs::path name = first;
-  for (int count = 2; is_there(name); ++count) {
-    name = first + "." + std::to_string(count);
-  }
-  return name;
+  error = place.look_through(entry.name, status);
+  return error == 0 && S_ISREG(status.st_mode);
 }
 
 }  // namespace
@@ -84,6 +57,11 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
   info.path = file;
   info.number = number;
   info.run_calls = metadata.run_calls;
+  if (metadata.identity) {
+    info.run = metadata.identity->run;
+    info.save = metadata.identity->save;
+    info.directory_id = metadata.identity->directory_id;
+  }
   info.world_size = metadata.world_size;
   info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
   info.size_bytes = size;
@@ -97,42 +75,110 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
 CheckpointDirectory::CheckpointDirectory(fs::path path, std::string prefix, bool durable)
     : path_(std::move(path)), prefix_(std::move(prefix)), durable_(durable) {}
 
-fs::path CheckpointDirectory::file(std::uint64_t number) const {
-  return path_ / format_name(prefix_, number, kCheckpointSuffix);
+const std::shared_ptr<const core::Directory>& CheckpointDirectory::shared_place() const {
+  if (!place_) {
+    place_ = std::make_shared<const core::Directory>(core::Directory::open(path_));
+  }
+  return place_;
 }
 
-fs::path CheckpointDirectory::files_directory(std::uint64_t number) const {
-  return path_ / format_name(prefix_, number, kFilesSuffix);
+void CheckpointDirectory::make_place() {
+  place_ = std::make_shared<const core::Directory>(make_directories(path_, durable_));
 }
 
-fs::path CheckpointDirectory::staged_file(StagedName staged) const {
-  return staging() / format_staged_name(prefix_, staged, kCheckpointSuffix);
+core::FileAddress CheckpointDirectory::address(const fs::path& below) const {
+  return {shared_place(), below, path_ / below};
 }
+
+std::vector<core::DirectoryEntry> CheckpointDirectory::listed() const {
+  std::vector<core::DirectoryEntry> found = place().list();
+  if (!place().is_at_its_path()) {  // a directory that was removed is empty, and must not be taken for a new one
+    throw StorageError(ErrorCode::io,
+                       "the checkpoint directory " + path_.string() + " was removed or replaced while in use");
+  }
+  return found;
+}
+
+std::string CheckpointDirectory::file_name(std::uint64_t number) const {
+  return format_name(prefix_, number, kCheckpointSuffix);
+}
+
+std::string CheckpointDirectory::files_name(std::uint64_t number) const {
+  return format_name(prefix_, number, kFilesSuffix);
+}
+
+std::string CheckpointDirectory::staged_name(StagedName staged, std::string_view suffix) const {
+  return format_staged_name(prefix_, staged, suffix);
+}
+
+core::FileAddress CheckpointDirectory::file(std::uint64_t number) const { return address(file_name(number)); }
+
+core::FileAddress CheckpointDirectory::spare() const { return address(kSpareName); }
+
+core::FileAddress CheckpointDirectory::staged_file(StagedName staged) const {
+  return address(fs::path(kStagingName) / staged_name(staged, kCheckpointSuffix));
+}
+
+fs::path CheckpointDirectory::files_directory(std::uint64_t number) const { return path_ / files_name(number); }
 
 fs::path CheckpointDirectory::staged_files_directory(StagedName staged) const {
-  return staging() / format_staged_name(prefix_, staged, kFilesSuffix);
+  return staging() / staged_name(staged, kFilesSuffix);
 }
 
 std::vector<std::uint64_t> CheckpointDirectory::numbers() {
   std::vector<std::uint64_t> numbers;
-  for_each_entry(path_, [&](const fs::directory_entry& entry) {
-    const auto number = parse_name(prefix_, entry.path().filename().string(), kCheckpointSuffix);
-    std::error_code ignored;
-    if (number && entry.is_regular_file(ignored)) {
+  for (const core::DirectoryEntry& entry : listed()) {
+    const auto number = parse_name(prefix_, entry.name, kCheckpointSuffix);
+    int ignored = 0;
+    if (number && is_file(place(), entry, ignored)) {
       numbers.push_back(*number);
     } else if (number && told_.insert(*number).second) {
-      core::log::warning("{} has the name of a checkpoint, but is not a file: passed over", entry.path().string());
+      core::log::warning("{} has the name of a checkpoint, but is not a file: passed over",
+                         (path_ / entry.name).string());
     }
-  });
+  }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
 
+void CheckpointDirectory::check_checkpoints_are_files() const {
+  for (const core::DirectoryEntry& entry : listed()) {
+    int error = 0;
+    if (!parse_name(prefix_, entry.name, kCheckpointSuffix) || is_file(place(), entry, error)) {
+      continue;
+    }
+    throw StorageError(
+        error == EACCES ? ErrorCode::permission : ErrorCode::io,
+        (path_ / entry.name).string() + " has the name of a checkpoint, but " +
+            (error == 0
+                 ? "is not a file"
+                 : "what it stands for cannot be reached: " +
+                       (error == ENOENT ? std::string("a link to nothing") : std::generic_category().message(error))) +
+            "; nothing is restored and nothing is initialised before that is put right: make it reachable (is a file "
+            "system not mounted?), or move it away if it is not wanted");
+  }
+}
+
+void CheckpointDirectory::check_nothing_is_set_aside() const {
+  std::string names;
+  for (const core::DirectoryEntry& entry : listed()) {
+    const auto name = parse_set_aside_name(entry.name);
+    if (name && name->prefix == prefix_) {
+      names += (names.empty() ? "" : ", ") + name->file;
+    }
+  }
+  if (!names.empty()) {
+    throw CorruptError("there is no checkpoint in " + path_.string() + " but those that were set aside as damaged (" +
+                       names + "): this is not a new run. `reprieve unset-aside " + path_.string() +
+                       "` takes back those that are sound; to start anew, move them away");
+  }
+}
+
 std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
-  const fs::path path = file(number);
+  const core::FileAddress path = file(number);
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) {
-    core::log::warning("{} left out: {}", path.string(), std::generic_category().message(errno));
+  if (const int error = place().look_through(file_name(number), status); error != 0) {
+    core::log::warning("{} left out: {}", path.string(), std::generic_category().message(error));
     return std::nullopt;
   }
   const auto known = known_.find(number);
@@ -153,74 +199,137 @@ std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
   return known_.insert_or_assign(number, std::move(read)).first->second.info;
 }
 
+std::vector<OrderEntry> CheckpointDirectory::in_order(const std::string& id) {
+  std::vector<OrderEntry> entries;
+  for (const std::uint64_t number : numbers()) {
+    const auto known = info(number);
+    entries.push_back(known ? order_entry(*known, id) : OrderEntry{number});
+  }
+  sort_oldest_first(entries);
+  return entries;
+}
+
+std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_replace) const {
+  std::uint64_t highest = 0;
+  bool is_empty = true;
+  for (const core::DirectoryEntry& entry : listed()) {
+    const auto number = parse_name(prefix_, entry.name, kCheckpointSuffix);
+    const auto aside = parse_set_aside_name(entry.name);
+    if (number || (aside && aside->prefix == prefix_)) {
+      highest = std::max(highest, number ? *number : aside->number);
+      is_empty = false;
+    }
+  }
+  if (is_empty || wanted > highest || (wanted == highest && may_replace && place().contains(file_name(wanted)))) {
+    return wanted;
+  }
+  if (highest == std::numeric_limits<std::uint64_t>::max()) {
+    throw UsageError("no number is left for a checkpoint after " + file(highest).string() + "; move that away");
+  }
+  return highest + 1;
+}
+
 void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMetadata& metadata) {
   struct stat status = {};
-  if (::stat(file(number).c_str(), &status) == 0) {
+  if (place().look_through(file_name(number), status) == 0) {
     known_[number] = {status.st_ino, status.st_size, status.st_mtim, make_info(file(number), number, metadata)};
   }
 }
 
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
-  const fs::path target = file(number);
-  std::error_code ignored;
-  if (is_there(target) && !fs::is_regular_file(target, ignored)) {
-    throw StorageError(ErrorCode::io, "cannot save checkpoint " + std::to_string(number) + ": " + target.string() +
-                                          " exists and is not a file; move it away");
+  struct stat target = {};
+  if (place().contains(file_name(number)) &&
+      (place().look_through(file_name(number), target) != 0 || !S_ISREG(target.st_mode))) {
+    throw StorageError(ErrorCode::io, "cannot save checkpoint " + std::to_string(number) + ": " +
+                                          file(number).string() + " exists and is not a file; move it away");
   }
   recover();
-  make_staging();
+  place().make_directory_if_free(kStagingName, core::kOwnDirectory);
 }
 
-void CheckpointDirectory::make_staging() const {
-  if (!is_real_directory(staging())) {
-    make_directory(staging(), core::kOwnDirectory);
+core::Directory CheckpointDirectory::open_staging() const { return place().open_directory(kStagingName); }
+
+void CheckpointDirectory::make_staged_files(StagedName staged) const {
+  open_staging().make_directory(staged_name(staged, kFilesSuffix), place().directory_mode());
+}
+
+bool CheckpointDirectory::keep_staged_files(StagedName staged) const {
+  const core::Directory staging_place = open_staging();
+  const core::Directory files = staging_place.open_directory(staged_name(staged, kFilesSuffix));
+  if (files.list().empty()) {
+    return false;
   }
+  if (durable_) {
+    files.sync_tree();
+    // After a power cut, step 5 must find them by their names.
+    staging_place.sync();
+    place().sync();
+  }
+  return true;
 }
 
 void CheckpointDirectory::commit(StagedName staged, bool has_files) {
-  set_mode(staged_file(staged), core::file_mode_in(path_));
-  rename_path(staged_file(staged), file(staged.number));
+  const core::Directory staging_place = open_staging();
+  const std::string name = staged_name(staged, kCheckpointSuffix);
+  staging_place.set_file_mode(name, place().file_mode());
+  staging_place.rename(name, place(), file_name(staged.number));
   core::kill_point(core::KillPoint::commit_renamed);
   make_durable();
   core::kill_point(core::KillPoint::commit_durable);
   if (has_files) {
     install_files(staged);
   } else {
-    remove_tree_or_log(files_directory(staged.number));  // of the checkpoint that this one has replaced
+    remove_or_log(files_name(staged.number));  // of the checkpoint that this one has replaced
   }
 }
 
 void CheckpointDirectory::install_files(StagedName staged) {
-  const fs::path target = files_directory(staged.number);
-  remove_tree(target);
-  rename_path(staged_files_directory(staged), target);
+  const std::string target = files_name(staged.number);
+  place().remove_tree(target);
+  open_staging().rename(staged_name(staged, kFilesSuffix), place(), target);
   make_durable();
 }
 
 void CheckpointDirectory::make_durable() const {
   if (durable_) {
-    sync_directory(path_);
+    place().sync();
+  }
+}
+
+void CheckpointDirectory::remove_or_log(const std::string& name) const noexcept {
+  try {
+    place().remove_tree(name);
+  } catch (const std::exception& error) {
+    core::log::warning("left behind: {}", error.what());
   }
 }
 
 void CheckpointDirectory::recover() {
-  const fs::path directory = staging();
-  const bool is_directory = is_real_directory(directory);
-  std::vector<fs::path> left;
-  if (is_directory) {
-    for_each_entry(directory, [&](const fs::directory_entry& entry) { left.push_back(entry.path()); });
+  const auto staging_place = place().find_directory(kStagingName);
+  if (!staging_place) {
+    place().remove_tree(kStagingName);  // a link, or a file
+    return;
   }
-  std::for_each(left.begin(), left.end(), [this](const fs::path& path) { recover_files(path); });
-  if (is_directory && keeps_staging_) {
-    std::for_each(left.begin(), left.end(), remove_tree);
+  std::vector<std::string> left;
+  bool is_shared = false;
+  for (const core::DirectoryEntry& entry : staging_place->list()) {
+    if (is_staged_under_another_prefix(prefix_, entry.name)) {
+      is_shared = true;
+    } else {
+      left.push_back(entry.name);
+    }
+  }
+  std::for_each(left.begin(), left.end(), [this](const std::string& name) { recover_files(name); });
+  if (is_shared || keeps_staging_) {
+    std::for_each(left.begin(), left.end(), [&](const std::string& name) { staging_place->remove_tree(name); });
   } else {
-    remove_tree(directory);
+    place().remove_tree(kStagingName);
   }
 }
 
-void CheckpointDirectory::recover_files(const fs::path& staged_path) {
-  const auto staged = parse_staged_name(prefix_, staged_path.filename().string(), kFilesSuffix);
-  if (staged && is_there(file(staged->number)) && belong_to_a_checkpoint(*staged)) {
+void CheckpointDirectory::recover_files(const std::string& staged_name) {
+  const auto staged = parse_staged_name(prefix_, staged_name, kFilesSuffix);
+  if (staged && place().contains(file_name(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
     core::kill_point(core::KillPoint::open_recovered);
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
@@ -244,139 +353,80 @@ void CheckpointDirectory::remove_left_overs() {
   try {
     recover();
     remove_orphaned_files();
-    remove_write_directories();
+    core::remove_write_directories(path_);
   } catch (const StorageError& error) {
     core::log::warning("left-overs of an earlier run stay behind: {}", error.what());
   }
 }
 
 void CheckpointDirectory::remove_orphaned_files() const {
-  std::vector<fs::path> orphans;
-  for_each_entry(path_, [&](const fs::directory_entry& entry) {
-    const auto number = parse_name(prefix_, entry.path().filename().string(), kFilesSuffix);
-    if (number && !is_there(file(*number))) {
-      orphans.push_back(entry.path());
+  for (const core::DirectoryEntry& entry : listed()) {
+    const auto number = parse_name(prefix_, entry.name, kFilesSuffix);
+    if (number && !place().contains(file_name(*number))) {
+      core::log::info("removing {}: its checkpoint is gone", (path_ / entry.name).string());
+      place().remove_tree(entry.name);
     }
-  });
-  for (const fs::path& orphan : orphans) {
-    core::log::info("removing {}: its checkpoint is gone", orphan.string());
-    remove_tree(orphan);
-  }
-}
-
-void CheckpointDirectory::remove_write_directories() const {
-  std::vector<fs::path> found;
-  for_each_entry(path_.parent_path(), [&](const fs::directory_entry& entry) {
-    const std::string name = entry.path().filename().string();
-    const bool is_worker = name.starts_with(kWorkerPrefix) && name.size() > kWorkerPrefix.size() &&
-                           name.find_first_not_of("0123456789", kWorkerPrefix.size()) == std::string::npos;
-    if (is_worker && is_own_directory(entry.path())) {
-      found.push_back(entry.path() / path_.filename());
-    }
-  });
-  for (const fs::path& directory : found) {
-    if (is_there(directory)) {
-      core::log::info("removing {}, left behind by an earlier run", directory.string());
-    }
-    remove_worker_directory(directory);  // that of a run which died before it made ours is empty
   }
 }
 
 fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
-  const fs::path path = file(number);
-  fs::path name = free_corrupt_name(path);
+  const std::string name = file_name(number);
+  const std::string files = files_name(number);
+  const std::string suffix = free_corrupt_suffix(place(), name, files);
   // The files first: without their checkpoint they would count as a left-over.
-  if (const fs::path files = files_directory(number); is_there(files)) {
-    rename_path(files, free_corrupt_name(files));
+  if (place().contains(files)) {
+    place().rename(files, place(), files + suffix);
   }
-  rename_path(path, name);
+  place().rename(name, place(), name + suffix);
   make_durable();
   known_.erase(number);
-  return name;
+  return path_ / (name + suffix);
+}
+
+void CheckpointDirectory::take_back(const SetAsideName& name) {
+  const std::string file = file_name(name.number);
+  const std::string files = files_name(name.number);
+  const core::FileAddress aside = address(file + name.suffix);
+  if (place().contains(file) || place().contains(files)) {
+    throw StorageError(ErrorCode::io, "cannot take back " + aside.string() + ": " +
+                                          (path_ / (place().contains(file) ? file : files)).string() +
+                                          " is there; move it away");
+  }
+  const bool has_files = place().contains(files + name.suffix);
+  if (storage::read_metadata(aside).has_files && !has_files) {
+    throw StorageError(ErrorCode::io,
+                       "cannot take back " + aside.string() + ": the files of its save function are gone");
+  }
+  place().rename(file + name.suffix, place(), file);  // first, as files without their checkpoint would be a left-over
+  if (has_files) {
+    place().rename(files + name.suffix, place(), files);
+  }
+  make_durable();
 }
 
 void CheckpointDirectory::remove(std::uint64_t number) {
-  remove_tree(file(number));
+  place().remove_tree(file_name(number));
   core::kill_point(core::KillPoint::retire_file_removed);
   remove_files(number);
 }
 
 void CheckpointDirectory::remove_files(std::uint64_t number) {
   known_.erase(number);
-  if (const fs::path files = files_directory(number); is_there(files)) {
+  if (place().contains(files_name(number))) {
     make_durable();  // the checkpoint must not come back without its files
-    remove_tree(files);
-  }
-}
-
-/// The order matters: the file must have lost its name for good before it loses its seal, else a power cut would leave
-/// a checkpoint that looks damaged; and it must have lost its seal for good before anything else in it changes.
-bool CheckpointDirectory::make_spare(std::uint64_t number) {
-  if (is_there(spare()) || !is_real_file(file(number))) {
-    return false;
-  }
-  rename_path(file(number), spare());
-  core::kill_point(core::KillPoint::retire_spare_renamed);
-  make_durable();
-  try {
-    const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
-    if (!opened.is_shared()) {
-      storage::void_seal(opened);
-      core::kill_point(core::KillPoint::retire_spare_void);
-      return true;
-    }
-  } catch (const StorageError& error) {
-    core::log::debug("{} is not recycled: {}", spare().string(), error.what());
-  }
-  remove_tree(spare());
-  return true;
-}
-
-bool CheckpointDirectory::take_spare(StagedName staged) {
-  if (!is_there(spare())) {
-    return false;
-  }
-  try {
-    const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
-    if (is_real_file(spare()) && !opened.is_shared()) {
-      storage::void_seal(opened);
-      rename_path(spare(), staged_file(staged));
-      core::kill_point(core::KillPoint::save_spare_taken);
-      return true;
-    }
-  } catch (const StorageError& error) {
-    core::log::warning("{} cannot be used: {}", spare().string(), error.what());
-  }
-  remove_spare();
-  return false;
-}
-
-void CheckpointDirectory::reserve(std::uint64_t size) {
-  keeps_staging_ = true;
-  make_staging();
-  const storage::PosixFile file =
-      is_there(spare()) ? storage::PosixFile::open_to_write(spare()) : storage::PosixFile::create(spare());
-  file.allocate(std::max(size, file.size()));
-}
-
-void CheckpointDirectory::remove_spare() noexcept { remove_tree_or_log(spare()); }
-
-void CheckpointDirectory::release_reserve() noexcept {
-  remove_spare();
-  if (std::exchange(keeps_staging_, false)) {
-    remove_tree_or_log(staging());
+    place().remove_tree(files_name(number));
   }
 }
 
 std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed,
-                                                       bool recycle) {
+                                                       const std::string& id, bool recycle) {
   if (policy.max_to_keep == 0) {
     return {};
   }
   std::vector<RetentionEntry> entries;
-  for (const std::uint64_t number : numbers()) {
-    if (const auto known = info(number)) {
-      entries.push_back({number, known->time});
+  for (const OrderEntry& entry : in_order(id)) {
+    if (const auto known = info(entry.number); known && entry.origin != Origin::foreign) {
+      entries.push_back({entry.number, known->time});
     }
   }
   std::vector<std::uint64_t> retired = to_retire(std::move(entries), policy, committed);
@@ -388,46 +438,6 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
     }
   }
   return retired;
-}
-
-fs::path worker_directory(const fs::path& directory, int rank) {
-  return directory.parent_path() / (std::string(kWorkerPrefix) + std::to_string(rank)) / directory.filename();
-}
-
-void make_worker_directory(const fs::path& worker) {
-  for (int attempt = 0; attempt < kMakeAttempts; ++attempt) {
-    if (::mkdir(worker.parent_path().c_str(), core::kOwnDirectory) != 0 && errno != EEXIST) {
-      throw storage::storage_error("make directory", worker.parent_path(), errno);
-    }
-    struct stat status = {};
-    if (::lstat(worker.parent_path().c_str(), &status) != 0) {
-      continue;  // removed by another job in this moment
-    }
-    if (!is_own_directory(status)) {
-      throw StorageError(ErrorCode::permission, "cannot use " + worker.parent_path().string() +
-                                                    ": it is not a directory of this user; move it away");
-    }
-    if (::mkdir(worker.c_str(), core::kOwnDirectory) == 0) {
-      return;
-    }
-    if (errno == EEXIST) {
-      remove_tree(worker);  // of a run that died; only now, so that another job has little time to remove the parent
-    } else if (errno != ENOENT) {
-      break;
-    }
-  }
-  throw storage::storage_error("make directory", worker, errno);
-}
-
-void remove_worker_directory(const fs::path& worker) noexcept {
-  const fs::path parent = worker.parent_path();
-  if (!is_own_directory(parent)) {
-    return;  // gone already, or a link to somewhere else
-  }
-  remove_tree_or_log(worker);
-  if (::rmdir(parent.c_str()) != 0 && errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT) {
-    core::log::warning("cannot remove {}: {}", parent.string(), std::generic_category().message(errno));
-  }
 }
 
 }  // namespace reprieve::manager

@@ -9,12 +9,17 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/directory.hpp"
 #include "core/event_log.hpp"
+#include "core/file_address.hpp"
+#include "manager/checkpoint_order.hpp"
 #include "manager/file_names.hpp"
 #include "manager/retention.hpp"
 #include "reprieve/checkpoint_manager.hpp"
@@ -34,25 +39,51 @@ using core::kEventLogName;
 CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
                          const storage::FileMetadata& metadata);
 
-/// Paths are valid on every rank; the members that read or change the directory are for the chief, under the lock.
+/// Paths are valid on every rank, and are for messages and for the program; all work is done below the directory that
+/// was opened. The members that read or change the directory are for the chief, under the lock.
 class CheckpointDirectory {
  public:
   CheckpointDirectory(std::filesystem::path path, std::string prefix, bool durable);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  [[nodiscard]] std::filesystem::path file(std::uint64_t number) const;
   [[nodiscard]] std::filesystem::path files_directory(std::uint64_t number) const;
   [[nodiscard]] std::filesystem::path staging() const { return path_ / kStagingName; }
-  [[nodiscard]] std::filesystem::path staged_file(StagedName staged) const;
   [[nodiscard]] std::filesystem::path staged_files_directory(StagedName staged) const;
+
+  /// The directory, opened at the first call, and the same from then on. For every rank. @throws StorageError
+  [[nodiscard]] const core::Directory& place() const { return *shared_place(); }
+  /// What was opened may be another directory than the chief's: forgets it.
+  void forget_place() noexcept { place_.reset(); }
+  /// Makes the directory, and those above it, if they are not there, for this user alone, and opens it.
+  /// @throws StorageError
+  void make_place();
+
+  /// For every rank: opened below `place()`.
+  [[nodiscard]] core::FileAddress file(std::uint64_t number) const;
+  [[nodiscard]] core::FileAddress staged_file(StagedName staged) const;
+  [[nodiscard]] core::FileAddress lock_file() const { return address(kLockName); }
 
   /// Numbers of the committed checkpoints, ascending, whether they are sound or not. Directories and broken links that
   /// have the name of one are passed over, with one warning each.
   [[nodiscard]] std::vector<std::uint64_t> numbers();
 
+  /// @throws StorageError if something has the name of a checkpoint that is not a file, or of which that cannot be told
+  /// (a link into an archive that is not mounted): it may be the newest one
+  void check_checkpoints_are_files() const;
+  /// @throws CorruptError if checkpoints were set aside: a directory with no others is not a new one
+  void check_nothing_is_set_aside() const;
+
   /// What is known about a checkpoint; nothing, with a warning, if it cannot be read. Read once, then remembered for as
   /// long as the file stays the same.
   [[nodiscard]] std::optional<CheckpointInfo> info(std::uint64_t number);
+
+  /// The committed checkpoints, oldest first (checkpoint_order.hpp). @p id  of this directory
+  [[nodiscard]] std::vector<OrderEntry> in_order(const std::string& id);
+
+  /// A number for the next checkpoint: @p wanted if it is above all that are there, damaged ones that were set aside
+  /// included; with @p may_replace also if it is the highest; else the next one.
+  /// @throws UsageError if there is none
+  [[nodiscard]] std::uint64_t free_number(std::uint64_t wanted, bool may_replace) const;
 
   /// Notes what `info` would read from the file of a checkpoint that has just been committed.
   void remember(std::uint64_t number, const storage::FileMetadata& metadata);
@@ -61,7 +92,12 @@ class CheckpointDirectory {
   /// checkpoint @p number
   void prepare_staging(std::uint64_t number);
 
-  [[nodiscard]] std::filesystem::path spare() const { return path_ / kSpareName; }
+  /// Makes the staged directory for the files of a save, empty. @throws StorageError
+  void make_staged_files(StagedName staged) const;
+  /// Whether there is anything in it; if so, makes it durable. @throws StorageError
+  [[nodiscard]] bool keep_staged_files(StagedName staged) const;
+
+  [[nodiscard]] core::FileAddress spare() const;
   /// Makes the spare file, if there is one that can be used, the staged file of a save. False if there is none.
   /// @throws StorageError if it cannot be told apart from a checkpoint
   bool take_spare(StagedName staged);
@@ -78,22 +114,29 @@ class CheckpointDirectory {
   /// files.
   void commit(StagedName staged, bool has_files);
 
-  /// Finishes what a commit that was cut short still has to do, and removes the rest of the staging directory.
+  /// Finishes what a commit of this prefix that was cut short still has to do, and removes the rest of the staging
+  /// directory, but for what programs with other prefixes have left there: their next start does this for them.
   void recover();
 
   /// `recover`, and removes what else dead runs left: files of checkpoints that were half retired, and the write
   /// directories of their ranks. Only logs what cannot be removed.
   void remove_left_overs();
 
-  /// Gives a damaged checkpoint, and its files, the suffix `.corrupt`. Returns the new name of the file.
+  /// Gives a damaged checkpoint, and its files, the suffix `.corrupt`. Returns the new path of the file.
   std::filesystem::path set_aside(std::uint64_t number);
+
+  /// Gives a checkpoint that was set aside, and its files, their names back. @throws StorageError, also if there is a
+  /// checkpoint of that number, or its files are gone
+  void take_back(const SetAsideName& name);
 
   /// Removes a checkpoint and its files. @throws StorageError
   void remove(std::uint64_t number);
 
   /// Removes checkpoints by the policy, and returns their numbers. With @p recycle, the file of one of them becomes the
   /// spare file, if there is none yet. @throws StorageError
-  std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed, bool recycle);
+  /// Foreign ones (checkpoint_order.hpp) neither count nor go. @p id  of this directory
+  std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed, const std::string& id,
+                                    bool recycle);
 
  private:
   struct Known {
@@ -103,31 +146,29 @@ class CheckpointDirectory {
     std::optional<CheckpointInfo> info;  ///< nothing if the file is damaged
   };
 
+  [[nodiscard]] const std::shared_ptr<const core::Directory>& shared_place() const;
+  [[nodiscard]] core::FileAddress address(const std::filesystem::path& below) const;
+  [[nodiscard]] std::vector<core::DirectoryEntry> listed() const;
+  [[nodiscard]] std::string file_name(std::uint64_t number) const;
+  [[nodiscard]] std::string files_name(std::uint64_t number) const;
+  [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
   [[nodiscard]] bool make_spare(std::uint64_t number);
-  void make_staging() const;
+  [[nodiscard]] core::Directory open_staging() const;
   void remove_files(std::uint64_t number);
   void install_files(StagedName staged);
-  void recover_files(const std::filesystem::path& staged_path);
+  void recover_files(const std::string& staged_name);
   [[nodiscard]] bool belong_to_a_checkpoint(StagedName staged_files) const;
   void remove_orphaned_files() const;
-  void remove_write_directories() const;
+  void remove_or_log(const std::string& name) const noexcept;
   void make_durable() const;
 
   std::filesystem::path path_;
   std::string prefix_;
   bool durable_;
-  bool keeps_staging_ = false;  ///< empty, between two saves
+  mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
+  bool keeps_staging_ = false;                            ///< empty, between two saves
   std::map<std::uint64_t, Known> known_;
   std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };
-
-/// Where a rank other than the chief may write during a save: `<parent>/workertemp_<rank>/<base>`.
-std::filesystem::path worker_directory(const std::filesystem::path& directory, int rank);
-
-/// Makes such a directory, empty. @throws StorageError
-void make_worker_directory(const std::filesystem::path& worker);
-
-/// Removes it, and its `workertemp_<rank>` if nothing else is in there. Logs failures.
-void remove_worker_directory(const std::filesystem::path& worker) noexcept;
 
 }  // namespace reprieve::manager

@@ -1,9 +1,12 @@
 #include "manager/checkpoint_list.hpp"
 
-#include <algorithm>
+#include <map>
 #include <optional>
-#include <tuple>
+#include <utility>
 
+#include "core/log.hpp"
+#include "manager/checkpoint_order.hpp"
+#include "manager/directory_record.hpp"
 #include "manager/file_names.hpp"
 #include "storage/posix_file.hpp"
 
@@ -13,18 +16,44 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// The number has no dash, so the last one ends the prefix.
+std::string prefix_of(const std::string& name) { return name.substr(0, name.find_last_of('-')); }
+
 std::optional<CheckpointFile> as_checkpoint(const fs::path& path) {
   const std::string name = path.filename().string();
-  // The number has no dash, so the last one ends the prefix.
-  const std::string prefix = name.substr(0, name.find_last_of('-'));
+  std::string prefix = prefix_of(name);
   const auto number = parse_name(prefix, name, kCheckpointSuffix);
   if (!number || prefix.starts_with('.')) {
     return std::nullopt;
   }
-  return CheckpointFile{path, prefix, *number};
+  return CheckpointFile{path, std::move(prefix), *number};
+}
+
+/// The id of the directory; empty if it has none that can be read.
+std::string id_of(const fs::path& directory) {
+  try {
+    const auto record = read_directory_record(core::Directory::open(directory));
+    return record ? record->id : "";
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());
+    return "";
+  }
+}
+
+OrderEntry entry_of(const CheckpointFile& file, const std::string& here) {
+  try {
+    return order_entry(file.number, storage::read_metadata(file.path).identity, here);
+  } catch (const Error& error) {
+    core::log::debug("{}", error.what());  // those who look at it tell it
+    return {file.number};
+  }
 }
 
 }  // namespace
+
+bool is_checkpoint_name(const fs::path& path) { return as_checkpoint(path).has_value(); }
+
+bool is_set_aside_name(const fs::path& path) { return parse_set_aside_name(path.filename().string()).has_value(); }
 
 std::vector<fs::path> regular_files(const fs::path& directory) {
   std::vector<fs::path> files;
@@ -43,13 +72,26 @@ std::vector<fs::path> regular_files(const fs::path& directory) {
 }
 
 std::vector<CheckpointFile> checkpoint_files(const fs::path& directory) {
-  std::vector<CheckpointFile> found;
+  std::map<std::string, std::map<std::uint64_t, CheckpointFile>> by_prefix;
   for (const fs::path& path : regular_files(directory)) {
     if (auto checkpoint = as_checkpoint(path)) {
-      found.push_back(std::move(*checkpoint));
+      by_prefix[checkpoint->prefix].emplace(checkpoint->number, *checkpoint);
     }
   }
-  std::ranges::sort(found, {}, [](const CheckpointFile& file) { return std::tie(file.prefix, file.number); });
+  const std::string here = id_of(directory);
+  std::vector<CheckpointFile> found;
+  for (auto& [prefix, files] : by_prefix) {
+    std::vector<OrderEntry> entries;
+    entries.reserve(files.size());
+    for (const auto& [number, file] : files) {
+      entries.push_back(entry_of(file, here));
+    }
+    sort_oldest_first(entries);
+    for (const OrderEntry& entry : entries) {
+      found.push_back(std::move(files.at(entry.number)));
+      found.back().is_foreign = entry.origin == Origin::foreign;
+    }
+  }
   return found;
 }
 

@@ -7,7 +7,7 @@ namespace reprieve {
 
 CheckpointManager::CheckpointManager(MPI_Comm comm, Checkpoint& checkpoint, std::filesystem::path directory,
                                      ManagerOptions options)
-    : impl_(std::make_unique<Impl>(comm, checkpoint, directory, std::move(options))) {}
+    : impl_(Impl::open(comm, checkpoint, directory, std::move(options))) {}
 
 /// A forked child has neither the threads nor the MPI that an orderly end needs, and the lock is not its own.
 CheckpointManager::~CheckpointManager() {
@@ -24,6 +24,8 @@ SaveReport CheckpointManager::save(std::uint64_t number, const SaveReason& reaso
   request.reason = reason;
   return save(request);
 }
+
+SaveReport CheckpointManager::save() { return save(SaveRequest{}); }
 
 SaveReport CheckpointManager::save(const SaveRequest& request) { return impl_->save(request); }
 

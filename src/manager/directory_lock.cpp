@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/directory.hpp"
 #include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
@@ -60,7 +62,10 @@ LockHolder LockHolder::self(std::string host, int world_size) {
 }
 
 DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout)
-    : file_(std::move(file)), mark_(mark_of(self)) {
+    : directory_(core::Directory::open(file.parent_path())),
+      name_(file.filename().string()),
+      file_(std::move(file)),
+      mark_(mark_of(self)) {
   try {
     acquire(self, timeout);
     write_mark();
@@ -107,15 +112,16 @@ void DirectoryLock::acquire(const LockHolder& self, std::chrono::milliseconds ti
   }
 }
 
+/// The file is this user's alone, whoever may read the directory: a lock can be taken by all who can open the file.
 void DirectoryLock::open_file() {
-  constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  descriptor_ =
-      core::uninterrupted([&] { return ::open(file_.c_str(), flags, core::file_mode_in(file_.parent_path())); });
-  if (descriptor_ < 0) {
-    throw storage::storage_error("open the lock file", file_, errno);
-  }
+  descriptor_ = directory_.open_file(name_, O_RDWR | O_CREAT, core::kOwnFile).release();
   closed_on_fork_ = core::ClosedOnFork(descriptor_);
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) == 0 && (status.st_mode & 0777U) != core::kOwnFile &&
+      ::fchmod(descriptor_, core::kOwnFile) != 0) {
+    core::log::warning("the rights of {} cannot be set: who may read it can keep this program out of its directory: {}",
+                       file_.string(), std::generic_category().message(errno));
+  }
 }
 
 void DirectoryLock::close_file() noexcept {
@@ -146,17 +152,11 @@ bool DirectoryLock::try_lock() {
 
 bool DirectoryLock::is_the_file_at_its_path() const {
   struct stat held = {};
-  struct stat named = {};
   if (::fstat(descriptor_, &held) != 0) {
     throw storage::storage_error("look at", file_, errno);
   }
-  if (::stat(file_.c_str(), &named) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR || errno == ESTALE) {
-      return false;
-    }
-    throw storage::storage_error("look at", file_, errno);
-  }
-  return held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+  const auto named = directory_.look(name_);
+  return named && held.st_ino == named->st_ino && held.st_dev == named->st_dev;
 }
 
 void DirectoryLock::write_mark() {
@@ -175,11 +175,33 @@ void DirectoryLock::write_mark() {
   check(core::uninterrupted([&] { return ::fsync(descriptor_); }));
 }
 
-void DirectoryLock::check_held() const {
-  if (!is_the_file_at_its_path()) {
+/// A purge of old files takes the lock file too. The lock is still held then, by the handle, and nobody else has one as
+/// long as there is no file of its name: whoever makes it first has the lock.
+void DirectoryLock::make_anew() {
+  core::Descriptor made = directory_.open_file(name_, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
+  close_file();
+  descriptor_ = made.release();
+  closed_on_fork_ = core::ClosedOnFork(descriptor_);
+  if (!try_lock()) {
+    throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +
+                                              file_.parent_path().string() + " while its lock file was gone");
+  }
+  write_mark();
+  core::log::warning("the lock file {} was removed while in use, and is made anew", file_.string());
+}
+
+void DirectoryLock::check_held() {
+  if (!directory_.is_at_its_path()) {
     throw StorageError(ErrorCode::io, "the checkpoint directory " + file_.parent_path().string() +
-                                          " was removed or replaced while in use (its lock file is gone); nothing can "
-                                          "be saved there until the job is started again");
+                                          " was removed or replaced while in use; nothing can be saved there until the "
+                                          "job is started again");
+  }
+  if (!directory_.contains(name_)) {
+    make_anew();
+  }
+  if (!is_the_file_at_its_path()) {
+    throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +
+                                              file_.parent_path().string() + ": its lock file was replaced");
   }
   if (const std::string found = read_lock_mark(file_); found != mark_) {
     throw StorageError(ErrorCode::locked, "another run has taken over the checkpoint directory " +
@@ -187,7 +209,24 @@ void DirectoryLock::check_held() const {
   }
 }
 
-std::string read_lock_mark(const std::filesystem::path& file) {
+bool is_open_in_this_process(const std::filesystem::path& file) {
+  struct stat wanted = {};
+  if (::lstat(file.c_str(), &wanted) != 0) {
+    return false;
+  }
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    struct stat status = {};
+    if (::fstat(std::atoi(entry->path().filename().c_str()), &status) == 0 && status.st_ino == wanted.st_ino &&
+        status.st_dev == wanted.st_dev) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string read_lock_mark(const core::FileAddress& file) {
   const auto opened = storage::PosixFile::open_to_read(file);
   storage::Bytes bytes(static_cast<std::size_t>(std::min<std::uint64_t>(opened.size(), kMostMarkBytes)));
   opened.read_all(bytes, 0);

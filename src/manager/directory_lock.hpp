@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <string>
 
+#include "core/directory.hpp"
+#include "core/file_address.hpp"
 #include "core/fork_guard.hpp"
 
 namespace reprieve::manager {
@@ -34,7 +36,7 @@ struct LockHolder {
 /// systems without locks (Lustre mounted without `-o flock`) get a warning; there `check_held` alone notices a second
 /// run.
 ///
-/// The file is never removed: removing a lock file lets two waiters lock two different files of one name.
+/// The library never removes the file: removing a lock file lets two waiters lock two different files of one name.
 class DirectoryLock {
  public:
   /// Waits up to @p timeout for another holder; logs once that it waits, and for whom.
@@ -47,9 +49,12 @@ class DirectoryLock {
   /// The content of the lock file, unlike that of any other run: who reads it sees the same directory.
   [[nodiscard]] const std::string& mark() const noexcept { return mark_; }
 
-  /// Throws StorageError if the file was removed or replaced, or another run has taken over since the locks of the file
-  /// system failed. To be called before a commit.
-  void check_held() const;
+  /// Whether the file lies in that directory.
+  [[nodiscard]] bool is_in(const core::Directory& directory) const { return directory_.is(directory); }
+
+  /// Throws StorageError if the directory was removed or replaced, or another run has taken over since the locks of the
+  /// file system failed. A lock file that somebody has removed is made anew. To be called before a commit.
+  void check_held();
 
  private:
   void acquire(const LockHolder& self, std::chrono::milliseconds timeout);
@@ -57,8 +62,11 @@ class DirectoryLock {
   [[nodiscard]] bool is_the_file_at_its_path() const;
   void open_file();
   void close_file() noexcept;
+  void make_anew();
   void write_mark();
 
+  core::Directory directory_;
+  std::string name_;
   std::filesystem::path file_;
   std::string mark_;
   int descriptor_ = -1;
@@ -66,7 +74,11 @@ class DirectoryLock {
   core::ClosedOnFork closed_on_fork_;
 };
 
+/// Whether this process has the file open already: it would wait for itself. The mark in the file cannot tell that,
+/// since a container may have the host name and the process number of one that still runs elsewhere.
+[[nodiscard]] bool is_open_in_this_process(const std::filesystem::path& file);
+
 /// The content of a lock file as another rank sees it. @throws StorageError, CorruptError if it cannot be read
-std::string read_lock_mark(const std::filesystem::path& file);
+std::string read_lock_mark(const core::FileAddress& file);
 
 }  // namespace reprieve::manager

@@ -44,6 +44,22 @@ std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_vie
   return middle ? parse_number<std::uint64_t>(*middle) : std::nullopt;
 }
 
+std::optional<SetAsideName> parse_set_aside_name(std::string_view name) {
+  const auto suffix = name.rfind(kCorruptSuffix);
+  if (suffix == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view rest = name.substr(suffix + kCorruptSuffix.size());
+  const std::string_view checkpoint = name.substr(0, suffix);
+  const std::string_view prefix = checkpoint.substr(0, checkpoint.find_last_of('-'));
+  const auto number = parse_name(prefix, checkpoint, kCheckpointSuffix);
+  const bool counted = rest.size() > 1 && rest.front() == '.' && parse_number<std::uint64_t>(rest.substr(1));
+  if (!number || (!rest.empty() && !counted)) {
+    return std::nullopt;
+  }
+  return SetAsideName{std::string(name), std::string(prefix), *number, std::string(name.substr(suffix))};
+}
+
 std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix) {
   return format_name(prefix, staged.number, "." + std::to_string(staged.time_us) + std::string(suffix));
 }
@@ -60,6 +76,12 @@ std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string
     return std::nullopt;
   }
   return StagedName{*number, *time_us};
+}
+
+bool is_staged_under_another_prefix(std::string_view prefix, std::string_view name) {
+  const std::string_view other = name.substr(0, name.find_last_of('-'));  // what follows a prefix has no dash
+  return other != prefix &&
+         (parse_staged_name(other, name, kCheckpointSuffix) || parse_staged_name(other, name, kFilesSuffix));
 }
 
 }  // namespace reprieve::manager

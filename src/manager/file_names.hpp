@@ -12,6 +12,8 @@ namespace reprieve::manager {
 
 inline constexpr std::string_view kCheckpointSuffix = ".h5";
 inline constexpr std::string_view kFilesSuffix = ".files";
+/// Behind the name of a checkpoint that was set aside as damaged; `.2` and so on may follow.
+inline constexpr std::string_view kCorruptSuffix = ".corrupt";
 
 /// `<prefix>-<number><suffix>`
 std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix);
@@ -31,5 +33,17 @@ struct StagedName {
 /// `<prefix>-<number>.<time_us><suffix>`
 std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix);
 std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string_view name, std::string_view suffix);
+
+/// Whether a program with another prefix has staged something under that name. @p name  in the staging directory
+bool is_staged_under_another_prefix(std::string_view prefix, std::string_view name);
+
+/// The name of a checkpoint that was set aside: `<prefix>-<number>.h5.corrupt`, or `.corrupt.2` and so on.
+struct SetAsideName {
+  std::string file;
+  std::string prefix;
+  std::uint64_t number = 0;
+  std::string suffix;  ///< from `.corrupt` on
+};
+std::optional<SetAsideName> parse_set_aside_name(std::string_view name);
 
 }  // namespace reprieve::manager

@@ -9,7 +9,10 @@ namespace {
 nlohmann::json json_of(const CheckpointInfo& info) {
   return {{"path", info.path.string()},
           {"number", info.number},
-          {"run_calls", info.run_calls},
+          {"run_calls", info.run_calls ? nlohmann::json(*info.run_calls) : nlohmann::json()},
+          {"run", info.run},
+          {"save", info.save},
+          {"directory_id", info.directory_id},
           {"world_size", info.world_size},
           {"time", info.time.time_since_epoch().count()},
           {"size_bytes", info.size_bytes},
@@ -22,7 +25,12 @@ CheckpointInfo info_from_json(const nlohmann::json& json) {
   CheckpointInfo info;
   info.path = json.at("path").get<std::string>();
   json.at("number").get_to(info.number);
-  json.at("run_calls").get_to(info.run_calls);
+  if (const nlohmann::json& run_calls = json.at("run_calls"); !run_calls.is_null()) {
+    info.run_calls = run_calls.get<std::uint64_t>();
+  }
+  json.at("run").get_to(info.run);
+  json.at("save").get_to(info.save);
+  json.at("directory_id").get_to(info.directory_id);
   json.at("world_size").get_to(info.world_size);
   info.time = std::chrono::system_clock::time_point(
       std::chrono::system_clock::duration(json.at("time").get<std::chrono::system_clock::rep>()));
@@ -47,6 +55,12 @@ nlohmann::json to_json(const SaveReason& reason) {
           {"host", reason.host},
           {"source", reason.source},
           {"message", reason.message}};
+}
+
+void put_if_known(nlohmann::json& fields, const char* name, const std::optional<std::uint64_t>& number) {
+  if (number) {
+    fields[name] = *number;
+  }
 }
 
 // CBOR, since it carries strings as they are: paths and messages need not be UTF-8.

@@ -13,11 +13,16 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
+#include "cluster/finalize_hook.hpp"
 #include "core/drill_orders.hpp"
 #include "core/event_log.hpp"
 #include "core/fork_guard.hpp"
+#include "core/log.hpp"
+#include "core/setting.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "manager/constants.hpp"
 #include "manager/directory_lock.hpp"
+#include "manager/run_identity.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 
 namespace reprieve {
@@ -29,10 +34,28 @@ namespace storage {
 class StateCopy;
 }
 
+namespace manager {
+/// What a manager asks and tells the handler that uses it. Not collective; the answers are the same on every rank.
+struct HandlerLink {
+  const void* owner = nullptr;  ///< the handler: another one may have taken its place when it ends
+  struct Wish {
+    std::uint64_t number = 0;
+    bool may_replace = false;  ///< the checkpoint of that number holds this very step, as far as the handler knows
+  };
+  std::function<std::uint64_t()> run_calls;
+  std::function<Wish()> number;  ///< for the next checkpoint
+  /// The program has restored a checkpoint by itself, while the handler lived.
+  std::function<void(const CheckpointInfo&)> restored;
+};
+}  // namespace manager
+
 /// Members are collective unless they say otherwise. "The chief's" are empty on the other ranks.
 struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// See the constructor of CheckpointManager (open.cpp).
-  Impl(MPI_Comm parent, Checkpoint & state, const std::filesystem::path& path, ManagerOptions manager_options);
+  static std::unique_ptr<Impl> open(MPI_Comm parent, Checkpoint & state, const std::filesystem::path& path,
+                                    ManagerOptions&& manager_options);
+  Impl(const std::shared_ptr<cluster::Communicator>& ranks, Checkpoint& state, const std::filesystem::path& path,
+       ManagerOptions&& manager_options);
 
   ~Impl();
   Impl(const Impl&) = delete;
@@ -47,20 +70,48 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// How many saves in the background this rank has written, or failed to write. Not collective.
   [[nodiscard]] std::uint64_t background_written() const noexcept;
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
-  CheckpointInfo restore(const std::filesystem::path& file, std::optional<std::uint64_t> number = std::nullopt);
+  CheckpointInfo restore(const std::filesystem::path& file);
+  /// @throws UsageError if a restore has overwritten variables and then failed
+  void check_state_is_whole() const;
   std::optional<CheckpointInfo> latest();
   std::vector<CheckpointInfo> checkpoints();
+
+  /// Runs @p save_fn as all of a save: on every rank, with a directory to write to; this manager may be called in it.
+  /// Throws what it threw on any rank, on all of them. Returns the number that was proposed to it.
+  std::uint64_t run_save_fn_instead(const SaveRequest& request);
+  /// The chief: the number that was asked for, or the next one. Not collective.
+  std::uint64_t choose_number(const SaveRequest& request);
+  /// The directory remembers that the run is finished, until something is saved or removed (finished.cpp). Logs what
+  /// goes wrong. Not collective: nothing on ranks other than the chief.
+  void mark_finished(std::uint64_t run_calls);
+  /// Makes sure that a file with these constants belongs to the problem of this run. @throws MismatchError
+  void check_constants(const std::filesystem::path& file, const manager::Constants& stored);
+  /// The calls of run at which a run of this prefix was finished, if it was and nothing has changed since.
+  std::optional<std::uint64_t> finished_at();
 
   /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on the
   /// chief; nothing on the other ranks. Not collective.
   void record(const std::string& event, const nlohmann::json& fields);
 
+  /// Runs @p telling, which tells somebody of an error that is on its way to the program: that must not be lost behind
+  /// one of the telling itself, which would be this rank's alone.
+  template <class Telling>
+  static void tell(Telling && telling) noexcept {
+    try {
+      std::forward<Telling>(telling)();
+    } catch (const std::exception& error) {
+      core::log::warning("an error could not be recorded: {}", error.what());
+    }
+  }
+
   /// Bytes that the chief makes, on every rank.
   cluster::Bytes from_chief(const std::function<cluster::Bytes()>& make, std::string_view what);
 
   core::OwnerProcess owner;
-  cluster::Communicator comm;
+  std::shared_ptr<cluster::Communicator> own_comm;  ///< its owner, before all that could fail on one rank
+  cluster::Communicator& comm;
   Checkpoint& checkpoint;
+  core::Json environment;  ///< the settings that rank 0's environment made, by key; the same on every rank
   ManagerOptions options;
   std::optional<core::DrillOrders> drill;  ///< the same on every rank
   manager::CheckpointDirectory directory;
@@ -69,12 +120,25 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   core::EventLog events;                       ///< the chief's
   core::EventLog run_record;                   ///< the chief's
 
+  std::optional<manager::RunIdentity> identity;  ///< the chief's
+  /// Of this run, with every file read once: what is in it later is not what the run began with. The chief's.
+  const manager::Constants& constants();
+  std::optional<manager::HandlerLink> handler;  ///< while one lives
+
   std::unique_ptr<manager::Save> background;  ///< started, not yet committed
   std::uint64_t background_started = 0;       ///< the same on every rank
+  bool half_restored = false;  ///< a restore failed after it had overwritten variables; the same on every rank
+  bool in_save_fn = false;     ///< a save of this manager is running the user's save function
+  std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
 
  private:
-  /// Runs a part of a save; an error is told and goes on.
-  void tell_failure(std::uint64_t number, const std::function<void()>& part);
+  /// A save inside of another one would tear it down.
+  void check_not_in_save_fn(const char* call) const;
+  /// A save has failed. Not collective.
+  void tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
+  void get_ready_to_save();
+  bool start_background_save(std::unique_ptr<manager::Save> & save, const SaveRequest& request);
+  std::uint64_t call_save_fn_instead(const SaveRequest& request);
   void open_directory();
   void lock_directory();
   void check_directory_is_shared();
@@ -82,13 +146,19 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void reserve();
   /// At the end of a run nothing hidden is left. A run that is cut short leaves the spare file to its next start.
   void remove_spare() noexcept;
-  storage::FileMetadata restore_state(const std::filesystem::path& file);
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
-  /// Numbers of the committed checkpoints, newest first.
+  /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others.
   std::vector<std::uint64_t> candidates();
-  void set_aside(const std::vector<std::uint64_t>& damaged);
+  /// The same on the chief. @throws UsageError if all are foreign, and of several directories
+  std::vector<std::uint64_t> find_candidates();
+  void end_background_save() noexcept;
+  /// The manager lives on after MPI_Finalize.
+  void at_finalize() noexcept;
 
+  std::optional<manager::Constants> constants_;
+  std::size_t constants_registered_ = 0;
   std::shared_ptr<storage::StateCopy> state_copy_;
+  cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };
 
 }  // namespace reprieve

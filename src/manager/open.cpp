@@ -2,7 +2,6 @@
 // every rank makes sure that it sees the same one.
 
 #include <spdlog/fmt/fmt.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -10,16 +9,16 @@
 #include <thread>
 
 #include "core/drill_orders.hpp"
-#include "core/file_rights.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
-#include "manager/file_operations.hpp"
+#include "manager/directory_place.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/manager_settings.hpp"
+#include "manager/outside.hpp"
+#include "manager/same_settings.hpp"
 #include "manager/save.hpp"
 #include "reprieve/version.hpp"
-#include "storage/posix_file.hpp"
+#include "settings/manager_settings.hpp"
 
 namespace reprieve {
 
@@ -43,19 +42,6 @@ void check_options(const fs::path& directory, const ManagerOptions& options) {
   }
 }
 
-/// Everything that must be the same on all ranks, for comparison and for the message if it is not.
-std::string describe_arguments(const fs::path& directory, const ManagerOptions& options) {
-  return fmt::format(
-      "directory {}, prefix {}, max_to_keep {}, keep_every {} s, writer {}, io {}, durable {}, recycle {}, reserve {}, "
-      "verify_on_restore {}, event_log {}, lock_timeout {} ms, io_timeout {} ms, background {}, background_busy {}, "
-      "background_memory_bytes {}",
-      directory.lexically_normal().string(), options.prefix, options.max_to_keep, options.keep_every.count(),
-      options.writer == WriterKind::direct ? "direct" : "mpio", static_cast<int>(options.io), options.durable,
-      options.recycle, options.reserve, options.verify_on_restore, options.event_log, options.lock_timeout.count(),
-      options.io_timeout.count(), options.background, options.background_busy == BackgroundBusy::wait ? "wait" : "skip",
-      options.background_memory_bytes);
-}
-
 /// Absolute, without `.`, `..` and a slash at the end, and not changed by a later chdir.
 fs::path absolute_directory(const fs::path& directory) {
   const fs::path path = fs::absolute(directory).lexically_normal();
@@ -67,18 +53,14 @@ fs::path absolute_directory(const fs::path& directory) {
 fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directory, const ManagerOptions& options) {
   constexpr const char* what = "opening the checkpoint directory";
   comm.agree(core::capture([&] { check_options(directory, options); }), what);
-  const std::string mine = describe_arguments(directory, options);
-  cluster::Bytes chiefs = cluster::to_bytes(mine);
-  comm.broadcast(chiefs, 0, what);
-  comm.agree(core::capture([&] {
-               if (const std::string expected = cluster::to_text(chiefs); mine != expected) {
-                 throw UsageError(
-                     fmt::format("rank {} opens a checkpoint manager with other arguments than the "
-                                 "chief.\n  chief: {}\n  rank {}: {}",
-                                 comm.rank(), expected, comm.rank(), mine));
-               }
-             }),
-             what);
+  core::Json mine = core::Json::object();
+  const core::Json shared = manager::shared_values(manager_settings(), options);
+  for (const auto& [key, value] : shared.items()) {
+    mine["checkpoints." + key] = value;
+  }
+  mine["directory"] = directory.lexically_normal().string();
+  mine["read_environment"] = options.read_environment;
+  manager::check_same_on_all_ranks(comm, mine, what);
   cluster::Bytes path = cluster::to_bytes(comm.is_chief() ? absolute_directory(directory).string() : "");
   comm.broadcast(path, 0, what);
   return cluster::to_text(path);
@@ -96,34 +78,6 @@ fs::path in_drill(const fs::path& directory, const std::optional<core::DrillOrde
   return drill ? directory / drill->subdirectory : directory;
 }
 
-/// Makes the directory and those above it, for this user alone, all of them durable.
-void make_directories(const fs::path& directory, bool durable) {
-  std::vector<fs::path> made;
-  std::error_code ignored;
-  for (fs::path path = directory; !fs::exists(path, ignored) && path.has_relative_path(); path = path.parent_path()) {
-    made.push_back(path);
-  }
-  std::for_each(made.rbegin(), made.rend(), [](const fs::path& path) {
-    static_cast<void>(::mkdir(path.c_str(), core::kOwnDirectory));  // what could not be made is told next
-  });
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) {
-    const StorageError cause = storage::storage_error("make the checkpoint directory", directory, error.value());
-    throw StorageError(
-        cause.code(),
-        std::string(cause.what()) + "; choose one that this user can write, on a file system that all nodes share");
-  }
-  struct stat status = {};
-  if (::stat(directory.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
-    core::log::warning("everybody may write in {}: who does can make this program read and remove files of its user",
-                       directory.string());
-  }
-  for (auto path = made.rbegin(); durable && path != made.rend(); ++path) {
-    manager::sync_directory(path->parent_path());
-  }
-}
-
 /// While the directory is opened, the other ranks wait for the chief to get the lock.
 milliseconds opening_timeout(const ManagerOptions& options) {
   return std::clamp(options.io_timeout, milliseconds(1), kLongestTimeout) +
@@ -132,13 +86,28 @@ milliseconds opening_timeout(const ManagerOptions& options) {
 
 }  // namespace
 
-CheckpointManager::Impl::Impl(MPI_Comm parent, Checkpoint& state, const fs::path& path, ManagerOptions manager_options)
-    : comm(parent, opening_timeout(manager_options)),
+/// The communicator is there before, and after, all that one rank could fail in.
+std::unique_ptr<CheckpointManager::Impl> CheckpointManager::Impl::open(MPI_Comm parent, Checkpoint& state,
+                                                                       const fs::path& path,
+                                                                       ManagerOptions&& manager_options) {
+  const auto ranks = cluster::Communicator::make(parent, opening_timeout(manager_options));
+  const auto make = [&] { return std::make_unique<Impl>(ranks, state, path, std::move(manager_options)); };
+  return ranks->together(make, "opening the checkpoint directory");
+}
+
+CheckpointManager::Impl::Impl(const std::shared_ptr<cluster::Communicator>& ranks, Checkpoint& state,
+                              const fs::path& path, ManagerOptions&& manager_options)
+    : own_comm(ranks),
+      comm(*ranks),
       checkpoint(state),
-      options(std::move(manager_options)),
+      environment(manager::agree_on_environment(comm, path, manager_options)),
+      options(manager::in_environment(std::move(manager_options), environment)),
       drill(agree_on_drill(comm)),
-      directory(in_drill(agree_on_arguments(comm, path, options), drill), options.prefix, options.durable) {
+      directory(in_drill(agree_on_arguments(comm, manager::in_environment(path, environment), options), drill),
+                options.prefix, options.durable),
+      finalize_hook_([this] { at_finalize(); }) {
   core::log::set_rank(comm.rank());
+  comm.set_timeout(opening_timeout(options));
   comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
   check_directory_is_shared();
   comm.set_timeout(options.io_timeout);
@@ -159,12 +128,24 @@ void CheckpointManager::Impl::open_directory() {
 void CheckpointManager::Impl::lock_directory() {
   std::error_code ignored;
   const bool in_new_directory = drill && !fs::exists(directory.path().parent_path(), ignored);
-  make_directories(directory.path(), options.durable);
+  directory.make_place();
+  manager::check_who_may_write(directory.place(), directory.path());
+  if (manager::is_open_in_this_process(directory.path() / manager::kLockName)) {
+    throw UsageError(fmt::format(
+        "this program has a checkpoint manager (or a handler) on the directory {} already: close that one "
+        "first, or give each of them a directory of its own{}",
+        directory.path().string(), environment.contains("directory") ? " (REPRIEVE_DIRECTORY is set)" : ""));
+  }
   const auto self = manager::LockHolder::self(comm.host(), comm.size());
   lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
+  if (!lock->is_in(directory.place())) {
+    throw StorageError(ErrorCode::io, fmt::format("the checkpoint directory {} was replaced while it was opened",
+                                                  directory.path().string()));
+  }
   core::kill_point(core::KillPoint::open_locked);
   directory.remove_left_overs();
   core::kill_point(core::KillPoint::open_tidied);
+  identity.emplace(directory.place(), options.prefix, options.durable);
   if (!options.recycle && !options.reserve) {
     directory.remove_spare();
   }
@@ -175,7 +156,11 @@ void CheckpointManager::Impl::lock_directory() {
                         {"pid", self.pid},
                         {"world_size", self.world_size},
                         {"directory", directory.path().string()},
+                        {"run", identity->run()},
                         {"library_version", REPRIEVE_VERSION}};
+  if (!environment.empty()) {
+    fields["environment"] = environment;
+  }
   if (in_new_directory) {
     fields["in_new_directory"] = true;  // the drill removes it again
   }
@@ -188,11 +173,16 @@ void CheckpointManager::Impl::check_directory_is_shared() {
   std::string problem;
   const auto seen = [&] {
     try {
-      return manager::read_lock_mark(directory.path() / manager::kLockName) == expected;
+      if (manager::read_lock_mark(directory.lock_file()) == expected) {
+        return true;
+      }
     } catch (const Error& error) {  // may pass; if it does not, it is told
       problem = fmt::format(" ({})", error.what());
-      return false;
     }
+    if (!comm.is_chief()) {
+      directory.forget_place();  // this node may have remembered another directory of that name
+    }
+    return false;
   };
   const auto deadline = std::chrono::steady_clock::now() + kVisibilityTimeout;
   bool shared = seen();

@@ -14,9 +14,9 @@ namespace {
 
 /// This rank's share of a file, filled with zeros. Blocks that have been written once are faster to write again than
 /// blocks that are only allocated.
-void write_zeros(const std::filesystem::path& path, std::uint64_t size, std::uint64_t rank, std::uint64_t ranks,
+void write_zeros(const core::FileAddress& spare, std::uint64_t size, std::uint64_t rank, std::uint64_t ranks,
                  const ManagerOptions& options) {
-  const storage::PosixFile file = storage::PosixFile::open_to_write(path);
+  const storage::PosixFile file = storage::PosixFile::open_to_write(spare);
   const std::uint64_t end = size / ranks * (rank + 1) + (rank + 1 == ranks ? size % ranks : 0);
   const storage::Bytes zeros(storage::kStreamBufferBytes);
   storage::DataStream stream(file, options.io, size / ranks);
@@ -58,6 +58,9 @@ void CheckpointManager::Impl::remove_spare() noexcept {
   try {
     lock->check_held();  // else the spare file is another run's by now
     directory.release_reserve();
+    if (identity) {
+      identity->close();
+    }
   } catch (const std::exception& error) {
     core::log::debug("the spare file stays: {}", error.what());
   }

@@ -1,7 +1,8 @@
 #include "manager/retention.hpp"
 
-#include <algorithm>
 #include <optional>
+
+#include "core/saturating_time.hpp"
 
 namespace reprieve::manager {
 
@@ -10,15 +11,15 @@ std::vector<std::uint64_t> to_retire(std::vector<RetentionEntry> checkpoints, co
   if (policy.max_to_keep == 0 || checkpoints.size() <= policy.max_to_keep) {
     return {};
   }
-  std::sort(checkpoints.begin(), checkpoints.end(),
-            [](const RetentionEntry& a, const RetentionEntry& b) { return a.number < b.number; });
   checkpoints.resize(checkpoints.size() - policy.max_to_keep);
 
   std::vector<std::uint64_t> retired;
   std::optional<std::chrono::system_clock::time_point> last_kept;
   for (const RetentionEntry& entry : checkpoints) {
+    // A clock that was set back by that much begins a new span too, instead of waiting until it is where it was.
+    const auto passed = last_kept ? core::between<std::chrono::seconds>(*last_kept, entry.time) : policy.keep_every;
     const bool begins_span =
-        policy.keep_every.count() > 0 && (!last_kept || entry.time - *last_kept >= policy.keep_every);
+        policy.keep_every.count() > 0 && (passed >= policy.keep_every || passed <= -policy.keep_every);
     if (begins_span) {
       last_kept = entry.time;
     } else if (entry.number != committed) {

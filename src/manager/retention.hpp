@@ -19,10 +19,11 @@ struct RetentionEntry {
   std::chrono::system_clock::time_point time;  ///< of the save
 };
 
-/// The numbers of the checkpoints that @p policy gives up, in ascending order.
+/// The numbers of the checkpoints that @p policy gives up, oldest first.
 ///
-/// "Newest" goes by number. Beyond the newest, `keep_every` keeps the oldest checkpoint, and then each that was saved
+/// Beyond the newest, `keep_every` keeps the oldest checkpoint, and then each that was saved
 /// at least one span after the one kept before it: the answer stays the same when it is asked again after every save.
+/// @param checkpoints  oldest first, as `sort_oldest_first` has them
 /// @param committed  the checkpoint that has just been saved: never given up, whatever its number
 std::vector<std::uint64_t> to_retire(std::vector<RetentionEntry> checkpoints, const RetentionPolicy& policy,
                                      std::uint64_t committed);

@@ -40,16 +40,15 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/file_rights.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/file_operations.hpp"
+#include "manager/copy_room.hpp"
 #include "manager/info_codec.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/error.hpp"
@@ -81,10 +80,28 @@ void call_save_fn(const SaveFn& save_fn, const SaveFnContext& context) {
   }
 }
 
+/// While it lives, the user's save function is running.
+class InSaveFn {
+ public:
+  explicit InSaveFn(bool& flag) : flag_(flag) { flag_ = true; }
+  ~InSaveFn() { flag_ = false; }
+  InSaveFn(const InSaveFn&) = delete;
+  InSaveFn& operator=(const InSaveFn&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 Save::Save(CheckpointManager::Impl& manager, CheckpointManager::SaveRequest request)
-    : manager_(manager), request_(std::move(request)), what_(fmt::format("save {}", request_.number)) {}
+    : manager_(manager),
+      request_(std::move(request)),
+      what_(request_.number ? fmt::format("save {}", *request_.number) : "save") {
+  if (!request_.run_calls && manager_.handler) {
+    request_.run_calls = manager_.handler->run_calls();
+  }
+}
 
 void Save::prepare() {
   begin();
@@ -95,13 +112,8 @@ void Save::prepare() {
 void Save::write() { writer_->write_together(); }
 
 Save::~Save() {
-  if (!manager_.comm.is_chief()) {
-    if (has_write_directory_) {
-      manager::remove_worker_directory(write_directory());
-    }
-    return;
-  }
   try {
+    scratch_.reset();
     if (began_) {
       manager_.lock->check_held();  // else the staging directory is another run's by now
       manager_.directory.recover();
@@ -113,43 +125,53 @@ Save::~Save() {
 
 void Save::begin() {
   cluster::Communicator& comm = manager_.comm;
+  // The number, whether it was asked for, and the time.
+  std::array<std::int64_t, 3> chiefs{};
+  const auto view = std::as_writable_bytes(std::span(chiefs));
   comm.on_chief(
       [&] {
         manager_.lock->check_held();
-        manager_.directory.prepare_staging(request_.number);
+        const std::uint64_t number = manager_.choose_number(request_);
+        manager_.directory.prepare_staging(number);
         began_ = true;
+        metadata_.identity = manager_.identity->next_save();
+        metadata_.constants = manager_.constants();
+        chiefs = {static_cast<std::int64_t>(number), request_.number ? 1 : 0, wall_clock_us()};
         core::kill_point(core::KillPoint::save_staged);
       },
       step("preparing"));
-  std::array<std::int64_t, 2> mine{static_cast<std::int64_t>(request_.number), wall_clock_us()};
-  const auto view = std::as_bytes(std::span(mine));
-  cluster::Bytes chiefs(view.begin(), view.end());
-  comm.broadcast(chiefs, 0, step("preparing"));
-  std::memcpy(mine.data(), chiefs.data(), sizeof mine);
-  staged_ = {static_cast<std::uint64_t>(mine[0]), mine[1]};
+  cluster::Bytes bytes(view.begin(), view.end());
+  comm.broadcast(bytes, 0, step("preparing"));
+  std::copy(bytes.begin(), bytes.end(), view.begin());
+  staged_ = {static_cast<std::uint64_t>(chiefs[0]), chiefs[2]};
+  const bool chief_was_asked = chiefs[1] != 0;
   comm.agree(core::capture([&] {
-               if (request_.number != staged_.number) {
-                 throw UsageError(fmt::format("rank {} saves checkpoint {} while the chief saves checkpoint {}",
-                                              comm.rank(), request_.number, staged_.number));
+               if (request_.number.has_value() != chief_was_asked ||
+                   request_.number.value_or(staged_.number) != staged_.number) {
+                 throw UsageError(fmt::format(
+                     "rank {} saves {} while the chief saves {}", comm.rank(),
+                     request_.number ? fmt::format("checkpoint {}", *request_.number) : "the next checkpoint",
+                     chief_was_asked ? fmt::format("checkpoint {}", staged_.number) : "the next checkpoint"));
                }
              }),
              step("preparing"));
-  manager_.record(
-      "save_started",
-      {{"number", request_.number}, {"run_calls", request_.run_calls}, {"reason", manager::to_json(request_.reason)}});
+  request_.number = staged_.number;
+  manager_.last_number = staged_.number;
+  what_ = fmt::format("save {}", staged_.number);
+  nlohmann::json fields{{"number", staged_.number}, {"reason", manager::to_json(request_.reason)}};
+  put_if_known(fields, "run_calls", request_.run_calls);
+  manager_.record("save_started", fields);
 }
 
 fs::path Save::write_directory() const {
-  return manager_.comm.is_chief() ? manager_.directory.staged_files_directory(staged_)
-                                  : manager::worker_directory(manager_.directory.path(), manager_.comm.rank());
+  return scratch_ ? scratch_->path() : manager_.directory.staged_files_directory(staged_);
 }
 
 void Save::make_write_directory() {
-  has_write_directory_ = true;  // a part of it may be there even if this fails
   if (manager_.comm.is_chief()) {
-    manager::make_directory(write_directory(), core::directory_mode_in(manager_.directory.path()));
+    manager_.directory.make_staged_files(staged_);
   } else {
-    manager::make_worker_directory(write_directory());
+    scratch_.emplace(manager_.directory.path(), manager_.comm.rank());
   }
 }
 
@@ -162,36 +184,18 @@ void Save::run_save_fn() {
           return;
         }
         make_write_directory();
-        call_save_fn(request_.save_fn, {write_directory(), request_.number, comm.is_chief(), request_.save_fn_args});
-        files_written = comm.is_chief() && keep_written_files();
+        const InSaveFn inside(manager_.in_save_fn);
+        call_save_fn(request_.save_fn, {write_directory(), staged_.number, comm.is_chief(), request_.save_fn_args});
+        files_written = comm.is_chief() && manager_.directory.keep_staged_files(staged_);
       }),
       step("the save function"));
   core::kill_point(core::KillPoint::save_files_written);
   has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
 }
 
-/// Whether the chief's save function left anything; if so, makes it durable.
-bool Save::keep_written_files() {
-  std::error_code error;
-  if (fs::is_empty(write_directory(), error)) {
-    return false;
-  }
-  if (error) {
-    throw StorageError(ErrorCode::io, fmt::format("cannot look at {} after the save function: {}",
-                                                  write_directory().string(), error.message()));
-  }
-  if (manager_.options.durable) {
-    manager::sync_tree(write_directory());
-    // After a power cut, step 5 must find them by their names.
-    manager::sync_directory(manager_.directory.staging());
-    manager::sync_directory(manager_.directory.path());
-  }
-  return true;
-}
-
 void Save::lay_out() {
   storage::FileMetadata& metadata = metadata_;
-  metadata.number = request_.number;
+  metadata.number = staged_.number;
   metadata.run_calls = request_.run_calls;
   metadata.world_size = manager_.comm.size();
   metadata.time_us = staged_.time_us;
@@ -211,7 +215,12 @@ void Save::lay_out() {
 
 bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy, std::uint64_t limit_bytes) {
   cluster::Communicator& comm = manager_.comm;
-  bool has_room = limit_bytes == 0 || writer_->own_bytes() <= limit_bytes;
+  const std::uint64_t bytes = writer_->own_bytes();
+  bool has_room = limit_bytes == 0 || bytes <= limit_bytes;
+  const std::uint64_t kept = has_room ? std::min<std::uint64_t>(bytes, copy->capacity()) : bytes;
+  if (!manager::copies_fit(comm, bytes - kept, step("copying the state"))) {
+    return false;
+  }
   try {
     if (has_room) {
       writer_->copy_state(*copy);
@@ -240,7 +249,7 @@ void Save::await_written() {
                                           std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
                         }
                         if (const core::Outcome outcome = task_->outcome()) {
-                          throw_error(outcome->code, outcome->message, -1);
+                          core::throw_failure(*outcome);
                         }
                       }),
                       step("writing in the background"));
@@ -269,7 +278,8 @@ void Save::commit() {
       [&] {
         manager_.lock->check_held();
         manager_.directory.commit(staged_, has_files_);
-        manager_.directory.remember(request_.number, metadata_);
+        manager_.directory.remember(staged_.number, metadata_);
+        manager_.identity->clear_finished();
       },
       step("committing"));
 }
@@ -282,18 +292,19 @@ SaveReport Save::report(Clock::duration mine) {
   };
   const double seconds = slowest(mine);
   const double blocked = task_ ? slowest(mine - task_->duration()) : seconds;
-  return {manager_.directory.file(request_.number), request_.number, writer_->state_bytes(), seconds, blocked};
+  return {manager_.directory.file(staged_.number), staged_.number, writer_->state_bytes(), seconds, blocked};
 }
 
 void Save::record_finished(const SaveReport& report) {
   const std::string file = report.path.filename().string();
-  manager_.record("save_finished", {{"number", report.number},
-                                    {"file", file},
-                                    {"bytes", report.bytes},
-                                    {"seconds", report.seconds},
-                                    {"blocked_seconds", report.blocked_seconds},
-                                    {"run_calls", request_.run_calls},
-                                    {"reason", manager::to_json(request_.reason)}});
+  nlohmann::json fields{{"number", report.number},
+                        {"file", file},
+                        {"bytes", report.bytes},
+                        {"seconds", report.seconds},
+                        {"blocked_seconds", report.blocked_seconds},
+                        {"reason", manager::to_json(request_.reason)}};
+  put_if_known(fields, "run_calls", request_.run_calls);
+  manager_.record("save_finished", fields);
   if (manager_.comm.is_chief()) {
     core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
                     to_string(request_.reason.kind));
@@ -305,18 +316,13 @@ void Save::retire() {
   try {
     core::kill_point(core::KillPoint::retire_begun);
     const manager::RetentionPolicy policy{manager_.options.max_to_keep, manager_.options.keep_every};
-    for (const std::uint64_t number : manager_.directory.retire(policy, request_.number, manager_.options.recycle)) {
+    for (const std::uint64_t number : manager_.directory.retire(
+             policy, staged_.number, manager_.identity->directory_id(), manager_.options.recycle)) {
       manager_.record("retired", {{"number", number}});
     }
     core::kill_point(core::KillPoint::retire_done);
     if (manager_.options.reserve) {
-      manager_.directory.reserve(fs::file_size(manager_.directory.file(request_.number)));
-    }
-    if (const auto numbers = manager_.directory.numbers(); !numbers.empty() && numbers.back() > request_.number) {
-      core::log::warning(
-          "checkpoint {} is older than checkpoint {}, which a restart would take; move that away if it "
-          "is not wanted",
-          request_.number, numbers.back());
+      manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
     }
   } catch (const std::exception& error) {
     core::log::warning("tidying up after the save failed: {}", error.what());
@@ -327,31 +333,87 @@ void Save::retire() {
 
 namespace reprieve {
 
-void CheckpointManager::Impl::tell_failure(std::uint64_t number, const std::function<void()>& part) {
-  try {
-    part();
-  } catch (const Error& error) {
-    record("save_failed", {{"number", number},
-                           {"error", to_string(error.code())},
-                           {"message", error.what()},
-                           {"origin_rank", error.origin_rank()}});
+void CheckpointManager::Impl::tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
+  tell([&] {
+    nlohmann::json fields{
+        {"error", to_string(error.code())}, {"message", error.what()}, {"origin_rank", error.origin_rank()}};
+    manager::put_if_known(fields, "number", number);
+    record("save_failed", fields);
     if (comm.is_chief()) {
-      core::log::error("checkpoint {} was not saved: {}", number, error.what());
+      core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
+                       error.what());
     }
+  });
+}
+
+void CheckpointManager::Impl::check_not_in_save_fn(const char* call) const {
+  if (in_save_fn) {
+    throw UsageError(fmt::format(
+        "{} was called in the save function, which is a part of a save of the same manager already: let the "
+        "function write its files to context.write_directory, or set TerminationConfig::save_fn_mode "
+        "(termination.save_fn_mode) to `instead` if it is to make the whole checkpoint",
+        call));
+  }
+}
+
+std::uint64_t CheckpointManager::Impl::choose_number(const SaveRequest& request) {
+  if (request.number) {
+    return *request.number;
+  }
+  const auto wish = handler ? handler->number() : manager::HandlerLink::Wish{.number = 1};
+  return directory.free_number(wish.number, wish.may_replace);
+}
+
+std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& request) {
+  return comm.together([&] { return call_save_fn_instead(request); }, "the save function");
+}
+
+std::uint64_t CheckpointManager::Impl::call_save_fn_instead(const SaveRequest& request) {
+  std::uint64_t number = 0;
+  const auto view = std::as_writable_bytes(std::span(&number, 1));
+  const auto choose = [&] {
+    number = choose_number(request);
+    return cluster::Bytes(view.begin(), view.end());
+  };
+  const cluster::Bytes chosen = from_chief(choose, "the save function");
+  std::copy(chosen.begin(), chosen.end(), view.begin());
+  const std::string what = fmt::format("save {}: the save function", number);
+  std::optional<core::WriteDirectory> scratch;
+  comm.agree(core::capture([&] {
+               if (!comm.is_chief()) {
+                 scratch.emplace(directory.path(), comm.rank());
+               }
+             }),
+             what);
+  const core::Outcome outcome = core::capture([&] {
+    manager::call_save_fn(
+        request.save_fn, {scratch ? scratch->path() : directory.path(), number, comm.is_chief(), request.save_fn_args});
+  });
+  scratch.reset();
+  comm.agree(outcome, what);
+  return number;
+}
+
+SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+  check_not_in_save_fn("save");
+  get_ready_to_save();
+  try {
+    const auto whole = [&] {
+      manager::Save save(*this, request);
+      save.prepare();
+      save.write();
+      return save.finish();
+    };
+    return comm.together(whole, "saving");
+  } catch (const Error& error) {
+    tell_failure(request.number, error);
     throw;
   }
 }
 
-SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+void CheckpointManager::Impl::get_ready_to_save() {
+  comm.together([this] { check_state_is_whole(); }, "saving");
   settle_background_save();
-  SaveReport report;
-  tell_failure(request.number, [&] {
-    manager::Save save(*this, request);
-    save.prepare();
-    save.write();
-    report = save.finish();
-  });
-  return report;
 }
 
 }  // namespace reprieve

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/background_task.hpp"
+#include "core/worker_directories.hpp"
 #include "manager/file_names.hpp"
 #include "manager/manager_impl.hpp"
 #include "storage/checkpoint_writer.hpp"
@@ -58,15 +60,14 @@ class Save {
   [[nodiscard]] std::string step(const char* name) const { return what_ + ": " + name; }
   [[nodiscard]] std::filesystem::path write_directory() const;
   void make_write_directory();
-  [[nodiscard]] bool keep_written_files();
 
   CheckpointManager::Impl& manager_;
   CheckpointManager::SaveRequest request_;
   std::string what_;
   Clock::time_point start_ = Clock::now();
   StagedName staged_{};
-  bool began_ = false;                ///< the chief: the staging directory is there
-  bool has_write_directory_ = false;  ///< this rank's, for the save function
+  bool began_ = false;                           ///< the chief: the staging directory is there
+  std::optional<core::WriteDirectory> scratch_;  ///< for the save function, on ranks other than the chief
   bool has_files_ = false;
   storage::FileMetadata metadata_;
   /// Shared with the thread, which may outlive the save.

@@ -4,13 +4,11 @@
 #include <cstring>
 #include <optional>
 
-#include "core/file_rights.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/file_operations.hpp"
 #include "manager/xdmf_text.hpp"
 #include "storage/checkpoint_file.hpp"
-#include "storage/posix_file.hpp"
 
 namespace reprieve {
 
@@ -76,21 +74,6 @@ fs::path way_to(const fs::path& directory, const fs::path& file) {
   return way == "." ? fs::path() : way;
 }
 
-/// Under a temporary name and renamed, so that a reader never meets half of it.
-void replace_file(const fs::path& file, const std::string& text) {
-  const fs::path temporary = file.string() + ".tmp";
-  try {
-    auto output = storage::PosixFile::create(temporary);
-    output.write_all(std::as_bytes(std::span(text)), 0);
-    output.close();
-    manager::set_mode(temporary, core::file_mode_in(fs::absolute(file).parent_path()));
-    manager::rename_path(temporary, file);
-  } catch (...) {
-    manager::remove_tree_or_log(temporary);
-    throw;
-  }
-}
-
 }  // namespace
 
 XdmfReport write_xdmf(const fs::path& directory, const fs::path& file, const XdmfOptions& options) {
@@ -117,7 +100,9 @@ XdmfReport write_xdmf(const fs::path& directory, const fs::path& file, const Xdm
                                  directory.string(), options.time_variable));
   }
   report.checkpoints = checkpoints.size();
-  replace_file(file, manager::xdmf_text(checkpoints, options));
+  // Replaced as a whole, so that a reader never meets half of it.
+  const core::Directory place = core::Directory::open(file.has_parent_path() ? file.parent_path() : ".");
+  place.write_text(file.filename().string(), manager::xdmf_text(checkpoints, options), place.file_mode(), false);
   return report;
 }
 

@@ -32,7 +32,7 @@ void check_place_in_tree(const Variables& variables, const std::string& name) {
 }
 
 void add(Variables& variables, std::string name, state::Variable variable) {
-  state::check_name(name);
+  state::check_registered_name(name);
   check_place_in_tree(variables, name);
   variables.emplace(std::move(name), std::move(variable));
 }
@@ -50,15 +50,34 @@ Checkpoint::~Checkpoint() = default;
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
+void Checkpoint::Registry::check_open(const std::string& name) const {
+  if (!users.expired()) {
+    throw UsageError("'" + name +
+                     "' cannot be registered: a handler uses the state already, and may have to save it at any moment; "
+                     "register everything before the handler is made");
+  }
+}
+
+std::shared_ptr<const void> Checkpoint::Registry::use() {
+  std::shared_ptr<const void> user = users.lock();
+  if (!user) {
+    user = std::make_shared<char>();
+    users = user;
+  }
+  return user;
+}
+
 void Checkpoint::add_distributed(std::string name, std::function<DistributedArray()> describe) {
+  registry_->check_open(name);
   if (!describe) {
     throw UsageError("distributed variable '" + name + "' was registered without a function that describes it");
   }
   add(registry_->variables, std::move(name),
-      {.distribution = state::Distribution::distributed, .describe = std::move(describe)});
+      {.distribution = state::Distribution::distributed, .describe = std::move(describe), .described_by_user = true});
 }
 
 void Checkpoint::add_replicated_value(std::string name, std::unique_ptr<ValueAccess> access) {
+  registry_->check_open(name);
   check_access(name, access);
   add(registry_->variables, std::move(name),
       {.distribution = state::Distribution::replicated, .value = std::move(access)});
@@ -66,6 +85,7 @@ void Checkpoint::add_replicated_value(std::string name, std::unique_ptr<ValueAcc
 
 void Checkpoint::add_per_rank_value(std::string name, std::unique_ptr<ValueAccess> access,
                                     RedistributeAny redistribute) {
+  registry_->check_open(name);
   check_access(name, access);
   add(registry_->variables, std::move(name),
       {.distribution = state::Distribution::per_rank,
@@ -74,10 +94,16 @@ void Checkpoint::add_per_rank_value(std::string name, std::unique_ptr<ValueAcces
 }
 
 void Checkpoint::add_distributed_array(std::string name, ElementType type, std::byte* data, DistributedLayout layout) {
+  registry_->check_open(name);
   DistributedArray array{type, std::move(layout.global_shape), {}};
   array.boxes.push_back({data, std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
   state::check_array(name, array);
-  add_distributed(std::move(name), [array = std::move(array)] { return array; });
+  DistributedArray declared = array;
+  declared.boxes.front().data = nullptr;
+  add(registry_->variables, std::move(name),
+      {.distribution = state::Distribution::distributed,
+       .describe = [array = std::move(array)] { return array; },
+       .declared = std::move(declared)});
 }
 
 namespace {
@@ -130,9 +156,10 @@ void append(std::vector<T>& to, std::vector<T> from) {
 }  // namespace
 
 void Checkpoint::add_component(const std::string& name, Checkpoint part) {
+  registry_->check_open(name);
   const std::string prefix = name + "/";
   for (const auto& entry : part.registry_->variables) {
-    state::check_name(prefix + entry.first);
+    state::check_registered_name(prefix + entry.first);
     check_place_in_tree(registry_->variables, prefix + entry.first);
   }
   for (auto& [own_name, variable] : part.registry_->variables) {
@@ -147,6 +174,9 @@ void Checkpoint::add_component(const std::string& name, Checkpoint part) {
   for (state::Migration& migration : part.registry_->migrations) {
     migration.prefix.insert(0, prefix);
   }
+  for (auto& [own_name, constant] : part.registry_->constants) {
+    registry_->add_constant(prefix + own_name, std::move(constant));
+  }
   append(registry_->dropped, std::move(part.registry_->dropped));
   append(registry_->migrations, std::move(part.registry_->migrations));
   append(registry_->when_values_restored, std::move(part.registry_->when_values_restored));
@@ -157,6 +187,36 @@ void Checkpoint::when_values_restored(std::function<void()> prepare) {
     throw UsageError("when_values_restored was given no function");
   }
   registry_->when_values_restored.push_back(std::move(prepare));
+}
+
+void Checkpoint::allow_shared(const std::string& name) {
+  state::Variable& variable = registered(registry_->variables, name);
+  if (variable.distribution != state::Distribution::distributed) {
+    throw UsageError("variable '" + name + "' is " + state::to_string(variable.distribution) +
+                     ": elements of distributed variables alone can be shared");
+  }
+  // Room for the names of what stands beside it in the file: "@shared/<name>/values".
+  state::check_name(std::string(state::kReservedPart) + "/" + name + "/values");
+  variable.shared = true;
+}
+
+void Checkpoint::annotate(const std::string& name, Annotation annotation) {
+  registry_->check_open(name);
+  state::Variable& variable = registered(registry_->variables, name);
+  state::check_annotation(name, annotation);
+  if (variable.declared) {
+    state::check_dimension_names(name, annotation, variable.declared->global_shape.size());
+  }
+  variable.annotation = std::move(annotation);
+}
+
+void Checkpoint::set_members(const std::string& name, Members members) {
+  registry_->check_open(name);
+  state::Variable& variable = registered(registry_->variables, name);
+  if (variable.declared) {  // values may not be there yet: they are looked at later
+    state::check_members(name, members, variable.declared->type);
+  }
+  variable.members = std::move(members);
 }
 
 void Checkpoint::allow_missing(const std::string& name) {
@@ -178,6 +238,22 @@ void Checkpoint::on_migration(std::function<void(const StoredState& stored)> mig
     throw UsageError("on_migration was given no function");
   }
   registry_->migrations.push_back({"", std::move(migrate)});
+}
+
+void Checkpoint::add_constant_text(std::string name, std::string text) {
+  registry_->add_constant(std::move(name), {std::move(text)});
+}
+
+void Checkpoint::add_constant_file(std::string name, const std::filesystem::path& file) {
+  registry_->add_constant(std::move(name), {file.string(), true});
+}
+
+void Checkpoint::Registry::add_constant(std::string name, state::Constant constant) {
+  check_open(name);
+  state::check_name(name);
+  if (!constants.emplace(name, std::move(constant)).second) {
+    throw UsageError("constant '" + name + "' is registered already");
+  }
 }
 
 void Checkpoint::Registry::migrate(const StoredState& stored) const {

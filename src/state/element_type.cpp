@@ -18,7 +18,7 @@ std::string to_string(ElementType type) {
     case ElementClass::opaque:
       return type.size_bytes == 1 ? "opaque" : "opaque" + bits;
     case ElementClass::text:
-      return "text";
+      return type.size_bytes == 1 ? "text" : "text[" + std::to_string(type.size_bytes) + "]";
   }
   return "unknown";
 }

@@ -1,25 +1,21 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/mapped_memory.hpp"
+#include "core/text.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
+#include "state/strided.hpp"
 
 namespace reprieve {
 
 namespace {
 
-std::string text_of(const Extents& extents) {
-  std::string text = "[";
-  for (std::size_t d = 0; d < extents.size(); ++d) {
-    text += (d == 0 ? "" : ", ") + std::to_string(extents[d]);
-  }
-  return text + "]";
-}
-
 void check_same_dimensions(const Extents& extent, const Extents& other, const char* other_name) {
   if (extent.size() != other.size()) {
-    throw UsageError("the extent " + text_of(extent) + " has " + std::to_string(extent.size()) + " dimensions, but " +
-                     other_name + " " + text_of(other) + " has " + std::to_string(other.size()));
+    throw UsageError("the extent " + core::list_text(extent) + " has " + std::to_string(extent.size()) +
+                     " dimensions, but " + other_name + " " + core::list_text(other) + " has " +
+                     std::to_string(other.size()));
   }
 }
 
@@ -34,12 +30,13 @@ DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extent
   check_same_dimensions(extent, offset, "the offset");
   check_same_dimensions(extent, ghost, "the number of ghost layers");
   std::vector<std::ptrdiff_t> strides(extent.size());
-  auto stride = static_cast<std::uint64_t>(element_size_bytes);
+  std::uint64_t elements = 1;
   for (std::size_t d = extent.size(); d-- > 0;) {
-    strides[d] = static_cast<std::ptrdiff_t>(stride);
-    stride *= padded(extent, ghost, d);
+    strides[d] = static_cast<std::ptrdiff_t>(elements * element_size_bytes);
+    elements *= padded(extent, ghost, d);
   }
-  return {std::move(global_shape), std::move(offset), std::move(extent), std::move(strides)};
+  const std::uint64_t first = first_interior_index(extent, ghost);
+  return {std::move(global_shape), std::move(offset), std::move(extent), std::move(strides), elements, first};
 }
 
 std::size_t first_interior_index(const Extents& extent, const Extents& ghost) {
@@ -66,6 +63,10 @@ void check_global_shape(const std::string& name, const DistributedArray& array) 
   if (array.global_shape.empty()) {
     reject(name, "the global shape has no dimensions; a scalar is a replicated or a per-rank variable");
   }
+  if (array.global_shape.size() > kMostDimensions) {
+    reject(name, "it has " + std::to_string(array.global_shape.size()) + " dimensions; HDF5 allows at most " +
+                     std::to_string(kMostDimensions));
+  }
   if (array.type.size_bytes == 0) {
     reject(name, "the element type has the size 0");
   }
@@ -75,7 +76,7 @@ void check_global_shape(const std::string& name, const DistributedArray& array) 
   std::uint64_t limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / array.type.size_bytes;
   for (const std::uint64_t length : array.global_shape) {
     if (length > limit) {
-      reject(name, "the global shape " + text_of(array.global_shape) + " is larger than 2^63 bytes");
+      reject(name, "the global shape " + core::list_text(array.global_shape) + " is larger than 2^63 bytes");
     }
     limit /= length;
   }
@@ -102,8 +103,8 @@ void check_strides(const std::string& name, const MemoryBox& box, std::uint32_t 
 void check_box(const std::string& name, const DistributedArray& array, const MemoryBox& box) {
   const std::size_t dimensions = array.global_shape.size();
   if (box.offset.size() != dimensions || box.extent.size() != dimensions) {
-    reject(name, "the offset " + text_of(box.offset) + " and the extent " + text_of(box.extent) +
-                     " must have the dimensions of the global shape " + text_of(array.global_shape));
+    reject(name, "the offset " + core::list_text(box.offset) + " and the extent " + core::list_text(box.extent) +
+                     " must have the dimensions of the global shape " + core::list_text(array.global_shape));
   }
   check_strides(name, box, array.type.size_bytes);
   if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) {
@@ -112,21 +113,43 @@ void check_box(const std::string& name, const DistributedArray& array, const Mem
   for (std::size_t d = 0; d < dimensions; ++d) {
     const std::uint64_t length = array.global_shape[d];
     if (box.extent[d] > length || box.offset[d] > length - box.extent[d]) {
-      reject(name, "the box at " + text_of(box.offset) + " of extent " + text_of(box.extent) +
-                       " is not inside of the global shape " + text_of(array.global_shape));
+      reject(name, "the box at " + core::list_text(box.offset) + " of extent " + core::list_text(box.extent) +
+                       " is not inside of the global shape " + core::list_text(array.global_shape));
     }
   }
+}
+
+/// An address that is null or not the program's any more is told from a good one; one that belongs to something else
+/// by now is not.
+void check_memory(const std::string& name, const MemoryBox& box, std::uint32_t element_size) {
+  if (volume(box.extent) == 0) {
+    return;
+  }
   if (box.data == nullptr) {
-    reject(name, "the data pointer is null, but the extent is " + text_of(box.extent));
+    reject(name, "the data pointer is null, but the extent is " + core::list_text(box.extent));
+  }
+  const Strides strides = box.strides_bytes.empty() ? dense_strides(box.extent, element_size) : box.strides_bytes;
+  const Reach reach = reach_of(box.extent, strides, element_size);
+  if (!core::is_mapped(box.data + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
+    reject(name, std::string("the memory of its box ") + core::list_text(box.extent) +
+                     " is not the program's (any more): it was freed or moved after it was registered. Register a "
+                     "std::vector itself, or a function that tells where the memory is");
   }
 }
 
 }  // namespace
 
-void check_array(const std::string& name, const DistributedArray& array) {
+void check_shapes(const std::string& name, const DistributedArray& array) {
   check_global_shape(name, array);
   for (const MemoryBox& box : array.boxes) {
     check_box(name, array, box);
+  }
+}
+
+void check_array(const std::string& name, const DistributedArray& array) {
+  check_shapes(name, array);
+  for (const MemoryBox& box : array.boxes) {
+    check_memory(name, box, array.type.size_bytes);
   }
 }
 

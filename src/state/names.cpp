@@ -47,6 +47,14 @@ const char* to_string(Distribution distribution) noexcept {
   return "unknown";
 }
 
+void check_registered_name(const std::string& name) {
+  check_name(name);
+  if (std::string_view(name).substr(0, name.find('/')) == kReservedPart) {
+    throw UsageError("variable name " + printable(name) + " begins with the part '" + std::string(kReservedPart) +
+                     "', which is reserved");
+  }
+}
+
 void check_name(const std::string& name) {
   if (name.empty()) {
     throw UsageError("a variable name must not be empty");

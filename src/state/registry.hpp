@@ -3,11 +3,14 @@
 /// @file
 /// The content of a Checkpoint as the layers below the public interface see it.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reprieve/checkpoint.hpp"
@@ -25,8 +28,15 @@ struct Variable {
   std::unique_ptr<ValueAccess> value{};
   std::function<DistributedArray()> describe{};
   Checkpoint::RedistributeAny redistribute{};  ///< per-rank only; may be empty
+  bool shared = false;                         ///< distributed: boxes may overlap
   bool may_be_missing = false;                 ///< a checkpoint without it leaves it as it is
-  std::vector<std::string> former_names{};     ///< looked for, in this order, where the present name is not stored
+  /// `describe` is a function of the user's, which may rely on restored values: a restore calls it when they are there.
+  bool described_by_user = false;
+  std::vector<std::string> former_names{};  ///< looked for, in this order, where the present name is not stored
+  /// Distributed: the layout that was given at the registration, without memory; nothing if a function has to tell it.
+  std::optional<DistributedArray> declared{};
+  Annotation annotation{};
+  Members members{};  ///< of elements that are structs; empty: they are opaque
 };
 
 /// A function that takes over old state, and the part of the tree that it sees: names that begin with the prefix.
@@ -35,11 +45,41 @@ struct Migration {
   std::function<void(const StoredState&)> migrate;
 };
 
+/// What must be the same in every run (`Checkpoint::add_constant`).
+struct Constant {
+  std::string text;      ///< the value, or the path of the file
+  bool is_file = false;  ///< the content of the file counts
+};
+
 /// Throws UsageError unless @p name is a valid variable name (see Checkpoint).
 void check_name(const std::string& name);
 
+/// The first part of the names of what a checkpoint has beside the variables of the program.
+inline constexpr std::string_view kReservedPart = "@shared";
+
+/// The same for a name that a program gives: the reserved part is not allowed.
+void check_registered_name(const std::string& name);
+
+/// No HDF5 dataset has more dimensions (H5S_MAX_RANK).
+inline constexpr std::size_t kMostDimensions = 32;
+
+/// Throws UsageError unless the texts of an annotation are such as Annotation says.
+void check_annotation(const std::string& name, const Annotation& annotation);
+
+/// Throws UsageError unless the members have names of their own and lie in an element of that type, side by side.
+void check_members(const std::string& name, const Members& members, ElementType type);
+
+/// "float64[3] at byte 8"
+std::string to_string(const Member& member);
+
+/// Throws UsageError unless no dimensions are named, or as many as there are.
+void check_dimension_names(const std::string& name, const Annotation& annotation, std::size_t dimensions);
+
 /// Throws UsageError unless every box has the dimensions of the global shape and lies inside of it. A box that holds
 /// nothing (a zero in its extent) may have any offset.
+void check_shapes(const std::string& name, const DistributedArray& array);
+
+/// The same, and the boxes' memory is looked at: it is not null, and the program's.
 void check_array(const std::string& name, const DistributedArray& array);
 
 }  // namespace reprieve::state
@@ -52,6 +92,17 @@ struct [[gnu::visibility("hidden")]] Checkpoint::Registry {
   std::vector<std::string> dropped;  ///< names, or parents of names, that a restore may leave out
   std::vector<std::function<void()>> when_values_restored;
   std::vector<state::Migration> migrations;
+
+  std::map<std::string, state::Constant> constants;
+
+  /// What the handlers that use the state hold: as long as there is one, nothing can be registered any more.
+  std::weak_ptr<const void> users;
+  /// @throws UsageError if the name is not allowed or taken
+  void add_constant(std::string name, state::Constant constant);
+  /// @throws UsageError if a handler uses it. @p name  of what is to be registered
+  void check_open(const std::string& name) const;
+  /// For a handler: nothing can be registered until all that were returned are gone.
+  [[nodiscard]] std::shared_ptr<const void> use();
 
   /// Whether a stored variable that is not registered may be left out.
   [[nodiscard]] bool may_drop(const std::string& name) const;

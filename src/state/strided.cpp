@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "reprieve/error.hpp"
+
 namespace reprieve::state {
 
 std::uint64_t volume(const Extents& extent) {
@@ -29,6 +31,22 @@ bool is_dense(const Extents& extent, const Strides& strides_bytes, std::size_t e
     }
   }
   return true;
+}
+
+Reach reach_of(const Extents& extent, const Strides& strides_bytes, std::size_t element_size) {
+  Reach reach{0, volume(extent) == 0 ? 0 : static_cast<std::ptrdiff_t>(element_size)};
+  if (reach.end == 0) {
+    return reach;
+  }
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    std::ptrdiff_t distance = 0;
+    std::ptrdiff_t& side = strides_bytes[d] < 0 ? reach.begin : reach.end;
+    if (__builtin_mul_overflow(extent[d] - 1, strides_bytes[d], &distance) ||
+        __builtin_add_overflow(side, distance, &side)) {
+      throw UsageError("the strides of a box reach further than memory does");
+    }
+  }
+  return reach;
 }
 
 bool next_index(Extents& index, const Extents& extent, std::size_t dimensions) {

@@ -22,6 +22,14 @@ using Strides = std::vector<std::ptrdiff_t>;
 /// True if the elements of a box of @p extent lie side by side in C order.
 [[nodiscard]] bool is_dense(const Extents& extent, const Strides& strides_bytes, std::size_t element_size);
 
+/// Which bytes a box takes, counted from its first element: [begin, end). Negative strides reach back.
+struct Reach {
+  std::ptrdiff_t begin = 0;
+  std::ptrdiff_t end = 0;
+};
+/// @throws UsageError if that is more than an address can tell
+[[nodiscard]] Reach reach_of(const Extents& extent, const Strides& strides_bytes, std::size_t element_size);
+
 /// How many leading dimensions must be stepped through, when those after them are dense in memory.
 [[nodiscard]] std::size_t outer_dimensions(const Extents& extent, const Strides& strides, std::size_t element_size);
 

@@ -1,5 +1,7 @@
 #include "reprieve/value_access.hpp"
 
+#include "core/mapped_memory.hpp"
+#include "reprieve/containers.hpp"
 #include "reprieve/error.hpp"
 #include "state/strided.hpp"
 
@@ -26,6 +28,7 @@ class StridedAccess final : public ValueAccess {
     if (in_place_) {
       return {data_, size()};
     }
+    check_memory();
     buffer_.resize(size());
     state::copy_box(buffer_.data(), dense_, data_, strides_, extent_, type_.size_bytes);
     return buffer_;
@@ -35,6 +38,7 @@ class StridedAccess final : public ValueAccess {
     if (in_place_) {
       return {data_, size()};
     }
+    check_memory();
     buffer_.resize(size());
     return buffer_;
   }
@@ -47,6 +51,16 @@ class StridedAccess final : public ValueAccess {
 
  private:
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(state::volume(extent_)) * type_.size_bytes; }
+
+  /// Before it is touched here; memory that lies side by side is looked at where it is written from and read to.
+  void check_memory() const {
+    const state::Reach reach = state::reach_of(extent_, strides_, type_.size_bytes);
+    if (!core::is_mapped(data_ + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
+      throw UsageError(
+          "the memory of a view is not the program's (any more): it was freed or moved after it was "
+          "registered");
+    }
+  }
 
   ElementType type_;
   std::byte* data_;
@@ -90,6 +104,24 @@ class BitsAccess final : public ValueAccess {
   std::vector<std::byte> buffer_;
 };
 
+class TextsAccess final : public ValueAccess {
+  using Texts = std::vector<std::string>;
+
+ public:
+  explicit TextsAccess(Texts& texts) : serialized_(texts) {}
+
+  [[nodiscard]] ElementType type() const override { return serialized_.type(); }
+  [[nodiscard]] Extents shape() const override { return serialized_.shape(); }
+  [[nodiscard]] bool resizable() const override { return true; }
+  [[nodiscard]] bool is_text_list() const override { return true; }
+  [[nodiscard]] std::span<const std::byte> bytes() override { return serialized_.bytes(); }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override { return serialized_.prepare(size); }
+  void commit() override { serialized_.commit(); }
+
+ private:
+  SerializedAccess<Texts> serialized_;
+};
+
 }  // namespace
 
 std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* data, Extents extent,
@@ -102,6 +134,10 @@ std::unique_ptr<ValueAccess> make_strided_access(ElementType type, std::byte* da
     throw UsageError("the data pointer of a view is null, but it has elements");
   }
   return std::make_unique<StridedAccess>(type, data, std::move(extent), std::move(strides_bytes));
+}
+
+std::unique_ptr<ValueAccess> make_texts_access(std::vector<std::string>& texts) {
+  return std::make_unique<TextsAccess>(texts);
 }
 
 std::unique_ptr<ValueAccess> make_bits_access(std::vector<bool>& bits) { return std::make_unique<BitsAccess>(bits); }

@@ -40,7 +40,7 @@ void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64
 /// "Data sieving and collective I/O in ROMIO", 1999.)
 class RunReader {
  public:
-  RunReader(const PosixFile& file, const Dataset& dataset, const Box& block) : file_(file) {
+  RunReader(const PosixFile& file, const Dataset& dataset, const Box& block, ReadFrom from) : file_(file), from_(from) {
     const std::uint64_t run = run_length(block, dataset.shape) * dataset.element_size;
     if (run == 0 || run > kLongestSieved) {
       return;
@@ -60,7 +60,7 @@ class RunReader {
 
   void read(std::span<std::byte> to, std::uint64_t offset) {
     if (!sieves_) {
-      file_.read_all(to, offset);
+      read_bytes(to, offset);
       return;
     }
     if (offset + to.size() > end_) {
@@ -81,10 +81,19 @@ class RunReader {
     }
     begin_ = offset;
     end_ = std::min(offset + kWindow, end_of_block_);
-    file_.read_all({window_.get(), static_cast<std::size_t>(end_ - begin_)}, begin_);
+    read_bytes({window_.get(), static_cast<std::size_t>(end_ - begin_)}, begin_);
+  }
+
+  void read_bytes(std::span<std::byte> to, std::uint64_t offset) {
+    if (from_ == ReadFrom::device) {
+      file_.read_all_again(to, offset);
+    } else {
+      file_.read_all(to, offset);
+    }
   }
 
   const PosixFile& file_;
+  ReadFrom from_;
   bool sieves_ = false;
   std::uint64_t end_of_block_ = 0;
   std::unique_ptr<std::byte[]> window_;  ///< the file from `begin_` to `end_`
@@ -154,8 +163,8 @@ std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, con
 }
 
 void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
-                Xxh3Stream* digest) {
-  RunReader reader(file, dataset, block);
+                Xxh3Stream* digest, ReadFrom from) {
+  RunReader reader(file, dataset, block, from);
   for_each_run(block, dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
     std::uint64_t offset = dataset.file_offset + first * dataset.element_size;
     for (auto left = static_cast<std::size_t>(count) * dataset.element_size; left > 0;) {

@@ -40,9 +40,12 @@ struct WriteItem {
 [[nodiscard]] std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, const Box& block,
                                                      std::size_t element_size, Bytes& buffer);
 
+/// From where bytes are read: the page cache may be asked, or not.
+enum class ReadFrom : std::uint8_t { cache, device };
+
 /// Reads the elements of @p block to lie side by side in @p content. With @p digest, adds them to it on the way.
 void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
-                Xxh3Stream* digest = nullptr);
+                Xxh3Stream* digest = nullptr, ReadFrom from = ReadFrom::cache);
 
 /// Writes all items block by block, and returns the blocks' checksums in that order. What was
 /// written is in the stream: its `finish` is the caller's. @throws StorageError

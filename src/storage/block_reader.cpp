@@ -1,5 +1,7 @@
 #include "storage/block_reader.hpp"
 
+#include "core/log.hpp"
+
 namespace reprieve::storage {
 
 namespace {
@@ -20,36 +22,46 @@ std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow&
   return "elements " + text_of(piece) + " of the value of rank " + rank;
 }
 
-void BlockReader::read_into(const StoredVariable& variable, const Box& block, std::span<std::byte> content) const {
+bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
+  const Dataset dataset = dataset_of(place.variable);
   digest_.reset();
-  read_block(file_, dataset_of(variable), block, content, verify_ ? &digest_ : nullptr);
+  read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
+  const std::uint64_t expected = index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+  if (!verify_ || digest_.digest() == expected) {
+    return true;
+  }
+  digest_.reset();
+  read_block(file_, dataset, place.block, content, &digest_, ReadFrom::device);
+  if (digest_.digest() != expected) {
+    return false;
+  }
+  core::log::warning(
+      "{}: variable '{}', {}: read with wrong bits, and right when it was read once more; the memory or a disk of this "
+      "host may be failing",
+      file_.path().string(), place.variable.name, region_of(place.variable, place.row, place.block));
+  return true;
 }
 
-std::span<const std::byte> BlockReader::read(const StoredVariable& variable, const Box& block) {
-  buffer_.resize(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
-  read_into(variable, block, buffer_);
+void BlockReader::read_into(const Place& place, std::span<std::byte> content) const {
+  if (!read_right(place, content)) {
+    throw CorruptError(file_.path().string() + ": variable '" + place.variable.name +
+                       "' is damaged: " + region_of(place.variable, place.row, place.block) + " (checksum differs)");
+  }
+}
+
+std::span<std::byte> BlockReader::buffer_for(const Place& place) {
+  buffer_.resize(bytes_of(place.block, place.variable.type.size_bytes));
   return buffer_;
 }
 
-bool BlockReader::matches(const BoxRow& row, std::uint64_t block) const {
-  return digest_.digest() == index_.checksums[static_cast<std::size_t>(row.first_checksum + block)];
-}
-
-void BlockReader::verify(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
-                         const Box& block) const {
-  if (verify_ && !matches(row, number)) {
-    throw CorruptError(file_.path().string() + ": variable '" + variable.name +
-                       "' is damaged: " + region_of(variable, row, block) + " (checksum differs)");
-  }
-}
+bool BlockReader::block_is_right(const Place& place) { return read_right(place, buffer_for(place)); }
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
   const BlockSplit split(FileIndex::dataset_box(variable, row), variable.type.size_bytes);
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
-    read_into(variable, block, part);
-    verify(variable, row, i, block);
+    read_into({variable, row, i, block}, part);
     content = content.subspan(part.size());
   }
 }
@@ -94,12 +106,11 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
     std::byte* const place = target.data + displacement(target.box, target.strides_bytes, common.offset);
     if (common == block && is_dense(block.extent, target.strides_bytes, element_size)) {
       const std::span content(place, static_cast<std::size_t>(volume(block.extent)) * element_size);
-      read_into(variable, block, content);
-      verify(variable, row, i, block);
+      read_into({variable, row, i, block}, content);
       continue;
     }
-    const auto content = read(variable, block);
-    verify(variable, row, i, block);
+    const std::span<std::byte> content = buffer_for({variable, row, i, block});
+    read_into({variable, row, i, block}, content);
     const Strides strides = dense_strides(block.extent, element_size);
     copy_box(place, target.strides_bytes, content.data() + displacement(block, strides, common.offset), strides,
              common.extent, element_size);

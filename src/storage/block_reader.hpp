@@ -16,7 +16,8 @@ namespace reprieve::storage {
 
 class BlockReader {
  public:
-  /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared.
+  /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
+  /// differs is read once more past the page cache before it counts as damaged.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
       : file_(file), index_(index), verify_(verify) {}
 
@@ -37,22 +38,32 @@ class BlockReader {
     const BlockSplit split(box, variable.type.size_bytes);
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       const Box block = split.block(i);
-      const auto content = read(variable, block);
-      if (!matches(row, i)) {
+      if (!block_is_right({variable, row, i, block})) {
         found(region_of(variable, row, block));
       }
-      done(content.size());
+      done(bytes_of(block, variable.type.size_bytes));
     }
   }
 
- private:
-  [[nodiscard]] std::span<const std::byte> read(const StoredVariable& variable, const Box& block);
-  void read_into(const StoredVariable& variable, const Box& block, std::span<std::byte> content) const;
-  /// Whether the block that was read last is that one.
-  [[nodiscard]] bool matches(const BoxRow& row, std::uint64_t block) const;
-  void verify(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, const Box& block) const;
-  void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
+  /// One block of a row.
+  struct Place {
+    const StoredVariable& variable;
+    const BoxRow& row;
+    std::uint64_t number = 0;  ///< of the block among those of the row
+    const Box& block;
+  };
+  /// Reads one block, wherever its bytes go, and compares its checksum. @throws as check_box
+  [[nodiscard]] bool block_is_right(const Place& place);
+  /// The block in words.
   [[nodiscard]] static std::string region_of(const StoredVariable& variable, const BoxRow& row, const Box& block);
+
+ private:
+  /// Reads a block; false if it is not what was written, however often it is read.
+  [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
+  /// The same, as an error.
+  void read_into(const Place& place, std::span<std::byte> content) const;
+  [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
+  void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
 
   [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
 

@@ -30,14 +30,6 @@ std::string text_of(const Box& box) {
   return text + "]";
 }
 
-std::string text_of(const Extents& extents) {
-  std::string text = "[";
-  for (std::size_t d = 0; d < extents.size(); ++d) {
-    text += (d == 0 ? "" : ", ") + std::to_string(extents[d]);
-  }
-  return text + "]";
-}
-
 Box whole(const Extents& shape) { return {Extents(shape.size(), 0), shape}; }
 
 Box intersection(const Box& a, const Box& b) {

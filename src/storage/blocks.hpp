@@ -49,8 +49,6 @@ struct BoxView {
 
 /// "[0:512, 0:64]"; "[]" for a scalar.
 [[nodiscard]] std::string text_of(const Box& box);
-/// "[512, 64]"
-[[nodiscard]] std::string text_of(const Extents& extents);
 
 /// The box that starts at zero.
 [[nodiscard]] Box whole(const Extents& shape);

@@ -1,29 +1,47 @@
 #pragma once
 
 /// @file
-/// Writing and reading one checkpoint file. FORMAT.md beside this file describes its content.
+/// Writing and reading one checkpoint file. apps/guide/format.md describes its content.
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cluster/communicator.hpp"
-#include "reprieve/checkpoint_manager.hpp"
+#include "core/file_address.hpp"
+#include "reprieve/save.hpp"
 #include "state/registry.hpp"
 
+namespace reprieve::cluster {
+class Communicator;  // not its header, so that what reads files alone knows no MPI
+}
+
 namespace reprieve::storage {
+
+/// Which save of which directory a file is. The newest of a directory is the greatest by run, then by save.
+struct SaveIdentity {
+  std::string directory_id;
+  std::uint64_t run = 0;   ///< the start in this directory, counted from 1
+  std::uint64_t save = 0;  ///< the save in this directory, counted from 1 over all runs and prefixes
+
+  friend bool operator==(const SaveIdentity&, const SaveIdentity&) = default;
+};
 
 /// Metadata of a checkpoint file besides its variables.
 struct FileMetadata {
   int format_version = 0;
   std::uint64_t number = 0;
-  std::uint64_t run_calls = 0;
+  std::optional<std::uint64_t> run_calls;  ///< nothing if no handler lived when it was saved
+  std::optional<SaveIdentity> identity;    ///< nothing in files of versions that did not have it
   int world_size = 0;
   std::int64_t time_us = 0;  ///< wall clock, microseconds since 1970
   SaveReason reason;
+  /// What must be the same in the run that restores it, by name (`Checkpoint::add_constant`).
+  std::map<std::string, std::string> constants;
   bool has_files = false;  ///< the chief's save function left files beside the checkpoint
   std::string library_version;
   std::string mpi_version;
@@ -74,8 +92,9 @@ std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoin
 FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
                                 const std::filesystem::path& file, bool verify);
 
-/// Reads the metadata. Not collective. @throws CorruptError, StorageError; MismatchError for a future format version
-FileMetadata read_metadata(const std::filesystem::path& file);
+/// Reads the metadata: the seal and the manifest, and nothing else. Not collective.
+/// @throws CorruptError, StorageError; MismatchError for a future format version
+FileMetadata read_metadata(const core::FileAddress& file);
 
 /// One variable as the tools show it.
 struct VariableInfo {
@@ -85,6 +104,8 @@ struct VariableInfo {
   Extents shape;                     ///< global shape; per-rank: the number of elements of all ranks together
   std::vector<Extents> rank_shapes;  ///< per-rank variables: the shape on each rank
   std::uint64_t bytes = 0;
+  Annotation annotation{};
+  Members members{};
 };
 
 /// Lists the variables, sorted by name. Not collective. @throws as read_metadata

@@ -17,6 +17,8 @@
 #include "storage/checksum.hpp"
 #include "storage/hdf5_layout.hpp"
 #include "storage/layout.hpp"
+#include "storage/shared_copies.hpp"
+#include "storage/texts.hpp"
 #include "storage/versions.hpp"
 
 namespace reprieve::storage {
@@ -49,7 +51,7 @@ LayoutCache::~LayoutCache() = default;
 LayoutCache::LayoutCache(LayoutCache&&) noexcept = default;
 LayoutCache& LayoutCache::operator=(LayoutCache&&) noexcept = default;
 
-CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options,
+CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                                    LayoutCache& cache)
     : comm_(comm), options_(options), laid_out_(cache.content()) {
   plan_.file = std::move(file);
@@ -64,7 +66,11 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
 }
 
 void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::string& what) {
-  comm_.agree(core::capture([&] { variables_ = collect_variables(registry); }), what);
+  core::Outcome outcome = core::capture([&] { variables_ = collect_variables(registry); });
+  if (outcome && outcome->code != ErrorCode::no_memory) {
+    outcome->message += " (on rank " + std::to_string(comm_.rank()) + ")";
+  }
+  comm_.agree(outcome, what);
 }
 
 void CheckpointWriter::lay_out(const FileMetadata& metadata, const std::string& what) {
@@ -91,25 +97,35 @@ void CheckpointWriter::create_file(Messages descriptions, FileMetadata metadata)
     check_file_size_limit(plan_.file, most_file_bytes(index));
     laid_out_ = std::make_unique<LayoutCache::Content>(
         LayoutCache::Content{options_.writer, std::move(descriptions), LaidOutFile(std::move(index)), {}});
+    std::vector<Pieces> pieces;  // the same for all ranks, and each a walk through all boxes
+    for (const StoredVariable& variable : laid_out_->file.index().variables) {
+      const bool together = options_.writer == WriterKind::mpio;
+      pieces.push_back({together ? most_pieces(variable) : 0, is_scattered(variable)});
+    }
     for (int rank = 0; rank < comm_.size(); ++rank) {
-      laid_out_->places.push_back(encode_places(static_cast<std::size_t>(rank)));
+      laid_out_->places.push_back(encode_places(static_cast<std::size_t>(rank), pieces));
     }
   }
   laid_out_->file.put_on_disk(plan_.file, options_.recycle);
 }
 
 /// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
-Bytes CheckpointWriter::encode_places(std::size_t rank) const {
+Bytes CheckpointWriter::encode_places(std::size_t rank, std::span<const Pieces> pieces) const {
   const FileIndex& index = laid_out_->file.index();
   Encoder message;
   message.word(index.state_bytes());
-  for (const StoredVariable& variable : index.variables) {
+  for (std::size_t v = 0; v < index.variables.size(); ++v) {
+    const StoredVariable& variable = index.variables[v];
     message.word(variable.file_offset);
     message.words(variable.shape);
+    message.word(variable.type.size_bytes);
     const bool per_rank = variable.distribution == Distribution::per_rank;
     message.word(per_rank ? index.row(variable, rank).offset[0] : 0);
-    message.word(options_.writer == WriterKind::mpio ? most_pieces(variable) : 0);
-    message.word(is_scattered(variable) ? 1 : 0);
+    message.word(pieces[v].most);
+    message.word(pieces[v].scattered ? 1 : 0);
+    if (variable.is_shared) {
+      encode_boxes(parts_written_by(index, variable, rank), message);
+    }
   }
   return message.take();
 }
@@ -143,20 +159,32 @@ bool CheckpointWriter::is_scattered(const StoredVariable& variable) const {
 void CheckpointWriter::apply_places(const Bytes& message) {
   Decoder decoder(message);
   plan_.state_bytes = decoder.word();
-  for (const LocalVariable& variable : variables_) {
-    Dataset dataset;
+  std::vector<Dataset> datasets;
+  std::vector<std::uint64_t> positions;
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    const Description& description = variables_[v].description;
+    Dataset& dataset = datasets.emplace_back();
     dataset.file_offset = decoder.word();
     dataset.shape = decoder.words();
-    dataset.element_size = variable.description.type.size_bytes;
-    const std::uint64_t position = decoder.word();
-    WritePlan::Variable planned{variable.description.name, variable.description.type, dataset.file_offset,
+    dataset.element_size = decoder.word();
+    if (description.texts && dataset.element_size > 1) {
+      pad_texts(variables_[v], dataset.element_size);
+    }
+    positions.push_back(decoder.word());
+    WritePlan::Variable planned{description.name, description.type, dataset.file_offset,
                                 volume(dataset.shape) * dataset.element_size};
     planned.most_pieces = decoder.word();
     planned.scattered = decoder.word() != 0;
-    planned.first_item = plan_.items.size();
-    add_items(variable, dataset, position);
-    planned.item_count = plan_.items.size() - planned.first_item;
     plan_.variables.push_back(std::move(planned));
+    if (description.is_shared) {
+      split_shared(variables_, v, decode_boxes(decoder));
+    }
+  }
+  // Only now: what is shared has become two variables, in either order.
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    plan_.variables[v].first_item = plan_.items.size();
+    add_items(variables_[v], datasets[v], positions[v]);
+    plan_.variables[v].item_count = plan_.items.size() - plan_.variables[v].first_item;
   }
 }
 
@@ -276,21 +304,24 @@ void CheckpointWriter::check_structure(const PosixFile& file) const {
 std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
                                const std::filesystem::path& file, const FileMetadata& metadata,
                                const WriteOptions& options, LayoutCache& cache) {
-  CheckpointWriter writer(comm, file, options, cache);
-  writer.plan(registry, metadata);
-  writer.write_together();
-  writer.complete();
-  return writer.state_bytes();
+  const auto write = [&] {
+    CheckpointWriter writer(comm, file, options, cache);
+    writer.plan(registry, metadata);
+    writer.write_together();
+    writer.complete();
+    return writer.state_bytes();
+  };
+  return comm.together(write, "writing a checkpoint");
 }
 
 std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
-  const std::string what = "telling the size of a checkpoint";
-  std::vector<LocalVariable> variables;
-  comm.agree(core::capture([&] { variables = collect_variables(registry); }), what);
-  const Messages descriptions = comm.gather(encode_descriptions(variables), what);
-  std::uint64_t bytes = 0;
-  comm.on_chief([&] { bytes = most_file_bytes(plan_file(decode_all(descriptions), {})); }, what);
-  return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
+  constexpr const char* what = "telling the size of a checkpoint";
+  const auto tell = [&] {
+    const Messages descriptions = comm.gather(encode_descriptions(collect_variables(registry)), what);
+    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(decode_all(descriptions), {})) : 0;
+    return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
+  };
+  return comm.together(tell, what);
 }
 
 }  // namespace reprieve::storage

@@ -4,9 +4,11 @@
 /// One checkpoint file on its way from the registered variables to a complete file.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "cluster/communicator.hpp"
 #include "storage/checkpoint_file.hpp"
 #include "storage/description.hpp"
 #include "storage/seal.hpp"
@@ -19,7 +21,7 @@ namespace reprieve::storage {
 class CheckpointWriter {
  public:
   /// @param comm  must outlive the writer, but not a thread in `write_alone`; the same for @p cache
-  CheckpointWriter(cluster::Communicator& comm, std::filesystem::path file, const WriteOptions& options,
+  CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                    LayoutCache& cache);
 
   /// Describes the variables, lays the file out and learns this rank's places in it. Collective.
@@ -47,10 +49,16 @@ class CheckpointWriter {
   [[nodiscard]] std::uint64_t state_bytes() const noexcept { return plan_.state_bytes; }
 
  private:
+  /// How the ranks hold a variable: `most_pieces` (for the mpio writer alone) and `is_scattered`.
+  struct Pieces {
+    std::uint64_t most;
+    bool scattered;
+  };
+
   void collect(const Checkpoint::Registry& registry, const std::string& what);
   void lay_out(const FileMetadata& metadata, const std::string& what);
   void create_file(std::vector<Bytes> descriptions, FileMetadata metadata);
-  [[nodiscard]] Bytes encode_places(std::size_t rank) const;
+  [[nodiscard]] Bytes encode_places(std::size_t rank, std::span<const Pieces> pieces) const;
   [[nodiscard]] std::uint64_t most_pieces(const StoredVariable& variable) const;
   [[nodiscard]] bool is_scattered(const StoredVariable& variable) const;
   void apply_places(const Bytes& message);

@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "core/bytes.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::storage {
 
 static_assert(std::endian::native == std::endian::little, "checkpoint files and messages hold little-endian words");
 
-using Bytes = std::vector<std::byte>;
+using core::Bytes;
 
 class Encoder {
  public:

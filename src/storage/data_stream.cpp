@@ -36,13 +36,17 @@ DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_
       (io == FileIo::automatic && (expected_bytes < kLeastForAutomatic || file.is_in_memory()))) {
     return;
   }
-  direct_ = PosixFile::open_direct(file.path());
+  direct_ = PosixFile::open_direct(file.address());
   if (!direct_) {
     return;
   }
   queue_ = io == FileIo::io_uring ? make_ring_queue(*direct_) : nullptr;
   if (!queue_) {
     queue_ = make_thread_queue(*direct_);
+  }
+  if (!queue_) {  // no thread to be had: this one writes, through the page cache
+    direct_.reset();
+    return;
   }
   pending_.resize(kMaxPendingWrites);
 }

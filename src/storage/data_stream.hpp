@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "reprieve/checkpoint_manager.hpp"
+#include "reprieve/save.hpp"
 #include "storage/posix_file.hpp"
 #include "storage/write_queue.hpp"
 

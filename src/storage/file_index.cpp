@@ -1,11 +1,11 @@
 #include "storage/file_index.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/strict_json.hpp"
 #include "state/registry.hpp"
+#include "storage/manifest.hpp"
+#include "storage/texts.hpp"
 
 namespace reprieve::storage {
 
@@ -82,101 +82,6 @@ std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin,
 
 namespace {
 
-/// Names of element classes in the manifest, in the order of the enumeration.
-constexpr const char* kClassNames[] = {"boolean", "signed", "unsigned", "floating", "complex", "opaque", "text"};
-constexpr const char* kDistributionNames[] = {"replicated", "distributed", "per_rank"};
-constexpr const char* kReasonNames[] = {"user", "periodic", "preemption"};
-
-/// The enumerator with the name that @p value holds.
-template <class Enum, std::size_t n>
-Enum named(const char* const (&names)[n], const json& value) {
-  const auto& name = value.get_ref<const std::string&>();
-  const auto found = std::find(std::begin(names), std::end(names), name);
-  if (found == std::end(names)) {
-    throw CorruptError("unknown name '" + name.substr(0, 100) + "'");
-  }
-  return static_cast<Enum>(found - std::begin(names));
-}
-
-template <class Enum, std::size_t n>
-const char* name_of(const char* const (&names)[n], Enum value) {
-  return names[static_cast<std::size_t>(value)];
-}
-
-json encode_metadata(const FileMetadata& metadata) {
-  return {{"format_version", kFormatVersion},
-          {"number", metadata.number},
-          {"run_calls", metadata.run_calls},
-          {"world_size", metadata.world_size},
-          {"time_us", metadata.time_us},
-          {"reason",
-           {{"kind", name_of(kReasonNames, metadata.reason.kind)},
-            {"rank", metadata.reason.rank},
-            {"host", metadata.reason.host},
-            {"source", metadata.reason.source},
-            {"message", metadata.reason.message}}},
-          {"has_files", metadata.has_files},
-          {"library_version", metadata.library_version},
-          {"mpi_version", metadata.mpi_version},
-          {"hdf5_version", metadata.hdf5_version}};
-}
-
-/// An integer that T can hold; nlohmann's own conversion would accept fractions and wrap around.
-template <class T>
-T integer(const json& value) {
-  if (value.is_number_unsigned() && std::in_range<T>(value.get<std::uint64_t>())) {
-    return static_cast<T>(value.get<std::uint64_t>());
-  }
-  if (value.is_number_integer() && !value.is_number_unsigned() && std::in_range<T>(value.get<std::int64_t>())) {
-    return static_cast<T>(value.get<std::int64_t>());
-  }
-  throw CorruptError("'" + core::shown(value) + "' where an integer is expected");
-}
-
-FileMetadata decode_metadata(const json& from) {
-  const json& reason = from.at("reason");
-  FileMetadata metadata;
-  metadata.format_version = integer<int>(from.at("format_version"));
-  metadata.number = integer<std::uint64_t>(from.at("number"));
-  metadata.run_calls = integer<std::uint64_t>(from.at("run_calls"));
-  metadata.world_size = integer<int>(from.at("world_size"));
-  metadata.time_us = integer<std::int64_t>(from.at("time_us"));
-  metadata.reason.kind = named<SaveReason::Kind>(kReasonNames, reason.at("kind"));
-  metadata.reason.rank = integer<int>(reason.at("rank"));
-  metadata.reason.host = reason.at("host").get<std::string>();
-  metadata.reason.source = reason.at("source").get<std::string>();
-  metadata.reason.message = reason.at("message").get<std::string>();
-  metadata.has_files = from.at("has_files").get<bool>();
-  metadata.library_version = from.at("library_version").get<std::string>();
-  metadata.mpi_version = from.at("mpi_version").get<std::string>();
-  metadata.hdf5_version = from.at("hdf5_version").get<std::string>();
-  return metadata;
-}
-
-json encode_variable(const StoredVariable& variable) {
-  return {{"name", variable.name},
-          {"distribution", name_of(kDistributionNames, variable.distribution)},
-          {"class", name_of(kClassNames, variable.type.element_class)},
-          {"size_bytes", variable.type.size_bytes},
-          {"shape", variable.shape},
-          {"file_offset", variable.file_offset},
-          {"piece_dimensions", variable.piece_dimensions}};
-}
-
-StoredVariable decode_variable(const json& from) {
-  StoredVariable variable;
-  variable.name = from.at("name").get<std::string>();
-  variable.distribution = named<state::Distribution>(kDistributionNames, from.at("distribution"));
-  variable.type.element_class = named<ElementClass>(kClassNames, from.at("class"));
-  variable.type.size_bytes = integer<std::uint32_t>(from.at("size_bytes"));
-  for (const json& length : from.at("shape")) {
-    variable.shape.push_back(integer<std::uint64_t>(length));
-  }
-  variable.file_offset = integer<std::uint64_t>(from.at("file_offset"));
-  variable.piece_dimensions = integer<std::uint64_t>(from.at("piece_dimensions"));
-  return variable;
-}
-
 std::vector<std::uint64_t> words_of(const Bytes& bytes) {
   if (bytes.size() % sizeof(std::uint64_t) != 0) {
     throw CorruptError("a table is cut short");
@@ -188,13 +93,9 @@ std::vector<std::uint64_t> words_of(const Bytes& bytes) {
   return words;
 }
 
-std::string quoted(const StoredVariable& variable) { return "variable '" + variable.name + "'"; }
+using storage::require;
 
-void require(bool condition, const char* what) {
-  if (!condition) {
-    throw CorruptError(what);
-  }
-}
+std::string quoted(const StoredVariable& variable) { return "variable '" + variable.name + "'"; }
 
 /// There can be very many variables: the text is put together only if it is needed.
 void require(bool condition, const StoredVariable& variable, const char* what) {
@@ -209,8 +110,6 @@ bool is_possible(ElementType type) {
     return std::find(sizes.begin(), sizes.end(), type.size_bytes) != sizes.end();
   };
   switch (type.element_class) {
-    case ElementClass::text:
-      return type.size_bytes == 1;
     case ElementClass::boolean:
     case ElementClass::signed_integer:
     case ElementClass::unsigned_integer:
@@ -220,6 +119,7 @@ bool is_possible(ElementType type) {
     case ElementClass::complex:
       return any_of({2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double)});
     case ElementClass::opaque:
+    case ElementClass::text:
       return type.size_bytes > 0;
   }
   return false;
@@ -229,6 +129,24 @@ bool is_possible(ElementType type) {
 void check_stored_name(const std::string& name) {
   try {
     state::check_name(name);
+  } catch (const UsageError& error) {
+    throw CorruptError(error.what());
+  }
+}
+
+bool has_possible_types(const Members& members) {
+  return std::all_of(members.begin(), members.end(), [](const Member& member) {
+    return is_possible(member.type) && has_possible_types(member.members) &&
+           (member.members.empty() || member.type.element_class == ElementClass::opaque);
+  });
+}
+
+/// The rules for annotations and members hold for files too, as those for names do.
+void check_what_is_said_of(const StoredVariable& variable) {
+  try {
+    state::check_members(variable.name, variable.members, variable.type);
+    state::check_annotation(variable.name, variable.annotation);
+    state::check_dimension_names(variable.name, variable.annotation, FileIndex::row_dimensions(variable));
   } catch (const UsageError& error) {
     throw CorruptError(error.what());
   }
@@ -250,8 +168,16 @@ void check_variable(const FileIndex& index, std::size_t i) {
   require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset, variable,
           "lies outside of the file");
   require(!per_rank || variable.shape.size() == 1, variable, "a per-rank dataset must have one dimension");
+  require(!variable.is_copy || (per_rank && variable.name.starts_with(std::string(state::kReservedPart) + "/")),
+          variable, "said to stand beside a shared variable");
   require(variable.shape.size() <= index.boxes.dimensions() && variable.piece_dimensions <= index.boxes.dimensions(),
           variable, "more dimensions than the table of boxes");
+  require(!is_text_array(variable) || variable.distribution != state::Distribution::distributed, variable,
+          "texts that are distributed");
+  require(!is_text_array(variable) || (per_rank ? variable.piece_dimensions <= 1 : variable.shape.size() == 1),
+          variable, "texts of an impossible shape");
+  check_what_is_said_of(variable);
+  require(has_possible_types(variable.members), variable, "a member of an impossible type");
 }
 
 /// One row: who wrote it, and that it lies inside of its dataset. Returns its number of blocks.
@@ -328,18 +254,15 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
 }
 
 FileIndex parse(const IndexBytes& bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.manifest.data()), bytes.manifest.size());
-  require(!core::nested_too_deep(text), "the manifest is nested too deep");
-  const json manifest = json::parse(text);
+  const json manifest = parse_json(bytes.manifest);
   FileIndex index;
   index.file_size = bytes.file_size;
   index.metadata = decode_metadata(manifest);
-  require(index.metadata.world_size > 0, "written by no ranks");
   for (const json& variable : manifest.at("variables")) {
     index.variables.push_back(decode_variable(variable));
   }
   const auto dimensions = integer<std::uint64_t>(manifest.at("box_dimensions"));
-  require(dimensions > 0 && dimensions <= bytes.boxes.size() + 1, "impossible number of dimensions");
+  require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
   index.boxes = BoxTable(static_cast<std::size_t>(dimensions), words_of(bytes.boxes));
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
   index.checksums = words_of(bytes.checksums);
@@ -351,33 +274,26 @@ FileIndex parse(const IndexBytes& bytes) {
   return index;
 }
 
-}  // namespace
-
-std::string encode_variables(const FileIndex& index) {
-  json variables = json::array();
-  for (const StoredVariable& variable : index.variables) {
-    variables.push_back(encode_variable(variable));
-  }
-  return variables.dump();
-}
-
-std::string encode_manifest(const FileIndex& index, const std::string& variables) {
-  json manifest = encode_metadata(index.metadata);
-  manifest["box_dimensions"] = index.boxes.dimensions();
-  // Names are UTF-8 (checked when they are collected); the free text of a notice need not be.
-  std::string text = manifest.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.pop_back();  // the closing brace
-  return text + R"(,"variables":)" + variables + "}";
-}
-
-FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {
+/// Says which file an error is about.
+template <class Parse>
+auto named_in_errors(const std::string& file_name, const Parse& parse_it) {
   try {
-    return parse(bytes);
+    return parse_it();
   } catch (const json::exception& error) {
     throw CorruptError(file_name + " has an impossible manifest: " + error.what());
   } catch (const CorruptError& error) {
     throw CorruptError(file_name + " contradicts itself: " + error.what());
   }
+}
+
+}  // namespace
+
+FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {
+  return named_in_errors(file_name, [&] { return parse(bytes); });
+}
+
+FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name) {
+  return named_in_errors(file_name, [&] { return decode_metadata(parse_json(manifest)); });
 }
 
 void check_boxes_apart(const FileIndex& index, const std::string& file_name) {

@@ -32,6 +32,10 @@ struct StoredVariable {
   std::size_t box_count = 0;
   /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
   bool small = false;
+  bool is_shared = false;  ///< the same: boxes were allowed to overlap
+  Annotation annotation{};
+  Members members{};     ///< of elements that are structs, if they are known
+  bool is_copy = false;  ///< not registered by a program: it stands beside a shared variable
 
   /// Size of the dataset; the shape has been checked not to overflow.
   [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
@@ -118,6 +122,9 @@ struct IndexBytes {
 /// datasets inside of the file and apart from each other and from the tables, boxes apart, one checksum per block.
 /// @throws CorruptError, with @p file_name in the message
 [[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name);
+
+/// The metadata of a manifest, without what it says about the variables. @throws CorruptError
+[[nodiscard]] FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name);
 
 /// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
 /// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough. @throws

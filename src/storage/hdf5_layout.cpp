@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/text.hpp"
 #include "storage/checksum.hpp"
+#include "storage/hdf5_annotations.hpp"
 #include "storage/hdf5_types.hpp"
+#include "storage/members.hpp"
 
 namespace reprieve::storage {
 
@@ -27,7 +30,7 @@ constexpr std::uint64_t kMostPrefilledBytes = std::uint64_t{64} << 20U;
 hsize_t structure_bytes(const FileIndex& index) {
   constexpr hsize_t fixed = hsize_t{64} << 10U;
   constexpr hsize_t per_variable = 512;
-  return fixed + per_variable * index.variables.size();
+  return fixed + per_variable * index.variables.size() + most_annotation_bytes(index) + most_member_bytes(index);
 }
 
 /// The properties with which the file in memory is made and opened again.
@@ -63,7 +66,12 @@ class Attributes {
   void write(const FileMetadata& metadata) {
     number("format_version", H5T_NATIVE_INT, &metadata.format_version);
     number("number", H5T_NATIVE_UINT64, &metadata.number);
-    number("run_calls", H5T_NATIVE_UINT64, &metadata.run_calls);
+    const std::uint64_t run_calls = metadata.run_calls.value_or(kUnknownRunCalls);
+    number("run_calls", H5T_NATIVE_UINT64, &run_calls);
+    const SaveIdentity identity = metadata.identity.value_or(SaveIdentity{});
+    text("directory_id", identity.directory_id, kShort);
+    number("run", H5T_NATIVE_UINT64, &identity.run);
+    number("save", H5T_NATIVE_UINT64, &identity.save);
     number("world_size", H5T_NATIVE_INT, &metadata.world_size);
     number("time_us", H5T_NATIVE_INT64, &metadata.time_us);
     text("reason", to_string(metadata.reason.kind), kShort);
@@ -77,6 +85,8 @@ class Attributes {
   }
 
  private:
+  /// What stands in an attribute, which cannot be left out, where there was no handler that counts.
+  static constexpr std::uint64_t kUnknownRunCalls = ~std::uint64_t{0};
   // Sizes of texts with their final null byte; what is longer is cut.
   static constexpr std::size_t kShort = 32;
   static constexpr std::size_t kLong = 256;
@@ -159,12 +169,12 @@ class Layouter {
     }
     const std::vector<hsize_t> lengths(shape.begin(), shape.end());
     return {H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr), H5Sclose,
-            "make a dataspace of shape " + text_of(shape)};
+            "make a dataspace of shape " + core::list_text(shape)};
   }
 
   /// A text that all ranks share is one string for the tools.
   static bool is_string(const StoredVariable& variable) {
-    return variable.type.element_class == ElementClass::text &&
+    return variable.type.element_class == ElementClass::text && variable.type.size_bytes == 1 &&
            variable.distribution == state::Distribution::replicated && variable.bytes() > 0 &&
            variable.bytes() <= kMaxStringBytes;
   }
@@ -191,17 +201,22 @@ class Layouter {
         }
       }
     }
+    write_annotations(group.get(), index_);
   }
 
   void create_variable(const Hdf5Handle& group, StoredVariable& variable, Hdf5Types& types) {
     if (is_string(variable)) {
-      const Hdf5Handle type = make_hdf5_string(variable.bytes());
-      const auto dataset = create_dataset(group.get(), variable.name, type.get(), make_space({}));
-      variable.file_offset = region_of(dataset, variable.bytes()).offset;
-      return;
+      create_variable(group, variable, make_hdf5_string(variable.bytes()).get(), {});
+    } else if (!variable.members.empty()) {
+      create_variable(group, variable, make_hdf5_compound(variable.members, variable.type.size_bytes).get(),
+                      variable.shape);
+    } else {
+      create_variable(group, variable, types.get(variable.type), variable.shape);
     }
-    const auto dataset =
-        create_dataset(group.get(), variable.name, types.get(variable.type), make_space(variable.shape));
+  }
+
+  void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
+    const auto dataset = create_dataset(group.get(), variable.name, type, make_space(shape));
     variable.file_offset = region_of(dataset, variable.bytes()).offset;
   }
 
@@ -349,7 +364,7 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   return true;
 }
 
-void LaidOutFile::put_on_disk(const std::filesystem::path& file, bool recycle) const {
+void LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) const {
   PosixFile target = recycle && covered_ ? PosixFile::open_to_write(file) : PosixFile::create(file);
   if (target.size() > index_.file_size) {
     target.shorten(index_.file_size);

@@ -33,7 +33,7 @@ class LaidOutFile {
   /// @param recycle  write over the blocks of the file that is there. Not done for a state with elements that no rank
   /// holds: they must be zero.
   /// @throws StorageError; no_space with the bytes needed and available, before anything is written
-  void put_on_disk(const std::filesystem::path& file, bool recycle) const;
+  void put_on_disk(const core::FileAddress& file, bool recycle) const;
 
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
   [[nodiscard]] FileIndex& index() noexcept { return index_; }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 namespace reprieve::storage {
 
@@ -72,6 +73,15 @@ Hdf5Handle make_complex(ElementType type) {
   return complex;
 }
 
+/// The tag is what HDF5 tools show of it.
+Hdf5Handle make_opaque(ElementType type) {
+  Hdf5Handle opaque(H5Tcreate(H5T_OPAQUE, type.size_bytes), H5Tclose, "make an opaque type");
+  const std::string tag = type.size_bytes == 1 ? "reprieve: bytes, or a serialized value"
+                                               : "reprieve: a struct of " + std::to_string(type.size_bytes) + " bytes";
+  check_hdf5(H5Tset_tag(opaque.get(), tag.c_str()), "tag an opaque type");
+  return opaque;
+}
+
 }  // namespace
 
 Hdf5Handle make_hdf5_string(std::size_t size) {
@@ -94,11 +104,35 @@ Hdf5Handle make_hdf5_type(ElementType type) {
     case ElementClass::complex:
       return make_complex(type);
     case ElementClass::text:
-      return make_hdf5_string(1);
+      return make_hdf5_string(type.size_bytes);
     case ElementClass::opaque:
-      return {H5Tcreate(H5T_OPAQUE, type.size_bytes), H5Tclose, "make an opaque type"};
+      return make_opaque(type);
   }
   reject(type);
+}
+
+namespace {
+
+Hdf5Handle make_member_type(const Member& member) {
+  Hdf5Handle type =
+      member.members.empty() ? make_hdf5_type(member.type) : make_hdf5_compound(member.members, member.type.size_bytes);
+  if (member.shape.empty()) {
+    return type;
+  }
+  const std::vector<hsize_t> lengths(member.shape.begin(), member.shape.end());
+  return {H5Tarray_create2(type.get(), static_cast<unsigned>(lengths.size()), lengths.data()), H5Tclose,
+          "make the type of an array"};
+}
+
+}  // namespace
+
+Hdf5Handle make_hdf5_compound(const Members& members, std::size_t size_bytes) {
+  Hdf5Handle compound(H5Tcreate(H5T_COMPOUND, size_bytes), H5Tclose, "make the type of a struct");
+  for (const Member& member : members) {
+    check_hdf5(H5Tinsert(compound.get(), member.name.c_str(), member.offset, make_member_type(member).get()),
+               "add the member " + member.name + " to the type of a struct");
+  }
+  return compound;
 }
 
 hid_t Hdf5Types::get(ElementType type) {

@@ -42,8 +42,9 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
 
 }  // namespace
 
-FileMetadata read_metadata(const std::filesystem::path& file) {
-  return read_index(PosixFile::open_to_read(file)).metadata;
+FileMetadata read_metadata(const core::FileAddress& file) {
+  const PosixFile opened = PosixFile::open_to_read(file);
+  return parse_metadata(read_manifest_bytes(opened, read_seal(opened)), file.string());
 }
 
 std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
@@ -56,6 +57,8 @@ std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
     info.type = variable.type;
     info.shape = variable.shape;
     info.bytes = variable.bytes();
+    info.annotation = variable.annotation;
+    info.members = variable.members;
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
         info.rank_shapes.push_back(index.row(variable, rank).extent);

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "core/text.hpp"
+#include "storage/members.hpp"
+#include "storage/shared_copies.hpp"
+#include "storage/texts.hpp"
+
 namespace reprieve::storage {
 
 namespace {
@@ -11,7 +16,7 @@ using Distribution = state::Distribution;
 using ByRank = std::vector<std::vector<Description>>;
 
 /// Differences between ranks, a line each. Beyond a few, more lines tell nothing new.
-class Differences {
+class RankDifferences {
  public:
   void add(const std::string& name, std::size_t rank, const std::string& what) {
     if (++count_ <= kShown) {
@@ -58,7 +63,7 @@ void check_same_names(const ByRank& by_rank) {
   if (std::all_of(by_rank.begin(), by_rank.end(), matches)) {
     return;
   }
-  Differences differences;
+  RankDifferences differences;
   for (const std::string& name : all_names(by_rank)) {
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
       if (find(by_rank[rank], name) == nullptr) {
@@ -69,7 +74,15 @@ void check_same_names(const ByRank& by_rank) {
   differences.throw_if_any();
 }
 
-void compare(const Description& chief, const Description& other, std::size_t rank, Differences& differences) {
+std::string annotation_text(const Annotation& annotation) {
+  std::string text = "units '" + annotation.units + "', description '" + annotation.description + "', dimensions";
+  for (const std::string& dim : annotation.dims) {
+    text += " '" + dim + "'";
+  }
+  return annotation.dims.empty() ? text + " without names" : text;
+}
+
+void compare(const Description& chief, const Description& other, std::size_t rank, RankDifferences& differences) {
   if (other.distribution != chief.distribution) {
     differences.add(chief.name, rank,
                     std::string("registered it as ") + state::to_string(other.distribution) + ", rank 0 as " +
@@ -81,13 +94,20 @@ void compare(const Description& chief, const Description& other, std::size_t ran
     differences.add(
         chief.name, rank,
         "has " + std::to_string(other.shape.size()) + " dimensions, rank 0 has " + std::to_string(chief.shape.size()));
+  } else if (const std::string members = members_difference(other.members, chief.members, "rank 0"); !members.empty()) {
+    differences.add(chief.name, rank, "has elements with other members: " + members);
+  } else if (other.annotation != chief.annotation) {
+    differences.add(chief.name, rank,
+                    "annotated it with " + annotation_text(other.annotation) + ", rank 0 with " +
+                        annotation_text(chief.annotation));
   } else if (chief.distribution != Distribution::per_rank && other.shape != chief.shape) {
-    differences.add(chief.name, rank, "has the shape " + text_of(other.shape) + ", rank 0 has " + text_of(chief.shape));
+    differences.add(chief.name, rank,
+                    "has the shape " + core::list_text(other.shape) + ", rank 0 has " + core::list_text(chief.shape));
   }
 }
 
 void check_same_kinds(const ByRank& by_rank) {
-  Differences differences;
+  RankDifferences differences;
   const auto& chief = by_rank.front();
   for (std::size_t v = 0; v < chief.size(); ++v) {
     for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
@@ -108,7 +128,9 @@ std::size_t box_dimensions(const ByRank& by_rank) {
 /// Adds the rows of one variable after the other.
 class Planner {
  public:
-  Planner(const ByRank& by_rank, FileIndex& index) : by_rank_(by_rank), index_(index) {}
+  /// @param parts  of the boxes of shared variables
+  Planner(const ByRank& by_rank, const std::vector<PartsOfBoxes>& parts, FileIndex& index)
+      : by_rank_(by_rank), parts_(parts), index_(index) {}
 
   void add(std::size_t v) {
     const Description& chief = by_rank_.front()[v];
@@ -117,11 +139,17 @@ class Planner {
     variable.distribution = chief.distribution;
     variable.type = chief.type;
     variable.shape = chief.shape;
+    variable.is_shared = chief.is_shared;
+    variable.is_copy = chief.is_copy;
+    variable.annotation = chief.annotation;
+    variable.members = chief.members;
     variable.first_box = index_.boxes.size();
     if (chief.distribution == Distribution::replicated) {
       add_row(variable, 0, Extents(chief.shape.size(), 0), chief.shape);
     } else if (chief.distribution == Distribution::per_rank) {
       add_pieces(variable, v);
+    } else if (chief.is_shared) {
+      add_parts(variable, v);
     } else {
       add_boxes(variable, v);
     }
@@ -149,6 +177,17 @@ class Planner {
     variable.shape = {elements};
   }
 
+  void add_parts(StoredVariable& variable, std::size_t v) {
+    std::size_t box = 0;
+    for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
+      for (std::size_t b = 0; b < by_rank_[rank][v].boxes.size(); ++b) {
+        for (const Box& part : parts_[v][box++]) {
+          add_row(variable, rank, part.offset, part.extent);
+        }
+      }
+    }
+  }
+
   void add_boxes(StoredVariable& variable, std::size_t v) {
     std::vector<Box> boxes;
     std::vector<std::size_t> ranks;
@@ -165,27 +204,31 @@ class Planner {
       const std::size_t b = overlap[1];
       throw UsageError("variable '" + variable.name + "': the boxes " + text_of(boxes[a]) + " of rank " +
                        std::to_string(ranks[a]) + " and " + text_of(boxes[b]) + " of rank " + std::to_string(ranks[b]) +
-                       " overlap in " + text_of(intersection(boxes[a], boxes[b])));
+                       " overlap in " + text_of(intersection(boxes[a], boxes[b])) +
+                       "; if each has a copy of its own of these elements, allow_shared says so");
     }
   }
 
   const ByRank& by_rank_;
+  const std::vector<PartsOfBoxes>& parts_;
   FileIndex& index_;
   std::uint64_t checksums_ = 0;
 };
 
 }  // namespace
 
-FileIndex plan_file(const std::vector<std::vector<Description>>& by_rank, const FileMetadata& metadata) {
+FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata) {
   check_same_names(by_rank);
   check_same_kinds(by_rank);
+  const std::vector<PartsOfBoxes> parts = part_shared(by_rank);
+  arrange_texts(by_rank);
   FileIndex index;
   index.metadata = metadata;
   index.metadata.format_version = kFormatVersion;
   index.metadata.world_size = static_cast<int>(by_rank.size());
   index.boxes = BoxTable(box_dimensions(by_rank));
   index.variables.reserve(by_rank.front().size());
-  Planner planner(by_rank, index);
+  Planner planner(by_rank, parts, index);
   for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
     planner.add(v);
   }

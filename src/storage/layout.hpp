@@ -14,6 +14,6 @@ namespace reprieve::storage {
 /// @param by_rank  every rank's variables, sorted by name
 /// @throws MismatchError if the ranks registered different variables, types or shapes, listing every difference;
 /// UsageError if boxes of one variable overlap
-[[nodiscard]] FileIndex plan_file(const std::vector<std::vector<Description>>& by_rank, const FileMetadata& metadata);
+[[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata);
 
 }  // namespace reprieve::storage

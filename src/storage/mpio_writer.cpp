@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cluster/communicator.hpp"
 #include "core/log.hpp"
 #include "storage/hdf5_types.hpp"
 #include "storage/transfer.hpp"
@@ -53,7 +54,7 @@ class CollectiveTransfer {
     watchdog_.enter("closing the file");
     file_.close("close " + plan_.file.string());
     if (failure_) {
-      throw_error(failure_->code, failure_->message, -1);
+      core::throw_failure(*failure_);
     }
   }
 

@@ -6,12 +6,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -26,41 +28,9 @@ namespace {
 /// Linux transfers at most 2 GiB less a page per call; more would only be cut short.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
 
-ErrorCode code_of(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return ErrorCode::no_space;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return ErrorCode::permission;
-    default:
-      return ErrorCode::io;
-  }
-}
-
 off_t file_offset(std::uint64_t offset) { return static_cast<off_t>(offset); }
 
-/// " (12 bytes and 3 inodes available)" for messages; empty if that cannot be told.
-std::string available_space(const std::filesystem::path& path) {
-  struct statvfs status = {};
-  if (::statvfs(path.c_str(), &status) != 0 && ::statvfs(path.parent_path().c_str(), &status) != 0) {
-    return "";
-  }
-  return " (" + std::to_string(std::uint64_t{status.f_bavail} * status.f_frsize) + " bytes and " +
-         std::to_string(status.f_favail) + " inodes available)";
-}
-
 }  // namespace
-
-StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
-  const bool is_full = code_of(error_number) == ErrorCode::no_space;
-  return {code_of(error_number), "cannot " + action + " " + path.string() + ": " +
-                                     std::generic_category().message(error_number) +
-                                     (is_full ? available_space(path) : "")};
-}
 
 void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size) {
   rlimit limit = {};
@@ -74,48 +44,32 @@ void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size
   }
 }
 
-PosixFile PosixFile::open(const std::filesystem::path& path, int flags, const char* action) {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, core::kOwnFile); });
-  if (descriptor < 0) {
-    throw storage_error(action, path, errno);
-  }
-  return {path, descriptor};
+PosixFile PosixFile::open_to_read(const core::FileAddress& file) { return {file, file.open_to_read()}; }
+
+PosixFile PosixFile::open_to_write(const core::FileAddress& file) { return {file, file.open(O_RDWR)}; }
+
+PosixFile PosixFile::create(const core::FileAddress& file) {
+  return {file, file.open(O_RDWR | O_CREAT | O_TRUNC, core::kOwnFile)};
 }
 
-PosixFile PosixFile::open_to_read(const std::filesystem::path& path) {
-  PosixFile file = open(path, O_RDONLY | O_NONBLOCK, "open");  // a FIFO must not make the open wait
-  struct stat status = {};
-  if (::fstat(file.descriptor_, &status) != 0) {
-    throw storage_error("look at", path, errno);
+std::optional<PosixFile> PosixFile::open_direct(const core::FileAddress& file) {
+  PosixFile opened = open_to_write(file);
+  // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg)
+  const int flags = ::fcntl(opened.descriptor_, F_GETFL);
+  if (flags >= 0 && ::fcntl(opened.descriptor_, F_SETFL, flags | O_DIRECT) == 0) {
+    return opened;
   }
-  if (!S_ISREG(status.st_mode)) {
-    throw StorageError(ErrorCode::io, "cannot read " + path.string() + ": not a regular file");
-  }
-  return file;
-}
-
-PosixFile PosixFile::open_to_write(const std::filesystem::path& path) {
-  return open(path, O_RDWR | O_NOFOLLOW, "open for writing");
-}
-
-std::optional<PosixFile> PosixFile::open_direct(const std::filesystem::path& path) {
-  constexpr int flags = O_RDWR | O_DIRECT | O_CLOEXEC | O_NOFOLLOW;
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  const int descriptor = core::uninterrupted([&] { return ::open(path.c_str(), flags); });
-  if (descriptor >= 0) {
-    return PosixFile(path, descriptor);
-  }
+  // NOLINTEND(cppcoreguidelines-pro-type-vararg)
   if (errno == EINVAL || errno == EOPNOTSUPP) {
     return std::nullopt;
   }
-  throw storage_error("open for direct writing", path, errno);
+  throw storage_error("open for direct writing", file.path(), errno);
 }
 
 bool PosixFile::is_in_memory() const {
   struct statfs status = {};
   if (::fstatfs(descriptor_, &status) != 0) {
-    throw storage_error("look at the file system of", path_, errno);
+    throw storage_error("look at the file system of", path(), errno);
   }
   return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
@@ -126,30 +80,26 @@ bool PosixFile::leave_direct_mode() const {
          ::fcntl(descriptor_, F_SETFL, flags & ~O_DIRECT) == 0;  // NOLINT(cppcoreguidelines-pro-type-vararg)
 }
 
-PosixFile PosixFile::create(const std::filesystem::path& path) {
-  return open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, "create");
-}
-
 PosixFile PosixFile::create_in_memory() {
   const int descriptor = ::memfd_create("reprieve-layout", MFD_CLOEXEC);
   if (descriptor < 0) {
     throw storage_error("create", "a file in memory", errno);
   }
-  return {"/proc/self/fd/" + std::to_string(descriptor), descriptor};
+  return PosixFile("/proc/self/fd/" + std::to_string(descriptor), descriptor);
 }
 
 PosixFile::PosixFile(PosixFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : address_(std::move(other.address_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
-  std::swap(path_, other.path_);
+  std::swap(address_, other.address_);
   std::swap(descriptor_, other.descriptor_);
   return *this;
 }
 
 PosixFile::~PosixFile() {
   if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
-    core::log::error("closing {} failed: {}", path_.string(), std::generic_category().message(errno));
+    core::log::error("closing {} failed: {}", path().string(), std::generic_category().message(errno));
   }
 }
 
@@ -162,10 +112,10 @@ void PosixFile::write_all(std::span<const std::byte> bytes, std::uint64_t offset
       if (error_number == EINTR || (error_number == EINVAL && leave_direct_mode())) {
         continue;
       }
-      throw storage_error("write", path_, error_number);
+      throw storage_error("write", path(), error_number);
     }
     if (written == 0) {
-      throw StorageError(ErrorCode::io, "cannot write " + path_.string() + ": the system accepts no bytes");
+      throw StorageError(ErrorCode::io, "cannot write " + path().string() + ": the system accepts no bytes");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += static_cast<std::uint64_t>(written);
@@ -180,20 +130,58 @@ void PosixFile::read_all(std::span<std::byte> bytes, std::uint64_t offset) const
       if (errno == EINTR) {
         continue;
       }
-      throw storage_error("read", path_, errno);
+      throw storage_error("read", path(), errno);
     }
     if (got == 0) {
-      throw CorruptError(path_.string() + " ends at byte " + std::to_string(offset) + ", before its data does");
+      throw CorruptError(path().string() + " ends at byte " + std::to_string(offset) + ", before its data does");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
 }
 
+void PosixFile::read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const {
+  // A hint: what is not dropped is read past by the direct way.
+  static_cast<void>(::posix_fadvise(descriptor_, file_offset(offset), file_offset(bytes.size()), POSIX_FADV_DONTNEED));
+  if (!read_from_device(bytes, offset)) {
+    read_all(bytes, offset);
+  }
+}
+
+/// Reads past the page cache, in whole pages. False if the file system cannot do that, or the file ends too early.
+bool PosixFile::read_from_device(std::span<std::byte> bytes, std::uint64_t offset) const {
+  constexpr std::uint64_t page = 4096;
+  constexpr std::uint64_t window = std::uint64_t{1} << 20U;
+  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  const int direct = core::uninterrupted([&] { return ::open(self.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC); });
+  if (direct < 0) {
+    return false;
+  }
+  const PosixFile opened(address_, direct);
+  const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, window), &std::free);
+  if (!memory) {
+    return false;
+  }
+  while (!bytes.empty()) {
+    const std::uint64_t skipped = offset % page;
+    const ssize_t got = core::uninterrupted(
+        [&] { return ::pread(opened.descriptor_, memory.get(), window, file_offset(offset - skipped)); });
+    if (got <= static_cast<ssize_t>(skipped)) {
+      return false;
+    }
+    const std::size_t part = std::min(bytes.size(), static_cast<std::size_t>(got) - static_cast<std::size_t>(skipped));
+    std::memcpy(bytes.data(), static_cast<const std::byte*>(memory.get()) + skipped, part);
+    bytes = bytes.subspan(part);
+    offset += part;
+  }
+  return true;
+}
+
 std::uint64_t PosixFile::size() const {
   struct stat status = {};
   if (::fstat(descriptor_, &status) != 0) {
-    throw storage_error("look at", path_, errno);
+    throw storage_error("look at", path(), errno);
   }
   return static_cast<std::uint64_t>(status.st_size);
 }
@@ -207,11 +195,11 @@ void PosixFile::allocate(std::uint64_t size) const {
     return;  // XFS asks for free space even where nothing is missing
   }
   if (error_number != EOPNOTSUPP && error_number != ENOSYS) {
-    const StorageError cause = storage_error("allocate", path_, error_number);
+    const StorageError cause = storage_error("allocate", path(), error_number);
     throw StorageError(cause.code(), std::string(cause.what()) + "; " + std::to_string(size) + " bytes needed");
   }
   if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
-    throw storage_error("set the length of", path_, errno);
+    throw storage_error("set the length of", path(), errno);
   }
 }
 
@@ -225,14 +213,14 @@ bool PosixFile::owns(std::uint64_t size) const {
 
 void PosixFile::shorten(std::uint64_t size) const {
   if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
-    throw storage_error("shorten", path_, errno);
+    throw storage_error("shorten", path(), errno);
   }
 }
 
 bool PosixFile::is_shared() const {
   struct stat status = {};
   if (::fstat(descriptor_, &status) != 0) {
-    throw storage_error("look at", path_, errno);
+    throw storage_error("look at", path(), errno);
   }
   // A lease for writing is given only if nobody else has the file open. Who opens it just then makes the kernel send a
   // signal, which must be one that does nothing.
@@ -252,14 +240,14 @@ void PosixFile::start_writeback() const noexcept {
 void PosixFile::sync() const {
   // Not repeated after a failure, unless a signal came: the kernel may have dropped the pages that it could not write.
   if (core::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
-    throw storage_error("make durable", path_, errno);
+    throw storage_error("make durable", path(), errno);
   }
 }
 
 void PosixFile::close() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor >= 0 && ::close(descriptor) != 0 && errno != EINTR) {  // interrupted: closed all the same
-    throw storage_error("close", path_, errno);
+    throw storage_error("close", path(), errno);
   }
 }
 

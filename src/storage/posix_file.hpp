@@ -11,13 +11,13 @@
 #include <string>
 #include <utility>
 
+#include "core/file_address.hpp"
+#include "core/storage_error.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::storage {
 
-/// The error of a failed file system call: the cause as a code (no_space, permission, io), and a message with the path
-/// and the system's own text.
-StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number);
+using core::storage_error;
 
 /// Throws StorageError (no_space) if this process may not make a file of @p size bytes (RLIMIT_FSIZE); a write beyond
 /// that limit would end the process by SIGXFSZ.
@@ -25,25 +25,28 @@ void check_file_size_limit(const std::filesystem::path& path, std::uint64_t size
 
 class PosixFile {
  public:
-  /// Opens an existing file; to write, not one that a symbolic link stands for. @throws StorageError
-  static PosixFile open_to_read(const std::filesystem::path& path);
-  static PosixFile open_to_write(const std::filesystem::path& path);
+  /// Opens an existing regular file; to write, not one that a symbolic link stands for. @throws StorageError
+  static PosixFile open_to_read(const core::FileAddress& file);
+  static PosixFile open_to_write(const core::FileAddress& file);
   /// The same past the page cache (O_DIRECT): what is written must be whole pages in the file and in memory. Nothing if
   /// the file system cannot do that.
-  static std::optional<PosixFile> open_direct(const std::filesystem::path& path);
+  static std::optional<PosixFile> open_direct(const core::FileAddress& file);
   /// Creates an empty file for this user alone, or empties the one of that name.
-  static PosixFile create(const std::filesystem::path& path);
+  static PosixFile create(const core::FileAddress& file);
   /// A file without a directory entry that lies in memory, as far as it has been written. Its path can be opened by
   /// this process while it lives.
   static PosixFile create_in_memory();
 
+  /// Whatever is open already.
+  PosixFile(core::FileAddress address, core::Descriptor opened) : PosixFile(std::move(address), opened.release()) {}
   ~PosixFile();
   PosixFile(PosixFile&& other) noexcept;
   PosixFile& operator=(PosixFile&& other) noexcept;
   PosixFile(const PosixFile&) = delete;
   PosixFile& operator=(const PosixFile&) = delete;
 
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return address_.path(); }
+  [[nodiscard]] const core::FileAddress& address() const noexcept { return address_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   /// True if the file system is in memory, so that there is no disk to be fast for.
   [[nodiscard]] bool is_in_memory() const;
@@ -54,6 +57,9 @@ class PosixFile {
 
   /// Fills @p bytes from @p offset. @throws StorageError; CorruptError if the file ends before
   void read_all(std::span<std::byte> bytes, std::uint64_t offset) const;
+  /// The same from the device, as far as the file system can do that: for a second look at bytes that were not as they
+  /// should be. What this node's page cache holds of them is dropped.
+  void read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const;
 
   [[nodiscard]] std::uint64_t size() const;
 
@@ -80,12 +86,12 @@ class PosixFile {
   void close();
 
  private:
-  PosixFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
-  static PosixFile open(const std::filesystem::path& path, int flags, const char* action);
+  PosixFile(core::FileAddress address, int descriptor) : address_(std::move(address)), descriptor_(descriptor) {}
   [[nodiscard]] bool leave_direct_mode() const;
+  [[nodiscard]] bool read_from_device(std::span<std::byte> bytes, std::uint64_t offset) const;
   [[nodiscard]] bool owns(std::uint64_t size) const;
 
-  std::filesystem::path path_;
+  core::FileAddress address_;
   int descriptor_ = -1;
 };
 

@@ -79,9 +79,10 @@ class RingQueue final : public WriteQueue {
     return result;
   }
 
-  /// What a short write left, and what was interrupted or refused, is written the plain way.
+  /// What a short write left, and what was interrupted or refused, is written the plain way. Cancelled is what the
+  /// kernel had no thread for: its own threads count for the limits of the process, too.
   void finish(const PendingWrite& write, int written) const {
-    if (written < 0 && written != -EINTR && written != -EAGAIN && written != -EINVAL) {
+    if (written < 0 && written != -EINTR && written != -EAGAIN && written != -EINVAL && written != -ECANCELED) {
       throw storage_error("write", file_.path(), -written);
     }
     const std::size_t done = written < 0 ? 0 : static_cast<std::size_t>(written);

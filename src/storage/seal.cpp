@@ -71,6 +71,9 @@ Bytes read_guarded(const PosixFile& file, const Seal& seal, const GuardedRegion&
   Bytes bytes(static_cast<std::size_t>(region.size));
   file.read_all(bytes, region.offset);
   if (xxh3(bytes) != guarded.digest) {
+    file.read_all_again(bytes, region.offset);
+  }
+  if (xxh3(bytes) != guarded.digest) {
     throw CorruptError(file.path().string() + ": its " + what + " is damaged (checksum differs)");
   }
   return bytes;
@@ -112,6 +115,9 @@ Seal read_seal(const PosixFile& file) {
     reject_foreign(file);
   }
   file.read_all(std::as_writable_bytes(std::span(words)), 0);
+  if (words[kDigestWord] != digest_of(words)) {
+    file.read_all_again(std::as_writable_bytes(std::span(words)), 0);
+  }
   const bool intact = words[kDigestWord] == digest_of(words);
   if (!intact && words[Word::magic] != kMagic) {
     reject_foreign(file);
@@ -161,6 +167,13 @@ IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
           read_guarded(file, seal, seal.checksums, "table of checksums"),
           seal.file_size,
           {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
+}
+
+Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal) {
+  if (tables_too_large(seal)) {
+    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
+  }
+  return read_guarded(file, seal, seal.manifest, "manifest");
 }
 
 FileIndex read_index(const PosixFile& file) {

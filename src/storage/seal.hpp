@@ -48,6 +48,9 @@ void void_seal(const PosixFile& file);
 /// Reads the guarded parts of a file and compares their digests. @throws CorruptError, StorageError
 [[nodiscard]] IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal);
 
+/// The manifest alone, whatever the other tables hold. @throws CorruptError, StorageError
+[[nodiscard]] Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal);
+
 /// All of the above: what the file says about itself.
 [[nodiscard]] FileIndex read_index(const PosixFile& file);
 

@@ -1,7 +1,10 @@
 #include "storage/stored_checkpoint.hpp"
 
+#include <algorithm>
+
 #include "storage/comparison.hpp"
 #include "storage/description.hpp"
+#include "storage/texts.hpp"
 
 namespace reprieve::storage {
 
@@ -17,13 +20,14 @@ BoxRow StoredPieces::row(int saved_rank) const {
   return checkpoint_.index().row(variable_, static_cast<std::size_t>(saved_rank));
 }
 
-Extents StoredPieces::shape(int saved_rank) const { return row(saved_rank).extent; }
+ElementType StoredPieces::type() const { return type_in_memory(variable_); }
+
+Extents StoredPieces::shape(int saved_rank) const {
+  return is_text_array(variable_) ? Extents{bytes(saved_rank).size()} : row(saved_rank).extent;
+}
 
 std::vector<std::byte> StoredPieces::bytes(int saved_rank) const {
-  const BoxRow piece = row(saved_rank);
-  std::vector<std::byte> content(static_cast<std::size_t>(volume(piece.extent)) * variable_.type.size_bytes);
-  checkpoint_.reader().read_box(variable_, piece, content);
-  return content;
+  return checkpoint_.content_of(variable_, row(saved_rank));
 }
 
 const PerRankPieces& StoredPieces::of(const std::string& name) const { return checkpoint_.pieces(name); }
@@ -48,21 +52,23 @@ const StoredVariable& StoredCheckpoint::find(const std::string& name, Distributi
 std::vector<std::string> StoredCheckpoint::names() const {
   std::vector<std::string> names;
   for (const StoredVariable& variable : index_.variables) {
-    names.push_back(variable.name);
+    if (!variable.is_copy) {
+      names.push_back(variable.name);
+    }
   }
   return names;
 }
 
 bool StoredCheckpoint::contains(const std::string& name) const { return index_.find(name) != nullptr; }
 
-ElementType StoredCheckpoint::type(const std::string& name) const { return find(name).type; }
+ElementType StoredCheckpoint::type(const std::string& name) const { return type_in_memory(find(name)); }
 
 Extents StoredCheckpoint::shape(const std::string& name) const {
   const StoredVariable& variable = find(name);
   if (variable.distribution == Distribution::per_rank) {
     throw UsageError("variable '" + name + "' of the checkpoint is per_rank: its values have a shape each");
   }
-  return variable.shape;
+  return is_text_array(variable) ? Extents{content_of(variable, index_.row(variable, 0)).size()} : variable.shape;
 }
 
 const PerRankPieces& StoredCheckpoint::pieces(const std::string& name) const {
@@ -85,13 +91,27 @@ void StoredCheckpoint::read_distributed(const std::string& name, const Distribut
 
 void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value) const {
   const BoxRow row = index_.row(variable, box);
-  const auto size = static_cast<std::size_t>(volume(row.extent)) * variable.type.size_bytes;
+  const bool is_padded = is_text_array(variable);
+  const Bytes unpadded = is_padded ? content_of(variable, row) : Bytes{};
+  const auto size =
+      is_padded ? unpadded.size() : static_cast<std::size_t>(volume(row.extent)) * variable.type.size_bytes;
   const std::span<std::byte> memory = value.prepare(size);
   if (memory.size() != size) {
     throw UsageError("variable '" + variable.name + "' gave memory of " + std::to_string(memory.size()) +
                      " bytes for a value of " + std::to_string(size));
   }
-  reader_.read_box(variable, row, memory);
+  check_value_memory(variable.name, memory);
+  if (is_padded) {
+    std::ranges::copy(unpadded, memory.begin());
+  } else {
+    reader_.read_box(variable, row, memory);
+  }
+}
+
+Bytes StoredCheckpoint::content_of(const StoredVariable& variable, const BoxRow& row) const {
+  Bytes stored(static_cast<std::size_t>(volume(row.extent)) * variable.type.size_bytes);
+  reader_.read_box(variable, row, stored);
+  return is_text_array(variable) ? unpadded_texts(variable, stored) : stored;
 }
 
 void StoredCheckpoint::fill(const StoredVariable& variable, const DistributedArray& array) const {

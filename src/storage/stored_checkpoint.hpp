@@ -20,7 +20,7 @@ class StoredPieces final : public PerRankPieces {
   StoredPieces(const StoredCheckpoint& checkpoint, const StoredVariable& variable)
       : checkpoint_(checkpoint), variable_(variable) {}
   [[nodiscard]] int count() const override;
-  [[nodiscard]] ElementType type() const override { return variable_.type; }
+  [[nodiscard]] ElementType type() const override;
   [[nodiscard]] Extents shape(int saved_rank) const override;
   [[nodiscard]] std::vector<std::byte> bytes(int saved_rank) const override;
   [[nodiscard]] const PerRankPieces& of(const std::string& name) const override;
@@ -48,6 +48,8 @@ class StoredCheckpoint final : public StoredState {
 
   /// What a value that one rank wrote gets: the memory that it prepares, filled; its `commit` is the caller's.
   void read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value) const;
+  /// The bytes that a value had in memory. Reads and verifies them.
+  [[nodiscard]] Bytes content_of(const StoredVariable& variable, const BoxRow& row) const;
   /// Fills the boxes of an array that fits.
   void fill(const StoredVariable& variable, const DistributedArray& array) const;
 

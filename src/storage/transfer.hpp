@@ -9,8 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "cluster/communicator.hpp"
+#include "core/file_address.hpp"
 #include "storage/block_io.hpp"
+
+namespace reprieve::cluster {
+class Communicator;
+}
 
 namespace reprieve::storage {
 
@@ -29,7 +33,7 @@ struct WritePlan {
     std::size_t item_count = 0;
   };
 
-  std::filesystem::path file;
+  core::FileAddress file;
   FileIo io = FileIo::automatic;  ///< how the direct writer goes to the file system
   std::vector<Variable> variables;
   std::vector<WriteItem> items;   ///< by variable

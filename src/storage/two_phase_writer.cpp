@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cluster/communicator.hpp"
 #include "core/kill_point.hpp"
 #include "storage/data_stream.hpp"
 #include "storage/file_index.hpp"
@@ -64,6 +65,8 @@ class ChunkMap {
   std::uint64_t chunk_bytes_;  ///< a multiple of what a direct write needs
 };
 
+constexpr const char* kCutShort = "a rank sent a message that ends within a piece";
+
 /// Precedes the bytes of a piece in a message.
 struct PieceHeader {
   std::uint32_t offset;  ///< in the window
@@ -77,6 +80,9 @@ class Chunk {
 
   void put(const PieceHeader& header, std::span<const std::byte> piece) {
     const std::uint64_t offset = header.offset - offset_;
+    if (header.offset < offset_ || offset > bytes_.size() || piece.size() > bytes_.size() - offset) {
+      throw Error(ErrorCode::internal, "a rank sent a piece that belongs to another one");
+    }
     std::memcpy(bytes_.data() + offset, piece.data(), piece.size());
     pieces_.push_back({offset, piece.size()});
   }
@@ -84,7 +90,13 @@ class Chunk {
   void put_all(std::span<const std::byte> message) {
     while (!message.empty()) {
       PieceHeader header{};
+      if (message.size() < sizeof header) {
+        throw Error(ErrorCode::internal, kCutShort);
+      }
       std::memcpy(&header, message.data(), sizeof header);
+      if (header.size > message.size() - sizeof header) {
+        throw Error(ErrorCode::internal, kCutShort);
+      }
       put(header, message.subspan(sizeof header, header.size));
       message = message.subspan(sizeof header + header.size);
     }
@@ -119,7 +131,7 @@ std::uint64_t scattered_bytes(const WritePlan& plan) {
   return bytes;
 }
 
-/// A rank that fails goes on taking part in the exchanges, so that the others are not left alone in them.
+/// A rank that fails says so before the next exchange, so that the others are not left alone in it.
 class TwoPhaseWriter {
  public:
   TwoPhaseWriter(cluster::Communicator& comm, const WritePlan& plan, const std::string& what)
@@ -138,24 +150,14 @@ class TwoPhaseWriter {
   }
 
   WrittenPart run() {
-    attempt([&] { open(); });
+    comm_.agree(core::capture([&] { open(); }), what_);
     exchange_small();
-    attempt([&] { write_large(); });
-    if (failure_) {
-      throw_error(failure_->code, failure_->message, -1);
-    }
+    write_large();
     return std::move(part_);
   }
 
  private:
   [[nodiscard]] std::uint64_t rank() const { return static_cast<std::uint64_t>(comm_.rank()); }
-
-  template <class Action>
-  void attempt(Action&& action) {
-    if (!failure_) {
-      failure_ = core::capture(std::forward<Action>(action));
-    }
-  }
 
   void open() {
     check_file_size_limit(plan_.file, plan_.end_in_file());  // this rank may have another one than the chief
@@ -168,18 +170,24 @@ class TwoPhaseWriter {
     if (chunk_) {
       collected_.emplace(map_.chunk_bytes() * *chunk_, map_.chunk_bytes());
     }
-  }
-
-  void exchange_small() {
     for (const WriteItem& item : small_) {
       cursors_.emplace_back(item);
     }
-    for (const Window& window : map_.windows(regions_)) {
-      pack(window);
-      comm_.exchange(outgoing_, incoming_, what_);
+    windows_ = map_.windows(regions_);
+    outgoing_.sizes.resize(static_cast<std::size_t>(comm_.size()));
+  }
+
+  void exchange_small() {
+    core::Outcome failure;
+    for (const Window& window : windows_) {
+      if (!failure) {
+        failure = core::capture([&] { pack(window); });
+      }
+      comm_.exchange(outgoing_, incoming_, what_, failure);
       core::kill_point(core::KillPoint::save_pieces_exchanged);
-      attempt([&] { write_chunk(window); });
+      failure = core::capture([&] { write_chunk(window); });
     }
+    comm_.agree(failure, what_);
   }
 
   /// What other ranks collect goes into messages, what this one does to its place.
@@ -193,11 +201,7 @@ class TwoPhaseWriter {
       }
       const std::uint64_t end = window.begin + (*chunk + 1) * map_.chunk_bytes();
       if (to == static_cast<std::size_t>(comm_.rank())) {
-        for_each_piece(window, end, [&](const PieceHeader& header, auto piece) {
-          if (collected_) {  // not if this rank has failed
-            collected_->put(header, piece);
-          }
-        });
+        for_each_piece(window, end, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
         continue;
       }
       const std::size_t before = outgoing_.bytes.size();
@@ -262,12 +266,12 @@ class TwoPhaseWriter {
   std::vector<WriteItem> large_;        ///< this rank's: written by itself
   std::vector<bool> is_small_;          ///< of the plan's items
   std::vector<RowCursor> cursors_;      ///< through `small_`
+  std::vector<Window> windows_;         ///< the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;
   WrittenPart part_;
   std::optional<DataStream> stream_;
   std::optional<Chunk> collected_;
-  core::Outcome failure_;
 };
 
 bool is_worth_it(const WritePlan& plan) {

@@ -35,7 +35,8 @@ class WriteQueue {
 
 inline constexpr std::size_t kMaxPendingWrites = 8;
 
-/// Writes by threads that call pwrite. Keeps a reference to @p file. The destructor waits for what is under way.
+/// Writes by threads that call pwrite: by four, or as many as the system has left (ulimit -u, the pids limit of a
+/// control group); nothing if there is none. Keeps a reference to @p file. The destructor waits for what is under way.
 [[nodiscard]] std::unique_ptr<WriteQueue> make_thread_queue(const PosixFile& file);
 
 /// Writes by io_uring; nothing if this build or this system does not have it. Otherwise the same.

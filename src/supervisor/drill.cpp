@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/directory.hpp"
 #include "core/drill_orders.hpp"
+#include "core/file_rights.hpp"
 #include "core/log.hpp"
+#include "core/worker_directories.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/run_directory.hpp"
 #include "supervisor/run_processes.hpp"
@@ -34,23 +37,19 @@ constexpr std::chrono::milliseconds kOutputInterval = 200ms;
 constexpr std::chrono::milliseconds kBlocked = 500ms;
 /// From SIGTERM to SIGKILL at the end of Slurm's grace time: the default of KillWait.
 constexpr std::chrono::seconds kKillWait = 30s;
-constexpr std::chrono::seconds kKilledTimeout = 10s;
+constexpr std::chrono::seconds kRunKilledTimeout = 10s;
 /// Ranks whose launcher has ended may live on so long, in seconds; a platform ends what its job leaves behind.
 constexpr double kOrphanTime = 4.0;
 /// From the last word of the ranks to the end of the command.
 constexpr std::chrono::seconds kLeaveTimeout = 30s;
 
-std::string host_name() {
+std::string name_of_host() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
-  std::ofstream file(directory / core::kDrillOrdersName);
-  file << core::to_text(orders);
-  if (!file.flush()) {
-    throw StorageError(ErrorCode::io, "cannot write " + (directory / core::kDrillOrdersName).string());
-  }
+  core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
 }
 
 /// The program's own directory around the drill's.
@@ -65,34 +64,25 @@ void kill_run(const fs::path& record, bool gently) {
   }
 }
 
-void remove_or_warn(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) {
-    core::log::warning("the drill leaves {} behind: {}", path.string(), error.message());
+/// Runs @p removal, below the open directory above @p path if that is there.
+void tidy(const fs::path& path, const std::function<void(const core::Directory& above)>& removal) {
+  std::error_code ignored;
+  if (!fs::exists(path.parent_path(), ignored)) {
+    return;
   }
-}
-
-/// What ranks that were killed in a save have left beside their checkpoint directory.
-void remove_worker_directories(const fs::path& scratch) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(scratch.parent_path(), error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename().string().starts_with("workertemp_")) {
-      found.push_back(entry->path());
-    }
-  }
-  for (const fs::path& worker : found) {
-    remove_or_warn(worker / scratch.filename());
-    fs::remove(worker, error);  // unless somebody else's is in it
+  try {
+    removal(core::Directory::open(path.parent_path()));
+  } catch (const std::exception& error) {
+    core::log::warning("the drill leaves something behind: {}", error.what());
   }
 }
 
 }  // namespace
 
 Drill::Drill(DrillSettings settings)
-    : settings_(std::move(settings)), host_(host_name()), scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
+    : settings_(std::move(settings)),
+      host_(name_of_host()),
+      scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
   facts_.command = settings_.command;
   facts_.way = settings_.way;
   facts_.signal = termination::signal_name(settings_.signal);
@@ -390,9 +380,9 @@ void Drill::play_end_of_grace() {
 
 /// Nothing of a start may be left when the next one begins, or the drill ends.
 void Drill::end_start() {
-  const auto limit = Clock::now() + kKilledTimeout;
+  const auto limit = Clock::now() + kRunKilledTimeout;
   while ((!run_->code() || !processes_of_run(record_).empty()) && Clock::now() < limit) {
-    kill_run(record_, Clock::now() < limit - kKilledTimeout / 2);
+    kill_run(record_, Clock::now() < limit - kRunKilledTimeout / 2);
     pump(kWait);
   }
   pump(0ms);  // the last words
@@ -465,12 +455,14 @@ void Drill::clean_up() const {
     return;
   }
   for (const fs::path& directory : scratch_) {
-    remove_or_warn(directory);
-    remove_worker_directories(directory);
+    const std::string name = directory.filename().string();
+    tidy(directory, [&](const core::Directory& above) {
+      above.remove_tree(name);
+      core::remove_write_directories_beside(above, name);  // of ranks that were killed in a save
+    });
   }
   for (const fs::path& directory : new_directories_) {
-    std::error_code not_empty;
-    fs::remove(directory, not_empty);
+    tidy(directory, [&](const core::Directory& above) { above.remove_empty_directory(directory.filename().string()); });
   }
 }
 

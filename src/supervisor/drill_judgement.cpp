@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/text.hpp"
 #include "supervisor/verdict.hpp"
 
 namespace reprieve::supervisor {
@@ -17,7 +18,7 @@ constexpr const char* kUseRun =
     "start it under `reprieve run`, which keeps the platform's signals from the launcher and tells the ranks";
 constexpr int kSignalled = 128;
 
-std::string seconds(double value) { return fmt::format("{:.3g} s", value); }
+std::string seconds(double value) { return core::seconds_text(std::chrono::duration<double>(value)); }
 
 /// "3, 4 and 7"
 std::string list_of(const std::set<int>& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
@@ -218,7 +219,7 @@ void Judge::judge_missing_save() {
                         ? fmt::format(" (the longest before took {})", seconds(notice.longest_step_s))
                         : std::string(),
                     lost_work()),
-        "make the steps shorter, call save_checkpoint_if_preempted() inside of them, or ask for a longer grace");
+        "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
   } else if (notice.killed_s) {
     add(Grade::problem, "not_watched",
         fmt::format("the notice had no effect until the grace of {} was over; {}", seconds(facts_.grace_s),

@@ -6,8 +6,11 @@
 #include <system_error>
 #include <utility>
 
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
+#include "core/saturating_time.hpp"
+#include "core/text.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/command.hpp"
 #include "supervisor/run_directory.hpp"
@@ -44,8 +47,6 @@ constexpr std::chrono::seconds kSlurmTimeout{30};
 /// A controller that is being restarted is waited for: a job that leaves without a requeue is out of the queue.
 constexpr std::chrono::minutes kRequeueTimeout{5};
 constexpr milliseconds kRequeuePause = 2s;
-/// The code of a shell for what SIGINT ended.
-constexpr int kInterrupted = 130;
 
 const char* to_string(Verdict::End end) {
   switch (end) {
@@ -69,6 +70,13 @@ JobSupervisor::~JobSupervisor() = default;
 int JobSupervisor::run() {
   signals_ = std::make_unique<SignalQueue>();
   run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
+  has_room_ = run_directory_->has_room();
+  if (!has_room_) {
+    say("warning",
+        fmt::format("{} has no room for the record of the run: how it ended can only be seen from the event log "
+                    "of the checkpoint directory and the launcher's code; choose another place with --run-dir",
+                    run_directory_->path().parent_path().string()));
+  }
   adopt_orphans();
   if (settings_.slurm) {
     slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
@@ -149,8 +157,9 @@ void JobSupervisor::look_for_requests() {
     }
   }
   if (settings_.deadline && !plan_.requested()) {
-    const auto whole_time = std::chrono::duration_cast<std::chrono::seconds>(*settings_.deadline - begin_);
-    if (Clock::now() >= *settings_.deadline - settings_.lead.value_or(termination::default_lead(whole_time))) {
+    const auto whole_time = core::between<std::chrono::seconds>(begin_, *settings_.deadline);
+    const auto lead = settings_.lead.value_or(termination::default_lead(whole_time));
+    if (Clock::now() >= core::later(*settings_.deadline, -lead)) {
       request("the deadline is near");
     }
   }
@@ -172,8 +181,12 @@ void JobSupervisor::look_for_preempt_file() {
     if (!fs::exists(file, error)) {
       continue;
     }
-    if (!fs::remove(file, error) && !plan_.requested()) {
-      core::log::warning("cannot remove {}: {}", file.string(), error.message());
+    try {
+      core::Directory::open(directory).remove_file(core::kPreemptFile);
+    } catch (const StorageError& problem) {
+      if (!plan_.requested()) {
+        core::log::warning("{}", problem.what());
+      }
     }
     request("the file " + file.string());
   }
@@ -191,7 +204,8 @@ Verdict JobSupervisor::run_once() {
       settings_.command, LaunchSettings{.tool = settings_.tool,
                                         .run_directory = run_directory_->make(starts_),
                                         .shield_daemons = settings_.shield_daemons,
-                                        .link_timeout_s = static_cast<int>(settings_.link_timeout.count())});
+                                        .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
+                                        .directory = settings_.directory});
   say("start", fmt::format("start {}: {}", starts_, fmt::join(settings_.command, " ")),
       {{"start", starts_}, {"pid", run_->pid()}, {"command", settings_.command}});
   watch_run();
@@ -211,6 +225,7 @@ void JobSupervisor::watch_run() {
   while (!run_->code()) {
     wait(pressing() ? kShortWait : kLongWait);
     read_record();
+    check_directory();
     send_notice_if_due();
     if (kill_at_ && Clock::now() >= *kill_at_) {
       run_->kill_all();
@@ -276,7 +291,7 @@ std::string JobSupervisor::loss_text() const {
     }
     number = std::max(number, chief.newest ? chief.newest : chief.restored);
   }
-  const std::string age = duration_text(Clock::now() - last_save_.value_or(run_->started()));
+  const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
   const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
                                   : fmt::format("all its work, {}: there is no checkpoint yet", age);
   return "the run has not saved for this notice yet. A third Ctrl-C ends it at once and loses " + lost;
@@ -294,8 +309,9 @@ void JobSupervisor::await_descendants() {
   read_record();
   const RunProgress& progress = run_->progress();
   const auto record_is_late = [&] {
-    return *run_->code() == progress.restart_code() && progress.saved() == nullptr && progress.error() == nullptr &&
-           Clock::now() < ended + kRecordTimeout;
+    const bool said_nothing = progress.saved() == nullptr && progress.error() == nullptr;
+    const bool is_expected = *run_->code() == progress.restart_code() || (*run_->code() == 0 && progress.unfinished());
+    return said_nothing && is_expected && has_room_ && Clock::now() < ended + kRecordTimeout;
   };
   if (verdict().end == Verdict::End::finished) {
     return;
@@ -317,32 +333,18 @@ void JobSupervisor::await_descendants() {
   }
 }
 
-Verdict JobSupervisor::verdict() const {
-  Verdict result = judge(run_->progress(), *run_->code());
-  if (result.end != Verdict::End::failed) {
-    return result;
-  }
-  if (kill_at_) {
-    result.exit_code = kInterrupted;
-    result.reason = "ended by hand";
-  } else if (const auto report = run_->error_report(); report && run_->progress().error() == nullptr) {
-    result.reason = *report;
-  }
-  return result;
-}
-
 void JobSupervisor::show_status() {
   if (!settings_.on_status || Clock::now() < next_status_) {
     return;
   }
   next_status_ = Clock::now() + kStatusInterval;
-  std::string text = fmt::format("running for {}", duration_text(Clock::now() - run_->started()));
+  std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
   for (const auto& [record, chief] : run_->progress().chiefs()) {
     const auto number = chief.newest ? chief.newest : chief.restored;
     text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
   }
   if (last_save_) {
-    text += fmt::format(", {} ago", duration_text(Clock::now() - *last_save_));
+    text += fmt::format(", {} ago", core::duration_text(Clock::now() - *last_save_));
   }
   if (plan_.requested()) {
     text += run_->progress().notice_arrived() ? ", saving" : ", waiting for the ranks to save";
@@ -353,20 +355,36 @@ void JobSupervisor::show_status() {
 // ---------------------------------------------------------------------------------------------------------------------
 // After it.
 
+Suspicion JobSupervisor::look_at(const std::filesystem::path& suspect) {
+  say("verifying", fmt::format("more than one run died while it read {}: verifying it", suspect.filename().string()));
+  const auto meanwhile = [this] {
+    wait(0ms);
+    if (plan_.requested()) {
+      throw Error(ErrorCode::usage, "stopped by a request to end");
+    }
+  };
+  Suspicion found;
+  try {
+    found = settings_.look_at_suspect(suspect, meanwhile);
+  } catch (const std::exception& error) {
+    found.text = error.what();
+  }
+  const SupervisorEvent event = describe(suspect, found);
+  say(event.name, event.text);
+  return found;
+}
+
 /// Decides on a restart, and prepares it.
 bool JobSupervisor::may_go_on(const Verdict& verdict) {
-  const RestartDecision decision = policy_.decide(verdict);
-  if (decision.set_aside && settings_.set_aside) {
-    const auto moved = settings_.set_aside(*decision.set_aside);
-    if (!moved) {
-      say("give_up", fmt::format("giving up: two runs died while they read {}, and there is no older checkpoint to "
-                                 "take instead",
-                                 decision.set_aside->string()));
+  bool begins_elsewhere = false;
+  if (const auto suspect = policy_.suspect(verdict); suspect && settings_.look_at_suspect) {
+    const Suspicion::Outcome outcome = look_at(*suspect).outcome;
+    if (outcome == Suspicion::Outcome::needed) {
       return false;
     }
-    say("set_aside", fmt::format("two runs died while they read {}: set aside as {}",
-                                 decision.set_aside->filename().string(), moved->filename().string()));
+    begins_elsewhere = outcome == Suspicion::Outcome::set_aside;
   }
+  const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
   if (decision.restart && slurm_ && !plan_.requested()) {
     ask_slurm_again();  // it may have told the ranks alone
   }
@@ -381,7 +399,7 @@ bool JobSupervisor::may_go_on(const Verdict& verdict) {
   }
   say("restart",
       fmt::format("starting again{} (restart {} of {})",
-                  decision.pause > 0ms ? " in " + duration_text(decision.pause) : "", policy_.used(),
+                  decision.pause > 0ms ? " in " + core::duration_text(decision.pause) : "", policy_.used(),
                   settings_.restarts.restarts),
       {{"restart", policy_.used()}, {"pause_s", std::chrono::duration<double>(decision.pause).count()}});
   pause_before_restart(decision.pause);

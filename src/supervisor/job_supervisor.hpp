@@ -16,6 +16,7 @@
 #include "supervisor/requeue.hpp"
 #include "supervisor/restart_policy.hpp"
 #include "supervisor/supervisor_event.hpp"
+#include "supervisor/suspicion.hpp"
 
 namespace reprieve::supervisor {
 
@@ -42,15 +43,16 @@ struct SupervisorSettings {
   std::optional<std::chrono::seconds> lead;
   /// A notice waits so long for a program that tells nothing of itself.
   std::chrono::milliseconds patience{60'000};
-  /// A checkpoint directory whose PREEMPT file counts before the run has named its own.
+  /// The checkpoint directory that the program is to use; its PREEMPT file counts from the start on. Absolute.
   std::optional<std::filesystem::path> directory;
   /// Where to make the private directory; nothing: chosen by the number of nodes.
   std::optional<std::filesystem::path> run_directory_parent;
   bool shield_daemons = true;
   std::chrono::seconds link_timeout{120};
   std::optional<SlurmSettings> slurm;
-  /// Renames a checkpoint that cannot be restored, if there is an older one to take instead; returns its new name.
-  std::function<std::optional<std::filesystem::path>(const std::filesystem::path&)> set_aside;
+  /// Verifies a checkpoint that several runs died reading, and renames it if it is damaged and there is an older one to
+  /// take instead. Calls its second argument often, which may throw to stop it.
+  std::function<Suspicion(const std::filesystem::path&, const std::function<void()>& meanwhile)> look_at_suspect;
   std::function<void(const SupervisorEvent&)> on_event;
   /// Called about once a second with a line for a terminal.
   std::function<void(const std::string&)> on_status;
@@ -87,6 +89,9 @@ class JobSupervisor {
   void watch_run();
   void await_descendants();
   void read_record();
+  void check_directory();
+  [[nodiscard]] std::optional<std::filesystem::path> foreign_directory() const;
+  [[nodiscard]] Verdict verdict_by_event_logs(const Verdict& by_record) const;
   void send_notice_if_due();
   void end_at_once();
   void look_for_hung_launchers();
@@ -96,6 +101,7 @@ class JobSupervisor {
   [[nodiscard]] Verdict verdict() const;
 
   // After it.
+  Suspicion look_at(const std::filesystem::path& suspect);
   [[nodiscard]] bool may_go_on(const Verdict& verdict);
   void pause_before_restart(std::chrono::milliseconds pause);
   int leave(const Verdict& verdict);
@@ -120,6 +126,7 @@ class JobSupervisor {
   bool by_hand_ = false;                      ///< SIGINT or SIGHUP came
   std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
   bool unreachable_said_ = false;
+  bool has_room_ = true;  ///< for the run's record
   Clock::time_point next_file_look_;
   Clock::time_point next_launcher_look_;
   Clock::time_point next_status_;

@@ -114,10 +114,12 @@ EnvironmentChanges launch_environment(const LaunchSettings& settings, const Envi
   changes[core::kRunDirectoryVariable] = settings.run_directory.string();
   // The launcher splits the value at blanks, and what stands last is its daemon.
   const std::string agent = "OMPI_MCA_orte_launch_agent";
-  const bool can_be_split = !has_space(settings.tool.string()) && !has_space(settings.run_directory.string());
+  const std::string directory = settings.directory ? settings.directory->string() : "";
+  const bool can_be_split =
+      !has_space(settings.tool.string()) && !has_space(settings.run_directory.string()) && !has_space(directory);
   if (settings.shield_daemons && can_be_split) {
-    changes[agent] =
-        fmt::format("{} launch-agent --run-dir {} orted", settings.tool.string(), settings.run_directory.string());
+    changes[agent] = fmt::format("{} launch-agent --run-dir {}{} orted", settings.tool.string(),
+                                 settings.run_directory.string(), directory.empty() ? "" : " --directory " + directory);
   }
   if (settings.link_timeout_s > 0) {
     set_link_timeout(changes, settings.link_timeout_s);
@@ -125,6 +127,9 @@ EnvironmentChanges launch_environment(const LaunchSettings& settings, const Envi
   std::erase_if(changes, [&](const auto& change) {
     return change.first != core::kRunDirectoryVariable && environment(change.first).has_value();
   });
+  if (!directory.empty()) {
+    changes[core::kDirectoryVariable] = directory;
+  }
   return changes;
 }
 

@@ -46,6 +46,8 @@ struct LaunchSettings {
   int link_timeout_s = 0;
   Shield shield = Shield::signals;
   int output = -1;  ///< descriptor for the program's standard output; -1: this process's
+  /// For the checkpoints; nothing: the program, or the environment as it is, decides.
+  std::optional<std::filesystem::path> directory = {};
 };
 
 using core::EnvironmentLookup;

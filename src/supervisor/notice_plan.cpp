@@ -8,7 +8,7 @@ namespace {
 
 /// The pause after the first notice; it doubles up to the longest.
 constexpr std::chrono::seconds kFirstPause{1};
-constexpr int kMaxDoublings = 4;
+constexpr int kMaxPauseDoublings = 4;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now)
   if (!progress.ready() && !says_nothing) {
     return false;
   }
-  if (sent_ > 0 && now - last_sent_ < kFirstPause * (1 << std::min(sent_ - 1, kMaxDoublings))) {
+  if (sent_ > 0 && now - last_sent_ < kFirstPause * (1 << std::min(sent_ - 1, kMaxPauseDoublings))) {
     return false;
   }
   ++sent_;

@@ -11,7 +11,6 @@
 #include "core/log.hpp"
 #include "core/signals_blocked.hpp"
 #include "reprieve/error.hpp"
-#include "reprieve/preemption_checkpoint_handler.hpp"
 #include "supervisor/run_follower.hpp"
 #include "termination/notice_board.hpp"
 
@@ -82,12 +81,13 @@ struct [[gnu::visibility("hidden")]] PreemptionWatcher::Impl {
   std::jthread thread;  ///< last: it uses the rest
 };
 
-PreemptionWatcher::PreemptionWatcher(PreemptionCheckpointHandler& handler, Callback callback)
+// The public constructor of a watcher inside of a job comes here from the handler's layer.
+PreemptionWatcher::PreemptionWatcher(std::shared_ptr<termination::NoticeBoard> board, bool preempted,
+                                     PlatformInfo platform, Callback callback)
     : impl_(std::make_unique<Impl>()) {
   impl_->callback = std::move(callback);
-  impl_->platform = handler.platform();
-  const auto board = handler.notice_board();
-  const std::size_t seen = board->count() - (handler.preempted() ? 1 : 0);
+  impl_->platform = std::move(platform);
+  const std::size_t seen = board->count() - (preempted ? 1 : 0);
   const core::SignalsBlocked blocked;
   impl_->thread = std::jthread(
       [impl = impl_.get(), board, seen](const std::stop_token& stop) { impl->listen(stop, *board, seen); });

@@ -8,22 +8,21 @@ namespace reprieve::supervisor {
 
 namespace {
 
-/// So often may a run die while it reads a checkpoint, before the checkpoint is held to be the cause.
+/// So often may a run die while it reads a checkpoint, before the checkpoint is suspected to be the cause.
 constexpr int kDeathsAllowed = 1;
 constexpr int kMaxDoublings = 20;
 
 }  // namespace
 
-RestartDecision RestartPolicy::decide(const Verdict& verdict) {
+RestartDecision RestartPolicy::decide(const Verdict& verdict, bool begins_elsewhere) {
   RestartDecision decision;
   if (verdict.end == Verdict::End::finished) {
     return decision;
   }
   fruitless_ = verdict.progressed ? 0 : fruitless_ + 1;
   decision.pause = pause_after(verdict);
-  decision.set_aside = unreadable(verdict);
-  if (decision.set_aside) {
-    fruitless_ = 0;  // the next run begins elsewhere
+  if (begins_elsewhere) {
+    fruitless_ = 0;
   }
   decision.reason = why_not(verdict);
   decision.restart = decision.reason.empty() && used_ < limits_.restarts;
@@ -31,7 +30,7 @@ RestartDecision RestartPolicy::decide(const Verdict& verdict) {
   return decision;
 }
 
-std::optional<std::filesystem::path> RestartPolicy::unreadable(const Verdict& verdict) {
+std::optional<std::filesystem::path> RestartPolicy::suspect(const Verdict& verdict) {
   if (verdict.died_restoring && ++deaths_[*verdict.died_restoring] > kDeathsAllowed) {
     return verdict.died_restoring;
   }

@@ -23,9 +23,8 @@ struct RestartLimits {
 /// What to do after a run.
 struct RestartDecision {
   bool restart = false;
-  std::chrono::milliseconds pause{0};              ///< before the restart
-  std::optional<std::filesystem::path> set_aside;  ///< a checkpoint that cannot be restored
-  std::string reason;                              ///< why there is no restart; empty if nobody asked for one
+  std::chrono::milliseconds pause{0};  ///< before the restart
+  std::string reason;                  ///< why there is no restart; empty if nobody asked for one
 };
 
 /// Judges the runs of one supervisor one after the other.
@@ -33,13 +32,17 @@ class RestartPolicy {
  public:
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits) {}
 
-  RestartDecision decide(const Verdict& verdict);
+  /// The checkpoint that the run died reading, if others died of it before: it is to be verified before the next start.
+  /// To be called once for each run, before `decide`.
+  std::optional<std::filesystem::path> suspect(const Verdict& verdict);
+
+  /// @param begins_elsewhere  the checkpoint where the run began is not there any more
+  RestartDecision decide(const Verdict& verdict, bool begins_elsewhere);
 
   /// Restarts so far.
   [[nodiscard]] int used() const noexcept { return used_; }
 
  private:
-  [[nodiscard]] std::optional<std::filesystem::path> unreadable(const Verdict& verdict);
   [[nodiscard]] std::string why_not(const Verdict& verdict) const;
   [[nodiscard]] std::chrono::milliseconds pause_after(const Verdict& verdict) const;
 

@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "core/directory.hpp"
+
 namespace reprieve::supervisor {
 
-/// A new directory that only this user can enter, removed with its content at the end.
+/// A new directory that only this user can enter, removed with its content at the end. What supervisors of this user
+/// left in the same place when they were killed is removed as well.
 ///
 /// Under another supervisor (a drill of a script that calls `reprieve run`) it lies in that one's directory, which
 /// reads it as well and removes it; and what that one orders reaches the runs.
@@ -24,6 +27,10 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  /// Whether a record can be written there.
+  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return own_->path(); }
+
   /// Makes the directory of one start of the program. @throws StorageError
   [[nodiscard]] std::filesystem::path make(int start) const;
 
@@ -31,8 +38,10 @@ class RunDirectory {
   [[nodiscard]] bool is_rehearsal() const;
 
  private:
-  std::filesystem::path path_;
   std::filesystem::path outer_;  ///< that of a supervisor above this one, or empty
+  core::Directory place_;        ///< where it was made
+  /// Locked as long as this supervisor lives, so that others can see when it has gone. Set by the constructor.
+  std::optional<core::Directory> own_;
 };
 
 }  // namespace reprieve::supervisor

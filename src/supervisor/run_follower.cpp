@@ -11,8 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "core/directory.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
+#include "reprieve/error.hpp"
 #include "termination/metadata_answers.hpp"
 
 namespace reprieve::supervisor {
@@ -77,12 +79,13 @@ void RunFollower::release_record() noexcept {
 }
 
 void RunFollower::hold_record() {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  const int descriptor = ::open((directory_ / core::kWorkerRecordName).c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor >= 0) {
+  try {
+    core::Descriptor opened =
+        core::open_file_by_path(directory_ / core::kWorkerRecordName, O_RDONLY, 0, core::Links::refused);
     release_record();
-    record_ = descriptor;
+    record_ = opened.release();
     workers_ = core::workers_from_json(read_json(record_));
+  } catch (const StorageError&) {  // not there yet: the next call tries again
   }
 }
 

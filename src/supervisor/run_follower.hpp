@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/worker_record.hpp"
-#include "reprieve/preemption_watcher.hpp"
+#include "reprieve/notice.hpp"
 
 namespace reprieve::supervisor {
 

@@ -18,7 +18,7 @@ double number(const Json& event, const char* key) {
   return member != event.end() && member->is_number() ? member->get<double>() : 0;
 }
 
-std::string text(const Json& event, const char* key) {
+std::string text_or_empty(const Json& event, const char* key) {
   const auto member = event.find(key);
   return member != event.end() && member->is_string() ? member->get<std::string>() : "";
 }
@@ -42,7 +42,7 @@ class Reader {
 
  private:
   void take(const Json& event) {
-    const std::string name = text(event, "event");
+    const std::string name = text_or_empty(event, "event");
     if (name == "start") {
       if (ready_ && !ended_) {
         ++history_.failed;
@@ -92,7 +92,7 @@ class Reader {
     history_.blocked_s.push_back(blocked_s);
     history_.state_bytes = static_cast<std::uint64_t>(std::max(0.0, number(event, "bytes")));
     const auto reason = event.find("reason");
-    if (reason != event.end() && reason->is_object() && text(*reason, "kind") == "periodic") {
+    if (reason != event.end() && reason->is_object() && text_or_empty(*reason, "kind") == "periodic") {
       if (const double work_s = last_s_ - blocked_s - last_save_s_.value_or(last_s_); work_s > 0) {
         history_.intervals_s.push_back(work_s);
       }

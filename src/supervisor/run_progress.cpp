@@ -4,6 +4,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "termination/platform_traits.hpp"
+
 namespace reprieve::supervisor {
 
 namespace {
@@ -29,8 +31,11 @@ std::string text(const Json& event, const char* key) { return get<std::string>(e
 
 void on_start(ChiefProgress& chief, const Json& event) {
   const auto newest = chief.newest;
+  const auto newest_step = chief.newest_step;
   chief = {};
   chief.newest = newest;
+  chief.newest_step = newest_step;
+  chief.started = text(event, "time");
   chief.directory = text(event, "directory");
   chief.host = text(event, "host");
   chief.pid = get<int>(event, "pid").value_or(0);
@@ -46,6 +51,7 @@ void on_restore_started(ChiefProgress& chief, const Json& event) {
 void on_restore(ChiefProgress& chief, const Json& event) {
   chief.stage = Stage::starting;
   chief.restored = get<std::uint64_t>(event, "number");
+  chief.restored_step = get<std::uint64_t>(event, "run_calls");
 }
 
 void on_ready(ChiefProgress& chief, const Json& event) {
@@ -56,7 +62,8 @@ void on_ready(ChiefProgress& chief, const Json& event) {
 
 void on_save_finished(ChiefProgress& chief, const Json& event) {
   if (const auto number = get<std::uint64_t>(event, "number")) {
-    chief.newest = std::max(*number, chief.newest.value_or(0));
+    chief.newest = *number;
+    chief.newest_step = get<std::uint64_t>(event, "run_calls");
   }
 }
 
@@ -82,6 +89,14 @@ void on_finished(ChiefProgress& chief, const Json&) {
   chief.leaving = false;
 }
 
+/// The program says so in its own way, by an error for one: that is no failure.
+void on_already_finished(ChiefProgress& chief, const Json& event) {
+  if (get<bool>(event, "refused").value_or(false)) {
+    chief.already_finished = get<std::uint64_t>(event, "run_calls");
+    chief.stage = Stage::finished;
+  }
+}
+
 void on_failure(ChiefProgress& chief, const Json& event) {
   chief.stage = Stage::failed;
   chief.error = RunError{text(event, "error"), text(event, "message")};
@@ -103,6 +118,7 @@ const std::map<std::string, Reaction>& reactions() {
       {"went_on", on_went_on},
       {"error", on_failure},
       {"finished", on_finished},
+      {"already_finished", on_already_finished},
   };
   return table;
 }
@@ -137,58 +153,91 @@ bool RunProgress::notice_arrived() const {
   });
 }
 
+std::vector<const ChiefProgress*> RunProgress::current() const {
+  std::vector<const ChiefProgress*> found;
+  for (const auto& [record, chief] : chiefs_) {
+    const bool superseded = std::any_of(chiefs_.begin(), chiefs_.end(), [&, one = &chief](const auto& other) {
+      return other.second.directory == one->directory && other.second.started > one->started;
+    });
+    if (!superseded) {
+      found.push_back(&chief);
+    }
+  }
+  return found;
+}
+
 const SavedExit* RunProgress::saved() const {
   const SavedExit* saved = nullptr;
-  for (const auto& [record, chief] : chiefs_) {
-    if (chief.stage == Stage::saved) {
-      saved = &*chief.saved;
-    } else if (chief.stage != Stage::finished) {
+  for (const ChiefProgress* chief : current()) {
+    if (chief->stage == Stage::saved) {
+      saved = &*chief->saved;
+    } else if (chief->stage != Stage::finished) {
       return nullptr;
     }
   }
   return saved;
 }
 
-const RunError* RunProgress::error() const {
+std::optional<std::uint64_t> RunProgress::already_finished() const {
+  std::optional<std::uint64_t> steps;
   for (const auto& [record, chief] : chiefs_) {
-    if (chief.stage == Stage::failed) {
-      return &*chief.error;
+    if (!chief.already_finished || chief.stage != Stage::finished) {
+      return std::nullopt;
+    }
+    steps = std::max(steps, chief.already_finished);
+  }
+  return steps;
+}
+
+const RunError* RunProgress::error() const {
+  for (const ChiefProgress* chief : current()) {
+    if (chief->stage == Stage::failed) {
+      return &*chief->error;
     }
   }
   return nullptr;
 }
 
 std::optional<std::filesystem::path> RunProgress::restoring() const {
-  for (const auto& [record, chief] : chiefs_) {
-    if (chief.stage == Stage::restoring) {
-      return chief.restoring;
+  for (const ChiefProgress* chief : current()) {
+    if (chief->stage == Stage::restoring) {
+      return chief->restoring;
     }
   }
   return std::nullopt;
 }
 
 bool RunProgress::cut_short() const {
-  return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
-    const ChiefProgress& chief = entry.second;
-    return chief.stage == Stage::restoring || chief.stage == Stage::saved || chief.leaving;
+  const auto chiefs = current();
+  return std::any_of(chiefs.begin(), chiefs.end(), [](const ChiefProgress* chief) {
+    return chief->stage == Stage::restoring || chief->stage == Stage::saved || chief->leaving;
   });
+}
+
+std::optional<std::filesystem::path> RunProgress::unfinished() const {
+  for (const ChiefProgress* chief : current()) {
+    if (chief->stage == Stage::running) {
+      return chief->directory;
+    }
+  }
+  return std::nullopt;
 }
 
 bool RunProgress::progressed() const {
   return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
     const ChiefProgress& chief = entry.second;
-    return chief.newest && (!chief.restored || *chief.newest > *chief.restored);
+    const bool further = chief.newest_step && chief.restored_step && *chief.newest_step > *chief.restored_step;
+    return chief.newest && (!chief.restored || *chief.newest != *chief.restored || further);
   });
 }
 
 int RunProgress::restart_code() const {
-  constexpr int kDefault = 42;  // that of TerminationConfig
   for (const auto& [record, chief] : chiefs_) {
     if (chief.restart_code != 0) {
       return chief.restart_code;
     }
   }
-  return kDefault;
+  return termination::kRestartCode;
 }
 
 std::vector<std::filesystem::path> RunProgress::directories() const {

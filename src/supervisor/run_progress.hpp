@@ -41,18 +41,22 @@ struct ChiefProgress {
   void take(const nlohmann::json& event);
 
   Stage stage = Stage::starting;
+  std::string started;  ///< when the directory was opened, as the record says it: later is greater
   std::filesystem::path directory;
   std::string host;
   int pid = 0;
   int world_size = 0;
-  std::vector<std::string> signals;       ///< that are a notice: "SIGTERM", "SIGUSR1"
-  int restart_code = 0;                   ///< 0: not told yet
-  bool noticed = false;                   ///< the ranks have agreed on a notice
-  bool leaving = false;                   ///< and have neither left nor gone on since
-  std::uint64_t run_calls = 0;            ///< as last told
-  std::filesystem::path restoring;        ///< the file of stage `restoring`
-  std::optional<std::uint64_t> restored;  ///< number of the checkpoint that was restored
-  std::optional<std::uint64_t> newest;    ///< number of the newest checkpoint that was saved
+  std::vector<std::string> signals;               ///< that are a notice: "SIGTERM", "SIGUSR1"
+  int restart_code = 0;                           ///< 0: not told yet
+  bool noticed = false;                           ///< the ranks have agreed on a notice
+  bool leaving = false;                           ///< and have neither left nor gone on since
+  std::uint64_t run_calls = 0;                    ///< as last told
+  std::filesystem::path restoring;                ///< the file of stage `restoring`
+  std::optional<std::uint64_t> restored;          ///< number of the checkpoint that was restored
+  std::optional<std::uint64_t> restored_step;     ///< its calls of run, if they are known
+  std::optional<std::uint64_t> newest;            ///< number of the checkpoint that was saved last
+  std::optional<std::uint64_t> newest_step;       ///< its calls of run, if they are known
+  std::optional<std::uint64_t> already_finished;  ///< the step at which an earlier run came to its end
   std::optional<SavedExit> saved;
   std::optional<RunError> error;
 };
@@ -71,6 +75,8 @@ class RunProgress {
   [[nodiscard]] bool notice_arrived() const;
   /// At least one chief has left after a save, and no other failed or was cut short.
   [[nodiscard]] const SavedExit* saved() const;
+  /// The step at which an earlier run was finished, if all chiefs refused to make steps a second time.
+  [[nodiscard]] std::optional<std::uint64_t> already_finished() const;
   /// The first error.
   [[nodiscard]] const RunError* error() const;
   /// The file that a chief was restoring when its record ended.
@@ -78,6 +84,8 @@ class RunProgress {
   /// The record of a chief ends where no program comes to its end by itself: it was reading a checkpoint, or about to
   /// leave after a notice; or it has left, to be started again, while others had not.
   [[nodiscard]] bool cut_short() const;
+  /// The directory of a handler that was made, and of which the record does not say that it was closed.
+  [[nodiscard]] std::optional<std::filesystem::path> unfinished() const;
   /// A chief has committed a checkpoint beyond the one that it began with.
   [[nodiscard]] bool progressed() const;
   /// What the ranks mean by "saved, start me again": as told, or else the default of the library.
@@ -86,6 +94,10 @@ class RunProgress {
   [[nodiscard]] std::vector<std::filesystem::path> directories() const;
 
  private:
+  /// Those that count: what became of a program says nothing any more when another one has opened its directory since,
+  /// as in a script that starts a program again until it succeeds.
+  [[nodiscard]] std::vector<const ChiefProgress*> current() const;
+
   std::map<std::string, ChiefProgress> chiefs_;
 };
 

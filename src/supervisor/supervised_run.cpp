@@ -4,18 +4,23 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
 #include <system_error>
 
 #include "core/environment.hpp"
+#include "core/event_reader.hpp"
 #include "core/log.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {
 
 namespace {
+
+/// In the checkpoint directory.
+constexpr const char* kEventLogName = "events.jsonl";
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -108,6 +113,24 @@ std::optional<std::string> message_of_error_report(std::istream& report, double 
     return std::nullopt;
   }
   return message->get<std::string>();
+}
+
+RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::filesystem::path>& directory) const {
+  std::vector<std::filesystem::path> directories = progress_.directories();
+  if (directory && std::find(directories.begin(), directories.end(), *directory) == directories.end()) {
+    directories.push_back(*directory);
+  }
+  const std::string start = core::event_time(started_wall_clock_);
+  RunProgress progress;
+  for (const auto& each : directories) {
+    for (const nlohmann::json& event : core::read_events(each / kEventLogName)) {
+      const auto time = event.find("time");
+      if (time != event.end() && time->is_string() && time->get_ref<const std::string&>() >= start) {
+        progress.take(each.string(), event);
+      }
+    }
+  }
+  return progress;
 }
 
 std::optional<std::string> SupervisedRun::error_report() const {

@@ -55,6 +55,10 @@ class SupervisedRun {
   /// Kills it and all that it started.
   void kill_all() const;
 
+  /// What the event logs of the checkpoint directories say of this run: those that its record names, and @p directory.
+  /// For a run whose record could not be written, or not to its end.
+  [[nodiscard]] RunProgress progress_in_event_logs(const std::optional<std::filesystem::path>& directory) const;
+
   /// The error that the run left beside its checkpoints, if it is this run's.
   [[nodiscard]] std::optional<std::string> error_report() const;
 

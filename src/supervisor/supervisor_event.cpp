@@ -2,9 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <cmath>
 #include <functional>
 #include <map>
+
+#include "core/text.hpp"
 
 namespace reprieve::supervisor {
 
@@ -23,7 +24,9 @@ std::string show(const Json& event, const char* key) {
 
 std::string seconds(const Json& event, const char* key) {
   const auto member = event.find(key);
-  return member != event.end() && member->is_number() ? fmt::format("{:.3g} s", member->get<double>()) : "? s";
+  return member != event.end() && member->is_number()
+             ? core::seconds_text(std::chrono::duration<double>(member->get<double>()))
+             : "? s";
 }
 
 using Words = std::function<std::string(const Json&)>;
@@ -34,6 +37,12 @@ const std::map<std::string, Words>& words() {
        [](const Json& e) {
          return fmt::format("restored {} (step {}) in {}", show(e, "file"), show(e, "run_calls"),
                             seconds(e, "seconds"));
+       }},
+      {"fallback",
+       [](const Json& e) {
+         return fmt::format("WORK IS LOST: {} is damaged, the run goes on from {} (step {}){}", show(e, "instead_of"),
+                            show(e, "file"), show(e, "run_calls"),
+                            e.contains("steps_lost") ? ", " + show(e, "steps_lost") + " steps before" : "");
        }},
       {"restore_failed",
        [](const Json& e) { return fmt::format("cannot restore {}: {}", show(e, "file"), show(e, "message")); }},
@@ -61,6 +70,8 @@ const std::map<std::string, Words>& words() {
        }},
       {"went_on", [](const Json&) { return std::string("the program goes on after the notice"); }},
       {"error", [](const Json& e) { return fmt::format("error: {}", show(e, "message")); }},
+      {"already_finished",
+       [](const Json& e) { return fmt::format("the run is already finished, at step {}", show(e, "run_calls")); }},
       {"finished", [](const Json& e) { return fmt::format("the steps are done: {}", show(e, "run_calls")); }},
   };
   return table;
@@ -77,17 +88,6 @@ std::optional<SupervisorEvent> describe(const Json& recorded) {
   Json fields = recorded;
   fields.erase("event");
   return SupervisorEvent{name, entry->second(recorded), std::move(fields)};
-}
-
-std::string duration_text(std::chrono::duration<double> duration) {
-  const long total = std::lround(duration.count());
-  if (total < 60) {
-    return fmt::format("{} s", total);
-  }
-  if (total < 3600) {
-    return fmt::format("{} min {} s", total / 60, total % 60);
-  }
-  return fmt::format("{} h {} min", total / 3600, total / 60 % 60);
 }
 
 }  // namespace reprieve::supervisor

@@ -20,7 +20,4 @@ struct SupervisorEvent {
 /// An event of the run's record as one of the supervisor's; nothing for those that only tools care about.
 std::optional<SupervisorEvent> describe(const nlohmann::json& recorded);
 
-/// "8 s", "3 min 20 s", "2 h 5 min".
-std::string duration_text(std::chrono::duration<double> duration);
-
 }  // namespace reprieve::supervisor

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <set>
 
 #include "termination/signal_flag.hpp"
@@ -27,7 +28,27 @@ std::string failure_text(const RunProgress& progress, int launcher_code) {
   if (const auto file = progress.restoring()) {
     return text + ", while the ranks were reading " + file->filename().string();
   }
+  if (const auto directory = progress.unfinished(); directory && launcher_code == 0) {
+    return text + fmt::format(
+                      ", but the run in {} did not come to its end: its handler was never closed. A script returns "
+                      "the code of its last command (set -o pipefail helps), and a program has to close its "
+                      "handler before it ends",
+                      directory->string());
+  }
   return text + ", and the run did not say that it saved or finished";
+}
+
+/// What is known of a program that ended with 0.
+std::string end_text(const RunProgress& progress) {
+  const auto& chiefs = progress.chiefs();
+  if (chiefs.empty()) {
+    return "the program ended with 0; it opened no checkpoint directory, so there is no more to go by";
+  }
+  const bool has_handler = std::any_of(chiefs.begin(), chiefs.end(), [](const auto& entry) {
+    return entry.second.stage == ChiefProgress::Stage::finished;
+  });
+  return has_handler ? "the program came to its end"
+                     : "the program ended with 0; it made no handler, so there is no more to go by";
 }
 
 }  // namespace
@@ -50,10 +71,16 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
     verdict.reason = fmt::format("the state is in {}", saved->checkpoint.string());
     return verdict;
   }
-  if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short()) {
+  if (const auto step = progress.already_finished(); step && progress.error() == nullptr) {
     verdict.end = Verdict::End::finished;
     verdict.exit_code = 0;
-    verdict.reason = "the program came to its end";
+    verdict.reason = fmt::format("it is already finished, at step {}: there was nothing to do", *step);
+    return verdict;
+  }
+  if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
+    verdict.end = Verdict::End::finished;
+    verdict.exit_code = 0;
+    verdict.reason = end_text(progress);
     return verdict;
   }
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();

@@ -31,6 +31,7 @@ struct Verdict {
 
 /// Judges by the run's record. The code of the launcher counts only where the record leaves a choice: launchers return
 /// 1 after a signal whatever the ranks return, or 0 after a crash, and a program may return the restart code by itself.
+/// With a handler that was made and never closed, 0 is a failure; a program without a handler is believed.
 /// @param launcher_code  as a shell shows it: 128 + signal if one killed it
 /// @return exit code 0 if finished; the restart code if saved; otherwise the launcher's, or 1 if that would be taken
 /// for one of the two

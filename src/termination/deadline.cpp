@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <string_view>
 
 #include "core/log.hpp"
+#include "core/saturating_time.hpp"
 #include "reprieve/error.hpp"
+#include "termination/platform_traits.hpp"
 #include "termination/short_command.hpp"
 #include "termination/slurm_job.hpp"
 
@@ -21,12 +24,17 @@ using Clock = std::chrono::steady_clock;
 /// How often Slurm is asked, and how long for its answer is waited.
 constexpr seconds kSlurmInterval{30};
 constexpr seconds kSlurmLimit{10};
+/// What is longer is no limit: numbers stay far from overflow.
+constexpr seconds kLongestWallTime = std::chrono::hours(24 * 366 * 1000);
 /// An answer not older than this is as good as a new one.
 constexpr seconds kFresh{5};
 
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range && stop == text.data() + text.size() && text.front() != '-') {
+    return std::numeric_limits<std::int64_t>::max();
+  }
   return error == std::errc{} && stop == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
@@ -44,7 +52,7 @@ std::optional<seconds> parse_wall_time(std::string_view text) {
     if (!part) {
       return std::nullopt;
     }
-    sum = sum * 60 + seconds(*part);
+    sum = std::min(sum, kLongestWallTime) * 60 + std::min(seconds(*part), kLongestWallTime);
     if (colon == std::string_view::npos) {
       return sum;
     }
@@ -77,7 +85,7 @@ class DeadlineSource : public PolledSource {
 
   [[nodiscard]] bool is_near() const {
     const auto& job = settings_.known;
-    return job && WallClock::now() >= job->end - lead_before_end(*job, settings_.lead);
+    return job && WallClock::now() >= core::later(job->end, -lead_before_end(*job, settings_.lead));
   }
 
   /// @throws Error if Slurm does not answer
@@ -94,7 +102,7 @@ class DeadlineSource : public PolledSource {
     }
     preempted_ = job->preempted;
     if (job->end) {
-      const auto whole = job->start ? std::chrono::duration_cast<seconds>(*job->end - *job->start) : seconds(0);
+      const auto whole = job->start ? core::between<seconds>(*job->start, *job->end) : seconds(0);
       settings_.known = JobEnd{*job->end, whole};
     }
   }
@@ -104,7 +112,7 @@ class DeadlineSource : public PolledSource {
     if (settings_.known) {
       const auto end = settings_.known->end;
       found.id = std::to_string(end.time_since_epoch().count());
-      found.time_left = std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(end - WallClock::now()));
+      found.time_left = std::max(milliseconds(0), core::between<milliseconds>(WallClock::now(), end));
     }
     return found;
   }
@@ -118,19 +126,21 @@ class DeadlineSource : public PolledSource {
 
 std::optional<JobEnd> end_in_environment(Platform platform, const EnvironmentLookup& environment,
                                          WallClock::time_point started) {
-  if (platform == Platform::slurm) {
-    const auto begin = number_in(environment, "SLURM_JOB_START_TIME");
-    const auto end = number_in(environment, "SLURM_JOB_END_TIME");
+  const PlatformTraits& traits = traits_of(platform);
+  if (traits.end_variable != nullptr) {
+    const auto begin = number_in(environment, traits.begin_variable);
+    const auto end = number_in(environment, traits.end_variable);
     if (!end || *end == 0) {
       return std::nullopt;
     }
-    const auto end_time = WallClock::time_point(seconds(*end));
-    const auto begin_time = begin ? WallClock::time_point(seconds(*begin)) : started;
-    return JobEnd{end_time, std::chrono::duration_cast<seconds>(end_time - begin_time)};
+    const auto end_time = core::wall_clock_time(*end);
+    const auto begin_time = begin ? core::wall_clock_time(*begin) : started;
+    return JobEnd{end_time, core::between<seconds>(begin_time, end_time)};
   }
-  const auto text = platform == Platform::pbs ? environment("PBS_WALLTIME") : std::nullopt;
+  const auto text = traits.wall_time_variable != nullptr ? environment(traits.wall_time_variable) : std::nullopt;
   const auto wall_time = text ? parse_wall_time(*text) : std::nullopt;
-  return wall_time && wall_time->count() > 0 ? std::optional(JobEnd{started + *wall_time, *wall_time}) : std::nullopt;
+  return wall_time && wall_time->count() > 0 ? std::optional(JobEnd{core::later(started, *wall_time), *wall_time})
+                                             : std::nullopt;
 }
 
 milliseconds lead_before_end(const JobEnd& job, std::optional<milliseconds> wanted) {
@@ -138,7 +148,7 @@ milliseconds lead_before_end(const JobEnd& job, std::optional<milliseconds> want
     return wanted.value_or(milliseconds(0));
   }
   const milliseconds lead = wanted.value_or(default_lead(job.whole_time));
-  return std::min<milliseconds>(lead, job.whole_time / 2);
+  return std::min(lead, core::saturated<milliseconds>(job.whole_time / 2));
 }
 
 std::unique_ptr<PolledSource> make_deadline_source(DeadlineSettings settings) {

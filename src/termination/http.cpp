@@ -12,7 +12,7 @@ namespace reprieve::termination {
 namespace {
 
 /// How often a stop is looked for at the latest; it also wakes the transfer by itself.
-constexpr int kPollMs = 100;
+constexpr int kTransferPollMs = 100;
 
 /// To libcurl's C interface CURL and CURLM are the same type.
 template <auto Function>
@@ -164,7 +164,7 @@ std::string drive(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& tr
     }
     take_ended(multi, transfers);
     if (running > 0) {
-      if (const CURLMcode code = curl_multi_poll(multi, nullptr, 0, kPollMs, nullptr); code != CURLM_OK) {
+      if (const CURLMcode code = curl_multi_poll(multi, nullptr, 0, kTransferPollMs, nullptr); code != CURLM_OK) {
         return curl_multi_strerror(code);
       }
     }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/log.hpp"
+#include "core/saturating_time.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::termination {
@@ -56,12 +57,12 @@ std::optional<WallClock::time_point> parse_utc(const std::string& text, const ch
   }
   rest = end;
   const std::time_t time = timegm(&parts);
-  return time == -1 ? std::nullopt : std::optional(WallClock::from_time_t(time));
+  return time == -1 ? std::nullopt : std::optional(core::wall_clock_time(time));
 }
 
 /// Not below zero: what should have happened already happens now.
 milliseconds until(WallClock::time_point time, WallClock::time_point now) {
-  return std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(time - now));
+  return std::max(milliseconds(0), core::between<milliseconds>(now, time));
 }
 
 bool takes_machine_away(const std::string& type) {

@@ -198,6 +198,10 @@ bool names_endpoint(MetadataServer server, const EnvironmentLookup& environment)
   return named_endpoint(server, environment).has_value();
 }
 
+bool is_switched_off(MetadataServer server, const EnvironmentLookup& environment) {
+  return server == MetadataServer::aws && environment("AWS_EC2_METADATA_DISABLED") == "true";
+}
+
 std::string metadata_endpoint(MetadataServer server, const EnvironmentLookup& environment) {
   std::string endpoint = named_endpoint(server, environment).value_or(kLinkLocal);
   if (endpoint.find("://") == std::string::npos) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/environment.hpp"
-#include "reprieve/termination_config.hpp"
+#include "reprieve/notice.hpp"
 #include "termination/http.hpp"
 #include "termination/poller.hpp"
 
@@ -28,6 +28,8 @@ std::string metadata_server_name(MetadataServer server);
 std::string metadata_endpoint(MetadataServer server, const EnvironmentLookup& environment);
 /// Whether the environment gives an address. Pure.
 bool names_endpoint(MetadataServer server, const EnvironmentLookup& environment);
+/// Whether the environment says that the server is not to be asked: AWS_EC2_METADATA_DISABLED. Pure.
+bool is_switched_off(MetadataServer server, const EnvironmentLookup& environment);
 
 /// The first of @p servers, in order, that answers like itself; asks all side by side. Waits @p limit at most.
 MetadataServer find_metadata_server(const std::vector<MetadataServer>& servers, const EnvironmentLookup& environment,

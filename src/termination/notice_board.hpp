@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <utility>
 
-#include "reprieve/preemption_watcher.hpp"
+#include "reprieve/notice.hpp"
 
 namespace reprieve::termination {
 

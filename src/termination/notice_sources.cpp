@@ -4,7 +4,9 @@
 #include <system_error>
 #include <utility>
 
+#include "core/directory.hpp"
 #include "core/log.hpp"
+#include "reprieve/error.hpp"
 #include "termination/metadata_source.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -39,11 +41,15 @@ class FileSource : public PolledSource {
     if (!std::filesystem::exists(file_, error)) {
       return std::nullopt;
     }
-    if (!std::filesystem::remove(file_, error) && error) {
-      core::log::warning("cannot remove {}: {}; it will preempt the next start as well", file_.string(),
-                         error.message());
+    bool stays = false;
+    try {
+      const auto place = core::Directory::open(file_.has_parent_path() ? file_.parent_path() : ".");
+      place.remove_file(file_.filename().string());
+    } catch (const StorageError& problem) {
+      stays = true;
+      core::log::warning("{}; it will preempt the next start as well", problem.what());
     }
-    return Finding{error ? file_.string() : "", "somebody made " + file_.string()};
+    return Finding{stays ? file_.string() : "", "somebody made " + file_.string()};
   }
 
  private:
@@ -106,6 +112,11 @@ std::optional<LocalNotice> NoticeSources::current() const {
     }
   }
   return merged(notices);
+}
+
+bool NoticeSources::any() const noexcept {
+  return any_signal_pending(signals_) ||
+         std::any_of(pollers_.begin(), pollers_.end(), [](const auto& poller) { return poller->any(); });
 }
 
 std::optional<std::string> NoticeSources::take_hint() {

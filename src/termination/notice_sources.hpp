@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reprieve/termination_config.hpp"
+#include "reprieve/notice.hpp"
 #include "termination/deadline.hpp"
 #include "termination/poller.hpp"
 
@@ -40,6 +40,9 @@ class NoticeSources {
   /// The earliest notice that is not acknowledged, with the earliest deadline of all: its own, what follows from the
   /// grace period, or, if another source grants no time, the moment when that one spoke. None if no source grants any.
   [[nodiscard]] std::optional<LocalNotice> current() const;
+
+  /// Whether a source may have a notice that is not acknowledged: if not, `current` is none. Cost: a few loads.
+  [[nodiscard]] bool any() const noexcept;
 
   /// A source has hinted at an end that is likely but not announced, since this was last asked.
   [[nodiscard]] std::optional<std::string> take_hint();

@@ -12,36 +12,36 @@
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
+#include "termination/platform_traits.hpp"
 
 namespace reprieve {
 
 namespace {
 
-/// In the order of the enumerations.
-constexpr std::array<const char*, 9> kPlatformNames{"gce", "aws",        "azure",           "slurm", "pbs",
-                                                    "lsf", "kubernetes", "restart-managed", "other"};
+/// In the order of the enumeration.
 constexpr std::array<const char*, 2> kDeviceNames{"cpu", "gpu"};
-
-template <class Enum, std::size_t Count>
-std::optional<Enum> named(const std::array<const char*, Count>& names, std::string_view name) {
-  for (std::size_t i = 0; i < Count; ++i) {
-    if (name == names[i]) {
-      return static_cast<Enum>(i);
-    }
-  }
-  return std::nullopt;
-}
 
 /// Long enough for a server on this machine or its host; what does not answer by then is not there.
 constexpr std::chrono::milliseconds kProbeLimit{300};
 
 }  // namespace
 
-const char* to_string(Platform platform) noexcept { return kPlatformNames[static_cast<std::size_t>(platform)]; }
+const char* to_string(Platform platform) noexcept { return termination::traits_of(platform).name; }
 const char* to_string(Device device) noexcept { return kDeviceNames[static_cast<std::size_t>(device)]; }
 
-std::optional<Platform> platform_named(std::string_view name) { return named<Platform>(kPlatformNames, name); }
-std::optional<Device> device_named(std::string_view name) { return named<Device>(kDeviceNames, name); }
+std::optional<Platform> platform_named(std::string_view name) {
+  for (const auto& row : termination::platforms()) {
+    if (name == row.name) {
+      return row.platform;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Device> device_named(std::string_view name) {
+  const auto* const found = std::find(kDeviceNames.begin(), kDeviceNames.end(), name);
+  return found == kDeviceNames.end() ? std::nullopt : std::optional(static_cast<Device>(found - kDeviceNames.begin()));
+}
 
 PlatformInfo detect_platform() {
   return termination::find_platform(termination::environment_variable, "/", kProbeLimit);
@@ -53,60 +53,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A variable that a batch system or an orchestrator gives to every process.
-struct Sign {
-  const char* variable;
-  Platform platform;
-};
-constexpr std::array<Sign, 4> kSigns{{{"SLURM_JOB_ID", Platform::slurm},
-                                      {"PBS_JOBID", Platform::pbs},
-                                      {"LSB_JOBID", Platform::lsf},
-                                      {"KUBERNETES_SERVICE_HOST", Platform::kubernetes}}};
-
 constexpr std::array<const char*, 5> kFirmwareFiles{"sys_vendor", "product_name", "product_version", "bios_vendor",
                                                     "bios_version"};
-
-constexpr std::array<MetadataServer, 3> kServers{MetadataServer::gce, MetadataServer::aws, MetadataServer::azure};
-
-Platform platform_of(MetadataServer server) {
-  switch (server) {
-    case MetadataServer::gce:
-      return Platform::gce;
-    case MetadataServer::aws:
-      return Platform::aws;
-    case MetadataServer::azure:
-      return Platform::azure;
-    case MetadataServer::none:
-      break;
-  }
-  return Platform::other;
-}
 
 [[noreturn]] void refuse(const char* variable, const std::string& found, const std::string& allowed) {
   throw ConfigError(fmt::format("{}: found \"{}\"; allowed: one of {}", variable, found, allowed));
 }
 
-bool contains(const Firmware& firmware, const char* text) {
-  for (const auto& [file, content] : firmware) {
-    if (content.find(text) != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
+bool says(const Firmware& firmware, const char* word) {
+  return word == nullptr || std::any_of(firmware.begin(), firmware.end(), [word](const auto& file) {
+           return file.second.find(word) != std::string::npos;
+         });
 }
 
-bool names_cloud(const Firmware& firmware, MetadataServer server) {
-  switch (server) {
-    case MetadataServer::gce:
-      return contains(firmware, "Google");
-    case MetadataServer::aws:
-      return contains(firmware, "Amazon") || contains(firmware, "amazon");  // the older ones call themselves Xen
-    case MetadataServer::azure:
-      return contains(firmware, "Microsoft Corporation") && contains(firmware, "Virtual Machine");
-    case MetadataServer::none:
-      break;
+bool is_named_in(const Firmware& firmware, const PlatformTraits& row) {
+  return std::any_of(row.firmware.begin(), row.firmware.end(), [&firmware](const FirmwareWords& words) {
+    return words.first != nullptr && says(firmware, words.first) && says(firmware, words.second);
+  });
+}
+
+std::string all_names() {
+  std::vector<const char*> names;
+  for (const PlatformTraits& row : platforms()) {
+    names.push_back(row.name);
   }
-  return false;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// The answer of the servers with these addresses, asked once in the life of the process.
@@ -134,11 +105,11 @@ std::optional<PlatformInfo> platform_in_environment(const EnvironmentLookup& env
     if (const auto platform = platform_named(*name)) {
       return PlatformInfo{*platform, Device::cpu, "REPRIEVE_PLATFORM"};
     }
-    refuse("REPRIEVE_PLATFORM", *name, fmt::format("{}", fmt::join(kPlatformNames, ", ")));
+    refuse("REPRIEVE_PLATFORM", *name, all_names());
   }
-  for (const Sign& sign : kSigns) {
-    if (environment(sign.variable)) {
-      return PlatformInfo{sign.platform, Device::cpu, sign.variable};
+  for (const PlatformTraits& row : platforms()) {
+    if (row.sign != nullptr && environment(row.sign)) {
+      return PlatformInfo{row.platform, Device::cpu, row.sign};
     }
   }
   return std::nullopt;
@@ -175,12 +146,12 @@ Firmware read_firmware(const fs::path& root) {
 
 std::vector<MetadataServer> servers_to_probe(const EnvironmentLookup& environment, const Firmware& firmware) {
   std::vector<MetadataServer> servers;
-  for (const MetadataServer server : kServers) {
-    if (server == MetadataServer::aws && environment("AWS_EC2_METADATA_DISABLED") == "true") {
+  for (const PlatformTraits& row : platforms()) {
+    if (row.metadata == MetadataServer::none || is_switched_off(row.metadata, environment)) {
       continue;
     }
-    if (names_endpoint(server, environment) || names_cloud(firmware, server) || firmware.empty()) {
-      servers.push_back(server);
+    if (names_endpoint(row.metadata, environment) || is_named_in(firmware, row) || firmware.empty()) {
+      servers.push_back(row.metadata);
     }
   }
   return servers;
@@ -194,7 +165,7 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path&
   } else if (const auto server =
                  find_server_once(servers_to_probe(environment, read_firmware(root)), environment, limit);
              server != MetadataServer::none) {
-    info.platform = platform_of(server);
+    info.platform = platform_with(server)->platform;
     info.evidence = metadata_server_name(server);
   } else {
     info.evidence = "nothing else found";
@@ -206,17 +177,11 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path&
 std::vector<int> signals_of(Platform platform) {
   // SIGUSR1 everywhere: of the two, mpirun and srun hand only this one on to all ranks without ending them.
   std::vector<int> signals{SIGTERM, SIGUSR1};
-  if (platform == Platform::pbs || platform == Platform::lsf) {
+  if (traits_of(platform).has_batch_signals) {
     signals.push_back(SIGUSR2);
     signals.push_back(SIGXCPU);
   }
   return signals;
-}
-
-MetadataServer metadata_server_of(Platform platform) {
-  const auto* const found = std::find_if(kServers.begin(), kServers.end(),
-                                         [platform](MetadataServer server) { return platform_of(server) == platform; });
-  return found != kServers.end() ? *found : MetadataServer::none;
 }
 
 }  // namespace termination

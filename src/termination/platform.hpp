@@ -37,7 +37,4 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const std::file
 /// The signals that are a notice on a platform.
 std::vector<int> signals_of(Platform platform);
 
-/// The metadata server of a platform.
-MetadataServer metadata_server_of(Platform platform);
-
 }  // namespace reprieve::termination

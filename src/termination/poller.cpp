@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/saturating_time.hpp"
 #include "core/signals_blocked.hpp"
 
 namespace reprieve::termination {
@@ -64,9 +65,10 @@ void Poller::take(const std::optional<Finding>& finding) {
     return;
   }
   const auto now = Clock::now();
-  const auto deadline = finding->time_left ? std::optional(now + *finding->time_left) : std::nullopt;
+  const auto deadline = finding->time_left ? std::optional(core::later(now, *finding->time_left)) : std::nullopt;
   if (!notice_) {
     notice_ = LocalNotice{source_->name(), finding->message, now, deadline};
+    any_ = true;
   } else if (deadline && (!notice_->deadline || *deadline < *notice_->deadline)) {
     notice_->deadline = deadline;
     notice_->message = finding->message;
@@ -101,6 +103,7 @@ void Poller::acknowledge() {
     acknowledged_ = id_;
   }
   notice_.reset();
+  any_ = false;
 }
 
 }  // namespace reprieve::termination

@@ -3,6 +3,7 @@
 /// @file
 /// A source of notices that has to be asked again and again, and the thread that does so.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -52,6 +53,8 @@ class Poller {
 
   /// The notice that is not acknowledged. Its deadline is the earliest that the source has told since.
   [[nodiscard]] std::optional<LocalNotice> notice() const;
+  /// Whether there is one; without a lock.
+  [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
   /// The source has hinted at an end since this was last asked.
   [[nodiscard]] std::optional<std::string> take_hint();
   /// Tells the source that the state is saved, if it gave the notice; logs what goes wrong.
@@ -74,8 +77,9 @@ class Poller {
   mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable_any wake_;
   std::optional<LocalNotice> notice_;
-  std::string id_;            ///< of the latest announcement
-  std::string acknowledged_;  ///< the announcement that was acted on
+  std::atomic<bool> any_{false};  ///< whether there is one
+  std::string id_;                ///< of the latest announcement
+  std::string acknowledged_;      ///< the announcement that was acted on
   std::optional<std::string> hint_;
 
   std::jthread thread_;

@@ -132,6 +132,15 @@ std::optional<SignalNotice> pending_signal(const std::vector<int>& signals) {
   return first;
 }
 
+bool any_signal_pending(const std::vector<int>& signals) noexcept {
+  for (const int signal : signals) {
+    if (arrivals[slot(signal)].time_ns.load(std::memory_order_relaxed) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void acknowledge_signals(const std::vector<int>& signals) noexcept {
   for (const int signal : signals) {
     arrivals[slot(signal)].time_ns.store(0, std::memory_order_release);

@@ -34,6 +34,9 @@ void uninstall_signal_handler() noexcept;
 /// A watched signal that arrived and is not acknowledged. @p signals limits it to these. Thread-safe.
 std::optional<SignalNotice> pending_signal(const std::vector<int>& signals);
 
+/// Whether there is one. Thread-safe. Cost: a load per signal.
+bool any_signal_pending(const std::vector<int>& signals) noexcept;
+
 /// Forgets the arrivals of @p signals: the notice was acted on.
 void acknowledge_signals(const std::vector<int>& signals) noexcept;
 

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/saturating_time.hpp"
+
 namespace reprieve::termination {
 
 namespace {
@@ -21,7 +23,7 @@ std::optional<system_clock::time_point> parse_time(const std::string& text) {
   }
   parts.tm_isdst = -1;
   const std::time_t time = std::mktime(&parts);
-  return time == -1 ? std::nullopt : std::optional(system_clock::from_time_t(time));
+  return time == -1 ? std::nullopt : std::optional(core::wall_clock_time(time));
 }
 
 /// The fields of the lines that begin with one of the keys wanted. Other lines hold text of the user's own, such as
@@ -74,10 +76,10 @@ std::optional<system_clock::time_point> notice_time(const SlurmJobInfo& job, std
     return std::nullopt;
   }
   if (!job.start) {
-    return *job.end - lead.value_or(std::chrono::seconds(0));
+    return core::later(*job.end, -lead.value_or(std::chrono::seconds(0)));
   }
-  const auto whole_time = std::chrono::duration_cast<std::chrono::seconds>(*job.end - *job.start);
-  return *job.end - std::min(lead.value_or(default_lead(whole_time)), whole_time / 2);
+  const auto whole_time = core::between<std::chrono::seconds>(*job.start, *job.end);
+  return core::later(*job.end, -std::min(lead.value_or(default_lead(whole_time)), whole_time / 2));
 }
 
 std::map<std::string, std::optional<std::string>> slurm_environment() {

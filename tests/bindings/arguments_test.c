@@ -59,9 +59,10 @@ static void names_of_codes(void) {
                {REPRIEVE_ERROR_MISMATCH, "mismatch"},
                {REPRIEVE_ERROR_MPI, "mpi"},
                {REPRIEVE_ERROR_CLUSTER, "cluster"},
-               {REPRIEVE_ERROR_GRACE_EXPIRED, "grace_expired"},
+               {11, "unknown"},
                {REPRIEVE_ERROR_UNRESPONSIVE, "unresponsive"},
                {REPRIEVE_ERROR_INTERNAL, "internal"},
+               {REPRIEVE_ERROR_NO_MEMORY, "no_memory"},
                {REPRIEVE_PREEMPTED, "preempted"},
                {77, "unknown"},
                {-1, "unknown"}};
@@ -119,10 +120,14 @@ static void null_handles(void) {
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_preemption_notice(NULL, &notice));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_restored_from(NULL, &number, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_last_save(NULL, &number, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_already_finished(NULL, &number, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_add_constant(NULL, "a", "b"));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_step_fn(NULL, NULL, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_request_checkpoint(NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_begin_phase(NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_exit_code(NULL, &number));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save(NULL, 1));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_next(NULL, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_in_background(NULL, 1));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_finish_background_save(NULL));
   size_t count = 7;
@@ -273,10 +278,29 @@ static void open_tells_what_was_wrong_on_one_rank(void) {
   CHECK_OK(reprieve_checkpoint_destroy(&state));
 }
 
+static void annotations(void) {
+  const char* const dims[] = {"y", "x"};
+  const char* const no_names[] = {"y", NULL};
+  static double grid[6];
+  const int64_t six[] = {2, 3};
+  reprieve_checkpoint* state = NULL;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_OK(reprieve_add_replicated(state, "grid", REPRIEVE_DOUBLE, grid, 2, six, NULL));
+  CHECK_OK(reprieve_annotate(state, "grid", "K", "temperature", 2, dims));
+  CHECK_OK(reprieve_annotate(state, "grid", NULL, NULL, 0, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "'gird'", reprieve_annotate(state, "gird", "K", NULL, 0, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the names of its 2 dimensions",
+              reprieve_annotate(state, "grid", "K", NULL, 2, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the name of a dimension is NULL",
+              reprieve_annotate(state, "grid", "K", NULL, 2, no_names));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+}
+
 const Test argument_tests[] = {{"names_of_codes", names_of_codes},
                                {"null_handles", null_handles},
                                {"null_places", null_places},
                                {"wrong_registrations", wrong_registrations},
+                               {"annotations", annotations},
                                {"wrong_settings", wrong_settings},
                                {"open_tells_what_was_wrong_on_one_rank", open_tells_what_was_wrong_on_one_rank},
                                {NULL, NULL}};

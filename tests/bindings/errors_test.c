@@ -47,6 +47,30 @@ static reprieve_checkpoint* one_value(void) {
   return state;
 }
 
+static int open_and_save(double density) {
+  reprieve_checkpoint* state = one_value();
+  reprieve_config* config = test_config();
+  reprieve_manager* manager = NULL;
+  CHECK_OK(reprieve_add_constant(state, "case", "tank"));
+  CHECK_OK(reprieve_add_constant_integer(state, "cells", 100));
+  CHECK_OK(reprieve_add_constant_real(state, "density", density));
+  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  int status = reprieve_manager_restore_latest(manager, NULL, NULL);
+  if (status == REPRIEVE_OK) {
+    status = reprieve_manager_save_next(manager, NULL);
+  }
+  CHECK_OK(reprieve_manager_close(&manager));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK_OK(reprieve_config_destroy(&config));
+  return status;
+}
+
+static void another_problem(void) {
+  CHECK_OK(open_and_save(1.0));
+  CHECK_OK(open_and_save(1.0));
+  CHECK_STATUS(REPRIEVE_ERROR_MISMATCH, open_and_save(5.0));
+}
+
 static void callbacks_that_fail(void) {
   const int64_t global[] = {test_size()};
   reprieve_checkpoint* state = one_value();
@@ -62,8 +86,18 @@ static void callbacks_that_fail(void) {
   CHECK(reprieve_last_error_origin_rank() == last);
   failing_rank = -1;
   CHECK_OK(reprieve_manager_save(manager, 2)); /* the error did no harm */
+  uint64_t number = 0;
+  reprieve_checkpoint_info info;
+  CHECK_OK(reprieve_manager_save_next(manager, &number));
+  CHECK(number == 3);
+  CHECK_OK(reprieve_manager_save(manager, 1)); /* the newest, though not the highest */
+  CHECK_OK(reprieve_manager_latest(manager, NULL, &info));
+  CHECK(info.number == 1 && info.run_calls == REPRIEVE_NO_RUN_CALLS);
+  CHECK_OK(reprieve_manager_save_next(manager, NULL));
+  CHECK_OK(reprieve_manager_latest(manager, NULL, &info));
+  CHECK(info.number == 4);
   failing_rank = last;
-  CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "failed: the mesh is being rebuilt",
+  CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "failed: bytes of another program", /* values come before arrays */
               reprieve_manager_restore_latest(manager, NULL, NULL));
   CHECK_SAME_MESSAGE();
   failing_rank = -1;
@@ -159,6 +193,7 @@ static void ranks_that_register_differently(void) {
   CHECK_OK(reprieve_config_destroy(&config));
 }
 
+/* A second manager on it: the program would wait for itself. */
 static void locked_directory(void) {
   reprieve_checkpoint* state = one_value();
   reprieve_config* config = test_config();
@@ -166,8 +201,8 @@ static void locked_directory(void) {
   reprieve_manager* second = NULL;
   reprieve_handler* handler = NULL;
   CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_STATUS(REPRIEVE_ERROR_LOCKED, reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &second));
-  CHECK_STATUS(REPRIEVE_ERROR_LOCKED, reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &second));
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
   CHECK_SAME_MESSAGE();
   CHECK(second == NULL && handler == NULL);
   CHECK_OK(reprieve_manager_close(&manager));
@@ -244,7 +279,49 @@ static void settings_from_outside(void) {
   CHECK_OK(reprieve_config_destroy(&config));
 }
 
-const Test error_tests[] = {{"callbacks_that_fail", callbacks_that_fail},
+/* Nothing but the variables of rank 0: the directory, and a setting. */
+static void settings_of_the_environment(void) {
+  reprieve_checkpoint* state = one_value();
+  reprieve_config* config = test_config();
+  reprieve_handler* handler = NULL;
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no checkpoint directory",
+              reprieve_handler_open(MPI_COMM_WORLD, state, NULL, config, &handler));
+  if (test_rank() == 0) {
+    setenv("REPRIEVE_DIRECTORY", test_path("outside"), 1);
+    setenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS", "1", 1);
+  } else {
+    setenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS", "not looked at", 1);
+  }
+  for (int read = 1; read >= 0; read--) {
+    int status = REPRIEVE_OK;
+    CHECK_OK(reprieve_config_read_environment(config, read));
+    CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, state, read == 1 ? NULL : test_path("c"), config, &handler));
+    while (reprieve_next_step(handler, 20, &status)) {
+    }
+    CHECK_OK(status);
+    int saved = 0;
+    reprieve_save_report report;
+    CHECK_OK(reprieve_last_save(handler, &saved, &report));
+    CHECK(saved == read);
+    CHECK(saved == 0 || strstr(report.path, "outside") != NULL);
+    CHECK_OK(reprieve_handler_close(&handler));
+  }
+  if (test_rank() == 0) {
+    setenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEP", "1", 1);
+  }
+  CHECK_OK(reprieve_config_read_environment(config, 1));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "did you mean REPRIEVE_TERMINATION_SAVE_EVERY_STEPS?",
+              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_SAME_MESSAGE();
+  unsetenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEP");
+  unsetenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS");
+  unsetenv("REPRIEVE_DIRECTORY");
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK_OK(reprieve_config_destroy(&config));
+}
+
+const Test error_tests[] = {{"another_problem", another_problem},
+                            {"callbacks_that_fail", callbacks_that_fail},
                             {"memory_of_the_wrong_size", memory_of_the_wrong_size},
                             {"text_of_a_callback", text_of_a_callback},
                             {"mismatches", mismatches},
@@ -253,4 +330,5 @@ const Test error_tests[] = {{"callbacks_that_fail", callbacks_that_fail},
                             {"damaged_file", damaged_file},
                             {"no_directory_to_be_had", no_directory_to_be_had},
                             {"settings_from_outside", settings_from_outside},
+                            {"settings_of_the_environment", settings_of_the_environment},
                             {NULL, NULL}};

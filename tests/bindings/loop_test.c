@@ -72,6 +72,9 @@ static void preempted_and_resumed(void) {
   start(&run, test_path("c"));
   CHECK_OK(reprieve_restored_from(run.handler, &restored, &info));
   CHECK(restored == 0 && info.path[0] == '\0');
+  uint64_t steps = 7;
+  CHECK_OK(reprieve_already_finished(run.handler, &restored, &steps));
+  CHECK(restored == 0 && steps == 0);
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "reprieve_preempted", reprieve_preemption_notice(run.handler, &notice));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_PREEMPTED", reprieve_exit_code(run.handler, &code));
   CHECK(code == -1);
@@ -165,8 +168,9 @@ static void scopes(void) {
   int status = REPRIEVE_OK;
   start(&run, test_path("c"));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no scope is open", reprieve_scope_end(run.handler));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "there is no mode", reprieve_scope_begin_with(run.handler, 7));
   CHECK_OK(reprieve_scope_begin(run.handler));
-  CHECK_OK(reprieve_scope_begin(run.handler));
+  CHECK_OK(reprieve_scope_begin_with(run.handler, REPRIEVE_SCOPE_SAVE_AT_END));
   while (reprieve_next_step(run.handler, 40, &status)) {
     step(&run, 2, 0);
   }
@@ -182,13 +186,88 @@ static void scopes(void) {
   run = new_run();
   start(&run, test_path("c"));
   CHECK(reprieve_total_run_calls(run.handler) == 40);
-  CHECK_OK(reprieve_scope_begin(run.handler));
+  CHECK_OK(reprieve_scope_begin_with(run.handler, REPRIEVE_SCOPE_SAVE_AT_END));
   while (reprieve_next_step(run.handler, 80, &status)) {
     step(&run, 42, 0);
   }
   CHECK_STATUS(REPRIEVE_PREEMPTED, reprieve_handler_close(&run.handler));
   CHECK(run.handler != NULL);
   CHECK_OK(reprieve_exit_code(run.handler, &code));
+  finish(&run);
+}
+
+/* A loop inside of a scope of the other mode leaves at once. */
+static void a_scope_that_saves_now(void) {
+  Run run = new_run();
+  int status = REPRIEVE_OK;
+  start(&run, test_path("c"));
+  CHECK_OK(reprieve_scope_begin(run.handler));
+  while (reprieve_next_step(run.handler, REPRIEVE_NO_LIMIT, &status)) {
+    step(&run, 2, 0);
+  }
+  CHECK_STATUS(REPRIEVE_PREEMPTED, status);
+  finish(&run);
+}
+
+/* What goes wrong in the last step of one rank reaches all, by whichever loop. */
+static void the_last_step_fails(void) {
+  const int last = test_size() - 1;
+  int status = REPRIEVE_OK;
+  Run run = new_run();
+  start(&run, test_path("c"));
+  CHECK_OK(reprieve_step_begin(run.handler));
+  if (test_rank() == last) {
+    status = reprieve_fail(run.handler, "the last step failed");
+  } else {
+    CHECK_OK(reprieve_step_end(run.handler));
+    status = reprieve_handler_finish(run.handler);
+  }
+  CHECK(status == REPRIEVE_ERROR_CLUSTER && reprieve_last_error_origin_rank() == last);
+  CHECK_SAME_MESSAGE();
+  finish(&run);
+
+  run = new_run();
+  start(&run, test_path("d"));
+  while (reprieve_next_step(run.handler, 5, &status)) {
+    if (reprieve_total_run_calls(run.handler) == 4 && test_rank() == last) {
+      status = reprieve_fail(run.handler, "the last step failed");
+      break;
+    }
+  }
+  CHECK(status == REPRIEVE_ERROR_CLUSTER && reprieve_last_error_origin_rank() == last);
+  finish(&run);
+
+  /* The close tells it too, to those who do not finish. */
+  run = new_run();
+  start(&run, test_path("e"));
+  CHECK_OK(reprieve_step_begin(run.handler));
+  if (test_rank() == last) {
+    CHECK_STATUS(REPRIEVE_ERROR_CLUSTER, reprieve_fail(run.handler, "the last step failed"));
+    CHECK_OK(reprieve_handler_close(&run.handler));
+  } else {
+    CHECK_OK(reprieve_step_end(run.handler));
+    CHECK_STATUS(REPRIEVE_ERROR_CLUSTER, reprieve_handler_close(&run.handler));
+  }
+  CHECK(run.handler == NULL);
+  finish(&run);
+}
+
+static void a_notice_in_the_last_step(void) {
+  Run run = new_run();
+  start(&run, test_path("c"));
+  CHECK_OK(reprieve_step_begin(run.handler));
+  CHECK_OK(reprieve_step_end(run.handler));
+  if (test_rank() == 0) {
+    raise(SIGUSR1);
+  }
+  CHECK_STATUS(REPRIEVE_PREEMPTED, reprieve_handler_finish(run.handler));
+  finish(&run);
+  run = new_run();
+  start(&run, test_path("c"));
+  CHECK(reprieve_total_run_calls(run.handler) == 1);
+  CHECK_OK(reprieve_handler_finish(run.handler));
+  CHECK_OK(reprieve_handler_finish(run.handler));
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_step_begin(run.handler));
   finish(&run);
 }
 
@@ -317,6 +396,8 @@ static void loops_of_the_programs_own(void) {
 static void requested_and_periodic_checkpoints(void) {
   Run run = new_run();
   reprieve_checkpoint_info info;
+  uint64_t finished_at = 0;
+  int finished = 0;
   int restored = 0;
   int status = REPRIEVE_OK;
   CHECK_OK(reprieve_config_set(run.config, "directory", test_path("configured")));
@@ -327,9 +408,17 @@ static void requested_and_periodic_checkpoints(void) {
   }
   CHECK_OK(status);
   CHECK_OK(reprieve_handler_close(&run.handler));
+
+  /* The loop came to its end, so steps 11 to 15 are not made a second time without a word. */
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "already finished, at step 15",
+              reprieve_handler_open(MPI_COMM_WORLD, run.state, NULL, run.config, &run.handler));
+  CHECK_OK(reprieve_config_set(run.config, "checkpoints.restart_finished", "true"));
   start(&run, NULL);
+  CHECK_OK(reprieve_already_finished(run.handler, &finished, &finished_at));
+  CHECK(finished == 1 && finished_at == 15);
   CHECK_OK(reprieve_restored_from(run.handler, &restored, &info));
   CHECK(restored == 1 && info.run_calls == 10 && strcmp(info.reason, "periodic") == 0);
+  CHECK_OK(reprieve_begin_phase(run.handler));
   if (test_rank() == test_size() - 1) {
     CHECK_OK(reprieve_request_checkpoint(run.handler));
   }
@@ -348,6 +437,9 @@ const Test loop_tests[] = {{"preempted_and_resumed", preempted_and_resumed},
                            {"explicit_steps", explicit_steps},
                            {"a_rank_fails", a_rank_fails},
                            {"scopes", scopes},
+                           {"a_scope_that_saves_now", a_scope_that_saves_now},
+                           {"the_last_step_fails", the_last_step_fails},
+                           {"a_notice_in_the_last_step", a_notice_in_the_last_step},
                            {"callbacks", callbacks},
                            {"loops_of_the_programs_own", loops_of_the_programs_own},
                            {"requested_and_periodic_checkpoints", requested_and_periodic_checkpoints},

@@ -432,7 +432,38 @@ static void replicated_lists_and_custom_values(void) {
   free(own.list);
 }
 
+/* ---- Nodes on the border of two ranks. ---- */
+
+enum { kOwnNodes = 5 }; /* the last one is the next rank's first */
+
+static void nodes_on_borders(void) {
+  const int64_t global[] = {(kOwnNodes - 1) * test_size() + 1};
+  const int64_t offset[] = {(kOwnNodes - 1) * test_rank()};
+  const int64_t extent[] = {kOwnNodes};
+  const double own = 1 + 1e-12 * test_rank();
+  double nodes[kOwnNodes] = {own, own, own, own, own};
+  reprieve_checkpoint* state = NULL;
+  reprieve_config* config = test_config();
+  reprieve_manager* manager = NULL;
+  int found = 0;
+  CHECK_OK(reprieve_checkpoint_create(&state));
+  CHECK_OK(reprieve_add_distributed(state, "nodes", REPRIEVE_DOUBLE, nodes, 1, global, offset, extent, NULL));
+  CHECK_OK(reprieve_allow_shared(state, "nodes"));
+  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("nodes"), config, &manager));
+  CHECK_OK(reprieve_manager_save(manager, 1));
+  memset(nodes, 0, sizeof nodes);
+  CHECK_OK(reprieve_manager_restore_latest(manager, &found, NULL));
+  CHECK(found == 1);
+  for (int i = 0; i < kOwnNodes; ++i) {
+    CHECK(nodes[i] == own);
+  }
+  CHECK_OK(reprieve_manager_close(&manager));
+  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_OK(reprieve_checkpoint_destroy(&state));
+}
+
 const Test state_tests[] = {{"every_type", every_type},
                             {"all_kinds_and_another_number_of_ranks", all_kinds_and_another_number_of_ranks},
                             {"replicated_lists_and_custom_values", replicated_lists_and_custom_values},
+                            {"nodes_on_borders", nodes_on_borders},
                             {NULL, NULL}};

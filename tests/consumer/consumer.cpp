@@ -53,7 +53,7 @@ bool simulate(int rank, int ranks, std::uint64_t steps) {
   std::vector<double> field(part.rows * kColumns);
   reprieve::Checkpoint state;
   state.add_distributed(
-      "field", field.data(),
+      "field", field,
       {.global_shape = {kRows, kColumns}, .offset = {part.first_row, 0}, .extent = {part.rows, kColumns}});
 
   reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, "checkpoints");
@@ -66,6 +66,7 @@ bool simulate(int rank, int ranks, std::uint64_t steps) {
       std::cout << "process " << getpid() << " did step " << handler.total_run_calls() << std::endl;
     }
   }
+  handler.finish();
   int right = is_right(field, part, steps) ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   return right == 1;

@@ -40,9 +40,14 @@ done
 # Docs, whose links lead somewhere; the settings and the batch scripts.
 docs=$share/doc/reprieve
 [ -s "$docs/LICENSE" ] || fail "no licence"
-while read -r link; do
-  [ -e "$docs/$link" ] || fail "README.md links to $link, which is not installed"
-done < <(grep -oE '\]\([a-z][^)#:]*' "$docs/README.md" | cut -c 3- | grep -vE '\.(h|F90)$')
+for page in README tour checkpoints tutorial/README; do
+  [ -s "$docs/apps/guide/$page.md" ] || fail "no page $page"
+done
+while read -r page; do
+  while read -r link; do
+    [ -e "$(dirname "$page")/$link" ] || fail "$page links to $link, which is not installed"
+  done < <(grep -oE '\]\([^)#: ]+[)#]' "$page" | sed 's/^](//; s/.$//' | grep -E '\.md$|^heat')
+done < <(find "$docs" -name '*.md')
 [ -s "$share/reprieve/configs/reprieve.schema.json" ] || fail "no settings"
 [ -s "$share/reprieve/slurm/mpirun.sbatch" ] || fail "no batch scripts"
 echo "programs, man pages, completion, docs: all there"

@@ -24,6 +24,8 @@ add_test(NAME consumer.install.${other_link}
     -G ${CMAKE_GENERATOR} -D BUILD_SHARED_LIBS=${other_is_shared}
     -D REPRIEVE_BUILD_APPS=OFF -D REPRIEVE_BUILD_TESTS=OFF -D REPRIEVE_KILL_POINTS=${REPRIEVE_KILL_POINTS}
     -D REPRIEVE_WARNINGS_AS_ERRORS=${REPRIEVE_WARNINGS_AS_ERRORS} -D CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
+    -D REPRIEVE_UNITY=${REPRIEVE_UNITY} "-DREPRIEVE_SEPARATE=${REPRIEVE_SEPARATE}"
+    -D "CMAKE_CXX_FLAGS_RELWITHDEBINFO=${CMAKE_CXX_FLAGS_RELWITHDEBINFO}"
     -D CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
     -D CMAKE_INSTALL_PREFIX=${consumer_folder}/${other_link} ${reprieve_mpi_selection})
 
@@ -55,9 +57,20 @@ add_test(NAME consumer.programs
 set_tests_properties(consumer.programs PROPERTIES LABELS consumer TIMEOUT 120 FIXTURES_REQUIRED consumer_${this_link}
   ENVIRONMENT "${reprieve_mpi_environment}")
 
+# The source tree in a project of a user's, by add_subdirectory and by FetchContent. The library is compiled for the first
+# alone, without optimisation; the second shows that the project is configured, and what the defaults are.
+foreach(way subdirectory fetch)
+  add_test(NAME consumer.embedded.${way}
+    COMMAND ${CMAKE_CURRENT_LIST_DIR}/embed.sh ${way} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}-embedded-${way}
+      -G ${CMAKE_GENERATOR} -D CMAKE_CXX_FLAGS=-O0 -D REPRIEVE_UNITY=${REPRIEVE_UNITY}
+      -D CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} ${reprieve_mpi_selection})
+  set_tests_properties(consumer.embedded.${way} PROPERTIES LABELS consumer TIMEOUT 1800 PROCESSORS 2
+    ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE}")
+endforeach()
+
 # The tutorial, as a reader would: its text, command by command. Its commands are those of Open MPI.
 if(REPRIEVE_OPEN_MPI)
-  set(tutorial ${PROJECT_SOURCE_DIR}/apps/tutorial)
+  set(tutorial ${PROJECT_SOURCE_DIR}/apps/guide/tutorial)
   set(languages C++ cpp C c)
   if(reprieve_with_fortran)
     list(APPEND languages Fortran f90)

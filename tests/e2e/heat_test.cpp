@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "e2e/limits.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
@@ -25,8 +26,6 @@ using Json = nlohmann::json;
 using Options = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-/// Longer than anything takes on an overloaded machine: what is not over by then hangs.
-constexpr std::chrono::seconds kHang{120};
 constexpr int kSteps = 1200;
 /// Of a job that is to be stopped: left alone, it would last 6 s and more.
 constexpr int kStepDelayMs = 5;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "e2e/limits.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
@@ -20,8 +21,6 @@ namespace {
 using testing::HasSubstr;
 using tinyxml2::XMLElement;
 namespace fs = std::filesystem;
-
-constexpr std::chrono::seconds kHang{120};
 
 std::string attribute(const XMLElement& element, const char* name) {
   const char* const value = element.Attribute(name);

@@ -1,4 +1,4 @@
-// The time loops of src/handler/LOOPS.md, preempted by real signals twice, each time on another number of ranks.
+// The time loops of apps/guide/loops.md, preempted by real signals twice, each time on another number of ranks.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,14 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "e2e/limits.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::chrono::seconds kHang{120};
 
 class LoopsPage : public testing::TestWithParam<const char*> {
  protected:
@@ -65,7 +64,7 @@ class LoopsPage : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Of, LoopsPage,
-                         testing::Values("phases", "own_steps", "every_hundredth", "own_order", "unwinding",
+                         testing::Values("phases", "own_steps", "every_hundredth", "refined", "own_order", "unwinding",
                                          "asking_first", "parts"),
                          [](const auto& loop) { return std::string(loop.param); });
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "e2e/limits.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
@@ -16,8 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using Options = std::vector<std::string>;
-
-constexpr auto kHang = 120s;
 
 class Recovery : public ::testing::Test {
  protected:

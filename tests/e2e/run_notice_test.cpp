@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 class RunNotice : public RunTest {};
 
 /// Long enough that it is not over by itself.
-constexpr int kEndless = 100'000;
+constexpr int kEndlessSteps = 100'000;
 
 TEST_F(RunNotice, WithoutOneTheProgramFinishes) {
   const auto run = start({.steps = 20});
@@ -31,7 +31,7 @@ TEST_F(RunNotice, WithoutOneTheProgramFinishes) {
 class RunNoticeBySignal : public RunTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(RunNoticeBySignal, SavesAndResumes) {
-  const auto run = start_and_wait({.steps = kEndless});
+  const auto run = start_and_wait({.steps = kEndlessSteps});
   run->send(GetParam());
   expect_saved(*run);
   const int saved = run->events("exit").back()["run_calls"];
@@ -42,14 +42,14 @@ INSTANTIATE_TEST_SUITE_P(Signals, RunNoticeBySignal,
                          [](const auto& test) { return std::string(::sigabbrev_np(test.param)); });
 
 TEST_F(RunNotice, BySigtermToTheProcessGroup) {
-  const auto run = start_and_wait({.steps = kEndless});
+  const auto run = start_and_wait({.steps = kEndlessSteps});
   run->send_to_group(SIGTERM);
   expect_saved(*run);
 }
 
 TEST_F(RunNotice, BySigtermToEveryProcess) {
   // As a scheduler does that kills by process tree: the launcher gets it as well.
-  const auto run = start_and_wait({.steps = kEndless});
+  const auto run = start_and_wait({.steps = kEndlessSteps});
   ASSERT_TRUE(run->wait_for_ranks(60s));
   for (const pid_t pid : run->descendants()) {
     ::kill(pid, SIGTERM);
@@ -59,7 +59,7 @@ TEST_F(RunNotice, BySigtermToEveryProcess) {
 }
 
 TEST_F(RunNotice, RepeatedSignalsDoNoHarm) {
-  const auto run = start_and_wait({.steps = kEndless, .step_ms = 200});
+  const auto run = start_and_wait({.steps = kEndlessSteps, .step_ms = 200});
   for (int i = 0; i < 5; ++i) {
     run->send(SIGTERM);
     std::this_thread::sleep_for(30ms);
@@ -68,7 +68,7 @@ TEST_F(RunNotice, RepeatedSignalsDoNoHarm) {
 }
 
 TEST_F(RunNotice, BeforeTheLauncherHasStartedTheRanks) {
-  const auto run = start({.steps = kEndless, .faults = {"late=100"}});
+  const auto run = start({.steps = kEndlessSteps, .faults = {"late=100"}});
   ASSERT_TRUE(run->wait_for_event("start"));
   run->send(SIGTERM);
   expect_saved(*run);
@@ -76,21 +76,21 @@ TEST_F(RunNotice, BeforeTheLauncherHasStartedTheRanks) {
 }
 
 TEST_F(RunNotice, WhileARankHasNoHandlerYet) {
-  const auto run = start({.steps = kEndless, .faults = {"late=2000"}});
+  const auto run = start({.steps = kEndlessSteps, .faults = {"late=2000"}});
   ASSERT_TRUE(run->wait_for_ranks(60s)) << run->all_output();
   run->send(SIGTERM);
   expect_saved(*run);
 }
 
 TEST_F(RunNotice, InTheMiddleOfALongStep) {
-  const auto run = start_and_wait({.steps = kEndless, .step_ms = 4000});
+  const auto run = start_and_wait({.steps = kEndlessSteps, .step_ms = 4000});
   run->send(SIGTERM);
   expect_saved(*run);
   EXPECT_GE(run->events("notice_sent").size(), 2U) << "the notice is repeated until it arrives";
 }
 
 TEST_F(RunNotice, ByAFileInTheCheckpointDirectory) {
-  const auto run = start_and_wait({.steps = kEndless});
+  const auto run = start_and_wait({.steps = kEndlessSteps});
   std::ofstream(checkpoints() / "PREEMPT").flush();
   expect_saved(*run);
   EXPECT_FALSE(std::filesystem::exists(checkpoints() / "PREEMPT"));
@@ -98,13 +98,13 @@ TEST_F(RunNotice, ByAFileInTheCheckpointDirectory) {
 }
 
 TEST_F(RunNotice, ByADeadline) {
-  const auto run = start({.steps = kEndless, .options = {"--time-left", "3s", "--lead", "1s"}});
+  const auto run = start({.steps = kEndlessSteps, .options = {"--time-left", "3s", "--lead", "1s"}});
   expect_saved(*run);
   EXPECT_THAT(run->events("request").front()["why"].get<std::string>(), HasSubstr("deadline"));
 }
 
 TEST_F(RunNotice, ByTheSignalThatTheProgramWatches) {
-  const auto run = start_and_wait({.steps = kEndless, .faults = {"signals=usr2"}});
+  const auto run = start_and_wait({.steps = kEndlessSteps, .faults = {"signals=usr2"}});
   run->send(SIGTERM);
   expect_saved(*run);
 }
@@ -115,7 +115,7 @@ class RunNoticeThroughAScript : public RunTest,
 
 TEST_P(RunNoticeThroughAScript, SavesAndSaysSo) {
   MpiCommand command{.ranks = kRanks,
-                     .arguments = program_arguments({.steps = kEndless}),
+                     .arguments = program_arguments({.steps = kEndlessSteps}),
                      .launch_prefix = {program("reprieve"), "run", "--json", "--", "sh", "-c", GetParam().second, "x"}};
   SupervisedMpirun run(command);
   ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Scripts, RunNoticeThroughAScript,
                          [](const auto& test) { return test.param.first; });
 
 TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
-  const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});
+  const auto run = start_and_wait({.steps = kEndlessSteps, .step_ms = 300'000});
   run->send(SIGINT);
   ASSERT_TRUE(run->wait_for_event("notice_sent"));
   run->send(SIGINT);
@@ -140,7 +140,7 @@ TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
 }
 
 TEST_F(RunNotice, SecondCtrlCNamesTheCheckpointThatIsLeft) {
-  const auto run = start({.steps = kEndless, .faults = {"save_every=5"}});
+  const auto run = start({.steps = kEndlessSteps, .faults = {"save_every=5"}});
   ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
   for (const auto& [rank, pid] : run->ranks()) {
     ::kill(pid, SIGSTOP);  // so that it cannot save
@@ -168,7 +168,7 @@ TEST_F(RunNotice, ProgramWithoutTheLibraryIsSentItAfterAWhile) {
 }
 
 TEST_F(RunNotice, NothingOutlivesTheSupervisor) {
-  const auto run = start_and_wait({.steps = kEndless});
+  const auto run = start_and_wait({.steps = kEndlessSteps});
   run->send(SIGKILL);
   EXPECT_EQ(run->wait(kLimit), 128 + SIGKILL);
   EXPECT_TRUE(run->wait_for_descendants(30s));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <fstream>
+
 #include "run_test.hpp"
 
 namespace reprieve::test {
@@ -11,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr int kEndless = 100'000;
+constexpr int kEndlessJob = 100'000;
 
 class RunRestart : public RunTest {
  protected:
@@ -75,7 +77,7 @@ TEST_F(RunRestart, GoesOnAfterANoticeThatOnlyARankGot) {
 }
 
 TEST_F(RunRestart, NotAfterANoticeToItself) {
-  const auto run = start_and_wait({.steps = kEndless, .options = {"--restarts", "2"}});
+  const auto run = start_and_wait({.steps = kEndlessJob, .options = {"--restarts", "2"}});
   run->send(SIGTERM);
   expect_saved(*run);
   EXPECT_EQ(run->events("start").size(), 1U);
@@ -107,15 +109,46 @@ TEST_F(RunRestart, ErrorOfTheProgramIsNamedAndKeepsItsCode) {
   EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("the pressure is negative"));
 }
 
-TEST_F(RunRestart, CheckpointThatKillsItsReadersIsSetAside) {
-  const auto first = start({.steps = 20, .step_ms = 1, .faults = {"save_every=10"}});
-  expect_end(*first, 0);
-  ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
-  const auto second = start({.steps = 15, .step_ms = 1, .faults = {"save_every=3"}});
-  expect_end(*second, 0);
-  ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
-  const auto run =
-      start({.step_ms = 1, .faults = {"die_reading=12"}, .options = {"--restarts", "5", "--backoff", "10ms"}});
+/// Checkpoints of the steps 10 and 12.
+class RunReading : public RunRestart {
+ protected:
+  void SetUp() override {
+    RunRestart::SetUp();
+    expect_end(*start({.steps = 20, .step_ms = 1, .faults = {"save_every=10"}}), 0);
+    ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
+    expect_end(*start({.steps = 15, .step_ms = 1, .faults = {"save_every=3", "restart_finished=1"}}), 0);
+    ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
+  }
+
+  /// In HDF5's own structures, which a restore does not read.
+  void damage(const std::string& name) const {
+    std::fstream file(checkpoints() / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 16);
+    file.put('\x5a');
+    ASSERT_TRUE(file.good());
+  }
+
+  const Simulation deadly{.step_ms = 1,
+                          .faults = {"die_reading=12", "restart_finished=1"},
+                          .options = {"--restarts", "5", "--backoff", "10ms"}};
+};
+
+TEST_F(RunReading, SoundCheckpointIsNotSetAsideHoweverManyRunsDieReadingIt) {
+  const auto run = start(deadly);
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("crash loop"));
+  EXPECT_THAT(last_text(*run, "warning"), HasSubstr("ckpt-12.h5 is sound"));
+  EXPECT_EQ(run->events("start").size(), 3U);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
+
+  const auto next = start({.step_ms = 1, .faults = {"restart_finished=1"}});
+  expect_end(*next, 0);
+  EXPECT_THAT(next->out(), HasSubstr(end_of(60)));
+}
+
+TEST_F(RunReading, DamagedCheckpointThatKillsItsReadersIsSetAside) {
+  damage("ckpt-12.h5");
+  const auto run = start(deadly);
   expect_end(*run, 0);
   EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
   EXPECT_EQ(run->events("start").size(), 3U);
@@ -123,13 +156,13 @@ TEST_F(RunRestart, CheckpointThatKillsItsReadersIsSetAside) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5.corrupt"));
 }
 
-TEST_F(RunRestart, OnlyCheckpointIsNotSetAside) {
-  const auto first = start({.steps = 15, .step_ms = 1, .faults = {"save_every=10"}});
-  expect_end(*first, 0);
-  ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
-  expect_given_up({.step_ms = 1, .faults = {"die_reading=10"}, .options = {"--restarts", "5", "--backoff", "10ms"}},
-                  128 + SIGKILL, "no older checkpoint");
-  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
+TEST_F(RunReading, OnlyCheckpointIsNotSetAside) {
+  std::filesystem::remove(checkpoints() / "ckpt-10.h5");
+  damage("ckpt-12.h5");
+  const auto run = start(deadly);
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("no older checkpoint"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
 }
 
 /// `reprieve run` with something else than mpirun.

@@ -13,6 +13,7 @@ file(MAKE_DIRECTORY ${e2e_cache})
 
 add_executable(e2e_tests ${e2e_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/support/http_server.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/metadata_server.cpp)
+reprieve_unity(e2e_tests 10)
 pkg_check_modules(tinyxml2 REQUIRED IMPORTED_TARGET tinyxml2)
 target_link_libraries(e2e_tests PRIVATE PkgConfig::tinyxml2 nlohmann_json::nlohmann_json reprieve_options GTest::gtest_main GTest::gmock)
 target_include_directories(e2e_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -28,6 +29,19 @@ foreach(source IN LISTS e2e_program_sources)
   add_dependencies(e2e_tests e2e_${name})
 endforeach()
 
+# codes/: small codes in C++, C and Fortran, which know of the library what its users know.
+set(codes nodes.cpp particles.c)
+if(reprieve_with_fortran AND MPI_Fortran_HAVE_F08_MODULE)
+  list(APPEND codes staggered.f90)
+endif()
+foreach(code IN LISTS codes)
+  get_filename_component(name ${code} NAME_WE)
+  add_executable(e2e_code_${name} ${CMAKE_CURRENT_LIST_DIR}/codes/${code})
+  target_link_libraries(e2e_code_${name} PRIVATE $<IF:$<STREQUAL:${name},staggered>,reprieve_fortran,reprieve> m)
+  target_compile_options(e2e_code_${name} PRIVATE -Wall -Wextra $<$<BOOL:${REPRIEVE_WARNINGS_AS_ERRORS}>:-Werror>)
+  add_dependencies(e2e_tests e2e_code_${name})
+endforeach()
+
 # The tests start every program of apps/, so building them builds those.
 get_property(app_folders DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY SUBDIRECTORIES)
 foreach(folder IN LISTS app_folders)
@@ -37,5 +51,12 @@ foreach(folder IN LISTS app_folders)
   endif()
 endforeach()
 
-# PROCESSORS: a parallel ctest on two cores runs one of them at a time.
-gtest_discover_tests(e2e_tests DISCOVERY_TIMEOUT 120 PROPERTIES LABELS e2e TIMEOUT 300 PROCESSORS 2)
+# A sixth of the time of these tests is computing, the rest is waiting: so each counts as one, whatever it starts.
+# Label e2e_quick: every notice, restart, error and tool once, on two ranks where it is made on several numbers of them.
+set(quick_e2e Trainer*.*/2Ranks Trainer/TrainerReshape.* TrainerNotice.* TrainerInput.* TrainerSource.* Of/LoopsPage.*
+  Run*.* Signals/* Scripts/* Tool* SbatchTemplate.* Process.* Mpirun.* TemporaryDirectory.* DrillSurvival.OfATraining*
+  HeatTest.AnotherSplit* Storage/RewriteDeath.*/2Ranks)
+list(JOIN quick_e2e ":" quick_e2e)
+gtest_discover_tests(e2e_tests TEST_FILTER "${quick_e2e}" DISCOVERY_TIMEOUT 120
+  PROPERTIES LABELS e2e_quick TIMEOUT 300)
+gtest_discover_tests(e2e_tests TEST_FILTER "-${quick_e2e}" DISCOVERY_TIMEOUT 120 PROPERTIES LABELS e2e TIMEOUT 300)

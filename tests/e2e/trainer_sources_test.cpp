@@ -12,12 +12,12 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr int kRanks = 2;
+constexpr int kRanksOfSources = 2;
 
 class TrainerSource : public TrainerTest {
  protected:
   /// A slow training on a platform. It would last longer than any of the times here.
-  [[nodiscard]] std::unique_ptr<Mpirun> start_on(Environment environment, int ranks = kRanks) const {
+  [[nodiscard]] std::unique_ptr<Mpirun> start_on(Environment environment, int ranks = kRanksOfSources) const {
     MpiCommand job = command(ranks, slow());
     environment.emplace("REPRIEVE_TERMINATION_POLL_INTERVAL_S", "0.05");
     job.environment.merge(environment);
@@ -40,7 +40,7 @@ class TrainerSource : public TrainerTest {
     EXPECT_EQ(result.summary["preemption"]["source"], source);
     EXPECT_EQ(events("notice").size(), 1U);
     EXPECT_EQ(events("save_finished").size(), saves) << result.err;
-    expect_same_end(kRanks);
+    expect_same_end(kRanksOfSources);
   }
 
   MetadataServerDouble server_;
@@ -112,11 +112,11 @@ class BadMetadataServer : public TrainerSource, public ::testing::WithParamInter
 
 TEST_P(BadMetadataServer, DoesNotDisturbTheTraining) {
   server_.set_form(GetParam());
-  MpiCommand command = this->command(kRanks);
+  MpiCommand command = this->command(kRanksOfSources);
   command.environment.merge(server_.environment("aws"));
   command.environment["REPRIEVE_TERMINATION_POLL_INTERVAL_S"] = "0.05";
   const Result result = finish(*start(command));
-  check_same_end(result, kRanks);
+  check_same_end(result, kRanksOfSources);
   const std::string complaint = "metadata server of AWS: it failed";
   const auto first = result.err.find(complaint);
   EXPECT_TRUE(first == std::string::npos || result.err.find(complaint, first + 1) == std::string::npos) << result.err;

@@ -16,16 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "e2e/limits.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
 
 using Options = std::vector<std::string>;
-
-/// Longer than anything takes on an overloaded machine: what is not over by then hangs.
-inline constexpr std::chrono::seconds kHang{120};
-/// An mpirun whose ranks have ended needs some 3 s at most.
-inline constexpr std::chrono::seconds kHungLauncher{20};
 
 /// Options of a job that is to be stopped: left alone, it would last more than 20 s.
 Options slow(const Options& more = {});

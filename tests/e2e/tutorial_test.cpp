@@ -1,5 +1,5 @@
-// The programs of apps/tutorial: each, preempted by a real signal and resumed on another number of ranks, ends as the
-// program does that knows nothing of Reprieve. tests/consumer has the tutorial's text, command by command.
+// The programs of apps/guide/tutorial: each, preempted by a real signal and resumed on another number of ranks, ends as
+// the program does that knows nothing of Reprieve. tests/consumer has the tutorial's text, command by command.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "e2e/limits.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {
@@ -16,12 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kHang = 120s;
-/// An mpirun whose ranks have ended needs some 3 s at most.
-constexpr auto kHungLauncher = 20s;
-
 /// Lasts long enough for a signal to arrive, however fast the machine.
-const std::string kSteps = "10000";
+const std::string kTutorialSteps = "10000";
 
 class Tutorial : public testing::TestWithParam<std::string> {
  protected:
@@ -62,9 +59,9 @@ TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
   if (!std::filesystem::exists(program(name))) {
     GTEST_SKIP() << name << " was not built";
   }
-  const std::string expected = sum(command(name + "_before", 1, kSteps));
+  const std::string expected = sum(command(name + "_before", 1, kTutorialSteps));
   {
-    Mpirun job(command(name, 2, kSteps));
+    Mpirun job(command(name, 2, kTutorialSteps));
     ASSERT_TRUE(wait_until([&] { return is_ready() || !job.running(); }, kHang));
     std::this_thread::sleep_for(100ms);  // so that mostly there is a step or more to be saved
     ASSERT_TRUE(job.send_to_rank(1, SIGTERM)) << job.err();
@@ -76,8 +73,9 @@ TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
   const nlohmann::json exit = last_exit();
   ASSERT_TRUE(exit.is_object());
   EXPECT_EQ(exit.at("exit_code"), 42);
-  EXPECT_LT(exit.at("run_calls"), std::stoi(kSteps));
-  EXPECT_EQ(sum(command(name, 1, kSteps)), expected);  // more ranks than cores would take minutes; tests/consumer has 3
+  EXPECT_LT(exit.at("run_calls"), std::stoi(kTutorialSteps));
+  EXPECT_EQ(sum(command(name, 1, kTutorialSteps)),
+            expected);  // more ranks than cores would take minutes; tests/consumer has 3
 }
 
 INSTANTIATE_TEST_SUITE_P(Languages, Tutorial, testing::Values("cpp", "c", "f90"),

@@ -107,8 +107,8 @@ void Lives::expect_same_end() {
     const bool is_checkpoint = name.starts_with("ckpt-") && name.ends_with(".h5");
     const bool is_of_checkpoint =
         name.ends_with(".files") && fs::exists(run_ / fs::path(name).replace_extension(".h5"));
-    EXPECT_TRUE(is_checkpoint || is_of_checkpoint || name == ".reprieve.lock" || name == ".reprieve.workers" ||
-                name == "events.jsonl")
+    EXPECT_TRUE(is_checkpoint || is_of_checkpoint || name == ".reprieve.lock" ||
+                name.starts_with(".reprieve.directory") || name == ".reprieve.workers" || name == "events.jsonl")
         << name << " is left behind";
   }
   for (const auto& entry : fs::directory_iterator(temporary_.path())) {
@@ -116,11 +116,11 @@ void Lives::expect_same_end() {
   }
 }
 
-void Lives::expect_nothing_lost() const {
+void expect_nothing_lost(const fs::path& directory) {
   std::uint64_t committed = 0;
   std::uint64_t begun = 0;
   bool restored = true;
-  for (const auto& event : events_in(run_)) {
+  for (const auto& event : events_in(directory)) {
     const std::string name = event.at("event");
     if (name == "start") {
       restored = committed == 0;
@@ -138,7 +138,7 @@ void Lives::expect_nothing_lost() const {
     EXPECT_NE(name, "passed_over") << event;
   }
   EXPECT_GT(committed, 0U);
-  for (const auto& entry : fs::directory_iterator(run_)) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.path().extension() == ".h5") {
       EXPECT_EQ(storage::verify_file(entry.path()).size(), 0U) << entry.path();
     }

@@ -16,6 +16,10 @@ namespace reprieve::test {
 /// How often a test does something: @p usual, or what an environment variable says.
 int count_from(const char* variable, int usual);
 
+/// In each life in a checkpoint directory the newest checkpoint that was reported as committed came back, or one whose
+/// save had begun after it; all that are there are sound, and none was ever found damaged.
+void expect_nothing_lost(const std::filesystem::path& directory);
+
 /// One of its lives: an mpirun, or the one rank itself.
 struct Life {
   std::unique_ptr<Mpirun> mpirun;
@@ -40,9 +44,7 @@ class Lives {
   /// nothing disturbed, and leave nothing behind.
   void expect_same_end();
 
-  /// In each life the newest checkpoint that was reported as committed came back, or one whose save had begun after it;
-  /// all that are there are sound, and none was ever found damaged.
-  void expect_nothing_lost() const;
+  void expect_nothing_lost() const { test::expect_nothing_lost(run_); }
 
   [[nodiscard]] const std::filesystem::path& directory() const noexcept { return run_; }
   [[nodiscard]] int restarts() const { return restarts_; }

@@ -58,9 +58,9 @@ Resources resources_of(pid_t pid) {
 }
 
 /// Takes nearly all space of a file system while it lives.
-class FullDisk {
+class Ballast {
  public:
-  explicit FullDisk(const fs::path& directory) : file_(directory / "ballast") {
+  explicit Ballast(const fs::path& directory) : file_(directory / "ballast") {
     struct statvfs status = {};
     const int descriptor = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (descriptor >= 0 && ::fstatvfs(descriptor, &status) == 0) {
@@ -69,12 +69,12 @@ class FullDisk {
     }
     ::close(descriptor);
   }
-  ~FullDisk() {
+  ~Ballast() {
     std::error_code none;
     fs::remove(file_, none);
   }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
+  Ballast(const Ballast&) = delete;
+  Ballast& operator=(const Ballast&) = delete;
 
  private:
   fs::path file_;
@@ -131,7 +131,7 @@ class LongHaul : public FieldTest {
       ::kill(victim->second, SIGKILL);
     } else {
       ++counts_["full disks"];
-      const FullDisk full(disk_);
+      const Ballast full(disk_);
       std::this_thread::sleep_for(500ms);
       ::kill(victim->second, SIGTERM);
       std::this_thread::sleep_for(500ms);
@@ -152,7 +152,8 @@ class LongHaul : public FieldTest {
 
   /// Removes what only a dead run leaves, by a start that does nothing, and looks at what is there then.
   void expect_nothing_left() const {
-    const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.spare", ".reprieve.workers"};
+    const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.spare", ".reprieve.workers",
+                                      ".reprieve.directory"};
     for (const auto& entry : fs::directory_iterator(disk_ / "checkpoints")) {
       const std::string name = entry.path().filename().string();
       EXPECT_TRUE(known.contains(name) || (name.starts_with("ckpt-") && name.ends_with(".h5"))) << name;

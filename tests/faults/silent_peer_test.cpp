@@ -15,7 +15,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kEndless = 100'000;
+constexpr int kEndlessSteps = 100'000;
 
 class SilentPeer : public FieldTest {
  protected:
@@ -27,7 +27,7 @@ class SilentPeer : public FieldTest {
 };
 
 TEST_F(SilentPeer, AStoppedRankIsNamedAtABoundary) {
-  const auto job = start(3, kEndless, 10, {"save_every=5", "stop_at=17", "peer_timeout_ms=3000"});
+  const auto job = start(3, kEndlessSteps, 10, {"save_every=5", "stop_at=17", "peer_timeout_ms=3000"});
   EXPECT_EQ(end_of(*job), 3) << job->err();
   expect_named(job->err(), 2);
   EXPECT_EQ(expect_sound_checkpoints(), 3);
@@ -35,7 +35,7 @@ TEST_F(SilentPeer, AStoppedRankIsNamedAtABoundary) {
 }
 
 TEST_F(SilentPeer, AStoppedChiefIsNamedAtABoundary) {
-  const auto job = start(3, kEndless, 10, {"save_every=5", "stop_at=17", "stop_rank=0", "peer_timeout_ms=3000"});
+  const auto job = start(3, kEndlessSteps, 10, {"save_every=5", "stop_at=17", "stop_rank=0", "peer_timeout_ms=3000"});
   EXPECT_EQ(end_of(*job), 3) << job->err();
   expect_named(job->err(), 0);
   expect_same_end(2, 40);
@@ -45,7 +45,7 @@ TEST_F(SilentPeer, AStoppedChiefIsNamedAtABoundary) {
 TEST_F(SilentPeer, AStoppedRankIsNamedInASave) {
   for (const std::string rank : {"0", "1"}) {
     const auto job =
-        start(3, kEndless, 10,
+        start(3, kEndlessSteps, 10,
               {"save_every=5", "stop_in_save=15", "stop_rank=" + rank, "io_timeout_ms=3000", "peer_timeout_ms=3000"});
     EXPECT_EQ(end_of(*job), 3) << job->err();
     EXPECT_THAT(job->err(), ContainsRegex("save.*no answer within [0-9.]+ s from rank " + rank + " \\("));
@@ -57,7 +57,7 @@ TEST_F(SilentPeer, AStoppedRankIsNamedInASave) {
 }
 
 TEST_F(SilentPeer, ARankThatGoesOnInTimeIsWaitedFor) {
-  const auto job = start(2, kEndless, 10, {"save_every=5", "stop_at=12"});
+  const auto job = start(2, kEndlessSteps, 10, {"save_every=5", "stop_at=12"});
   wait_for_step(*job, 10);
   const auto stopped = job->ranks().at(1);
   ASSERT_TRUE(wait_until(
@@ -76,7 +76,7 @@ TEST_F(SilentPeer, ALongComputationIsNoFault) {
 }
 
 TEST_F(SilentPeer, AComputationBeyondTheLimitIsNamed) {
-  const auto job = start(3, kEndless, 0, {"save_every=5", "busy_at=17", "busy_ms=60000", "peer_timeout_ms=2000"});
+  const auto job = start(3, kEndlessSteps, 0, {"save_every=5", "busy_at=17", "busy_ms=60000", "peer_timeout_ms=2000"});
   EXPECT_EQ(end_of(*job), 3) << job->err();
   expect_named(job->err(), 2);
   expect_same_end(3, 40);
@@ -85,7 +85,7 @@ TEST_F(SilentPeer, AComputationBeyondTheLimitIsNamed) {
 /// When a rank dies, mpirun sends SIGTERM to the others, just as in a preemption. It must not be taken for one.
 TEST_F(SilentPeer, TheTearDownAfterADeathIsNoPreemption) {
   for (const int victim : {0, 1, 2}) {
-    const auto job = start(3, kEndless, 10, {"save_every=5"});
+    const auto job = start(3, kEndlessSteps, 10, {"save_every=5"});
     wait_for_step(*job, victim * 5 + 12);
     ASSERT_TRUE(job->send_to_rank(victim, SIGKILL));
     EXPECT_EQ(end_of(*job), 128 + SIGKILL) << job->err();
@@ -98,7 +98,7 @@ TEST_F(SilentPeer, TheTearDownAfterADeathIsNoPreemption) {
 
 /// The same signal from the same sender, with all ranks alive, is one.
 TEST_F(SilentPeer, ASigtermFromTheLauncherIsAPreemption) {
-  const auto job = start(3, kEndless, 10);
+  const auto job = start(3, kEndlessSteps, 10);
   wait_for_step(*job, 12);
   job->send(SIGTERM);
   end_of(*job);  // mpirun returns 1, whatever the ranks do
@@ -119,7 +119,8 @@ TEST_F(SilentPeer, ACutCableNamesTheHost) {
   }
   const auto agent = directory_ / "agent.sh";
   hosts.write_agent(agent);
-  MpiCommand command = this->command(4, kEndless, 10, {"save_every=5", "peer_timeout_ms=4000", "io_timeout_ms=4000"});
+  MpiCommand command =
+      this->command(4, kEndlessSteps, 10, {"save_every=5", "peer_timeout_ms=4000", "io_timeout_ms=4000"});
   // Without the keep-alive mpirun itself would notice after 8 minutes that it has lost a daemon.
   command.mpirun_options = {"--mca",
                             "plm_rsh_agent",

@@ -1,9 +1,10 @@
 #include <chrono>
-#include <cstring>
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 
 #include "cluster/communicator.hpp"
+#include "core/no_memory.hpp"
 #include "reprieve/error.hpp"
 #include "support/mpi_test.hpp"
 
@@ -78,6 +79,179 @@ TEST(Communicator, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
       EXPECT_EQ(theirs.sizes.at(static_cast<std::size_t>(other)), size_of(other, comm.rank(), round));
     }
   }
+}
+
+/// All collectives that carry data, with uneven parts of up to @p unit bytes times the number of ranks.
+void carry_data(Communicator& comm, std::size_t unit) {
+  const auto size_of = [&](int rank) { return static_cast<std::size_t>(rank + 1) * unit; };
+  const Bytes mine = pattern(comm.rank(), size_of(comm.rank()));
+  const int last = comm.size() - 1;
+  Bytes bytes = comm.rank() == last ? mine : Bytes{};
+  comm.broadcast(bytes, last, "test");
+  EXPECT_TRUE(bytes == pattern(last, size_of(last)));
+  const auto parts = comm.gather(mine, "test");
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    EXPECT_TRUE(parts[rank] == pattern(static_cast<int>(rank), size_of(static_cast<int>(rank))));
+  }
+  EXPECT_TRUE(comm.scatter(parts, "test") == mine);
+  Parts out, in;
+  Bytes expected;
+  for (int other = 0; other < comm.size(); ++other) {
+    const Bytes part = pattern(comm.rank() + 2 * other, size_of(other));
+    out.bytes.insert(out.bytes.end(), part.begin(), part.end());
+    out.sizes.push_back(part.size());
+    const Bytes wanted = pattern(other + 2 * comm.rank(), mine.size());
+    expected.insert(expected.end(), wanted.begin(), wanted.end());
+  }
+  comm.exchange(out, in, "test");
+  EXPECT_TRUE(in.bytes == expected);
+}
+
+TEST(Communicator, SendsInPieces) {
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
+    comm.set_piece_bytes(piece);
+    for (const std::size_t unit : {piece, 3 * piece, 3 * piece + 1}) {
+      carry_data(comm, unit);
+    }
+  }
+}
+
+/// Needs several times as much memory: with REPRIEVE_BIG_MESSAGES set.
+TEST(Communicator, SendsMoreThanTwoGiB) {
+  if (std::getenv("REPRIEVE_BIG_MESSAGES") == nullptr) {
+    GTEST_SKIP() << "REPRIEVE_BIG_MESSAGES is not set";
+  }
+  Communicator comm(MPI_COMM_WORLD, 300s);
+  const std::size_t size = (std::size_t{5} << 29U) + 13;
+  const int last = comm.size() - 1;
+  const auto is_it = [&](const Bytes& bytes) { return bytes.size() == size && bytes.back() == std::byte{9}; };
+  Bytes bytes;
+  if (comm.rank() == last) {
+    bytes.resize(size);
+    bytes.back() = std::byte{9};
+  }
+  const auto parts = comm.gather(bytes, "test");
+  EXPECT_TRUE(!comm.is_chief() || is_it(parts.back()));
+  comm.broadcast(bytes, last, "test");
+  EXPECT_TRUE(is_it(bytes));
+}
+
+TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  const int victim = comm.size() - 1;
+  constexpr int kOperations = 8;
+  for (int failing = 0; failing <= kOperations; ++failing) {
+    int done = 0;
+    const auto step = [&](auto&& operation) {
+      if (comm.rank() == victim && done == failing) {
+        throw StorageError(ErrorCode::no_space, "full before operation " + std::to_string(done));
+      }
+      operation();
+      ++done;
+    };
+    const auto all = [&] {
+      Bytes bytes(10);
+      Parts out{Bytes(static_cast<std::size_t>(comm.size())),
+                std::vector<std::size_t>(static_cast<std::size_t>(comm.size()), 1)};
+      Parts in;
+      step([&] { comm.barrier("a"); });
+      step([&] { comm.broadcast(bytes, 0, "b"); });
+      step([&] { static_cast<void>(comm.gather(bytes, "c")); });
+      step([&] {
+        static_cast<void>(
+            comm.scatter(std::vector<Bytes>(comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0), "d"));
+      });
+      step([&] { comm.exchange(out, in, "e"); });
+      step([&] { static_cast<void>(comm.max(1, "f")); });
+      step([&] { static_cast<void>(comm.sum(1, "g")); });
+      step([&] { comm.agree({}, "h"); });
+      step([] {});
+      return 5;
+    };
+    try {
+      static_cast<void>(comm.together(all, "all"));
+      ADD_FAILURE() << "no error";
+    } catch (const StorageError& error) {
+      EXPECT_EQ(error.code(), ErrorCode::no_space);
+      EXPECT_EQ(error.origin_rank(), victim);
+      EXPECT_EQ(error.what(), "full before operation " + std::to_string(failing));
+    }
+    EXPECT_EQ(done, failing + (comm.rank() == victim || failing < kOperations ? 0 : 1));
+    EXPECT_EQ(comm.together([] { return 3; }, "after it"), 3);
+  }
+}
+
+/// What the others make of the failure, and how often they try again, is theirs.
+TEST(Communicator, RanksThatGoOnAfterTheFailureOfAnotherHearOfItAgain) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  int tries = 0;
+  const auto stubborn = [&] {
+    if (comm.rank() == 1) {
+      throw CorruptError("a bad file");
+    }
+    for (; tries < 3; ++tries) {
+      try {
+        comm.barrier("try");
+      } catch (const CorruptError&) {
+        continue;
+      }
+    }
+  };
+  EXPECT_THROW(comm.together(stubborn, "trying"), CorruptError);
+  EXPECT_EQ(tries, comm.rank() == 1 ? 0 : 3);
+}
+
+TEST(Communicator, AFailureWithALongTextArrivesWhole) {
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  std::string text;
+  for (int i = 0; i < 2000; ++i) {
+    text += std::to_string(i) + ",";
+  }
+  try {
+    comm.on_chief([&] { throw MismatchError(text); }, "test");
+    FAIL() << "nothing was thrown";
+  } catch (const MismatchError& error) {
+    EXPECT_EQ(error.what(), text);
+  }
+}
+
+TEST(Communicator, MemoryThatIsNotThereIsToldWithItsSize) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
+#endif
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  const int victim = comm.size() - 1;
+  try {
+    comm.agree(comm.rank() == victim ? core::capture([] {
+                 Bytes bytes;
+                 core::resize_or_tell(bytes, std::uint64_t{1} << 62U);
+               })
+                                     : core::Outcome{},
+               "save 12: writing");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::no_memory);
+    EXPECT_EQ(error.origin_rank(), victim);
+    EXPECT_EQ(error.what(), "save 12: writing: rank " + std::to_string(victim) + " on host " + comm.host_of(victim) +
+                                " ran out of memory: it asked for 4611686018427387904 bytes");
+  }
+}
+
+TEST(Communicator, RanksInDifferentOperationsFindOut) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  const auto differ = [&] {
+    if (comm.is_chief()) {
+      comm.barrier("waiting");
+    } else {
+      static_cast<void>(comm.max(1, "counting"));
+    }
+  };
+  EXPECT_THROW(comm.together(differ, "test"), Error);
+  EXPECT_NO_THROW(comm.barrier("after it"));
 }
 
 TEST(Communicator, ReducesToTheMaximumAndTheSum) {

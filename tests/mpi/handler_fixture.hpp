@@ -68,6 +68,13 @@ class Program {
   Checkpoint checkpoint_;
 };
 
+/// MPI_THREAD_MULTIPLE.
+inline bool all_threads_may_use_mpi() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  return provided == MPI_THREAD_MULTIPLE;
+}
+
 /// Every rank has the value of rank 0.
 template <class T>
 void expect_same_on_all_ranks(T value) {

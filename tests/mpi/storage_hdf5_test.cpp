@@ -53,6 +53,13 @@ H5T_class_t class_of(hid_t file, const char* name) {
   return H5Tget_class(type);
 }
 
+std::string tag_of(hid_t file, const char* name) {
+  const Id dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose);
+  const Id type(H5Dget_type(dataset), H5Tclose);
+  const std::unique_ptr<char, herr_t (*)(void*)> tag(H5Tget_tag(type), H5free_memory);
+  return tag.get();
+}
+
 std::string text_in(hid_t dataset_or_attribute_type, const std::function<herr_t(hid_t, void*)>& read_text) {
   std::string text(H5Tget_size(dataset_or_attribute_type), '\0');
   EXPECT_EQ(H5Tget_class(dataset_or_attribute_type), H5T_STRING);
@@ -105,6 +112,7 @@ TEST_P(Hdf5View, ShowsEveryVariableWithItsTypeAndShape) {
     EXPECT_EQ(class_of(opened, "/state/flag"), H5T_ENUM);
     EXPECT_EQ(class_of(opened, "/state/waves"), H5T_COMPOUND);
     EXPECT_EQ(class_of(opened, "/state/bytes"), H5T_OPAQUE);
+    EXPECT_EQ(tag_of(opened, "/state/bytes"), "reprieve: bytes, or a serialized value");
     const Id complex(H5Tcreate(H5T_COMPOUND, 16), H5Tclose);
     EXPECT_GE(H5Tinsert(complex, "i", 0, H5T_NATIVE_DOUBLE), 0);  // the order is ours
     EXPECT_GE(H5Tinsert(complex, "r", 8, H5T_NATIVE_DOUBLE), 0);

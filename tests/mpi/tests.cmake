@@ -2,18 +2,30 @@
 file(GLOB mpi_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 if(mpi_sources)
   add_executable(mpi_tests ${mpi_sources})
+  reprieve_unity(mpi_tests 5)
   target_link_libraries(mpi_tests PRIVATE mpi_test_main ${HDF5_LIBRARIES})  # to look at files without the library
   target_include_directories(mpi_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
   foreach(ranks 1 2 3 4 8)
-    reprieve_add_mpi_test(NAME mpi_tests.${ranks}_ranks RANKS ${ranks} LABELS mpi COMMAND $<TARGET_FILE:mpi_tests>)
+    set(quick)
+    if(ranks LESS 4)
+      set(quick quick)
+    endif()
+    reprieve_add_mpi_test(NAME mpi_tests.${ranks}_ranks RANKS ${ranks} LABELS mpi ${quick} COMMAND $<TARGET_FILE:mpi_tests>)
   endforeach()
+  # The ranks agree by threads there, as MPI allows it. The handler once more with planned checks, and without threads.
+  foreach(ranks 2 3)
+    reprieve_add_mpi_test(NAME mpi_tests.at_boundaries.${ranks}_ranks RANKS ${ranks} LABELS mpi quick
+      COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=Handler*:Scope* ENVIRONMENT REPRIEVE_TERMINATION_AGREEMENT=boundaries)
+  endforeach()
+  reprieve_add_mpi_test(NAME mpi_tests.without_threads RANKS 2 LABELS mpi quick
+    COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=WithoutThreads.*:HandlerSignals*:HandlerNotice* ENVIRONMENT MPI_TEST_THREAD_LEVEL=funneled)
 endif()
 
 # The launcher must hand on the code that all ranks leave with, whatever it thinks of ranks that leave. If some do not, the
 # others leave without them.
 add_executable(leaves ${CMAKE_CURRENT_LIST_DIR}/programs/leaves.cpp)
 target_link_libraries(leaves PRIVATE reprieve reprieve_options)
-reprieve_add_mpi_test(NAME leave_together.exit_code RANKS 8 LABELS mpi TIMEOUT 300
+reprieve_add_mpi_test(NAME leave_together.exit_code RANKS 8 LABELS mpi quick TIMEOUT 300
   WRAPPER ${CMAKE_CURRENT_LIST_DIR}/exit_code.sh 42 10 COMMAND $<TARGET_FILE:leaves>)
-reprieve_add_mpi_test(NAME leave_together.without_others RANKS 3 LABELS mpi TIMEOUT 60 COMMAND $<TARGET_FILE:leaves> alone)
+reprieve_add_mpi_test(NAME leave_together.without_others RANKS 3 LABELS mpi quick TIMEOUT 60 COMMAND $<TARGET_FILE:leaves> alone)
 set_tests_properties(leave_together.without_others PROPERTIES PASS_REGULAR_EXPRESSION "rank 0 leaves")

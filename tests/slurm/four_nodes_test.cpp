@@ -10,7 +10,7 @@
 namespace reprieve::test {
 namespace {
 
-constexpr int kRanks = 4;  // two on each of two nodes
+constexpr int kRanksOfFourNodes = 4;  // two on each of two nodes
 const Training kTraining{.slow_starts = 2};
 
 class FourNodes : public ::testing::Test {
@@ -68,11 +68,11 @@ class FourNodes : public ::testing::Test {
 };
 
 TEST_F(FourNodes, JobsGoOnElsewhere) {
-  const std::string digest = undisturbed_digest(kTraining, kRanks);
-  submit("two_nodes_srun", "srun", 2, kRanks);
-  submit("two_nodes_mpirun", "mpirun", 2, kRanks);
-  submit("one_node_less_srun", "srun", 1, kRanks);  // srun keeps the number that the job began with
-  submit("one_node_less_mpirun", "mpirun", 1, kRanks / 2);
+  const std::string digest = undisturbed_digest(kTraining, kRanksOfFourNodes);
+  submit("two_nodes_srun", "srun", 2, kRanksOfFourNodes);
+  submit("two_nodes_mpirun", "mpirun", 2, kRanksOfFourNodes);
+  submit("one_node_less_srun", "srun", 1, kRanksOfFourNodes);  // srun keeps the number that the job began with
+  submit("one_node_less_mpirun", "mpirun", 1, kRanksOfFourNodes / 2);
   wait_until_training(0);
   expect_nodes("n[1-2]");
 
@@ -98,7 +98,7 @@ TEST_F(FourNodes, JobsGoOnElsewhere) {
     EXPECT_EQ(summary.at("world_size"), job.ranks) << job.name;
     EXPECT_EQ(summary.at("run_calls"), kTraining.steps) << job.name;
     EXPECT_EQ(summary.at("restored_shared_state_digest"), saved[job.name]) << job.name;
-    if (job.ranks == kRanks) {
+    if (job.ranks == kRanksOfFourNodes) {
       EXPECT_EQ(summary.at("state_digest"), digest) << job.name;
     }
     for (const PreemptionFigures& figures : job.training.figures()) {

@@ -10,7 +10,7 @@
 namespace reprieve::test {
 namespace {
 
-constexpr int kRanks = 2;
+constexpr int kRanksOfOneNode = 2;
 
 enum class Cause {
   grace,           ///< a higher partition's job, with a grace period
@@ -41,7 +41,7 @@ Training training_of(const Cell& cell) { return {.slow_starts = cell.times}; }
 
 JobPlan plan_of(const Cell& cell) {
   JobPlan plan{name_of(cell), script_of_tree(cell.launcher + ".sbatch"), training_of(cell)};
-  plan.arguments = {"--ntasks-per-node=" + std::to_string(kRanks),
+  plan.arguments = {"--ntasks-per-node=" + std::to_string(kRanksOfOneNode),
                     cell.cause == Cause::no_grace ? "--partition=low0" : "--partition=low"};
   if (cell.cause == Cause::time_limit) {
     // Slurm looks every 30 s, and ahead by as much: the signal comes within 30 s of the start of a run of a minute, the
@@ -95,7 +95,7 @@ void check_cancelled(TrainingJob& job, int saves) {
 }
 
 std::vector<TrainingJob> play(Stage& stage, const Cell& cell) {
-  const std::string digest = undisturbed_digest(training_of(cell), kRanks);
+  const std::string digest = undisturbed_digest(training_of(cell), kRanksOfOneNode);
   TrainingJob job(stage.slurm(), plan_of(cell));
   for (int before = 0; before < cell.times; ++before) {
     const bool last = before + 1 == cell.times;
@@ -129,7 +129,7 @@ std::vector<Scenario> scenarios_of(const std::vector<Cause>& causes, const std::
 
 /// One node with room for all.
 SlurmOptions options_for(std::size_t jobs) {
-  SlurmOptions options{.cpus = kRanks * static_cast<int>(jobs), .control_groups = true};
+  SlurmOptions options{.cpus = kRanksOfOneNode * static_cast<int>(jobs), .control_groups = true};
   options.control_groups = SlurmCluster::obstacle(options).empty();
   return options;
 }

@@ -1,11 +1,13 @@
 # Jobs in a real Slurm: one program, slurm_tests, that starts a private Slurm for each of its test suites and plays the
-# jobs of a suite in it side by side. One ctest entry per suite and user. Skipped where Slurm is not installed.
+# jobs of a suite in it side by side. One ctest entry per suite and user: one at a time, and the first (COST) of all tests,
+# since they mostly wait, beside the others. Skipped where Slurm is not installed.
 if(NOT REPRIEVE_BUILD_APPS)
   return()
 endif()
 
 file(GLOB slurm_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(slurm_tests ${slurm_sources} ${CMAKE_CURRENT_SOURCE_DIR}/support/process.cpp)
+reprieve_unity(slurm_tests 10)
 target_link_libraries(slurm_tests PRIVATE nlohmann_json::nlohmann_json reprieve_options GTest::gtest GTest::gmock
   Threads::Threads)
 target_include_directories(slurm_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -19,7 +21,7 @@ function(reprieve_add_slurm_tests name filter)
   foreach(user IN LISTS ARGN)
     add_test(NAME slurm.${name}.${user} COMMAND slurm_tests --gtest_filter=${filter})
     set_tests_properties(slurm.${name}.${user} PROPERTIES
-      LABELS slurm TIMEOUT 900 RUN_SERIAL ON SKIP_RETURN_CODE 77
+      LABELS slurm TIMEOUT 900 RESOURCE_LOCK slurm COST 1000 SKIP_RETURN_CODE 77
       ENVIRONMENT "SLURM_TEST_USER=${user}")
   endforeach()
 endfunction()

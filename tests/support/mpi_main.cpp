@@ -155,7 +155,7 @@ void install_listeners(const World& world, Watchdog& watchdog) {
 
 std::chrono::seconds time_limit() {
   const char* text = std::getenv("MPI_TEST_TIMEOUT_S");
-  return std::chrono::seconds(text == nullptr ? 60 : std::stol(text));
+  return std::chrono::seconds(text == nullptr ? 120 : std::stol(text));
 }
 
 /// The result of all ranks. The listeners refer to the world, but hear nothing any more once the tests have run.
@@ -178,11 +178,17 @@ int run(int rank, int size) {
   return result;
 }
 
+/// Programs that start MPI without threads are tested too.
+int wanted_thread_level() {
+  const char* text = std::getenv("MPI_TEST_THREAD_LEVEL");
+  return text != nullptr && std::string(text) == "funneled" ? MPI_THREAD_FUNNELED : MPI_THREAD_MULTIPLE;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   int provided = MPI_THREAD_SINGLE;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Init_thread(&argc, &argv, wanted_thread_level(), &provided);
   testing::InitGoogleTest(&argc, argv);
   int rank = 0;
   int size = 1;

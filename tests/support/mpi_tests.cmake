@@ -58,10 +58,10 @@ target_link_libraries(mpi_main_probe PRIVATE mpi_test_main)
 
 # reprieve_probe_mpi_main(name filter pattern): the probe must fail, and say what the pattern wants.
 function(reprieve_probe_mpi_main name filter pattern)
-  reprieve_add_mpi_test(NAME mpi_main.${name} RANKS 3 LABELS mpi TIMEOUT 60
+  reprieve_add_mpi_test(NAME mpi_main.${name} RANKS 3 LABELS mpi quick TIMEOUT 60
     COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT MPI_TEST_TIMEOUT_S=3)
   set_tests_properties(mpi_main.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${pattern}")
-  reprieve_add_mpi_test(NAME mpi_main.${name}.exit_code RANKS 3 LABELS mpi TIMEOUT 60
+  reprieve_add_mpi_test(NAME mpi_main.${name}.exit_code RANKS 3 LABELS mpi quick TIMEOUT 60
     COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT MPI_TEST_TIMEOUT_S=3)
   set_tests_properties(mpi_main.${name}.exit_code PROPERTIES WILL_FAIL ON)
 endfunction()

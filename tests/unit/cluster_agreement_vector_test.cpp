@@ -74,5 +74,10 @@ TEST(AgreementVector, TheStrongestWishAndTheSlowestStepCount) {
   EXPECT_EQ(verdict.step_time, 9ms);
 }
 
+TEST(AgreementVector, TheRankThatWaitedLeastTellsWhatACheckCosts) {
+  EXPECT_EQ(fold({{.index = 1, .check_cost = 5us}, {.index = 1, .check_cost = 2us}}).check_cost, 2us);
+  EXPECT_EQ(fold({{.index = 1, .check_cost = 5us}, {.index = 1}}).check_cost, 0us) << "one rank does not know it yet";
+}
+
 }  // namespace
 }  // namespace reprieve::cluster

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,7 +29,9 @@ class EventLogFile : public ::testing::Test {
     std::ifstream stream(file_);
     std::vector<std::string> result;
     for (std::string line; std::getline(stream, line);) {
-      result.push_back(line);
+      if (!line.empty()) {  // which every reader passes over
+        result.push_back(line);
+      }
     }
     return result;
   }
@@ -92,13 +98,56 @@ TEST_F(EventLogFile, MovedLogGoesOn) {
   EXPECT_EQ(lines().size(), 1U);
 }
 
+/// Files of this process may not grow while it lives.
+class NoRoom {
+ public:
+  NoRoom() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit none{0, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  }
+  ~NoRoom() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
+    ::signal(SIGXFSZ, handler_);
+  }
+  NoRoom(const NoRoom&) = delete;
+  NoRoom& operator=(const NoRoom&) = delete;
+
+ private:
+  rlimit before_ = {};
+  sighandler_t handler_;
+};
+
 TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
+  std::array<int, 2> end{};
+  ASSERT_EQ(::pipe(end.data()), 0);
+  const int before = ::dup(STDERR_FILENO);
+  ASSERT_EQ(::dup2(end[1], STDERR_FILENO), STDERR_FILENO);  // a captured stderr would be a file, which may not grow
+  {
+    EventLog log(file_);
+    const NoRoom no_room;
+    log.record("one", json::object());
+    log.record("two", json::object());
+  }
+  ASSERT_EQ(::dup2(before, STDERR_FILENO), STDERR_FILENO);
+  ::close(before);
+  ::close(end[1]);
+  std::string shown(4096, '\0');
+  const ssize_t got = ::read(end[0], shown.data(), shown.size());
+  ::close(end[0]);
+  ASSERT_GE(got, 0);
+  shown.resize(static_cast<std::size_t>(got));
+  EXPECT_THAT(shown, HasSubstr("File too large"));
+  EXPECT_EQ(shown.find("event log"), shown.rfind("event log"));
+}
+
+TEST_F(EventLogFile, WhatIsNoFileIsLoggedOnceAndNotWrittenTo) {
   ::testing::internal::CaptureStderr();
   EventLog log("/dev/full");
   log.record("one", json::object());
   log.record("two", json::object());
   const std::string shown = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(shown, HasSubstr("event log /dev/full: No space left on device"));
+  EXPECT_THAT(shown, HasSubstr("/dev/full: not a regular file"));
   EXPECT_EQ(shown.find("event log"), shown.rfind("event log"));
 }
 

@@ -18,7 +18,7 @@ const fs::path kSource = REPRIEVE_SOURCE_DIR;
 using Lines = std::vector<std::string>;
 
 /// Without indentation.
-Lines lines_of(const fs::path& file) {
+Lines lines_of_page(const fs::path& file) {
   std::ifstream stream(file);
   Lines lines;
   for (std::string line; std::getline(stream, line);) {
@@ -59,15 +59,16 @@ struct Page {
 class CodeOnPages : public testing::TestWithParam<Page> {};
 INSTANTIATE_TEST_SUITE_P(
     Documentation, CodeOnPages,
-    testing::Values(Page{"src/handler/LOOPS.md", "tests/e2e/programs/loops.cpp", 7, "cpp"},
-                    Page{"src/handler/LOOPS.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
-                    Page{"src/state/STATE.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
+    testing::Values(Page{"apps/guide/loops.md", "tests/e2e/programs/loops.cpp", 8, "cpp"},
+                    Page{"apps/guide/loops.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
+                    Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 4, "cpp"},
+                    Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
     [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
 
 TEST_P(CodeOnPages, IsRunByTheTests) {
   const auto& [page, source, least_blocks, language] = GetParam();
-  const Lines program = lines_of(kSource / source);
-  const auto blocks = blocks_of(lines_of(kSource / page), language);
+  const Lines program = lines_of_page(kSource / source);
+  const auto blocks = blocks_of(lines_of_page(kSource / page), language);
   EXPECT_GE(blocks.size(), least_blocks);
   for (const Lines& block : blocks) {
     EXPECT_TRUE(contains(program, block)) << "not in " << source << ": the block that begins with\n" << block.front();

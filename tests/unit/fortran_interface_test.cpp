@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = REPRIEVE_SOURCE_DIR;
-const fs::path kModule = kSource / "src" / "bindings" / "fortran";
+const fs::path kFortranSource = REPRIEVE_SOURCE_DIR;
+const fs::path kModule = kFortranSource / "src" / "bindings" / "fortran";
 
 /// Functions of C that Fortran does without, and why.
 const std::map<std::string, std::string> kWithout{};
@@ -27,6 +27,11 @@ std::string text_of(const fs::path& file) {
   std::stringstream text;
   text << stream.rdbuf();
   return text.str();
+}
+
+std::string header_of_c() {
+  const fs::path headers = kSource / "include" / "reprieve";
+  return text_of(headers / "reprieve.h") + text_of(headers / "reprieve_manager.h");
 }
 
 std::string without_comments_of_c(const std::string& text) {
@@ -145,7 +150,7 @@ Names members_in_fortran(const Module& module, const std::string& type) {
 }
 
 TEST(FortranInterface, HasEveryFunctionOfC) {
-  const std::string header = without_comments_of_c(text_of(kSource / "include" / "reprieve" / "reprieve.h"));
+  const std::string header = without_comments_of_c(header_of_c());
   ASSERT_GT(found(header, "REPRIEVE_EXPORT").size(), 60U);
   for (const std::string& name : missing(header, module())) {
     EXPECT_TRUE(kWithout.contains(name)) << name << " has no counterpart in the Fortran module";
@@ -163,13 +168,13 @@ TEST(FortranInterface, UsesAllThatItDeclares) {
 }
 
 TEST(FortranInterface, HasTheNumbersOfC) {
-  const std::string header = text_of(kSource / "include" / "reprieve" / "reprieve.h");
+  const std::string header = header_of_c();
   ASSERT_GT(found(header, "REPRIEVE_(ERROR|EXIT)_\\w+ = ").size(), 15U);
   EXPECT_EQ(other_numbers(header, module()), Names{});
 }
 
 TEST(FortranInterface, HasTheMembersOfC) {
-  const std::string header = without_comments_of_c(text_of(kSource / "include" / "reprieve" / "reprieve.h"));
+  const std::string header = without_comments_of_c(header_of_c());
   const Module parts = module();
   for (const std::string type : {"checkpoint_info", "save_report", "notice"}) {
     const Names in_c = members_in_c(header, "reprieve_" + type);

@@ -171,7 +171,7 @@ Options parse(std::vector<std::string> arguments) {
   return parse_options(static_cast<int>(argv.size()), argv.data());
 }
 
-std::string config_error_of(const std::vector<std::string>& arguments) {
+std::string heat_config_error_of(const std::vector<std::string>& arguments) {
   try {
     static_cast<void>(parse(arguments));
   } catch (const reprieve::ConfigError& error) {
@@ -204,13 +204,13 @@ TEST(HeatOptions, FromAFile) {
 }
 
 TEST(HeatOptions, WrongOnesAreErrorsThatNameThem) {
-  EXPECT_THAT(config_error_of({"--grid", "10,20"}), HasSubstr("--grid"));
-  EXPECT_THAT(config_error_of({"--grid", "10,20,30,40"}), HasSubstr("--grid"));
-  EXPECT_THAT(config_error_of({"--grid", "10,20,0"}), HasSubstr("--grid"));
-  EXPECT_THAT(config_error_of({"--boundary", "open"}), HasSubstr("--boundary"));
-  EXPECT_THAT(config_error_of({"--time-step", "1.5"}), HasSubstr("--time-step"));
-  EXPECT_THAT(config_error_of({"--steps", "0"}), HasSubstr("--steps"));
-  EXPECT_THAT(config_error_of({"--no-such"}), HasSubstr("reprieve-heat --help"));
+  EXPECT_THAT(heat_config_error_of({"--grid", "10,20"}), HasSubstr("--grid"));
+  EXPECT_THAT(heat_config_error_of({"--grid", "10,20,30,40"}), HasSubstr("--grid"));
+  EXPECT_THAT(heat_config_error_of({"--grid", "10,20,0"}), HasSubstr("--grid"));
+  EXPECT_THAT(heat_config_error_of({"--boundary", "open"}), HasSubstr("--boundary"));
+  EXPECT_THAT(heat_config_error_of({"--time-step", "1.5"}), HasSubstr("--time-step"));
+  EXPECT_THAT(heat_config_error_of({"--steps", "0"}), HasSubstr("--steps"));
+  EXPECT_THAT(heat_config_error_of({"--no-such"}), HasSubstr("reprieve-heat --help"));
 }
 
 TEST(HeatOptions, HelpAndVersionAreAnswers) {

@@ -1,14 +1,18 @@
 /// @file
-/// The rules of the house that a compiler does not check: who may include whom, and how long a file may be.
+/// The rules of the house that a compiler does not check: which layer may see which, and how long a file may be.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,39 +20,65 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = REPRIEVE_SOURCE_DIR;
+const fs::path kSourceTree = REPRIEVE_SOURCE_DIR;
 constexpr std::size_t kLongestFile = 500;
 
-/// The layers that each layer may use besides itself.
-const std::map<std::string, std::set<std::string>> kMayUse{
-    {"core", {}},
-    {"termination", {"core"}},
-    {"state", {"core"}},
-    {"cluster", {"core"}},
-    {"storage", {"core", "state", "cluster"}},
-    {"manager", {"core", "state", "cluster", "storage"}},
-    {"handler", {"core", "termination", "state", "cluster", "storage", "manager"}},
-    {"supervisor", {"core", "termination"}},
-    {"bindings", {"core", "termination", "state", "cluster", "storage", "manager", "handler"}},
+using Names = std::set<std::string>;
+
+/// The layers that each layer may use besides itself, as src/CMakeLists.txt has them:
+/// "core:|state:core|storage:core,state".
+std::map<std::string, Names> read_layers(const std::string& table) {
+  std::map<std::string, Names> layers;
+  std::istringstream rows(table);
+  for (std::string row; std::getline(rows, row, '|');) {
+    const std::size_t colon = row.find(':');
+    Names& uses = layers[row.substr(0, colon)];
+    std::istringstream names(row.substr(colon + 1));
+    for (std::string name; std::getline(names, name, ',');) {
+      uses.insert(name);
+    }
+  }
+  return layers;
+}
+
+const std::map<std::string, Names> kMayUse = read_layers(REPRIEVE_LAYERS);
+
+/// Public headers that are words alone: any layer may use them, whichever makes good what they say.
+const Names kVocabulary{"error.hpp", "export.h", "notice.hpp", "platform.hpp", "save.hpp", "version.hpp"};
+
+/// The other public headers, by the layer that makes good what they say. The layers above may use them.
+const std::map<std::string, Names> kPublicHeaders{
+    {"state",
+     {"annotation.hpp", "checkpoint.hpp", "containers.hpp", "element_type.hpp", "layout.hpp", "memory.hpp",
+      "particles.hpp", "record.hpp", "serializer.hpp", "stored_state.hpp", "value_access.hpp"}},
+    {"settings", {"manager_options.hpp", "settings.hpp", "termination_config.hpp"}},
+    {"manager", {"checkpoint_manager.hpp", "xdmf.hpp"}},
+    // The watcher has a constructor in each of the two.
+    {"handler", {"preemption_checkpoint_handler.hpp", "preemption_watcher.hpp"}},
+    {"supervisor", {"preemption_watcher.hpp"}},
+    {"bindings", {"reprieve.h", "reprieve_manager.h"}},
+    // For users, and nobody else.
+    {"", {"eigen.hpp", "kokkos.hpp", "reprieve.hpp"}},
 };
 
 /// Libraries that only some layers may see.
-const std::map<std::string, std::set<std::string>> kLibraryUsers{
-    {"mpi.h", {"cluster", "storage", "manager", "handler", "bindings"}},
+const std::map<std::string, Names> kLibraryUsers{
+    // Settings: for the types of some functions that a TerminationConfig holds.
+    {"mpi.h", {"cluster", "storage", "settings", "manager", "handler", "bindings"}},
     {"hdf5.h", {"storage"}},
     {"xxhash.h", {"storage"}},
     {"curl/curl.h", {"termination"}},
 };
 
 /// The public headers whose signatures need MPI.
-const std::set<std::string> kHeadersWithMpi{"checkpoint_manager.hpp", "preemption_checkpoint_handler.hpp",
-                                            "termination_config.hpp", "reprieve.h"};
+const Names kHeadersWithMpi{"checkpoint_manager.hpp", "preemption_checkpoint_handler.hpp", "termination_config.hpp",
+                            "reprieve.h", "reprieve_manager.h"};
 
 /// What a C header may include of the standard library.
-const std::set<std::string> kStandardHeadersOfC{"stddef.h", "stdint.h"};
+const Names kStandardHeadersOfC{"stddef.h", "stdint.h"};
 
 /// Those that are of use only with another library.
-const std::set<std::string> kAdapters{"eigen.hpp", "kokkos.hpp"};
+const Names kAdapters{"eigen.hpp", "kokkos.hpp"};
 
 struct Include {
   bool is_own = false;  ///< in quotes
@@ -83,13 +113,34 @@ bool is_code(const fs::path& file) {
 
 std::vector<fs::path> code_below(const std::string& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
+  for (const auto& entry : fs::recursive_directory_iterator(kSourceTree / folder)) {
     if (entry.is_regular_file() && is_code(entry.path())) {
       files.push_back(entry.path());
     }
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+bool may_use(const std::string& layer, const std::string& other) {
+  return layer == other || kMayUse.at(layer).contains(other);
+}
+
+/// What is wrong with a public header in @p layer; empty if nothing is.
+std::string problem_with_public(const std::string& layer, const std::string& header) {
+  if (kVocabulary.contains(header)) {
+    return "";
+  }
+  bool is_known = false;
+  for (const auto& [owner, headers] : kPublicHeaders) {
+    if (headers.contains(header)) {
+      is_known = true;
+      if (may_use(layer, owner)) {
+        return "";
+      }
+    }
+  }
+  return is_known ? layer + " must not see reprieve/" + header : "reprieve/" + header + " is of no layer that is known";
 }
 
 /// What is wrong with an include in a file of @p layer; empty if nothing is.
@@ -100,21 +151,68 @@ std::string problem_with(const std::string& layer, const Include& include) {
   if (!include.is_own) {
     return "";
   }
-  const std::string target = include.path.substr(0, include.path.find('/'));
-  if (target == "reprieve" || target == layer) {
-    return "";
+  const std::size_t slash = include.path.find('/');
+  const std::string target = include.path.substr(0, slash);
+  if (target == "reprieve") {
+    return problem_with_public(layer, include.path.substr(slash + 1));
   }
   if (!kMayUse.contains(target)) {
     return "\"" + include.path + "\" does not name a layer: write paths from src";
   }
-  return kMayUse.at(layer).contains(target) ? "" : layer + " must not use " + target;
+  return may_use(layer, target) ? "" : layer + " must not use " + target;
 }
 
-TEST(Layers, EachUsesOnlyThoseBelow) {
+/// @p file as an include: of a folder of this project, or of a library.
+Include as_include(const fs::path& file) {
+  const std::string path = file.lexically_normal().generic_string();
+  for (const auto* root : {"src", "include"}) {
+    const std::string folder = (kSourceTree / root).generic_string() + "/";
+    if (path.starts_with(folder)) {
+      return {true, path.substr(folder.size())};
+    }
+  }
+  for (const auto& [header, users] : kLibraryUsers) {
+    if (path.ends_with("/" + header)) {
+      return {false, header};
+    }
+  }
+  return {false, path};
+}
+
+/// What the compiler read for each object of the layers, as `ninja -t deps` tells it.
+struct Dependencies {
+  std::map<std::string, std::vector<std::string>> objects;  ///< by layer
+  std::set<std::string> problems;
+};
+
+Dependencies check_dependencies(std::istream& text, const fs::path& build_folder) {
+  static const std::regex object(R"(^src/CMakeFiles/reprieve_(\w+)\.dir/(\S+): #deps .*)");
+  Dependencies found;
+  std::string layer;
+  std::string name;
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (!line.starts_with(' ')) {
+      layer = std::regex_match(line, match, object) ? match[1].str() : "";
+      name = match.empty() ? "" : match[2].str();
+      if (kMayUse.contains(layer)) {
+        found.objects[layer].push_back(name);
+      }
+    } else if (kMayUse.contains(layer)) {
+      const fs::path file = build_folder / line.substr(line.find_first_not_of(' '));
+      if (const std::string problem = problem_with(layer, as_include(file)); !problem.empty()) {
+        found.problems.insert(problem + ": " + file.lexically_normal().string() + ", in the object " + name);
+      }
+    }
+  }
+  return found;
+}
+
+TEST(Layers, EachIncludesOnlyThoseBelow) {
   const auto files = code_below("src");
   ASSERT_GT(files.size(), 10U);
   for (const auto& file : files) {
-    const std::string layer = fs::relative(file, kSource / "src").begin()->string();
+    const std::string layer = fs::relative(file, kSourceTree / "src").begin()->string();
     ASSERT_TRUE(kMayUse.contains(layer)) << file << " is in no known layer";
     for (const auto& include : includes_of(file)) {
       EXPECT_EQ(problem_with(layer, include), "") << file;
@@ -122,13 +220,100 @@ TEST(Layers, EachUsesOnlyThoseBelow) {
   }
 }
 
+/// Not what a file includes itself, but all that the compiler read for it.
+TEST(Layers, TheirObjectsSeeOnlyThoseBelow) {
+  const fs::path build_folder = REPRIEVE_BUILD_DIR;
+  if (!fs::exists(build_folder / "build.ninja")) {
+    GTEST_SKIP() << "only Ninja tells what the compiler has read";
+  }
+  const std::string command = "'" REPRIEVE_MAKE_PROGRAM "' -n -C '" REPRIEVE_BUILD_DIR "' -t deps";
+  const auto close = [](std::FILE* stream) { EXPECT_EQ(pclose(stream), 0); };
+  const std::unique_ptr<std::FILE, decltype(close)> output(popen(command.c_str(), "r"), close);
+  ASSERT_TRUE(output);
+  std::string text;
+  std::array<char, 65536> piece{};
+  while (const std::size_t size = std::fread(piece.data(), 1, piece.size(), output.get())) {
+    text.append(piece.data(), size);
+  }
+  std::istringstream lines(text);
+  const Dependencies found = check_dependencies(lines, build_folder);
+  EXPECT_EQ(found.objects.size(), kMayUse.size()) << "layers without an object";
+  for (const auto& problem : found.problems) {
+    ADD_FAILURE() << problem;
+  }
+}
+
+/// The headers that @p file includes, and those that these include, as far as they are of this project; and what it
+/// includes of libraries.
+void collect_includes(const fs::path& file, Names& seen) {
+  for (const auto& include : includes_of(file)) {
+    if (!seen.insert(include.path).second || !include.is_own) {
+      continue;
+    }
+    const bool is_public = include.path.starts_with("reprieve/");
+    collect_includes(kSourceTree / (is_public ? "include" : "src") / include.path, seen);
+  }
+}
+
+/// What the table of a README says that each file uses, by its name: "| `a`, `b.hpp` | what it is | MPI, HDF5 |".
+std::map<std::string, std::string> uses_in_readme(const fs::path& readme) {
+  static const std::regex row(R"(^\| (`[^|]+) \|.*\| ([^|]+) \|$)");
+  static const std::regex name(R"(`([^`.]+)[^`]*`)");
+  std::map<std::string, std::string> uses;
+  for (const auto& line : lines_of(readme)) {
+    std::smatch match;
+    if (std::regex_match(line, match, row)) {
+      const std::string names = match[1];
+      for (auto found = std::sregex_iterator(names.begin(), names.end(), name); found != std::sregex_iterator();
+           ++found) {
+        uses[(*found)[1]] = match[2];
+      }
+    }
+  }
+  return uses;
+}
+
+TEST(Layers, FilesOfStorageUseWhatItsReadmeSays) {
+  const fs::path folder = kSourceTree / "src/storage";
+  const auto uses = uses_in_readme(folder / "README.md");
+  std::size_t without_mpi = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".cpp") {
+      continue;
+    }
+    const auto row = uses.find(entry.path().stem());
+    ASSERT_NE(row, uses.end()) << entry.path() << " is not in the table of the README";
+    Names seen;
+    collect_includes(entry.path(), seen);
+    EXPECT_TRUE(!seen.contains("mpi.h") || row->second.find("MPI") != std::string::npos) << entry.path();
+    EXPECT_TRUE(!seen.contains("hdf5.h") || row->second.find("HDF5") != std::string::npos) << entry.path();
+    without_mpi += seen.contains("mpi.h") ? 0U : 1U;
+  }
+  EXPECT_GT(without_mpi, 20U);
+}
+
 TEST(Layers, TheRuleCanFail) {
   EXPECT_NE(problem_with("core", {true, "state/registry.hpp"}), "");
   EXPECT_NE(problem_with("state", {false, "mpi.h"}), "");
   EXPECT_NE(problem_with("manager", {false, "hdf5.h"}), "");
   EXPECT_NE(problem_with("storage", {true, "registry.hpp"}), "");
+  EXPECT_NE(problem_with("storage", {true, "reprieve/checkpoint_manager.hpp"}), "");
+  EXPECT_NE(problem_with("core", {true, "reprieve/unheard_of.hpp"}), "");
   EXPECT_EQ(problem_with("storage", {true, "state/registry.hpp"}), "");
+  EXPECT_EQ(problem_with("storage", {true, "reprieve/checkpoint.hpp"}), "");
   EXPECT_EQ(problem_with("handler", {true, "reprieve/error.hpp"}), "");
+}
+
+TEST(Layers, TheRuleForObjectsCanFail) {
+  const std::string source = kSourceTree.string();
+  std::istringstream text(
+      "src/CMakeFiles/reprieve_termination.dir/deadline.cpp.o: #deps 4, deps mtime 1 (VALID)\n    " + source +
+      "/src/termination/deadline.cpp\n    " + source + "/src/core/log.hpp\n    " + source +
+      "/include/reprieve/checkpoint_manager.hpp\n    /usr/lib/openmpi/include/mpi.h\n\n" +
+      "apps/CMakeFiles/tool.dir/main.cpp.o: #deps 1, deps mtime 1 (VALID)\n    " + source + "/src/storage/codec.hpp\n");
+  const Dependencies found = check_dependencies(text, "/build");
+  EXPECT_EQ(found.objects.size(), 1U);
+  EXPECT_EQ(found.problems.size(), 2U);
 }
 
 TEST(Layers, PublicHeadersShowNoLibraryButMpi) {
@@ -160,13 +345,13 @@ TEST(House, FilesAreShortEnoughToRead) {
 TEST(House, EveryRoomSaysWhatItIs) {
   std::vector<fs::path> rooms;
   for (const auto* folder : {"src", "apps"}) {
-    for (const auto& entry : fs::directory_iterator(kSource / folder)) {
+    for (const auto& entry : fs::directory_iterator(kSourceTree / folder)) {
       if (entry.is_directory() && !fs::is_empty(entry.path())) {
         rooms.push_back(entry.path());
       }
     }
   }
-  rooms.insert(rooms.end(), {kSource, kSource / "tests", kSource / "configs", kSource / "slurm"});
+  rooms.insert(rooms.end(), {kSourceTree, kSourceTree / "tests", kSourceTree / "configs", kSourceTree / "slurm"});
   for (const auto& room : rooms) {
     EXPECT_TRUE(!fs::exists(room) || fs::exists(room / "README.md")) << room;
   }

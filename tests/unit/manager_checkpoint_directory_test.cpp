@@ -56,8 +56,25 @@ TEST_F(CheckpointDirectoryTest, DamagedFilesAreNotRetired) {
   for (std::uint64_t number = 1; number <= 5; ++number) {
     touch(directory.file(number));
   }
-  EXPECT_TRUE(directory.retire({1, std::chrono::seconds(0)}, 5, false).empty());
+  EXPECT_TRUE(directory.retire({1, std::chrono::seconds(0)}, 5, "", false).empty());
   EXPECT_EQ(directory.numbers().size(), 5U);
+}
+
+TEST_F(CheckpointDirectoryTest, AFreeNumberIsAboveAllThatAreThere) {
+  EXPECT_EQ(directory.free_number(0, false), 0U);
+  EXPECT_EQ(directory.free_number(7, false), 7U);
+  for (const char* name :
+       {"ckpt-20.h5", "ckpt-30.h5.corrupt", "ckpt-31.h5.corrupt.2", "other-99.h5", "ckpt-99.h5.old"}) {
+    touch(run / name);
+  }
+  EXPECT_EQ(directory.free_number(20, false), 32U);
+  EXPECT_EQ(directory.free_number(31, true), 32U) << "it was set aside, so there is nothing to be replaced";
+  EXPECT_EQ(directory.free_number(40, false), 40U);
+  touch(directory.file(40));
+  EXPECT_EQ(directory.free_number(40, false), 41U);
+  EXPECT_EQ(directory.free_number(40, true), 40U);
+  touch(directory.file(18'446'744'073'709'551'615U));
+  EXPECT_THROW(static_cast<void>(directory.free_number(40, true)), UsageError);
 }
 
 TEST_F(CheckpointDirectoryTest, StagingIsEmptyAndThisUsersAlone) {
@@ -75,6 +92,22 @@ TEST_F(CheckpointDirectoryTest, ALinkInPlaceOfTheStagingDirectoryIsNotFollowed) 
   directory.prepare_staging(1);
   EXPECT_FALSE(fs::is_symlink(directory.staging()));
   EXPECT_TRUE(fs::exists(temporary / "victim/ckpt-1.5.files/content"));
+}
+
+/// A program with another prefix may have died between its commit and the rename of its files.
+TEST_F(CheckpointDirectoryTest, WhatAnotherPrefixHasStagedStays) {
+  const fs::path files = directory.staging() / "other-1.5.files";
+  touch(files / "note");
+  touch(directory.staging() / "other-2.6.h5");
+  touch(directory.staging() / "ckpt-2.6.h5");
+  directory.prepare_staging(1);
+  EXPECT_TRUE(fs::exists(files / "note"));
+  EXPECT_FALSE(fs::exists(directory.staging() / "ckpt-2.6.h5"));
+  directory.remove_left_overs();
+  directory.release_reserve();
+  EXPECT_TRUE(fs::exists(files / "note"));
+  CheckpointDirectory(run, "other", true).remove_left_overs();
+  EXPECT_FALSE(fs::exists(directory.staging()));
 }
 
 TEST_F(CheckpointDirectoryTest, NothingMayStandInTheWayOfACheckpoint) {

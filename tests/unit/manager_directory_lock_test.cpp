@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,7 +114,7 @@ TEST_F(DirectoryLockTest, AForkedChildDoesNotKeepIt) {
 TEST_F(DirectoryLockTest, MarkTellsRunsApart) {
   std::string first;
   {
-    const DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
+    DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
     first = lock.mark();
     EXPECT_EQ(read_lock_mark(file), first);
     EXPECT_NO_THROW(lock.check_held());
@@ -123,16 +124,50 @@ TEST_F(DirectoryLockTest, MarkTellsRunsApart) {
   EXPECT_EQ(read_lock_mark(file), lock.mark());
 }
 
-TEST_F(DirectoryLockTest, NoticesThatTheFileIsGone) {
-  const DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
+/// A purge of old files takes the lock file of a long run as well.
+TEST_F(DirectoryLockTest, MakesAFileAnewThatWasRemoved) {
+  DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
   std::filesystem::remove(file);
-  EXPECT_THROW(lock.check_held(), StorageError);
+  EXPECT_NO_THROW(lock.check_held());
+  EXPECT_EQ(read_lock_mark(file), lock.mark());
+  EXPECT_THAT(message_of_failing(0ms), HasSubstr("in use by"));  // and is locked
+}
+
+TEST_F(DirectoryLockTest, NoticesThatTheFileWasReplaced) {
+  DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
+  std::filesystem::remove(file);
   std::ofstream(file) << lock.mark();  // the same text in another file
   EXPECT_THROW(lock.check_held(), StorageError);
 }
 
-TEST_F(DirectoryLockTest, NoticesThatAnotherRunHasTakenOver) {
+TEST_F(DirectoryLockTest, NoticesThatTheDirectoryWasReplaced) {
+  const std::filesystem::path place = directory / "place";
+  std::filesystem::create_directory(place);
+  DirectoryLock lock(place / "lock", LockHolder::self("here", 1), 0ms);
+  std::filesystem::rename(place, directory / "moved");
+  std::filesystem::create_directory(place);
+  EXPECT_THROW(lock.check_held(), StorageError);
+}
+
+/// Who may only read the directory must not be able to take its lock.
+TEST_F(DirectoryLockTest, CannotBeOpenedByOthersWhoMayReadTheDirectory) {
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0755), 0);
+  std::ofstream(file) << "";
+  ASSERT_EQ(::chmod(file.c_str(), 0644), 0);  // as older versions made it
   const DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
+  struct stat status = {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+/// Nobody ever reads from it: an open that waits would wait for ever.
+TEST_F(DirectoryLockTest, DoesNotWaitForAFifo) {
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THROW(DirectoryLock(file, LockHolder::self("here", 1), 0ms), StorageError);
+}
+
+TEST_F(DirectoryLockTest, NoticesThatAnotherRunHasTakenOver) {
+  DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
   std::ofstream(file, std::ios::trunc) << "somebody else";
   try {
     lock.check_held();

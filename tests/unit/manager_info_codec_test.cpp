@@ -13,6 +13,9 @@ TEST(InfoCodec, EverythingArrives) {
   CheckpointInfo info;
   info.path = "/some/where/ckpt-12.h5";
   info.number = 12;
+  info.run = 3;
+  info.save = 18'446'744'073'709'551'614U;
+  info.directory_id = "0123456789abcdef01234567";
   info.run_calls = 18'446'744'073'709'551'615U;
   info.world_size = 4;
   info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(1'700'000'000'123'456));
@@ -34,7 +37,11 @@ TEST(InfoCodec, EverythingArrives) {
   EXPECT_EQ(decoded[0].reason.source, info.reason.source);
   EXPECT_EQ(decoded[0].reason.message, info.reason.message);
   EXPECT_EQ(decoded[0].files_directory, info.files_directory);
+  EXPECT_EQ(decoded[0].run, info.run);
+  EXPECT_EQ(decoded[0].save, info.save);
+  EXPECT_EQ(decoded[0].directory_id, info.directory_id);
   EXPECT_EQ(decoded[1].files_directory, std::nullopt);
+  EXPECT_EQ(decoded[1].run_calls, std::nullopt);
 }
 
 TEST(InfoCodec, NoCheckpoints) { EXPECT_TRUE(decode(encode({})).empty()); }

@@ -37,10 +37,10 @@ TEST(Retention, GivesUpAllButTheNewest) {
   EXPECT_EQ(to_retire(one_per_minute(5), {1, 0s}, 5), (Numbers{1, 2, 3, 4}));
 }
 
-TEST(Retention, TheOrderOfTheListDoesNotMatter) {
+TEST(Retention, TheOrderOfTheListCountsNotTheNumbers) {
   auto entries = one_per_minute(5);
   std::reverse(entries.begin(), entries.end());
-  EXPECT_EQ(to_retire(entries, {2, 0s}, 5), (Numbers{1, 2, 3}));
+  EXPECT_EQ(to_retire(entries, {2, 0s}, 1), (Numbers{5, 4, 3}));
 }
 
 TEST(Retention, KeepsOnePerSpanBeyondTheNewest) {
@@ -76,9 +76,22 @@ TEST(Retention, NeverGivesUpWhatWasJustCommitted) {
   EXPECT_EQ(to_retire(one_per_minute(6), {2, 0s}, 2), (Numbers{1, 3, 4}));
 }
 
-TEST(Retention, ClocksThatWentBackGiveUpOnlyWhatIsBeyondTheNewest) {
-  std::vector<RetentionEntry> entries{{1, kStart + 10h}, {2, kStart}, {3, kStart + 1min}, {4, kStart + 2min}};
-  EXPECT_EQ(to_retire(entries, {2, 1h}, 4), (Numbers{2}));
+TEST(Retention, AClockThatWentBackBeginsANewSpan) {
+  std::vector<RetentionEntry> entries{{1, kStart + 10h},   {2, kStart},      {3, kStart + 1min}, {4, kStart + 60min},
+                                      {5, kStart + 61min}, {6, kStart + 2h}, {7, kStart + 3h}};
+  EXPECT_EQ(to_retire(entries, {2, 1h}, 7), (Numbers{3, 5}));
+}
+
+TEST(Retention, AClockThatWentBackALittleKeepsNothingMore) {
+  std::vector<RetentionEntry> entries{
+      {1, kStart + 10h}, {2, kStart + 10h - 1s}, {3, kStart + 10h + 1min}, {4, kStart + 11h}};
+  EXPECT_EQ(to_retire(entries, {1, 1h}, 4), (Numbers{2, 3}));
+}
+
+TEST(Retention, TimesAtTheEndsOfTheClockDoNotOverflow) {
+  const auto last = std::chrono::system_clock::time_point::max();
+  const auto first = std::chrono::system_clock::time_point::min();
+  EXPECT_EQ(to_retire({{1, last}, {2, first}, {3, last}, {4, last}}, {1, 1h}, 4), Numbers{});
 }
 
 }  // namespace

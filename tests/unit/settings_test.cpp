@@ -12,8 +12,8 @@
 #include <string>
 
 #include "core/log.hpp"
-#include "handler/settings_check.hpp"
-#include "manager/manager_settings.hpp"
+#include "settings/manager_settings.hpp"
+#include "settings/settings_table.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve {
@@ -199,6 +199,10 @@ TEST_F(SettingsEnvironment, OverridesTheFile) {
 TEST_F(SettingsEnvironment, EverySettingHasAVariable) {
   const Settings defaults;
   for (const auto& row : all_settings()) {
+    if (!row.from_environment) {
+      EXPECT_EQ(row.key, "checkpoints.prefix");  // the program's own
+      continue;
+    }
     std::string name = "REPRIEVE_" + row.key;
     std::replace(name.begin(), name.end(), '.', '_');
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
@@ -218,10 +222,47 @@ TEST_F(SettingsEnvironment, MistakesNameTheVariable) {
   Settings settings;
   set("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "soon");
   set("REPRIEVE_TERMINATION_GRACE_PERIOD", "30");
+  set("REPRIEVE_TERMINATION_GRACE", "30");
   const auto error = config_error_of([&] { apply_environment(settings); });
   EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE_PERIOD_S: found \"soon\"; allowed: a number from 0"));
   EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE_PERIOD: unknown; did you mean "
                                "REPRIEVE_TERMINATION_GRACE_PERIOD_S?"));
+  EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE: unknown; did you mean "
+                               "REPRIEVE_TERMINATION_GRACE_MARGIN_S or REPRIEVE_TERMINATION_GRACE_PERIOD_S?"));
+}
+
+TEST_F(SettingsEnvironment, AnEmptyVariableIsNotSet) {
+  Settings settings;
+  settings.directory = "code";
+  set("REPRIEVE_DIRECTORY", "");
+  set("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "");
+  apply_environment(settings);
+  EXPECT_EQ(settings.directory, "code");
+  EXPECT_FALSE(settings.termination.grace_period);
+}
+
+TEST_F(SettingsEnvironment, IsReadOnlyOnce) {
+  Settings settings;
+  EXPECT_TRUE(settings.manager.read_environment);
+  apply_environment(settings);
+  EXPECT_FALSE(settings.manager.read_environment);
+}
+
+TEST_F(SettingsEnvironment, WhatTheLibraryItselfSetsIsKnown) {
+  set("REPRIEVE_RUN_DIR", "/tmp/run");
+  set("REPRIEVE_SOMETHING_QUITE_DIFFERENT", "1");  // of a newer version, say
+  Settings settings;
+  EXPECT_NO_THROW(apply_environment(settings));
+  EXPECT_EQ(to_json(settings), to_json(Settings{}));
+}
+
+TEST_F(SettingsEnvironment, WhatOnlyTheProgramCanSetIsRefused) {
+  set("REPRIEVE_CHECKPOINTS_PREFIX", "mine");
+  set("REPRIEVE_TERMINATION_SAVE_FN", "x");
+  Settings settings;
+  const auto error = config_error_of([&] { apply_environment(settings); });
+  EXPECT_THAT(error, HasSubstr("REPRIEVE_CHECKPOINTS_PREFIX: only the program itself"));
+  EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_SAVE_FN: only the program itself"));
 }
 
 TEST(Settings, DefaultsAreInRange) {

@@ -119,6 +119,13 @@ TEST_F(ArrayCheck, RefusesAScalar) {
   expect_problem("no dimensions");
 }
 
+TEST_F(ArrayCheck, RefusesMoreDimensionsThanHdf5Has) {
+  array = {element_type_of<double>(), Extents(33, 1), {}};
+  expect_problem("33 dimensions; HDF5 allows at most 32");
+  array.global_shape.pop_back();
+  EXPECT_EQ(problem(), "");
+}
+
 TEST_F(ArrayCheck, RefusesAShapeBeyondFileOffsets) {
   array = {element_type_of<double>(), {std::uint64_t{1} << 31, std::uint64_t{1} << 31}, {}};
   expect_problem("larger than");

@@ -2,11 +2,17 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstring>
 #include <random>
+#include <system_error>
+#include <thread>
 
 #include "storage/codec.hpp"
 #include "storage/data_stream.hpp"
@@ -148,6 +154,52 @@ TEST(DataStream, AnErrorOfAWriteUnderWayIsReported) {
   }
   EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
+}
+
+/// What a child that may start no thread makes of a file: 0 if all is written.
+int write_without_threads(const PosixFile& file, FileIo io, std::span<const std::byte> content) {
+  ::alarm(60);  // it must not wait for threads that there are not
+  constexpr uid_t kNobody = 65534;
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0 || (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0)) {
+    return 2;  // the limit does not bind root
+  }
+  try {
+    std::thread([] {}).join();
+    return 3;
+  } catch (const std::system_error&) {
+  }
+  try {
+    DataStream stream(file, io, content.size());
+    stream.write(content, 0);
+    stream.finish();
+    return 0;
+  } catch (const std::exception& error) {
+    static_cast<void>(!::write(STDERR_FILENO, error.what(), std::strlen(error.what())));
+    return 1;
+  }
+}
+
+TEST(DataStream, WithoutAThreadToBeHadThisOneWrites) {
+  const test::TemporaryDirectory directory{"/var/tmp"};
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
+  const Bytes content(std::size_t{5} << 20U, std::byte{7});
+  for (const FileIo io : {FileIo::direct, FileIo::io_uring}) {
+    const PosixFile file = PosixFile::create(directory.path() / "file");
+    ASSERT_EQ(::chmod(file.path().c_str(), 0666), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::_exit(write_without_threads(file, io, content));
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+    ASSERT_EQ(WEXITSTATUS(status), 0);
+    Bytes found(content.size());
+    file.read_all(found, 0);
+    EXPECT_TRUE(found == content);
+  }
 }
 
 }  // namespace

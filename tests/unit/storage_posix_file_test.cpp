@@ -1,5 +1,6 @@
 // The checked file descriptor, the checksum, and the time limit on uninterruptible calls.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -106,8 +107,18 @@ TEST_F(PosixFileTest, OnlyRegularFilesAreRead) {
   EXPECT_THROW(PosixFile::open_to_read(directory.path()), StorageError);
 }
 
+TEST_F(PosixFileTest, OnlyRegularFilesAreWritten) {
+  ASSERT_EQ(mkfifo((directory / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink(path, directory / "link");
+  for (const char* name : {"fifo", "link"}) {
+    EXPECT_THROW(PosixFile::open_to_write(directory / name), StorageError) << name;  // and does not wait for a reader
+    EXPECT_THROW(PosixFile::create(directory / name), StorageError) << name;
+    EXPECT_THROW(PosixFile::open_direct(directory / name), StorageError) << name;
+  }
+}
+
 TEST_F(PosixFileTest, AFailedWriteNamesTheFile) {
-  const PosixFile file = PosixFile::open_to_write("/dev/full");
+  const PosixFile file = PosixFile("/dev/full", core::Descriptor(::open("/dev/full", O_RDWR | O_CLOEXEC)));
   try {
     file.write_all(pattern(10), 0);
     ADD_FAILURE() << "no error";

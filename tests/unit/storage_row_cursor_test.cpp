@@ -12,7 +12,7 @@ namespace reprieve::storage {
 namespace {
 
 constexpr std::size_t kElement = 4;
-constexpr std::uint64_t kDataset = 1000;  ///< where it begins in the file
+constexpr std::uint64_t kCursorDataset = 1000;  ///< where it begins in the file
 
 /// Memory that holds a box with distances between its elements.
 struct Memory {
@@ -53,15 +53,15 @@ TEST(RowCursor, TakesEveryByteToItsPlaceInAscendingOrderWhateverTheCuts) {
     }
     const Box box{offset, extent};
     const Memory memory(box, random);
-    const WriteItem item{{kDataset, shape, kElement}, {memory.bytes.data(), box, memory.strides}};
+    const WriteItem item{{kCursorDataset, shape, kElement}, {memory.bytes.data(), box, memory.strides}};
     std::vector<std::byte> taken(volume(shape) * kElement);
-    std::uint64_t end = kDataset;
+    std::uint64_t end = kCursorDataset;
     std::uint64_t bytes = 0;
     for (RowCursor cursor(item); !cursor.done();) {
-      ASSERT_GE(cursor.offset(), bytes == 0 ? kDataset : end);
+      ASSERT_GE(cursor.offset(), bytes == 0 ? kCursorDataset : end);
       const auto piece = cursor.piece(cursor.offset() + 1 + random() % 30);
       ASSERT_FALSE(piece.empty());
-      std::memcpy(taken.data() + (cursor.offset() - kDataset), piece.data(), piece.size());
+      std::memcpy(taken.data() + (cursor.offset() - kCursorDataset), piece.data(), piece.size());
       end = cursor.offset() + piece.size();
       bytes += piece.size();
       cursor.advance(piece.size());

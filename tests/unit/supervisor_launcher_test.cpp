@@ -84,6 +84,12 @@ TEST(LaunchEnvironment, WhatTheUserHasSetStays) {
 
 TEST(LaunchEnvironment, CanBeSwitchedOff) {
   EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup({})).size(), 1U);
+  LaunchSettings named{"/opt/reprieve", "/tmp/r/1", true, 0};
+  named.directory = "/data/task-3";
+  const auto with_directory = launch_environment(named, lookup({{"REPRIEVE_DIRECTORY", "/data/other"}}));
+  EXPECT_EQ(with_directory.at("REPRIEVE_DIRECTORY"), "/data/task-3");
+  EXPECT_EQ(with_directory.at("OMPI_MCA_orte_launch_agent"),
+            "/opt/reprieve launch-agent --run-dir /tmp/r/1 --directory /data/task-3 orted");
   // The launcher would split the path.
   EXPECT_EQ(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup({})).size(), 1U);
 }

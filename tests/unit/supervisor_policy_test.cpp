@@ -84,47 +84,47 @@ Verdict died_reading(const char* file) {
 }
 
 TEST(RestartPolicy, FinishedRunIsNotStartedAgain) {
-  const auto decision = RestartPolicy({.restarts = 5}).decide(ended(End::finished, true));
+  const auto decision = RestartPolicy({.restarts = 5}).decide(ended(End::finished, true), false);
   EXPECT_FALSE(decision.restart);
   EXPECT_EQ(decision.reason, "");
 }
 
 TEST(RestartPolicy, WithoutRestartsNothingIsSaid) {
-  const auto decision = RestartPolicy({}).decide(ended(End::failed, false));
+  const auto decision = RestartPolicy({}).decide(ended(End::failed, false), false);
   EXPECT_FALSE(decision.restart);
   EXPECT_EQ(decision.reason, "");
 }
 
 TEST(RestartPolicy, SavedRunIsStartedAgainAtOnce) {
-  const auto decision = RestartPolicy({.restarts = 1}).decide(ended(End::saved, true));
+  const auto decision = RestartPolicy({.restarts = 1}).decide(ended(End::saved, true), false);
   EXPECT_TRUE(decision.restart);
   EXPECT_EQ(decision.pause, 0ms);
 }
 
 TEST(RestartPolicy, BudgetEnds) {
   RestartPolicy policy({.restarts = 2});
-  EXPECT_TRUE(policy.decide(ended(End::saved, true)).restart);
-  EXPECT_TRUE(policy.decide(ended(End::failed, true)).restart);
-  const auto last = policy.decide(ended(End::saved, true));
+  EXPECT_TRUE(policy.decide(ended(End::saved, true), false).restart);
+  EXPECT_TRUE(policy.decide(ended(End::failed, true), false).restart);
+  const auto last = policy.decide(ended(End::saved, true), false);
   EXPECT_FALSE(last.restart);
   EXPECT_THAT(last.reason, HasSubstr("all 2 restarts are used"));
 }
 
 TEST(RestartPolicy, PausesDoubleWhileThereIsNoProgress) {
   RestartPolicy policy({.restarts = 100, .first_pause = 1s, .longest_pause = 5s, .fruitless_runs = 100});
-  EXPECT_EQ(policy.decide(ended(End::failed, false)).pause, 1s);
-  EXPECT_EQ(policy.decide(ended(End::failed, false)).pause, 2s);
-  EXPECT_EQ(policy.decide(ended(End::failed, false)).pause, 4s);
-  EXPECT_EQ(policy.decide(ended(End::failed, false)).pause, 5s);
-  EXPECT_EQ(policy.decide(ended(End::failed, true)).pause, 1s);
-  EXPECT_EQ(policy.decide(ended(End::failed, false)).pause, 1s);
+  EXPECT_EQ(policy.decide(ended(End::failed, false), false).pause, 1s);
+  EXPECT_EQ(policy.decide(ended(End::failed, false), false).pause, 2s);
+  EXPECT_EQ(policy.decide(ended(End::failed, false), false).pause, 4s);
+  EXPECT_EQ(policy.decide(ended(End::failed, false), false).pause, 5s);
+  EXPECT_EQ(policy.decide(ended(End::failed, true), false).pause, 1s);
+  EXPECT_EQ(policy.decide(ended(End::failed, false), false).pause, 1s);
 }
 
 TEST(RestartPolicy, GivesUpOnACrashLoop) {
   RestartPolicy policy({.restarts = 100});
-  EXPECT_TRUE(policy.decide(ended(End::failed, false)).restart);
-  EXPECT_TRUE(policy.decide(ended(End::failed, false)).restart);
-  const auto third = policy.decide(ended(End::failed, false));
+  EXPECT_TRUE(policy.decide(ended(End::failed, false), false).restart);
+  EXPECT_TRUE(policy.decide(ended(End::failed, false), false).restart);
+  const auto third = policy.decide(ended(End::failed, false), false);
   EXPECT_FALSE(third.restart);
   EXPECT_THAT(third.reason, HasSubstr("crash loop: 3 runs"));
 }
@@ -132,35 +132,44 @@ TEST(RestartPolicy, GivesUpOnACrashLoop) {
 TEST(RestartPolicy, ProgressBreaksTheLoop) {
   RestartPolicy policy({.restarts = 100});
   for (int i = 0; i < 20; ++i) {
-    EXPECT_TRUE(policy.decide(ended(End::failed, i % 3 == 2)).restart) << i;
+    EXPECT_TRUE(policy.decide(ended(End::failed, i % 3 == 2), false).restart) << i;
   }
 }
 
 TEST(RestartPolicy, GivesUpWhenSavedRunsMakeNoProgress) {
   RestartPolicy policy({.restarts = 100});
-  EXPECT_TRUE(policy.decide(ended(End::saved, true)).restart);
-  EXPECT_TRUE(policy.decide(ended(End::saved, false)).restart);
-  EXPECT_TRUE(policy.decide(ended(End::saved, false)).restart);
-  EXPECT_THAT(policy.decide(ended(End::saved, false)).reason, HasSubstr("no progress"));
+  EXPECT_TRUE(policy.decide(ended(End::saved, true), false).restart);
+  EXPECT_TRUE(policy.decide(ended(End::saved, false), false).restart);
+  EXPECT_TRUE(policy.decide(ended(End::saved, false), false).restart);
+  EXPECT_THAT(policy.decide(ended(End::saved, false), false).reason, HasSubstr("no progress"));
 }
 
 TEST(RestartPolicy, HopelessErrorIsNotTriedAgain) {
   Verdict verdict = ended(End::failed, false);
   verdict.hopeless = true;
-  const auto decision = RestartPolicy({.restarts = 5}).decide(verdict);
+  const auto decision = RestartPolicy({.restarts = 5}).decide(verdict, false);
   EXPECT_FALSE(decision.restart);
   EXPECT_THAT(decision.reason, HasSubstr("same error"));
 }
 
-TEST(RestartPolicy, CheckpointThatKillsTwiceIsSetAside) {
+TEST(RestartPolicy, CheckpointThatKillsTwiceIsSuspected) {
   RestartPolicy policy({.restarts = 100});
-  EXPECT_EQ(policy.decide(died_reading("/c/ckpt-20.h5")).set_aside, std::nullopt);
-  const auto second = policy.decide(died_reading("/c/ckpt-20.h5"));
-  EXPECT_EQ(second.set_aside, std::filesystem::path("/c/ckpt-20.h5"));
-  EXPECT_TRUE(second.restart);
-  // The one before it has its own count, and the loop begins anew.
-  EXPECT_EQ(policy.decide(died_reading("/c/ckpt-10.h5")).set_aside, std::nullopt);
-  EXPECT_EQ(policy.decide(died_reading("/c/ckpt-10.h5")).set_aside, std::filesystem::path("/c/ckpt-10.h5"));
+  EXPECT_EQ(policy.suspect(ended(End::failed, false)), std::nullopt);
+  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-20.h5")), std::nullopt);
+  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-20.h5")), std::filesystem::path("/c/ckpt-20.h5"));
+  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-20.h5")), std::filesystem::path("/c/ckpt-20.h5"));
+  // The one before it has its own count.
+  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-10.h5")), std::nullopt);
+  EXPECT_EQ(policy.suspect(died_reading("/c/ckpt-10.h5")), std::filesystem::path("/c/ckpt-10.h5"));
+}
+
+TEST(RestartPolicy, TheLoopBeginsAnewWhereTheNextRunBeginsElsewhere) {
+  RestartPolicy policy({.restarts = 100});
+  EXPECT_TRUE(policy.decide(died_reading("/c/ckpt-20.h5"), false).restart);
+  EXPECT_TRUE(policy.decide(died_reading("/c/ckpt-20.h5"), true).restart);
+  EXPECT_TRUE(policy.decide(died_reading("/c/ckpt-10.h5"), false).restart);
+  EXPECT_TRUE(policy.decide(died_reading("/c/ckpt-10.h5"), false).restart);
+  EXPECT_FALSE(policy.decide(died_reading("/c/ckpt-10.h5"), false).restart);
 }
 
 TEST(SupervisorEvent, DescribesWhatTheRunRecorded) {
@@ -171,13 +180,12 @@ TEST(SupervisorEvent, DescribesWhatTheRunRecorded) {
   EXPECT_EQ(saved->text, "saved ckpt-7.h5 (step 7) in 0.25 s");
   EXPECT_EQ(saved->fields["number"], 7);
   EXPECT_TRUE(describe({{"event", "save_finished"}}));  // nothing else in it: still words
+  const auto fallback = describe(
+      {{"event", "fallback"}, {"file", "ckpt-5.h5"}, {"instead_of", "ckpt-7.h5"}, {"run_calls", 5}, {"steps_lost", 2}});
+  ASSERT_TRUE(fallback);
+  EXPECT_EQ(fallback->text,
+            "WORK IS LOST: ckpt-7.h5 is damaged, the run goes on from ckpt-5.h5 (step 5), 2 steps before");
   EXPECT_FALSE(describe({{"event", "retired"}, {"number", 7}}));
-}
-
-TEST(SupervisorEvent, DurationsHaveTheirTwoGreatestUnits) {
-  EXPECT_EQ(duration_text(7.4s), "7 s");
-  EXPECT_EQ(duration_text(200s), "3 min 20 s");
-  EXPECT_EQ(duration_text(7500s), "2 h 5 min");
 }
 
 }  // namespace

@@ -43,10 +43,13 @@ class Child {
 
 bool within_time(const std::function<bool()>& happened) {
   const auto limit = std::chrono::steady_clock::now() + 30s;
-  while (!happened() && std::chrono::steady_clock::now() < limit) {
+  while (!happened()) {  // asked once each time: what has happened may pass again
+    if (std::chrono::steady_clock::now() >= limit) {
+      return false;
+    }
     std::this_thread::sleep_for(5ms);
   }
-  return happened();
+  return true;
 }
 
 void become_sleep(const char* variable, const char* rank) {

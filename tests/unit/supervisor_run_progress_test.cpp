@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 using End = Verdict::End;
 using ::testing::HasSubstr;
 
-const Json kStart{{"event", "start"}, {"directory", "/data/c"}, {"host", "n1"}, {"pid", 7}, {"world_size", 4}};
+const Json kStartEvent{{"event", "start"}, {"directory", "/data/c"}, {"host", "n1"}, {"pid", 7}, {"world_size", 4}};
 const Json kReading{{"event", "restore_started"}, {"file", "ckpt-10.h5"}};
 const Json kRestored{{"event", "restore"}, {"number", 10}, {"run_calls", 10}};
 const Json kReady{{"event", "ready"}, {"run_calls", 10}, {"signals", {"SIGTERM", "SIGUSR1"}}, {"restart_code", 43}};
@@ -36,14 +36,14 @@ RunProgress progress_of(std::initializer_list<Json> events) {
 
 TEST(RunProgress, ReadyOnlyWhenTheRanksWatchTheirSignals) {
   EXPECT_FALSE(progress_of({}).ready());
-  EXPECT_FALSE(progress_of({kStart}).ready());
-  EXPECT_FALSE(progress_of({kStart, kReading, kRestored}).ready());
-  EXPECT_TRUE(progress_of({kStart, kReading, kRestored, kReady}).ready());
+  EXPECT_FALSE(progress_of({kStartEvent}).ready());
+  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).ready());
+  EXPECT_TRUE(progress_of({kStartEvent, kReading, kRestored, kReady}).ready());
 }
 
 TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
-  RunProgress progress = progress_of({kStart, kReady});
-  progress.take("n1.8.jsonl", kStart);
+  RunProgress progress = progress_of({kStartEvent, kReady});
+  progress.take("n1.8.jsonl", kStartEvent);
   EXPECT_FALSE(progress.ready());
   progress.take("n1.8.jsonl", kReady);
   EXPECT_TRUE(progress.ready());
@@ -51,20 +51,20 @@ TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
 
 TEST(RunProgress, NoticeArrivedOrIsOfNoUse) {
   EXPECT_FALSE(progress_of({}).notice_arrived());
-  EXPECT_FALSE(progress_of({kStart, kReady}).notice_arrived());
-  EXPECT_TRUE(progress_of({kStart, kReady, kNotice}).notice_arrived());
-  EXPECT_TRUE(progress_of({kStart, kReady, kFinished}).notice_arrived());
+  EXPECT_FALSE(progress_of({kStartEvent, kReady}).notice_arrived());
+  EXPECT_TRUE(progress_of({kStartEvent, kReady, kNotice}).notice_arrived());
+  EXPECT_TRUE(progress_of({kStartEvent, kReady, kFinished}).notice_arrived());
   // A second handler of the same process has not heard of it yet.
-  EXPECT_FALSE(progress_of({kStart, kReady, kNotice, kFinished, kStart, kReady}).notice_arrived());
+  EXPECT_FALSE(progress_of({kStartEvent, kReady, kNotice, kFinished, kStartEvent, kReady}).notice_arrived());
 }
 
 TEST(RunProgress, ProgressIsACheckpointBeyondTheFirst) {
-  EXPECT_FALSE(progress_of({kStart, kReading, kRestored, kReady}).progressed());
-  EXPECT_TRUE(progress_of({kStart, kReading, kRestored, kReady, kSaved20}).progressed());
-  EXPECT_TRUE(progress_of({kStart, kReady, kSaved20}).progressed());
+  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored, kReady}).progressed());
+  EXPECT_TRUE(progress_of({kStartEvent, kReading, kRestored, kReady, kSaved20}).progressed());
+  EXPECT_TRUE(progress_of({kStartEvent, kReady, kSaved20}).progressed());
   Json saved_again = kSaved20;
-  saved_again["number"] = 10;
-  EXPECT_FALSE(progress_of({kStart, kReading, kRestored, kReady, saved_again}).progressed());
+  saved_again["number"] = saved_again["run_calls"] = 10;
+  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored, kReady, saved_again}).progressed());
 }
 
 TEST(RunProgress, ForeignEventsAndTypesDoNoHarm) {
@@ -78,19 +78,50 @@ TEST(RunProgress, ForeignEventsAndTypesDoNoHarm) {
 }
 
 TEST(Verdict, FinishedWhenTheHandlerWasClosedAndTheCodeIsZero) {
-  const Verdict verdict = judge(progress_of({kStart, kReady, kFinished}), 0);
+  const Verdict verdict = judge(progress_of({kStartEvent, kReady, kFinished}), 0);
   EXPECT_EQ(verdict.end, End::finished);
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
-TEST(Verdict, FinishedWhenTheHandlerWasNeverClosedButTheCodeIsZero) {
-  EXPECT_EQ(judge(progress_of({kStart, kReady}), 0).end, End::finished);
+/// `mpirun ... | tee log` returns 0 whatever became of the ranks.
+TEST(Verdict, NotFinishedWhenTheHandlerWasNeverClosed) {
+  const Verdict verdict = judge(progress_of({kStartEvent, kReady, kSaved20}), 0);
+  EXPECT_EQ(verdict.end, End::failed);
+  EXPECT_EQ(verdict.exit_code, 1);
+  EXPECT_TRUE(verdict.progressed);
+  EXPECT_FALSE(verdict.hopeless);
+  EXPECT_THAT(verdict.reason, ::testing::HasSubstr("never closed"));
+}
+
+TEST(Verdict, ProgramsWithoutAHandlerAreBelieved) {
   EXPECT_EQ(judge(progress_of({}), 0).end, End::finished);
+  EXPECT_THAT(judge(progress_of({}), 0).reason, ::testing::HasSubstr("opened no checkpoint directory"));
+  EXPECT_EQ(judge(progress_of({kStartEvent}), 0).end, End::finished);
+  EXPECT_THAT(judge(progress_of({kStartEvent}), 0).reason, ::testing::HasSubstr("made no handler"));
+}
+
+/// A script that tries again until it succeeds.
+TEST(Verdict, WhatAnotherProgramHasMadeGoodCountsNoMore) {
+  const auto at = [](Json event, const char* time) {
+    event["time"] = time;
+    return event;
+  };
+  RunProgress progress;
+  progress.take("n1.9.jsonl", at(kStartEvent, "2026-03-01T12:00:00.000000Z"));
+  progress.take("n1.9.jsonl", kReady);
+  progress.take("n1.7.jsonl", at(kStartEvent, "2026-03-01T12:00:05.000000Z"));
+  progress.take("n1.7.jsonl", kReady);
+  EXPECT_EQ(judge(progress, 0).end, End::failed);
+  progress.take("n1.7.jsonl", kFinished);
+  EXPECT_EQ(judge(progress, 0).end, End::finished);
+  progress.take("n1.8.jsonl", at({{"event", "start"}, {"directory", "/data/other"}}, "2026-03-01T12:00:03.000000Z"));
+  progress.take("n1.8.jsonl", kReady);
+  EXPECT_EQ(judge(progress, 0).end, End::failed);  // another directory
 }
 
 TEST(Verdict, SavedWhateverTheLauncherSays) {
   for (const int launcher_code : {0, 1, 43, 137, 195}) {
-    const Verdict verdict = judge(progress_of({kStart, kReady, kNotice, kSaved20, kExit}), launcher_code);
+    const Verdict verdict = judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit}), launcher_code);
     EXPECT_EQ(verdict.end, End::saved) << launcher_code;
     EXPECT_EQ(verdict.exit_code, 43) << launcher_code;
     EXPECT_TRUE(verdict.progressed);
@@ -98,14 +129,15 @@ TEST(Verdict, SavedWhateverTheLauncherSays) {
 }
 
 TEST(Verdict, NotSavedWhenTheProgramWentOnAndCrashed) {
-  const Verdict verdict = judge(progress_of({kStart, kReady, kNotice, kSaved20, kExit, {{"event", "went_on"}}}), 139);
+  const Verdict verdict =
+      judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit, {{"event", "went_on"}}}), 139);
   EXPECT_EQ(verdict.end, End::failed);
   EXPECT_EQ(verdict.exit_code, 139);
 }
 
 TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
-  RunProgress progress = progress_of({kStart, kReady, kNotice, kSaved20, kExit});
-  progress.take("n1.8.jsonl", kStart);
+  RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
+  progress.take("n1.8.jsonl", kStartEvent);
   progress.take("n1.8.jsonl", kReady);
   EXPECT_EQ(judge(progress, 137).end, End::failed);
   progress.take("n1.8.jsonl", kFinished);
@@ -113,48 +145,68 @@ TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
 }
 
 TEST(Verdict, FailureNeverLooksLikeSuccessOrLikeASave) {
-  EXPECT_EQ(judge(progress_of({kStart, kReady, kError}), 0).exit_code, 1);
-  EXPECT_EQ(judge(progress_of({kStart, kReady}), 43).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kError}), 0).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady}), 43).exit_code, 1);
   EXPECT_EQ(judge(progress_of({}), 42).exit_code, 1);
-  EXPECT_EQ(judge(progress_of({kStart, kReady}), 7).exit_code, 7);
-  EXPECT_EQ(judge(progress_of({kStart, kReady, kFinished}), 7).exit_code, 7);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady}), 7).exit_code, 7);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kFinished}), 7).exit_code, 7);
 }
 
 TEST(Verdict, NotFinishedWhenTheRecordEndsInTheMiddleOfSomething) {
   // Launchers have been seen to return 0 for ranks that crashed.
-  EXPECT_EQ(judge(progress_of({kStart, kReading}), 0).died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
-  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice}), 0).exit_code, 1);
-  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice, kSaved20}), 0).exit_code, 1);
-  RunProgress progress = progress_of({kStart, kReady, kNotice, kSaved20, kExit});
-  progress.take("n1.8.jsonl", kStart);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReading}), 0).died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice}), 0).exit_code, 1);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20}), 0).exit_code, 1);
+  RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
+  progress.take("n1.8.jsonl", kStartEvent);
   progress.take("n1.8.jsonl", kReady);
   EXPECT_EQ(judge(progress, 0).end, End::failed);
 }
 
 TEST(Verdict, FinishedAlthoughThereWasANotice) {
-  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice, kSaved20, kFinished}), 0).end, End::finished);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kFinished}), 0).end, End::finished);
   const Json went_on{{"event", "went_on"}};
-  EXPECT_EQ(judge(progress_of({kStart, kReady, kNotice, kSaved20, kExit, went_on}), 0).end, End::finished);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit, went_on, kFinished}), 0).end,
+            End::finished);
+}
+
+TEST(Verdict, ARunThatWasFinishedBeforeIsASuccess) {
+  const Json refused{{"event", "already_finished"}, {"run_calls", 100}, {"refused", true}};
+  const Verdict verdict = judge(progress_of({kStartEvent, kReading, kRestored, refused}), 1);
+  EXPECT_EQ(verdict.end, End::finished);
+  EXPECT_EQ(verdict.exit_code, 0);
+  EXPECT_THAT(verdict.reason, HasSubstr("already finished, at step 100"));
+  const Json more_steps{{"event", "already_finished"}, {"run_calls", 100}, {"refused", false}};
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReading, kRestored, more_steps, kReady}), 7).exit_code, 7);
+}
+
+TEST(RunProgress, ProgressIsFurtherStepsOrAnotherNumber) {
+  const auto saved = [](int number, int step) {
+    return Json{{"event", "save_finished"}, {"number", number}, {"run_calls", step}};
+  };
+  EXPECT_FALSE(progress_of({kStartEvent, kRestored, kReady, saved(10, 10)}).progressed()) << "the same step once more";
+  EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(10, 11)}).progressed());
+  EXPECT_TRUE(progress_of({kStartEvent, kRestored, kReady, saved(3, 11)}).progressed()) << "numbers need not grow";
 }
 
 TEST(Verdict, GivesTheErrorOfTheRun) {
-  const Verdict verdict = judge(progress_of({kStart, kReady, kError}), 3);
+  const Verdict verdict = judge(progress_of({kStartEvent, kReady, kError}), 3);
   EXPECT_EQ(verdict.exit_code, 3);
   EXPECT_EQ(verdict.reason, "rank 1 failed");
   EXPECT_FALSE(verdict.hopeless);
-  EXPECT_THAT(judge(progress_of({kStart, kReady}), 137).reason, HasSubstr("signal SIGKILL (137)"));
+  EXPECT_THAT(judge(progress_of({kStartEvent, kReady}), 137).reason, HasSubstr("signal SIGKILL (137)"));
 }
 
 TEST(Verdict, WhoDiesReadingACheckpointNamesIt) {
-  const Verdict died = judge(progress_of({kStart, kReading}), 139);
+  const Verdict died = judge(progress_of({kStartEvent, kReading}), 139);
   EXPECT_EQ(died.died_restoring, std::filesystem::path("/data/c/ckpt-10.h5"));
   EXPECT_FALSE(died.hopeless);
-  EXPECT_EQ(judge(progress_of({kStart, kReading, kRestored}), 139).died_restoring, std::nullopt);
+  EXPECT_EQ(judge(progress_of({kStartEvent, kReading, kRestored}), 139).died_restoring, std::nullopt);
 }
 
 TEST(Verdict, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
   const Json mismatch{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "no variable x"}};
-  const Verdict verdict = judge(progress_of({kStart, kReading, mismatch}), 1);
+  const Verdict verdict = judge(progress_of({kStartEvent, kReading, mismatch}), 1);
   EXPECT_TRUE(verdict.hopeless);
   EXPECT_EQ(verdict.died_restoring, std::nullopt);
   EXPECT_EQ(verdict.reason, "no variable x");
@@ -162,7 +214,7 @@ TEST(Verdict, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
 
 TEST(Verdict, DamagedCheckpointThatWasPassedOverIsForgotten) {
   const Json damaged{{"event", "restore_failed"}, {"error", "corrupt"}, {"message", "checksum"}};
-  const Verdict verdict = judge(progress_of({kStart, kReading, damaged, kReading, kRestored, kReady}), 139);
+  const Verdict verdict = judge(progress_of({kStartEvent, kReading, damaged, kReading, kRestored, kReady}), 139);
   EXPECT_FALSE(verdict.hopeless);
 }
 

@@ -70,6 +70,29 @@ TEST(RunDirectory, IsPrivateAndVanishes) {
   EXPECT_FALSE(fs::exists(made.parent_path()));
 }
 
+/// They are killed with SIGKILL, and nothing of them is to stay for ever.
+TEST(RunDirectory, WhatKilledSupervisorsLeftIsRemoved) {
+  const test::TemporaryDirectory parent;
+  const fs::path dead = parent / ".reprieve-run-dead00";
+  const fs::path young = parent / ".reprieve-run-young0";
+  const fs::path foreign = parent / "something-else";
+  for (const fs::path& path : {dead, young, foreign}) {
+    fs::create_directory(path);
+    std::ofstream(path / "1.jsonl") << "x";
+  }
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(dead, long_ago);
+  fs::last_write_time(foreign, long_ago);
+  const RunDirectory living(parent.path(), {});
+  fs::last_write_time(living.path(), long_ago);
+  const RunDirectory next(parent.path(), {});
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(young));
+  EXPECT_TRUE(fs::exists(foreign));
+  EXPECT_TRUE(fs::exists(living.path()));
+  EXPECT_TRUE(next.has_room());
+}
+
 TEST(RunDirectory, BelowAnotherSupervisorsItIsThatOnes) {
   const test::TemporaryDirectory outer;
   std::ofstream(outer / core::kDrillOrdersName) << "orders";

@@ -62,6 +62,14 @@ TEST(AwsAnswers, TheActionComesWithATime) {
   EXPECT_FALSE(finding.is_hint);
 }
 
+TEST(AwsAnswers, AnActionOfTheYear9999IsNotNow) {
+  const auto far = aws_instance_action(R"({"action": "terminate", "time": "9999-12-31T00:00:00Z"})", kNoon);
+  ASSERT_TRUE(far.time_left);
+  EXPECT_GT(*far.time_left, 200 * 365 * 24h);
+  const auto past = aws_instance_action(R"({"action": "terminate", "time": "0001-01-01T00:00:00Z"})", kNoon);
+  EXPECT_EQ(past.time_left, 0s);
+}
+
 TEST(AwsAnswers, WithoutATimeTheConfigurationKnows) {
   EXPECT_EQ(aws_instance_action(R"({"action": "stop"})", kNoon).time_left, std::nullopt);
   EXPECT_EQ(aws_instance_action(R"({"action": "stop", "time": "later"})", kNoon).time_left, std::nullopt);

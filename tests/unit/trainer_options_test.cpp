@@ -26,7 +26,7 @@ Options parse(std::vector<std::string> arguments) {
   return parse_options(static_cast<int>(argv.size()), argv.data());
 }
 
-std::string config_error_of(const std::vector<std::string>& arguments) {
+std::string trainer_config_error_of(const std::vector<std::string>& arguments) {
   try {
     static_cast<void>(parse(arguments));
   } catch (const reprieve::ConfigError& error) {
@@ -42,7 +42,9 @@ class TrainerConfig : public testing::Test {
     std::ofstream(file) << content;
     return file.string();
   }
-  std::string error_of_file(const std::string& content) { return config_error_of({"--config", write(content)}); }
+  std::string error_of_file(const std::string& content) {
+    return trainer_config_error_of({"--config", write(content)});
+  }
 
   reprieve::test::TemporaryDirectory directory_;
 };
@@ -85,15 +87,15 @@ TEST(TrainerOptions, HelpTeachesByExamples) {
 }
 
 TEST(TrainerOptions, MistakesNameTheOption) {
-  EXPECT_THAT(config_error_of({"--epochs", "many"}), HasSubstr("--epochs"));
-  EXPECT_THAT(config_error_of({"--epochs", "0"}), HasSubstr("--epochs"));
-  EXPECT_THAT(config_error_of({"--epochs", "-1"}), HasSubstr("--epochs"));
-  EXPECT_THAT(config_error_of({"--hidden", "0"}), HasSubstr("--hidden"));
-  EXPECT_THAT(config_error_of({"--optimizer", "magic"}), HasSubstr("--optimizer"));
-  EXPECT_THAT(config_error_of({"--learning-rate", "-1"}), HasSubstr("--learning-rate"));
-  EXPECT_THAT(config_error_of({"--writer", "pen"}), HasSubstr("--writer"));
-  EXPECT_THAT(config_error_of({"--epoch", "3"}), HasSubstr("--epoch"));
-  EXPECT_THAT(config_error_of({"--config", "/nonexistent.json"}), HasSubstr("/nonexistent.json"));
+  EXPECT_THAT(trainer_config_error_of({"--epochs", "many"}), HasSubstr("--epochs"));
+  EXPECT_THAT(trainer_config_error_of({"--epochs", "0"}), HasSubstr("--epochs"));
+  EXPECT_THAT(trainer_config_error_of({"--epochs", "-1"}), HasSubstr("--epochs"));
+  EXPECT_THAT(trainer_config_error_of({"--hidden", "0"}), HasSubstr("--hidden"));
+  EXPECT_THAT(trainer_config_error_of({"--optimizer", "magic"}), HasSubstr("--optimizer"));
+  EXPECT_THAT(trainer_config_error_of({"--learning-rate", "-1"}), HasSubstr("--learning-rate"));
+  EXPECT_THAT(trainer_config_error_of({"--writer", "pen"}), HasSubstr("--writer"));
+  EXPECT_THAT(trainer_config_error_of({"--epoch", "3"}), HasSubstr("--epoch"));
+  EXPECT_THAT(trainer_config_error_of({"--config", "/nonexistent.json"}), HasSubstr("/nonexistent.json"));
 }
 
 TEST_F(TrainerConfig, FileGivesBothSections) {

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kTutorial = fs::path(REPRIEVE_SOURCE_DIR) / "apps" / "tutorial";
+const fs::path kTutorial = fs::path(REPRIEVE_SOURCE_DIR) / "apps" / "guide" / "tutorial";
 
 /// Without comments and white space, which are set otherwise on the page.
 std::string squeezed(const std::string& line) {

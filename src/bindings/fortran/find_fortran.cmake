@@ -1,7 +1,12 @@
 # Looks for what the Fortran module needs: a compiler, MPI for it, and the C header for its array descriptors.
 # Not under sanitizers, which do not know Fortran.
 set(reprieve_with_fortran OFF)
-if(REPRIEVE_FORTRAN AND NOT REPRIEVE_SANITIZE)
+set(reprieve_wants_fortran ${REPRIEVE_FORTRAN})
+get_property(reprieve_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if(REPRIEVE_FORTRAN STREQUAL AUTO AND NOT PROJECT_IS_TOP_LEVEL AND NOT Fortran IN_LIST reprieve_languages)
+  set(reprieve_wants_fortran OFF)  # a project without Fortran has no use for it
+endif()
+if(reprieve_wants_fortran AND NOT REPRIEVE_SANITIZE)
   include(CheckLanguage)
   include(CheckIncludeFile)
   check_language(Fortran)

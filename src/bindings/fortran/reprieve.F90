@@ -21,11 +21,13 @@
 !>
 !> reprieve_view(variable) says where a variable of any type and rank lies. Call it right in the registration, with the
 !> variable or section itself. Registered variables need the attribute `target`, and stay where they are (no deallocation, no
-!> reallocation) as long as handlers and managers use them. Every call takes an optional `ierr` at the end; without it an
+!> reallocation) as long as handlers and managers use them: the address is kept, and what lies there is saved. Arrays that
+!> are allocated anew are registered with a procedure that is asked where they are: add_distributed_found,
+!> add_distributed_boxes, add_replicated_list, add_per_rank_list. Every call takes an optional `ierr` at the end; without it an
 !> error ends the program by `error stop` with its message. Collective calls have the same error on every rank.
 module reprieve
   use reprieve_callbacks, only: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, &
-      reprieve_in_order, reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
+      reprieve_in_order, reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
       reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, &
       reprieve_abort
   use reprieve_c, only: reprieve_array, reprieve_view

@@ -155,6 +155,11 @@ module reprieve_c
       type(c_ptr), value :: checkpoint
       character(kind=c_char), intent(in) :: name(*)
     end function
+    integer(c_int) function reprieve_allow_shared(checkpoint, name) bind(c)
+      import
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+    end function
     integer(c_int) function reprieve_add_former_name(checkpoint, name, former) bind(c)
       import
       type(c_ptr), value :: checkpoint
@@ -164,6 +169,35 @@ module reprieve_c
       import
       type(c_ptr), value :: checkpoint
       character(kind=c_char), intent(in) :: name(*)
+    end function
+    integer(c_int) function reprieve_add_constant(checkpoint, name, value) bind(c)
+      import
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*), value(*)
+    end function
+    integer(c_int) function reprieve_add_constant_integer(checkpoint, name, value) bind(c)
+      import
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: value
+    end function
+    integer(c_int) function reprieve_add_constant_real(checkpoint, name, value) bind(c)
+      import
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: value
+    end function
+    integer(c_int) function reprieve_add_constant_file(checkpoint, name, file) bind(c)
+      import
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*), file(*)
+    end function
+    integer(c_int) function reprieve_annotate(checkpoint, name, units, description, dimensions, dims) bind(c)
+      import
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*), units(*), description(*)
+      integer(c_int), value :: dimensions
+      type(c_ptr), intent(in) :: dims(*)
     end function
     integer(c_int) function reprieve_on_migration(checkpoint, migrate, user) bind(c)
       import
@@ -242,6 +276,11 @@ module reprieve_c
       import
       type(c_ptr), value :: config
     end function
+    integer(c_int) function reprieve_config_read_environment(config, read) bind(c)
+      import
+      type(c_ptr), value :: config
+      integer(c_int), value :: read
+    end function
     function reprieve_config_json(config) bind(c)
       import
       type(c_ptr), value :: config
@@ -294,6 +333,20 @@ contains
     allocate (character(size(characters)) :: text)
     do i = 1, size(characters)
       text(i:i) = characters(i)
+    end do
+  end function
+
+  !> "3 x 5"
+  function shape_text(extents) result(text)
+    integer(c_int64_t), intent(in) :: extents(:)
+    character(:), allocatable :: text
+    character(20) :: number
+    integer :: d
+    text = ''
+    do d = 1, size(extents)
+      write (number, '(i0)') extents(d)
+      if (d > 1) text = text//' x '
+      text = text//trim(number)
     end do
   end function
 

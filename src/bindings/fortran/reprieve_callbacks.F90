@@ -8,10 +8,10 @@ module reprieve_callbacks
   private
 
   public :: reprieve_pieces, reprieve_boxes, reprieve_list, reprieve_stored_state, reprieve_in_order
-  public :: reprieve_redistribute, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
+  public :: reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, reprieve_prepare
   public :: reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, reprieve_abort
   public :: callbacks, callback_list, new_callbacks, free_callbacks, hold, release, redistribute_address
-  public :: call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
+  public :: call_find, call_describe, call_memory, call_save, call_load, call_prepare, call_migrate, call_save_files
   public :: call_step, call_watch
 
   !> What a per-rank variable was on each of the ranks that saved it.
@@ -66,6 +66,11 @@ module reprieve_callbacks
       integer, intent(in) :: rank, size
       integer, intent(inout) :: ierr
     end subroutine
+    !> Where a variable is now: returns reprieve_view(variable).
+    function reprieve_find()
+      import :: reprieve_array
+      type(reprieve_array) :: reprieve_find
+    end function
     !> Adds this rank's boxes.
     subroutine reprieve_describe(boxes)
       import :: reprieve_boxes
@@ -135,6 +140,7 @@ module reprieve_callbacks
   !> The procedures of one variable, at an address that C can hand back.
   type :: callbacks
     procedure(reprieve_redistribute), pointer, nopass :: redistribute => null()
+    procedure(reprieve_find), pointer, nopass :: find => null()
     procedure(reprieve_describe), pointer, nopass :: describe => null()
     procedure(reprieve_memory), pointer, nopass :: memory => null()
     procedure(reprieve_save), pointer, nopass :: save => null()
@@ -147,6 +153,7 @@ module reprieve_callbacks
     procedure(reprieve_leave), pointer, nopass :: leave => null()
     procedure(reprieve_abort), pointer, nopass :: abort_job => null()
     integer(int8), allocatable :: bytes(:)
+    integer(int64), allocatable :: lower(:), extents(:)  !< of `find`: where its array lies, and how large it was
     type(callbacks), pointer :: next => null()  !< of the same owner
   end type
 
@@ -326,6 +333,23 @@ contains
     ierr = 0
     call calls%redistribute(shown, int(rank), int(size), ierr)
     call_redistribute = told(ierr, reprieve_ok)
+  end function
+
+  !> One box, in the array that is found; its size must be what it was when it was registered.
+  integer(c_int) function call_find(boxes, user) bind(c, name='')
+    type(c_ptr), value :: boxes, user
+    type(callbacks), pointer :: calls
+    type(reprieve_array) :: found
+    call c_f_pointer(user, calls)
+    found = calls%find()
+    if (found%rank /= size(calls%extents)) then
+      call_find = c_callback_error(c_text('the array has another number of dimensions than when it was registered'))
+    else if (any(found%extents(:found%rank) /= calls%extents)) then
+      call_find = c_callback_error(c_text('it was registered with an array of '//shape_text(calls%extents)// &
+                                          ' elements, but the array has '//shape_text(found%extents(:found%rank))//' now'))
+    else
+      call_find = reprieve_fortran_boxes_add(boxes, found, int(size(calls%lower), c_int), calls%lower)
+    end if
   end function
 
   integer(c_int) function call_describe(boxes, user) bind(c, name='')

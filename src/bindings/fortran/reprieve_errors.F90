@@ -13,7 +13,8 @@ module reprieve_errors
   integer, parameter, public :: reprieve_ok = 0, reprieve_error_config = 1, reprieve_error_usage = 2, &
       reprieve_error_io = 3, reprieve_error_no_space = 4, reprieve_error_permission = 5, reprieve_error_locked = 6, &
       reprieve_error_corrupt = 7, reprieve_error_mismatch = 8, reprieve_error_mpi = 9, reprieve_error_cluster = 10, &
-      reprieve_error_grace_expired = 11, reprieve_error_unresponsive = 12, reprieve_error_internal = 13, &
+      reprieve_error_unresponsive = 12, reprieve_error_internal = 13, &
+      reprieve_error_no_memory = 14, &
       reprieve_preempted = 100
 
   !> Ways to leave, for reprieve_config%set_exit.

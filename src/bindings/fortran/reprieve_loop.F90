@@ -20,34 +20,9 @@ module reprieve_loop
   !> For next_step: the program leaves the loop by itself.
   integer(int64), parameter, public :: reprieve_no_limit = huge(1_int64)
 
-  !> What is known about a checkpoint.
-  type :: reprieve_checkpoint_info
-    character(:), allocatable :: path
-    integer(int64) :: number = 0      !< from the file name
-    integer(int64) :: run_calls = 0   !< total_run_calls() at the save
-    integer :: world_size = 0         !< ranks that saved
-    real(real64) :: time_s = 0        !< of the save, in seconds since 1970
-    integer(int64) :: size_bytes = 0  !< of the file
-    character(:), allocatable :: reason           !< 'user', 'periodic' or 'preemption'
-    character(:), allocatable :: files_directory  !< rank 0's files of the save procedure; empty if there are none
-  end type
-
-  !> Figures of a save.
-  type :: reprieve_save_report
-    character(:), allocatable :: path
-    integer(int64) :: number = 0
-    integer(int64) :: size_bytes = 0       !< of the state, all ranks together
-    real(real64) :: seconds = 0            !< to the commit, the slowest rank's
-    real(real64) :: blocked_seconds = 0    !< for how much of that the program stood still
-  end type
-
-  !> What a rank learned about the end of the job.
-  type :: reprieve_notice
-    integer :: rank = -1
-    character(:), allocatable :: host, source, message
-    logical :: has_deadline = .false.
-    real(real64) :: time_left_s = 0
-  end type
+  !> For scope_begin: what step boundaries do in the scope when the job is about to end.
+  integer, parameter, public :: reprieve_scope_save_now = 0     !< as outside of it: save and leave
+  integer, parameter, public :: reprieve_scope_save_at_end = 1  !< mark it; the end of the scope saves and leaves
 
   !> Coordinates all ranks to save one checkpoint when any of them is about to be taken away.
   type :: reprieve_handler
@@ -60,6 +35,7 @@ module reprieve_loop
     generic :: open => open_f08
 #endif
     generic :: open => open_integer  !< restores the newest valid checkpoint, if there is one
+    procedure :: finish => handler_finish
     procedure :: close => handler_close
     procedure, private :: next_step_i4, next_step_i8
     generic :: next_step => next_step_i4, next_step_i8  !< once per iteration: do while (handler%next_step(steps))
@@ -73,7 +49,9 @@ module reprieve_loop
     procedure :: preempted
     procedure :: preemption_notice
     procedure :: restored_from
+    procedure :: already_finished
     procedure :: last_save
+    procedure :: begin_phase
     procedure :: request_checkpoint
     procedure :: exit_code
   end type
@@ -92,6 +70,7 @@ module reprieve_loop
     procedure, private :: manager_save_i4, manager_save_i8, save_in_background_i4, save_in_background_i8
     generic :: save => manager_save_i4, manager_save_i8
     generic :: save_in_background => save_in_background_i4, save_in_background_i8
+    procedure :: save_next
     procedure :: background_save_pending
     procedure :: background_save_written
     procedure :: finish_background_save
@@ -154,7 +133,15 @@ contains
     if (present(config)) handle_of = config%handle
   end function
 
-  !> Collective.
+  !> The last step boundary: waits for all ranks; what went wrong on any of them is told here, and a notice is acted on.
+  !> A loop of next_step does the same at its end. Collective.
+  subroutine handler_finish(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_handler_finish(self%handle), ierr)
+  end subroutine
+
+  !> Tells what went wrong on any rank since the last boundary. Collective.
   subroutine handler_close(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
@@ -203,11 +190,16 @@ contains
     call reprieve_finish(reprieve_save_if_preempted(self%handle), ierr)
   end subroutine
 
-  !> Until scope_end, step boundaries only mark a preemption.
-  subroutine scope_begin(self, ierr)
+  !> Until scope_end a scope is open. With reprieve_scope_save_at_end, step boundaries in it only mark a preemption.
+  subroutine scope_begin(self, mode, ierr)
     class(reprieve_handler), intent(inout) :: self
+    integer, intent(in), optional :: mode
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_scope_begin(self%handle), ierr)
+    if (present(mode)) then
+      call reprieve_finish(reprieve_scope_begin_with(self%handle, int(mode, c_int)), ierr)
+    else
+      call reprieve_finish(reprieve_scope_begin(self%handle), ierr)
+    end if
   end subroutine
 
   !> Collective.
@@ -283,6 +275,22 @@ contains
     info%files_directory = text_of(c%files_directory)
   end function
 
+  !> Whether an earlier run in this directory was finished, at how many steps, and nothing was saved since.
+  logical function already_finished(self, steps, ierr)
+    class(reprieve_handler), intent(in) :: self
+    integer(int64), intent(out), optional :: steps
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: at
+    integer(c_int) :: finished
+    integer :: status
+    at = 0
+    finished = 0
+    status = reprieve_already_finished(self%handle, finished, at)
+    already_finished = finished == 1
+    if (present(steps)) steps = at
+    call reprieve_finish(status, ierr)
+  end function
+
   !> Whether this handler has committed a checkpoint; figures of the latest.
   logical function last_save(self, report, ierr)
     class(reprieve_handler), intent(in) :: self
@@ -298,6 +306,13 @@ contains
                                                        c%blocked_seconds)
     call reprieve_finish(status, ierr)
   end function
+
+  !> Tells that steps of another length begin, longer ones above all: the next boundary asks for notices. Collective.
+  subroutine begin_phase(self, ierr)
+    class(reprieve_handler), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(reprieve_begin_phase(self%handle), ierr)
+  end subroutine
 
   !> Asks for a checkpoint at one of the next step boundaries. One rank is enough.
   subroutine request_checkpoint(self, ierr)
@@ -361,6 +376,21 @@ contains
     integer(int32), intent(in) :: number
     integer, intent(out), optional :: ierr
     call self%save(int(number, int64), ierr)
+  end subroutine
+
+  !> The same with a number that follows all that are in the directory: the steps of the handler that uses this manager if
+  !> they do, else one more than the greatest. Collective.
+  !> @param number  the number that was taken
+  subroutine save_next(self, number, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    integer(int64), intent(out), optional :: number
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: taken
+    integer :: status
+    taken = 0
+    status = reprieve_manager_save_next(self%handle, taken)
+    if (present(number)) number = taken
+    call reprieve_finish(status, ierr)
   end subroutine
 
   !> Copies the state and returns; a thread writes the copy. It becomes a checkpoint in finish_background_save, or in the

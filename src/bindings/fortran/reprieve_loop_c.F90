@@ -1,8 +1,38 @@
-!> The C functions of the time loop and of managers. Private to module reprieve.
+!> The C functions of the time loop and of managers, private to module reprieve, and what both tell, in C and in Fortran.
 module reprieve_loop_c
   use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int64, real64
   implicit none
   public
+
+  !> What is known about a checkpoint.
+  type :: reprieve_checkpoint_info
+    character(:), allocatable :: path
+    integer(int64) :: number = 0      !< from the file name
+    integer(int64) :: run_calls = 0   !< total_run_calls() at the save; -1 if no handler lived then
+    integer :: world_size = 0         !< ranks that saved
+    real(real64) :: time_s = 0        !< of the save, in seconds since 1970
+    integer(int64) :: size_bytes = 0  !< of the file
+    character(:), allocatable :: reason           !< 'user', 'periodic' or 'preemption'
+    character(:), allocatable :: files_directory  !< rank 0's files of the save procedure; empty if there are none
+  end type
+
+  !> Figures of a save.
+  type :: reprieve_save_report
+    character(:), allocatable :: path
+    integer(int64) :: number = 0
+    integer(int64) :: size_bytes = 0       !< of the state, all ranks together
+    real(real64) :: seconds = 0            !< to the commit, the slowest rank's
+    real(real64) :: blocked_seconds = 0    !< for how much of that the program stood still
+  end type
+
+  !> What a rank learned about the end of the job.
+  type :: reprieve_notice
+    integer :: rank = -1
+    character(:), allocatable :: host, source, message
+    logical :: has_deadline = .false.
+    real(real64) :: time_left_s = 0
+  end type
 
   !> reprieve_checkpoint_info of reprieve.h.
   type, bind(c) :: c_checkpoint_info
@@ -47,6 +77,10 @@ module reprieve_loop_c
       import
       type(c_ptr), intent(inout) :: handler
     end function
+    integer(c_int) function reprieve_handler_finish(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
+    end function
     integer(c_int) function reprieve_next_step(handler, steps, status) bind(c)
       import
       type(c_ptr), value :: handler
@@ -68,6 +102,11 @@ module reprieve_loop_c
     integer(c_int) function reprieve_scope_begin(handler) bind(c)
       import
       type(c_ptr), value :: handler
+    end function
+    integer(c_int) function reprieve_scope_begin_with(handler, mode) bind(c)
+      import
+      type(c_ptr), value :: handler
+      integer(c_int), value :: mode
     end function
     integer(c_int) function reprieve_scope_end(handler) bind(c)
       import
@@ -97,11 +136,21 @@ module reprieve_loop_c
       integer(c_int), intent(out) :: restored
       type(c_checkpoint_info), intent(out) :: info
     end function
+    integer(c_int) function reprieve_already_finished(handler, finished, steps) bind(c)
+      import
+      type(c_ptr), value :: handler
+      integer(c_int), intent(out) :: finished
+      integer(c_int64_t), intent(out) :: steps
+    end function
     integer(c_int) function reprieve_last_save(handler, saved, report) bind(c)
       import
       type(c_ptr), value :: handler
       integer(c_int), intent(out) :: saved
       type(c_save_report), intent(out) :: report
+    end function
+    integer(c_int) function reprieve_begin_phase(handler) bind(c)
+      import
+      type(c_ptr), value :: handler
     end function
     integer(c_int) function reprieve_request_checkpoint(handler) bind(c)
       import
@@ -128,6 +177,11 @@ module reprieve_loop_c
       import
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: number
+    end function
+    integer(c_int) function reprieve_manager_save_next(manager, number) bind(c)
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), intent(out) :: number
     end function
     integer(c_int) function reprieve_manager_save_in_background(manager, number) bind(c)
       import

@@ -19,6 +19,7 @@ module reprieve_settings
     procedure :: load_json => config_load_json
     procedure :: set => config_set
     procedure :: apply_environment => config_apply_environment
+    procedure :: read_environment => config_read_environment
     procedure :: set_exit => config_set_exit
     procedure :: set_exit_fn => config_set_exit_fn
     procedure :: set_save_fn => config_set_save_fn
@@ -72,12 +73,21 @@ contains
     call reprieve_finish(reprieve_config_set(self%handle, c_text(key), c_text(value)), ierr)
   end subroutine
 
-  !> Overrides settings by the environment variables REPRIEVE_...
+  !> Overrides settings by the environment variables REPRIEVE_... now: what is set afterwards goes before them.
   subroutine config_apply_environment(self, ierr)
     class(reprieve_config), intent(inout) :: self
     integer, intent(out), optional :: ierr
     call create(self)
     call reprieve_finish(reprieve_config_apply_environment(self%handle), ierr)
+  end subroutine
+
+  !> Whether the variables REPRIEVE_... of rank 0 go before these settings (.true., the default), or are not looked at.
+  subroutine config_read_environment(self, read, ierr)
+    class(reprieve_config), intent(inout) :: self
+    logical, intent(in) :: read
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_config_read_environment(self%handle, merge(1_c_int, 0_c_int, read)), ierr)
   end subroutine
 
   !> way: reprieve_exit_leave, reprieve_exit_return, ...

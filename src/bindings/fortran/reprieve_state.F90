@@ -1,7 +1,7 @@
 !> The state of a program: type reprieve_checkpoint. Use module reprieve.
 module reprieve_state
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use reprieve_c
   use reprieve_callbacks
   use reprieve_errors
@@ -19,7 +19,9 @@ module reprieve_state
     procedure :: add_replicated      !< equal on all ranks
     procedure :: add_per_rank        !< every rank has its own
     procedure, private :: add_distributed_i4, add_distributed_i8, add_boxes_i4, add_boxes_i8
+    procedure, private :: add_found_i4, add_found_i8
     generic :: add_distributed => add_distributed_i4, add_distributed_i8  !< spread over the ranks
+    generic :: add_distributed_found => add_found_i4, add_found_i8        !< the same, where a procedure finds it
     generic :: add_distributed_boxes => add_boxes_i4, add_boxes_i8        !< the same, in any number of boxes
     procedure :: add_replicated_list !< of a length that a restore may change
     procedure :: add_per_rank_list
@@ -28,7 +30,12 @@ module reprieve_state
     procedure :: add_component
     procedure :: when_values_restored
     procedure :: allow_missing
+    procedure :: allow_shared        !< boxes may overlap, and every rank keeps its own copies
     procedure :: add_former_name
+    procedure, private :: add_constant_text, add_constant_i4, add_constant_i8, add_constant_r4, add_constant_r8
+    generic :: add_constant => add_constant_text, add_constant_i4, add_constant_i8, add_constant_r4, add_constant_r8
+    procedure :: add_constant_file
+    procedure :: annotate            !< units, a description, names of dimensions
     procedure :: allow_dropped
     procedure :: on_migration
     procedure :: destroy => checkpoint_destroy
@@ -91,6 +98,42 @@ contains
     integer(int32), intent(in) :: global_shape(:), lower(:)
     integer, intent(out), optional :: ierr
     call self%add_distributed_i8(name, value, int(global_shape, int64), int(lower, int64), ierr)
+  end subroutine
+
+  !> find: is asked at every save and restore where the array is, so that it may be deallocated and allocated again, or
+  !> change places with another one. Asked here as well: from then on the size stays the same.
+  subroutine add_found_i8(self, name, find, global_shape, lower, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    procedure(reprieve_find) :: find
+    integer(int64), intent(in) :: global_shape(:), lower(:)
+    integer, intent(out), optional :: ierr
+    type(callbacks), pointer :: calls
+    type(reprieve_array) :: mold
+    integer :: status
+    call create(self)
+    calls => new_callbacks(self%owned)
+    mold = find()
+    calls%find => find
+    calls%lower = lower
+    calls%extents = mold%extents(:mold%rank)
+    if (size(global_shape) /= size(lower)) then
+      status = reprieve_registration_error(self%handle, shapes_differ(name))
+    else
+      mold%rank = 0
+      status = reprieve_fortran_add_distributed_boxes(self%handle, c_text(name), mold, int(size(global_shape), c_int), &
+                                                      global_shape, c_funloc(call_find), c_loc(calls))
+    end if
+    call reprieve_finish(status, ierr)
+  end subroutine
+
+  subroutine add_found_i4(self, name, find, global_shape, lower, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    procedure(reprieve_find) :: find
+    integer(int32), intent(in) :: global_shape(:), lower(:)
+    integer, intent(out), optional :: ierr
+    call self%add_found_i8(name, find, int(global_shape, int64), int(lower, int64), ierr)
   end subroutine
 
   !> mold: the view of a scalar of the type of the elements.
@@ -240,6 +283,16 @@ contains
     call reprieve_finish(reprieve_allow_missing(self%handle, c_text(name)), ierr)
   end subroutine
 
+  !> The boxes of a distributed variable may overlap: nodes on the border of two ranks, of which both have a copy. A restore
+  !> with the same boxes gives every rank its own copy back; on another split all get that of the lowest rank that had it.
+  subroutine allow_shared(self, name, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_allow_shared(self%handle, c_text(name)), ierr)
+  end subroutine
+
   subroutine add_former_name(self, name, former, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name, former
@@ -255,6 +308,104 @@ contains
     call create(self)
     call reprieve_finish(reprieve_allow_dropped(self%handle, c_text(name)), ierr)
   end subroutine
+
+  !> What the run is about: the name of a case, a parameter. A checkpoint with another value is an error. See reprieve_manager.h.
+  subroutine add_constant_text(self, name, value, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in) :: value
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_add_constant(self%handle, c_text(name), c_text(value)), ierr)
+  end subroutine
+
+  subroutine add_constant_i8(self, name, value, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(in) :: value
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_add_constant_integer(self%handle, c_text(name), value), ierr)
+  end subroutine
+
+  subroutine add_constant_i4(self, name, value, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(in) :: value
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_add_constant_integer(self%handle, c_text(name), int(value, int64)), ierr)
+  end subroutine
+
+  subroutine add_constant_r8(self, name, value, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(in) :: value
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_add_constant_real(self%handle, c_text(name), value), ierr)
+  end subroutine
+
+  subroutine add_constant_r4(self, name, value, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(in) :: value
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_add_constant_real(self%handle, c_text(name), real(value, real64)), ierr)
+  end subroutine
+
+  !> The same for the content of a file.
+  subroutine add_constant_file(self, name, file, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name, file
+    integer, intent(out), optional :: ierr
+    call create(self)
+    call reprieve_finish(reprieve_add_constant_file(self%handle, c_text(name), c_text(file)), ierr)
+  end subroutine
+
+  !> What a registered variable means, for those who read the file with h5py or xarray: its units, a description, the names of
+  !> its dimensions, in the order of the array's. Trailing spaces do not count. See reprieve_manager.h.
+  subroutine annotate(self, name, units, description, dims, ierr)
+    class(reprieve_checkpoint), intent(inout) :: self
+    character(*), intent(in) :: name
+    character(*), intent(in), optional :: units, description, dims(:)
+    integer, intent(out), optional :: ierr
+    character(kind=c_char), allocatable, target :: texts(:)
+    type(c_ptr), allocatable :: addresses(:)
+    character(:), allocatable :: unit_text, about
+    integer :: d, ranks, length
+    unit_text = ''
+    about = ''
+    ranks = 0
+    length = 0
+    if (present(units)) unit_text = units
+    if (present(description)) about = description
+    if (present(dims)) then
+      ranks = size(dims)
+      length = len(dims) + 1
+    end if
+    allocate(texts(ranks*length), addresses(ranks))
+    do d = 1, ranks  ! the slowest one comes first in the file
+      texts((d - 1)*length + 1:d*length) = padded_text(dims(ranks + 1 - d), length)
+      addresses(d) = c_loc(texts((d - 1)*length + 1))
+    end do
+    call create(self)
+    call reprieve_finish(reprieve_annotate(self%handle, c_text(name), c_text(unit_text), c_text(about), int(ranks, c_int), &
+                                           addresses), ierr)
+  end subroutine
+
+  !> A text for C in an array of that length, which is longer than the text.
+  function padded_text(text, length) result(letters)
+    character(*), intent(in) :: text
+    integer, intent(in) :: length
+    character(kind=c_char) :: letters(length)
+    integer :: i
+    letters = c_null_char
+    do i = 1, len_trim(text)
+      letters(i) = text(i:i)
+    end do
+  end function
 
   subroutine on_migration(self, migrate, ierr)
     class(reprieve_checkpoint), intent(inout) :: self

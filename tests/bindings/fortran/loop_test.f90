@@ -103,10 +103,11 @@ contains
     call handler%save_if_preempted(ierr)
     call check_status(ierr, reprieve_error_usage, 'a step is open')
     call handler%step_end()
-    call handler%scope_begin()
+    call handler%scope_begin(reprieve_scope_save_at_end)
     call handler%step_begin()
     call handler%step_end()
     call handler%scope_end()
+    call handler%begin_phase()
     call handler%request_checkpoint()
     do while (handler%next_step(reprieve_no_limit, ierr))
       if (handler%total_run_calls() == 6) exit

@@ -2,6 +2,7 @@
 program fortran_tests
   use checks
   use loop_test
+  use moved_test
   use page_test
   use procedures_test
   use state_test
@@ -19,12 +20,15 @@ program fortran_tests
   call wrong_registrations()
   call another_number_of_ranks()
   call versions()
+  call arrays_that_move()
+  call nodes_on_borders()
   call steps_and_errors()
   call preempted_and_resumed()
   call own_steps()
   call loop_of_the_page()
   call watched_and_left()
   call background_saves()
+  call another_problem()
   call other_layout()
   call texts_of_errors()
   call peers_that_are_stuck()

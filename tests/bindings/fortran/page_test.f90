@@ -1,4 +1,4 @@
-!> The Fortran code of the page src/handler/LOOPS.md.
+!> The Fortran code of the page apps/guide/loops.md.
 module page_test
   use, intrinsic :: iso_fortran_env, only: int64
   use checks
@@ -38,6 +38,7 @@ contains
       if (handler%preempted()) exit                    ! the state is saved; the answer is the same on every rank
       call advance()
     end do
+    call handler%finish()
     code = handler%exit_code()                         ! 42, or -1 if the loop came to its end
     call handler%close()
     call state%destroy()

@@ -156,6 +156,8 @@ contains
     matrix = reshape([(real(i, real64), i=1, 6)], [3, 2])
     field = 10*rank + reshape([(i, i=1, 8)], [4, 2])
     call state%add_replicated('matrix', reprieve_view(matrix))
+    call state%annotate('matrix', units='m s-1', description='speed', dims=[character(6) :: 'column', 'x'])
+    call state%annotate('matrix', units='m s-1', dims=[character(6) :: 'column', 'x'])
     call state%add_replicated('flags', reprieve_view(flags))
     call state%add_replicated('long', reprieve_view(long))
     call state%add_replicated('long_complex', reprieve_view(long_complex))
@@ -167,6 +169,9 @@ contains
       call expect('matrix', 'DATASPACE *SIMPLE *{ *( 2, 3 )')
       call expect('matrix', '^ *1, 2, 3,$')
       call expect('matrix', '^ *4, 5, 6$')
+      call expect('matrix', '"m s-1"')
+      call expect('column', 'DATASPACE *SIMPLE *{ *( 3 )')
+      call expect('x', 'DATASPACE *SIMPLE *{ *( 2 )')
       call expect('flags', 'H5T_STD_I32LE')
       call expect('flags', 'TRUE, FALSE')
       call expect('long', '^ *1.5, -2.25$')
@@ -193,7 +198,7 @@ contains
     character(*), intent(in) :: name, pattern
     integer :: code
     code = -1  ! also read before it is set
-    call execute_command_line('h5dump -y -w 200 -d /state/'//name//' '//directory//'/ckpt-1.h5 | grep -q "'//pattern//'"', &
+    call execute_command_line('h5dump -y -w 200 -d /state/'//name//' '//directory//'/ckpt-1.h5 | grep -q '''//pattern//'''', &
                               exitstat=code)
     call check(code == 0, 'h5dump shows '//pattern//' for '//name)
   end subroutine

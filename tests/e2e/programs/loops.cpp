@@ -1,4 +1,4 @@
-// e2e_loops KIND DIR STEPS STEP_US: the time loops of src/handler/LOOPS.md, one for each KIND. The code between a line
+// e2e_loops KIND DIR STEPS STEP_US: the time loops of apps/guide/loops.md, one for each KIND. The code between a line
 // "// [KIND]" and the next "// [end]" is what stands there. Rank 0 prints "step N" and "digest D" at the end; D depends
 // on every step, and not on the number of ranks.
 
@@ -107,7 +107,7 @@ int phases(const Setting& setting) {
   reprieve::PreemptionCheckpointHandler handler(comm, state, directory);
 
   while (phase == Phase::set_up) {
-    handler.save_checkpoint_if_preempted();
+    handler.step_boundary();
     simulation.advance();
     if (simulation.step == set_up_steps) {
       phase = Phase::stepping;
@@ -117,13 +117,13 @@ int phases(const Setting& setting) {
     handler.run([&] { simulation.advance(); });
     if (simulation.step % 50 == 0) {
       evaluate();
-      handler.save_checkpoint_if_preempted();  // an evaluation takes long: do not wait for the next step
+      handler.step_boundary();  // an evaluation takes long: do not wait for the next step
     }
     if (simulation.step == steps) {
       phase = Phase::output;
     }
   }
-  handler.save_checkpoint_if_preempted();  // the last chance before the output
+  handler.finish();  // the last chance before the output; errors of other ranks are thrown here
   // [end]
   return 0;
 }
@@ -143,6 +143,26 @@ int own_steps(const Setting& setting) {
       }
     });
   }
+  handler.finish();
+  // [end]
+  return 0;
+}
+
+int refined(const Setting& setting) {
+  const auto& [comm, directory, steps, step_time, simulation, state] = setting;
+  constexpr std::uint64_t refined_from = 150;
+  // [refined]
+  reprieve::TerminationConfig config;
+  config.step_fn = [&] { return simulation.step; };
+  reprieve::PreemptionCheckpointHandler handler(comm, state, directory, config);
+
+  while (simulation.step < steps) {
+    if (simulation.step == refined_from) {
+      handler.begin_phase();  // on all ranks: from here on steps take longer
+    }
+    handler.run([&] { simulation.advance(); });
+  }
+  handler.finish();
   // [end]
   return 0;
 }
@@ -160,6 +180,7 @@ int every_hundredth(const Setting& setting) {
     }
     simulation.advance();
   }
+  handler.finish();
   // [end]
   return 0;
 }
@@ -179,6 +200,7 @@ int own_order(const Setting& setting) {
     }
     simulation.advance();
   }
+  handler.finish();
   close_output();
   return handler.exit_code();  // 42, or 0 if the loop came to its end; MPI_Finalize follows, and main returns it
   // [end]
@@ -194,6 +216,7 @@ int unwinding(const Setting& setting) {
     while (simulation.step < steps) {
       handler.run([&] { simulation.advance(); });
     }
+    handler.finish();
   } catch (const reprieve::Preempted& preempted) {  // thrown on every rank
     return preempted.exit_code();
   }
@@ -211,13 +234,14 @@ int asking_first(const Setting& setting) {
   // [asking_first]
   reprieve::PreemptionCheckpointHandler handler(comm, state, directory);
 
-  auto scope = handler.watch_preemption_scope();
+  auto scope = handler.watch_preemption_scope(reprieve::ScopeMode::save_at_end);
   while (simulation.step < steps && !handler.preempted()) {
     handler.save_checkpoint_if_preempted();  // in the scope it asks the other ranks, and saves nothing
     simulation.advance();
   }
   finish_unit_of_work();
   scope.close();  // saves and leaves, if there was a notice
+  handler.finish();
   // [end]
   return 0;
 }
@@ -251,6 +275,7 @@ int parts(const Setting& setting) {
         part.advance();
       });
     }
+    handler.finish();
     // [end]
     if (part.step != simulation.step) {
       throw std::logic_error("the part is of another step");
@@ -263,9 +288,8 @@ int parts(const Setting& setting) {
 int run(const std::string& kind, const std::filesystem::path& directory, std::uint64_t steps,
         std::chrono::microseconds step_time) {
   const std::map<std::string, std::function<int(const Setting&)>> kinds{
-      {"phases", phases},       {"own_steps", own_steps}, {"every_hundredth", every_hundredth},
-      {"own_order", own_order}, {"unwinding", unwinding}, {"asking_first", asking_first},
-      {"parts", parts}};
+      {"phases", phases},       {"own_steps", own_steps}, {"every_hundredth", every_hundredth}, {"refined", refined},
+      {"own_order", own_order}, {"unwinding", unwinding}, {"asking_first", asking_first},       {"parts", parts}};
   Simulation simulation(MPI_COMM_WORLD, step_time);
   reprieve::Checkpoint state;
   simulation.add_to(state);

@@ -10,6 +10,8 @@
 //   throw_at=N     the last rank throws in step N
 //   signals=usr2   only SIGUSR2 is a notice
 //   late_init=1    initialises part of its state after the restore
+//   restart_finished=1  goes on where a run was finished, from its newest checkpoint
+//   deaf=1         does not look at the environment
 //   print=N        N more bytes of output in every step of rank 0
 
 #include <mpi.h>
@@ -81,7 +83,10 @@ class Simulation {
     if (faults_.contains("signals")) {
       config.signals = std::vector{SIGUSR2};
     }
-    reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, config);
+    reprieve::ManagerOptions options;
+    options.restart_finished = faults_.contains("restart_finished");
+    options.read_environment = !faults_.contains("deaf");
+    reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, config, options);
     if (faults_.contains("late_init")) {
       values_.assign(values_.size(), 1);
     }
@@ -92,6 +97,7 @@ class Simulation {
         std::cout << "step " << handler.total_run_calls() << chatter << std::endl;
       }
     }
+    handler.finish();
     print_digest();
   }
 

@@ -67,6 +67,7 @@ std::vector<Lie> lies_about_places() {
        [](Forgery& f) { std::swap(f.boxes.front(), f.boxes[f.boxes.size() - 3 - 2 * f.dimensions]); }},
       {"boxes_cut", "a table is cut short", [](Forgery& f) { f.boxes.pop_back(); }},
       {"rank_impossible", "'own': the ranks are not in order", [](Forgery& f) { f.box_of("own")[1] = 1; }},
+      {"copy_of_nothing", "'own': said to stand beside", [](Forgery& f) { f.variable("own")["copy"] = true; }},
       {"pieces_apart", "'own': a", [](Forgery& f) { f.box_of("own")[3] = 1; }},
       {"checksum_misplaced", "wrong place in the checksums", [](Forgery& f) { f.box_of("grid")[2] = kLast; }},
       {"checksum_missing", "fewer checksums than blocks", [](Forgery& f) { f.checksums.pop_back(); }},
@@ -118,6 +119,34 @@ std::vector<Lie> lies_about_variables() {
   };
 }
 
+std::vector<Lie> lies_about_meanings() {
+  const auto set = [](const char* key, nlohmann::json value) {
+    return [key, value = std::move(value)](Forgery& f) { f.variable("grid")[key] = value; };
+  };
+  const auto member = [](const char* name, std::uint64_t offset) {
+    return nlohmann::json{{"name", name}, {"class", "floating"}, {"size_bytes", 4}, {"offset", offset}};
+  };
+  const auto of_structs = [](nlohmann::json members) {
+    return [members = std::move(members)](Forgery& f) {
+      f.variable("grid")["class"] = "opaque";
+      f.variable("grid")["members"] = members;
+    };
+  };
+  using nlohmann::json;
+  return {
+      {"units_a_number", "impossible manifest", set("units", 3)},
+      {"units_long", "'grid': units of 100000 bytes", set("units", std::string(100'000, 'm'))},
+      {"dimensions_too_many", "3 names of dimensions were given", set("dims", json::array({"a", "b", "c"}))},
+      {"dimension_climbs", "'..'", set("dims", json::array({"..", "x"}))},
+      {"texts_of_numbers", "impossible texts", set("texts", true)},
+      {"members_of_numbers", "elements of type float64 have no members", set("members", json::array({member("a", 0)}))},
+      {"member_outside", "'a' does not lie in 8 bytes", of_structs(json::array({member("a", 5)}))},
+      {"member_far_outside", "'a' does not lie in 8 bytes", of_structs(json::array({member("a", kLast)}))},
+      {"members_overlap", "two members share the byte 3", of_structs(json::array({member("a", 0), member("b", 3)}))},
+      {"members_a_text", "impossible manifest", of_structs("members")},
+  };
+}
+
 std::vector<Lie> lies_about_the_whole() {
   const auto with_text = [](std::string text) { return [text](Forgery& f) { f.manifest_text = text; }; };
   return {
@@ -148,7 +177,7 @@ std::vector<Lie> lies_about_the_whole() {
 
 std::vector<Lie> all_lies() {
   std::vector<Lie> lies = lies_about_places();
-  for (const auto& more : {lies_about_variables(), lies_about_the_whole()}) {
+  for (const auto& more : {lies_about_variables(), lies_about_meanings(), lies_about_the_whole()}) {
     lies.insert(lies.end(), more.begin(), more.end());
   }
   return lies;

@@ -1,6 +1,7 @@
 # Bad files: one program, file_tests, that feeds damaged, foreign and forged files to readers in child processes.
 file(GLOB file_test_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(file_tests ${file_test_sources})
+reprieve_unity(file_tests 10)
 target_include_directories(file_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(file_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
 target_link_libraries(file_tests PRIVATE reprieve_internal reprieve_options ${HDF5_LIBRARIES} PkgConfig::xxhash

@@ -16,8 +16,10 @@ namespace reprieve::test {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(Call::count)> kCallNames{
-    "open",     "read",     "write", "fsync", "rename", "mkdir", "unlink",
-    "truncate", "allocate", "close", "stat",  "list",   "submit"};
+    "open",     "read",     "write", "fsync", "rename", "mkdir",  "unlink",
+    "truncate", "allocate", "close", "stat",  "list",   "submit", "thread"};
+
+bool has_path(Call call) { return call != Call::thread; }
 
 struct Armed {
   std::mutex mutex;
@@ -38,6 +40,14 @@ std::string path_of(int descriptor) {
   std::array<char, PATH_MAX> target{};
   const ssize_t size = ::readlink(link.data(), target.data(), target.size());
   return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
+}
+
+/// A relative path stands below the directory that the descriptor is of; without a path the descriptor itself counts.
+std::string name_of(const char* path, int descriptor) {
+  if (path == nullptr) {
+    return path_of(descriptor);
+  }
+  return *path == '/' || descriptor < 0 ? std::string(path) : path_of(descriptor) + "/" + path;
 }
 
 /// FAULTY_CALLS=CALL:ERROR:OCCURRENCE:COUNT:PATH, with an error number (or -1 and -2, see the header), for programs
@@ -100,11 +110,14 @@ int decide(Call call, const char* path, int descriptor) noexcept {
   if (!state.any || call != fault.call) {
     return 0;
   }
-  const int error_number = errno;
-  const std::string name = path != nullptr ? std::string(path) : path_of(descriptor);
-  errno = error_number;
-  if (name.find(fault.path) == std::string::npos) {
-    return 0;
+  std::string name;
+  if (has_path(call)) {
+    const int error_number = errno;
+    name = name_of(path, descriptor);
+    errno = error_number;
+    if (name.find(fault.path) == std::string::npos) {
+      return 0;
+    }
   }
   ++state.hits.seen;
   if (state.hits.seen < fault.occurrence || state.hits.seen - fault.occurrence >= fault.count) {

@@ -9,7 +9,8 @@
 
 namespace reprieve::test {
 
-/// 0: the call is to work. Otherwise an error number, kShort or kSkip. One of @p path and @p descriptor names the file.
+/// 0: the call is to work. Otherwise an error number, kShort, kSkip or kFlip. One of @p path and @p descriptor names
+/// the file.
 int decide(Call call, const char* path, int descriptor) noexcept;
 
 /// For a call without bytes: does it, or fails.
@@ -26,9 +27,10 @@ int attempt(Call call, const char* path, int descriptor, Real&& real) {
   return real();
 }
 
-/// For a call that transfers bytes: @p real(n) transfers n.
+/// For a call that transfers bytes: @p real(n) transfers n, if it reads to @p read_into.
 template <class Real>
-auto transfer(Call call, int descriptor, std::size_t size, Real&& real) -> decltype(real(size)) {
+auto transfer(Call call, int descriptor, std::size_t size, Real&& real, void* read_into = nullptr)
+    -> decltype(real(size)) {
   const int decision = decide(call, nullptr, descriptor);
   if (decision == kSkip) {
     return static_cast<decltype(real(size))>(size);
@@ -37,7 +39,11 @@ auto transfer(Call call, int descriptor, std::size_t size, Real&& real) -> declt
     errno = decision;
     return -1;
   }
-  return real(decision == kShort && size > 1 ? size / 2 : size);
+  const auto done = real(decision == kShort && size > 1 ? size / 2 : size);
+  if (decision == kFlip && done > 0 && read_into != nullptr) {
+    static_cast<unsigned char*>(read_into)[done / 2] ^= 0x10U;
+  }
+  return done;
 }
 
 }  // namespace reprieve::test

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -69,21 +70,20 @@ mode_t mode_of(int flags, va_list arguments) {
     va_end(arguments);                                                             \
     return attempt(Call::open, path, -1, [&] { return real(path, flags, mode); }); \
   }
-#define FAULTY_OPENAT(name)                                              \
-  int name(int directory, const char* path, int flags, ...) {            \
-    static auto* real = next<OpenAt>(#name);                             \
-    va_list arguments;                                                   \
-    va_start(arguments, flags);                                          \
-    const mode_t mode = mode_of(flags, arguments);                       \
-    va_end(arguments);                                                   \
-    /* a relative name stands for its directory */                       \
-    return attempt(Call::open, *path == '/' ? path : nullptr, directory, \
-                   [&] { return real(directory, path, flags, mode); });  \
+#define FAULTY_OPENAT(name)                                                                          \
+  int name(int directory, const char* path, int flags, ...) {                                        \
+    static auto* real = next<OpenAt>(#name);                                                         \
+    va_list arguments;                                                                               \
+    va_start(arguments, flags);                                                                      \
+    const mode_t mode = mode_of(flags, arguments);                                                   \
+    va_end(arguments);                                                                               \
+    return attempt(Call::open, path, directory, [&] { return real(directory, path, flags, mode); }); \
   }
-#define FAULTY_PREAD(name, Offset)                                                                                     \
-  ssize_t name(int descriptor, void* bytes, size_t size, Offset offset) {                                              \
-    static auto* real = next<ssize_t(int, void*, size_t, Offset)>(#name);                                              \
-    return transfer(Call::read, descriptor, size, [&](size_t part) { return real(descriptor, bytes, part, offset); }); \
+#define FAULTY_PREAD(name, Offset)                                                                                \
+  ssize_t name(int descriptor, void* bytes, size_t size, Offset offset) {                                         \
+    static auto* real = next<ssize_t(int, void*, size_t, Offset)>(#name);                                         \
+    return transfer(                                                                                              \
+        Call::read, descriptor, size, [&](size_t part) { return real(descriptor, bytes, part, offset); }, bytes); \
   }
 #define FAULTY_PWRITE(name, Offset)                                                      \
   ssize_t name(int descriptor, const void* bytes, size_t size, Offset offset) {          \
@@ -142,7 +142,8 @@ FAULTY_ALLOCATE(fallocate64, off64_t)
 
 ssize_t read(int descriptor, void* bytes, size_t size) {
   static auto* real = next<ssize_t(int, void*, size_t)>("read");
-  return transfer(Call::read, descriptor, size, [&](size_t part) { return real(descriptor, bytes, part); });
+  return transfer(
+      Call::read, descriptor, size, [&](size_t part) { return real(descriptor, bytes, part); }, bytes);
 }
 
 ssize_t write(int descriptor, const void* bytes, size_t size) {
@@ -159,6 +160,12 @@ ssize_t writev(int descriptor, const iovec* parts, int count) {
 int fstat(int descriptor, struct stat* status) noexcept {
   static auto* real = next<int(int, struct stat*)>("fstat");
   return attempt(Call::stat, nullptr, descriptor, [&] { return real(descriptor, status); });
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*work)(void*), void* argument) noexcept {
+  static auto* real = next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  const int decision = decide(Call::thread, nullptr, -1);
+  return decision > 0 ? decision : real(thread, attributes, work, argument);
 }
 
 int close(int descriptor) {
@@ -199,7 +206,22 @@ int remove(const char* path) noexcept {
 
 int unlinkat(int directory, const char* path, int flags) noexcept {
   static auto* real = next<int(int, const char*, int)>("unlinkat");
-  return attempt(Call::unlink, *path == '/' ? path : nullptr, directory, [&] { return real(directory, path, flags); });
+  return attempt(Call::unlink, path, directory, [&] { return real(directory, path, flags); });
+}
+
+int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
+  static auto* real = next<int(int, const char*, int, const char*)>("renameat");
+  return attempt(Call::rename, from, from_directory, [&] { return real(from_directory, from, to_directory, to); });
+}
+
+int mkdirat(int directory, const char* path, mode_t mode) noexcept {
+  static auto* real = next<int(int, const char*, mode_t)>("mkdirat");
+  return attempt(Call::mkdir, path, directory, [&] { return real(directory, path, mode); });
+}
+
+int fstatat(int directory, const char* path, struct stat* status, int flags) noexcept {
+  static auto* real = next<int(int, const char*, struct stat*, int)>("fstatat");
+  return attempt(Call::stat, path, directory, [&] { return real(directory, path, status, flags); });
 }
 
 DIR* opendir(const char* path) {

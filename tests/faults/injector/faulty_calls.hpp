@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// Makes calls to the file system fail, in the process that loads this library before the C library: one that is linked
-/// with it, or any other with LD_PRELOAD. Calls of all threads and libraries are seen, but not what the C library calls
-/// itself (fopen).
+/// Makes calls to the file system, and for threads fail, in the process that loads this library before the C library:
+/// one that is linked with it, or any other with LD_PRELOAD. Calls of all threads and libraries are seen, but not what
+/// the C library calls itself (fopen).
 
 #include <cstdint>
 #include <string>
@@ -26,6 +26,7 @@ enum class Call {
   stat,
   list,
   submit,  ///< writes by io_uring
+  thread,  ///< pthread_create; has no path
   count,
 };
 
@@ -37,11 +38,13 @@ Call call_of(const std::string& name);
 inline constexpr int kShort = -1;
 /// In place of an error number: nothing is done, and it is said to have worked.
 inline constexpr int kSkip = -2;
+/// In place of an error number: one bit of what is read is wrong. Reads only.
+inline constexpr int kFlip = -3;
 inline constexpr std::uint64_t kAlways = UINT64_MAX;
 
 struct Fault {
   Call call = Call::open;
-  int error = 0;                 ///< errno, kShort or kSkip
+  int error = 0;                 ///< errno, kShort, kSkip or kFlip
   std::uint64_t occurrence = 1;  ///< the first call that fails, of those that match
   std::uint64_t count = 1;       ///< so many fail from there on
   std::string path{};            ///< only calls on paths that contain it; empty: all

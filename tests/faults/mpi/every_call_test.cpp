@@ -1,10 +1,11 @@
 // Every call to the file system fails once: for each operation, on the chief and on another rank, for each kind of call
-// and each way to fail, the first such call fails, then the second, and so on until there is none left. However it
-// fails: all ranks have the same outcome, no checkpoint is lost or damaged, the next save works, and the next start
+// the first such call fails, in each way in which it can, then the second, and so on until there is none left. However
+// it fails: all ranks have the same outcome, no checkpoint is lost or damaged, the next save works, and the next start
 // leaves nothing behind.
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <system_error>
@@ -33,6 +34,7 @@ const std::map<Call, std::vector<int>> kErrors{
     {Call::close, {EIO, ENOSPC, EDQUOT, EINTR}},
     {Call::stat, {EIO, EACCES}},
     {Call::list, {EIO, EACCES}},
+    {Call::thread, {EAGAIN}},
 };
 /// What can happen to a write by io_uring: refused, cut short, answered by an error.
 const std::map<Call, std::vector<int>> kRingErrors{{Call::submit, {EIO, EINTR, kShort, ENOSPC, EBADF}}};
@@ -238,6 +240,15 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
+  /// The first call of a kind fails in every way that it can, those after it in one way each, by turns, unless
+  /// REPRIEVE_EVERY_WAY is set.
+  static std::vector<int> ways(const std::vector<int>& errors, std::uint64_t occurrence) {
+    if (occurrence == 1 || std::getenv("REPRIEVE_EVERY_WAY") != nullptr) {
+      return errors;
+    }
+    return {errors[occurrence % errors.size()]};
+  }
+
   /// On any rank. Collective.
   static bool any_failure() {
     int any = HasFailure() ? 1 : 0;
@@ -320,12 +331,15 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
 
   /// A signal is no error; whatever happens to the new file is one.
   static void expect_right_outcome(const Fault& fault, const Hits& hits, const Ended& ended) {
-    const bool passes = fault.error == kShort || fault.error == EINTR || fault.error == EOPNOTSUPP;
+    const bool passes = fault.error == kShort || fault.error == EINTR || fault.error == EOPNOTSUPP ||
+                        fault.call == Call::thread;  // work is done by fewer threads, or by none
     const bool by_the_standard_library = fault.call == Call::open || fault.call == Call::stat;
     if (passes && !by_the_standard_library) {
       EXPECT_FALSE(ended.failed);
     }
-    const bool new_file = hits.path.find(".chieftemp/") != std::string::npos && hits.path.ends_with(".h5");
+    // What a start finds in the staging directory is a left-over: it stays for the next start if it cannot be removed.
+    const bool new_file =
+        !operation().is_start && hits.path.find(".chieftemp/") != std::string::npos && hits.path.ends_with(".h5");
     // The file of a retired checkpoint has its space already.
     const bool has_space = operation().options.recycle && fault.call == Call::allocate && fault.error == ENOSPC;
     if (!passes && new_file && !has_space && fault.call != Call::close) {
@@ -380,8 +394,9 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
       for (const auto& entry : fs::directory_iterator(directory_)) {
         const std::string name = entry.path().filename().string();
         const bool is_checkpoint = name.starts_with("ckpt-") && name.ends_with(".h5");
-        EXPECT_TRUE(is_checkpoint || name == ".reprieve.lock" || name == ".reprieve.workers" ||
-                    name == "events.jsonl" || name == ".reprieve.spare" || has_checkpoint(entry.path()))
+        EXPECT_TRUE(is_checkpoint || name == ".reprieve.lock" || name.starts_with(".reprieve.directory") ||
+                    name == ".reprieve.workers" || name == "events.jsonl" || name == ".reprieve.spare" ||
+                    has_checkpoint(entry.path()))
             << name << " is left behind";
       }
       const fs::path notes = directory_ / ("ckpt-" + std::to_string(files_of_) + ".files/notes.txt");
@@ -414,18 +429,16 @@ TEST_P(EveryCall, FailsOnce) {
   int trials = 0;
   std::ostringstream figures;
   for (const auto& [call, errors] : operation().errors) {
-    std::uint64_t occurrences = 0;
-    for (const int error : errors) {
-      Fault fault{.call = call, .error = error, .path = temporary_.path().string()};
-      while (fault.occurrence < kMostOccurrences && fails(fault)) {
-        ++fault.occurrence;
-        ++trials;
+    Fault fault{.call = call, .error = 0, .path = temporary_.path().string()};
+    for (bool is_there = true; is_there && fault.occurrence < kMostOccurrences; ++fault.occurrence) {
+      for (const int error : ways(errors, fault.occurrence)) {
+        fault.error = error;
+        is_there = fails(fault);
+        trials += is_there ? 1 : 0;
         ASSERT_FALSE(any_failure());
       }
-      ASSERT_FALSE(any_failure());
-      occurrences = fault.occurrence - 1;
     }
-    figures << ' ' << to_string(call) << ' ' << occurrences;
+    figures << ' ' << to_string(call) << ' ' << fault.occurrence - 2;
   }
   if (world_rank() == 0) {
     std::cout << operation().name << " on rank " << victim() << ": " << trials << " faults, " << failures_

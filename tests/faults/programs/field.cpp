@@ -2,6 +2,7 @@
 // goes. Rank 0 prints "step N" after each step and "digest D" at the end.
 //
 //   save_every=N, background=1, keep=N       checkpoints
+//   check_restored=1                         every restored element is compared with what it must be
 //   peer_timeout_ms, io_timeout_ms           time limits
 //   elements=N                               of the field, 8 bytes each
 //   stop_at=N, stop_rank=R                   rank R stops itself (SIGSTOP) in step N
@@ -64,12 +65,16 @@ class Field {
     state.add_replicated("sum", sum_);
     reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, directory_, termination(), checkpoints());
     handler_ = &handler;
+    if (number("check_restored") != 0) {
+      check_values();
+    }
     while (handler.total_run_calls() < steps) {
       handler.run([&] { step(); });
       if (rank_ == 0) {
         std::cout << "step " << handler.total_run_calls() << std::endl;
       }
     }
+    handler.finish();
     print_result();
   }
 
@@ -115,12 +120,38 @@ class Field {
     return options;
   }
 
+  /// What an element is after a step, if it was @p value before.
+  [[nodiscard]] std::uint64_t next(std::uint64_t value, std::uint64_t step, std::size_t i) const {
+    return value * 6364136223846793005ULL + step + first_ + i;
+  }
+  static double next_sum(double sum, std::uint64_t step) { return sum * 1.000001 + static_cast<double>(step); }
+
+  /// Computes all steps anew: a state that was put together from two checkpoints cannot pass.
+  void check_values() const {
+    double sum = 0;
+    for (std::uint64_t step = 1; step <= step_; ++step) {
+      sum = next_sum(sum, step);
+    }
+    bool right = sum == sum_;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      std::uint64_t value = first_ + i;
+      for (std::uint64_t step = 1; step <= step_; ++step) {
+        value = next(value, step, i);
+      }
+      right = right && value == values_[i];
+    }
+    if (!right) {
+      std::cout << "wrong element on rank " << rank_ << " at step " << step_ << std::endl;
+      MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+  }
+
   void step() {
     ++step_;
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      values_[i] = values_[i] * 6364136223846793005ULL + step_ + first_ + i;
+      values_[i] = next(values_[i], step_, i);
     }
-    sum_ = sum_ * 1.000001 + static_cast<double>(step_);
+    sum_ = next_sum(sum_, step_);
     disturb();
     std::this_thread::sleep_for(step_time_);
   }

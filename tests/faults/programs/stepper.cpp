@@ -62,6 +62,7 @@ class Simulation {
         std::raise(SIGTERM);
       }
     }
+    handler.finish();
     print_digest();
   }
 

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# clang-tidy.sh BUILD FILE: clang-tidy on one file, by the compile_commands.json of the folder BUILD.
+#
+# A file that was found clean is not looked at again while nothing changes that clang-tidy sees: the file and all that it
+# includes (with comments, NOLINT is one, and macros), the checks, and clang-tidy itself. The names of clean states are kept
+# outside of the clone, in REPRIEVE_TIDY_CACHE; without that folder everything is looked at.
+set -euo pipefail
+build=$1
+file=$(realpath "$2")
+cache=${REPRIEVE_TIDY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/reprieve-clang-tidy}
+
+command=$(awk -v file="\"$file\"" '/^ *"command": /{command = $0} /^ *"file": / && index($0, file) {print command; exit}' \
+  "$build/compile_commands.json" | sed 's/^ *"command": "//; s/",$//; s/\\"/"/g')
+[ -n "$command" ] || { echo "$file is not compiled in $build" >&2; exit 1; }
+
+state=$({ clang-tidy --version && cat .clang-tidy && eval "${command%% -o *} -E -C -dD -P '$file'"; } | sha256sum | cut -d ' ' -f 1)
+[ ! -e "$cache/$state" ] || exit 0
+timeout 600 clang-tidy --quiet -p "$build" "$file"
+mkdir -p "$cache"
+touch "$cache/$state"

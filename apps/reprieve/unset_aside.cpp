@@ -1,0 +1,134 @@
+// reprieve unset-aside DIR
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
+#include "progress.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter =
+    R"(Verifies the checkpoints that were set aside as damaged (suffix .corrupt), every byte of them, and gives those that
+are sound their names back, so that the next start takes them into account again. What is damaged stays as it is, and
+so does what cannot be read. While a run uses the directory, nothing is changed.
+
+Examples:
+  reprieve unset-aside checkpoints --dry-run     is any of them sound?
+  reprieve unset-aside checkpoints
+
+Exit codes: 0 none is left that was set aside, 1 some stay, 2 directory in use, or wrong usage.)";
+
+struct Options {
+  fs::path directory;
+  std::string prefix;
+  bool dry_run = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
+  command.add_flag("--dry-run", options.dry_run, "Only verify them");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+/// What became of one of them.
+struct Result {
+  fs::path file;
+  bool is_sound = false;
+  std::string text;  ///< the name that it has again, or why it stays
+};
+
+/// Why a checkpoint must stay aside; empty if it is sound.
+std::string problem_of(const fs::path& file) {
+  try {
+    Progress progress("verifying " + file.filename().string());
+    const auto damage = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    return damage.empty() ? "" : damage_text(damage.front());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+Result look_at(const manager::SetAsideName& name, const Options& options) {
+  Result result{options.directory / name.file, false, ""};
+  result.text = problem_of(result.file);
+  if (!result.text.empty()) {
+    return result;
+  }
+  manager::CheckpointDirectory directory(options.directory, name.prefix, true);
+  result.text = directory.file(name.number).filename().string();
+  if (fs::exists(fs::symlink_status(directory.file(name.number)))) {
+    result.text += " is there already; move one of the two away";
+    return result;
+  }
+  result.is_sound = true;
+  if (!options.dry_run) {
+    directory.take_back(name);
+  }
+  return result;
+}
+
+void print_text(const std::vector<Result>& results, const Options& options) {
+  for (const Result& result : results) {
+    std::cout << fmt::format("{:<10}  {}: {}\n",
+                             !result.is_sound  ? "stays"
+                             : options.dry_run ? "sound"
+                                               : "taken back",
+                             printable(result.file.filename().string()), printable(result.text));
+  }
+  if (results.empty()) {
+    std::cout << "no checkpoint was set aside\n";
+  }
+}
+
+Json to_json(const std::vector<Result>& results, const Options& options) {
+  Json list = Json::array();
+  for (const Result& result : results) {
+    list.push_back({{"file", result.file.string()}, {"sound", result.is_sound}, {"text", result.text}});
+  }
+  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"set_aside", list}};
+}
+
+int run(const Options& options) {
+  require_directory(options.directory);
+  std::optional<manager::DirectoryLock> lock;
+  if (!options.dry_run) {
+    lock.emplace(options.directory / manager::kLockName, this_process(), std::chrono::milliseconds(0));
+  }
+  std::vector<Result> results;
+  for (const fs::path& file : set_aside_files(options.directory)) {
+    const auto name = manager::parse_set_aside_name(file.filename().string());
+    if (name && (options.prefix.empty() || name->prefix == options.prefix)) {
+      results.push_back(look_at(*name, options));
+    }
+  }
+  if (options.json) {
+    print_json(std::cout, to_json(results, options));
+  } else {
+    print_text(results, options);
+  }
+  return std::ranges::all_of(results, &Result::is_sound) ? kGood : kBad;
+}
+
+}  // namespace
+
+void add_unset_aside(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "unset-aside",
+                       "Take back checkpoints that were set aside although they are sound", kFooter, define, run);
+}
+
+}  // namespace reprieve::tool

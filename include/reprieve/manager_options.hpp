@@ -1,0 +1,65 @@
+#pragma once
+
+/// @file
+/// `ManagerOptions`: the settings of a `CheckpointManager`. No MPI.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "reprieve/save.hpp"
+
+namespace reprieve {
+
+enum class BackgroundBusy {
+  wait,  ///< until the one before is committed
+  skip,  ///< leave this one out
+};
+
+/// Settings of a CheckpointManager.
+struct ManagerOptions {
+  std::string prefix = "ckpt";  ///< file names are `<prefix>-<number>.h5`
+  /// Newest checkpoints to keep; 0 keeps all.
+  std::uint64_t max_to_keep = 3;
+  /// Beyond `max_to_keep`, keep one checkpoint for every such span of time; zero: off.
+  std::chrono::seconds keep_every{0};
+  WriterKind writer = WriterKind::direct;
+  FileIo io = FileIo::automatic;
+  /// fsync before the commit. Switching it off gives up the promise against power cuts; for tests and throw-away runs.
+  bool durable = true;
+  /// A handler writes its periodic and requested checkpoints in the background: see
+  /// `CheckpointManager::save_in_background`. The save before the end of the job is never one of them.
+  bool background = false;
+  /// What a handler does with a periodic or requested save while the one before is still being written.
+  BackgroundBusy background_busy = BackgroundBusy::wait;
+  /// The greatest copy of its state that a rank may make for a save in the background; a larger one is saved at once,
+  /// without a copy. 0: no limit.
+  std::uint64_t background_memory_bytes = 0;
+  /// Write over the blocks of the checkpoint that was retired last, which is faster than a new file. Not done, without
+  /// an error, for a file that has other names or that a process on the chief's node has open.
+  bool recycle = true;
+  /// Take the space for the next checkpoint in advance, as soon as the state has been restored or initialised: then a
+  /// full disk cannot prevent a save, and the first one is as fast as later ones. Costs the time to write a checkpoint.
+  bool reserve = false;
+  /// Inside of a Slurm array, the number of the task is a constant of every checkpoint (`Checkpoint::add_constant`): a
+  /// task does not go on from the state of another one.
+  bool array_task_is_constant = true;
+  /// What a handler does in a directory whose run was finished (`PreemptionCheckpointHandler::finish`) after its newest
+  /// checkpoint: false: it throws, since the steps after that checkpoint would be made a second time; true: it goes on
+  /// from the newest checkpoint all the same. Where the newest holds the last step it goes on in either case.
+  bool restart_finished = false;
+  /// Verify the checksums when a checkpoint is restored.
+  bool verify_on_restore = true;
+  /// Write `events.jsonl` in the directory: one JSON object per line for every start, restore, save and exit.
+  bool event_log = true;
+  /// How long to wait for a run that still holds the directory (the ranks of a killed run live on for seconds).
+  std::chrono::milliseconds lock_timeout{30'000};
+  /// How long a rank waits for the others in one stage of a save or a restore before it gives up and names them.
+  std::chrono::milliseconds io_timeout{1'800'000};
+  /// The environment of rank 0 (`REPRIEVE_...`, configs/README.md) goes before these options, before the directory, and
+  /// before the TerminationConfig of a handler that uses the manager. False: it is not looked at. A program with
+  /// several managers switches it off for all but the one whose directory REPRIEVE_DIRECTORY is to name.
+  bool read_environment = true;
+};
+
+}  // namespace reprieve

@@ -1,0 +1,168 @@
+#pragma once
+
+/// @file
+/// Memory of the program's own that is looked at anew whenever a checkpoint is saved or restored: containers, views,
+/// and functions that tell where the memory is.
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "reprieve/element_type.hpp"
+#include "reprieve/layout.hpp"
+#include "reprieve/record.hpp"
+#include "reprieve/value_access.hpp"
+
+namespace reprieve {
+
+namespace detail {
+
+template <class T>
+inline constexpr bool kIsView = MdspanLike<T>;
+template <class T, std::size_t n>
+inline constexpr bool kIsView<std::span<T, n>> = Element<T>;
+template <class T>
+inline constexpr bool kIsView<StridedView<T>> = Element<T>;
+
+/// A container, and not what a function made of it: a copy would be saved, and restored into nothing.
+template <class M>
+inline constexpr bool kIsContainer = ContiguousValue<M> && !kIsView<M>;
+
+}  // namespace detail
+
+/// What knows the address and the number of its elements: std::vector, std::array, std::string; std::span,
+/// StridedView, mdspan. Views are kept by value, the others by reference.
+template <class M>
+concept ElementMemory = detail::kIsView<std::remove_cvref_t<M>> ||
+    (detail::kIsContainer<std::remove_reference_t<M>>&& std::is_lvalue_reference_v<M>);
+
+/// A function that tells where memory is: it returns a view, or a reference to a container.
+template <class F>
+concept MemoryFunction = std::invocable<F&> && ElementMemory<std::invoke_result_t<F&>>;
+
+/// A function that tells where a value is: it returns a view, or a reference to anything that can be registered.
+template <class F>
+concept ValueFunction = MemoryFunction<F> ||(std::invocable<F&>&& std::is_lvalue_reference_v<std::invoke_result_t<F&>>&&
+                                                 Storable<std::remove_reference_t<std::invoke_result_t<F&>>>);
+
+namespace detail {
+
+/// Where elements are at the moment.
+struct SeenMemory {
+  ElementType type;
+  std::byte* data = nullptr;
+  Extents extent{};                             ///< of a container: one number
+  std::vector<std::ptrdiff_t> strides_bytes{};  ///< of a view; empty: side by side
+  bool has_shape = false;                       ///< a view with an extent and strides of its own
+};
+
+/// The type of the elements of a view or a container.
+template <class M>
+struct MemoryElement {
+  static constexpr ElementType type() {
+    if constexpr (MdspanLike<M>) {
+      return element_type_of<typename M::element_type>();
+    } else if constexpr (std::same_as<M, std::string>) {
+      return {ElementClass::text, 1};
+    } else {
+      return element_type_of<typename ContiguousElement<M>::Type>();
+    }
+  }
+};
+template <class T>
+struct MemoryElement<StridedView<T>> {
+  static constexpr ElementType type() { return element_type_of<T>(); }
+};
+
+template <class T>
+Members members_of_view(const StridedView<T>*) {
+  return members_if_any<T>();
+}
+inline Members members_of_view(const void*) { return {}; }
+
+template <class T>
+SeenMemory see_view(const StridedView<T>& view) {
+  return {element_type_of<T>(), reinterpret_cast<std::byte*>(view.data), view.extent, view.strides_bytes, true};
+}
+
+template <class M>
+SeenMemory see(M& memory) {
+  using Memory = std::remove_const_t<M>;
+  if constexpr (MdspanLike<Memory>) {
+    return see_view(strided_view(memory));
+  } else if constexpr (ContiguousValue<Memory>) {
+    return {MemoryElement<Memory>::type(), reinterpret_cast<std::byte*>(memory.data()), {memory.size()}};
+  } else {
+    return see_view(memory);
+  }
+}
+
+/// What a function finds.
+template <class F>
+using Found = std::remove_cvref_t<std::invoke_result_t<F&>>;
+
+/// The members of the elements of a value, a container or a view, if they have a list of them.
+template <class T>
+Members members_of_elements() {
+  if constexpr (Element<T>) {
+    return members_if_any<T>();
+  } else if constexpr (MdspanLike<T>) {
+    return members_if_any<typename T::element_type>();
+  } else if constexpr (ContiguousValue<T>) {
+    return members_if_any<typename ContiguousElement<T>::Type>();
+  } else {
+    return members_of_view(static_cast<const T*>(nullptr));
+  }
+}
+
+/// A value that a function finds anew at every save and restore.
+template <ValueFunction F>
+class FoundAccess final : public ValueAccess {
+ public:
+  explicit FoundAccess(F find) : find_(std::move(find)) {}
+  [[nodiscard]] ElementType type() const override { return look()->type(); }
+  [[nodiscard]] Extents shape() const override { return look()->shape(); }
+  [[nodiscard]] bool resizable() const override { return look()->resizable(); }
+  [[nodiscard]] bool is_text_list() const override { return look()->is_text_list(); }
+  [[nodiscard]] std::span<const std::byte> bytes() override {
+    found_ = look();
+    return found_->bytes();
+  }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
+    found_ = look();
+    return found_->prepare(size);
+  }
+  void commit() override { found_->commit(); }
+
+ private:
+  [[nodiscard]] std::unique_ptr<ValueAccess> look() const {
+    using Found = std::invoke_result_t<F&>;
+    using Value = std::remove_cvref_t<Found>;
+    if constexpr (MdspanLike<Value>) {
+      return make_access(strided_view(find_()));
+    } else if constexpr (!kIsView<Value>) {
+      return make_access(find_());
+    } else {
+      return make_view_access(find_());
+    }
+  }
+  template <class T>
+  static std::unique_ptr<ValueAccess> make_view_access(const StridedView<T>& view) {
+    return make_access(view);
+  }
+  template <class T, std::size_t n>
+  static std::unique_ptr<ValueAccess> make_view_access(const std::span<T, n>& view) {
+    return std::make_unique<SpanAccess<T>>(view);
+  }
+
+  mutable F find_;
+  std::unique_ptr<ValueAccess> found_;
+};
+
+}  // namespace detail
+
+}  // namespace reprieve

@@ -1,0 +1,329 @@
+#include "cluster/round_thread.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/signals_blocked.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::cluster {
+
+namespace {
+
+/// A round under way is looked at so often.
+constexpr std::chrono::microseconds kRoundPoll{50};
+
+/// A main thread that a round holds looks without a pause at first: most rounds take less.
+constexpr std::chrono::microseconds kLookWithoutPause{300};
+
+/// Main threads with the shortest steps look at least after so many of them.
+constexpr std::int64_t kLongestGlanceStride = 1024;
+
+constexpr const char* kWhat = "agreement on the next check";
+
+}  // namespace
+
+RoundThread::RoundThread(RoundChannel& channel, RoundOptions options, std::function<bool()> has_news)
+    : channel_(channel), options_(options), has_news_(std::move(has_news)) {}
+
+RoundThread::~RoundThread() { abandon(); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The main thread.
+
+void RoundThread::start() {
+  const core::SignalsBlocked blocked;
+  thread_ = std::thread([this] { run(); });
+}
+
+void RoundThread::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    resting_ = false;
+  }
+  changed_.notify_all();
+}
+
+void RoundThread::rest(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  if (resting_ || abandoned_) {
+    return;
+  }
+  closing_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, limit, [this] { return resting_ || failure_; });
+  if (resting_) {
+    return;
+  }
+  if (!failure_) {
+    failure_ =
+        std::make_exception_ptr(UnresponsiveError("not all ranks came to the end of the agreement by threads", {}));
+  }
+  const std::exception_ptr failure = failure_;
+  lock.unlock();
+  abandon();
+  std::rethrow_exception(failure);
+}
+
+void RoundThread::abandon() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    phase_ = Phase::broken;
+    gate_.close();
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+BoundaryIndex RoundThread::next_check() {
+  const auto start = Clock::now();
+  for (;;) {
+    drive(std::unique_lock(channel_mutex_));
+    std::unique_lock lock(mutex_);
+    if (failure_) {
+      std::rethrow_exception(failure_);
+    }
+    if (abandoned_) {
+      throw UnresponsiveError(fmt::format("{}: the agreement by threads has ended", kWhat), {});
+    }
+    if (phase_ != Phase::running) {
+      return phase_ == Phase::decided ? check_at_ : kNever;
+    }
+    if (Clock::now() - start > kLookWithoutPause) {
+      changed_.wait_for(lock, kRoundPoll);
+    }
+  }
+}
+
+/// As often as the options say, whatever the steps take; with steps that are longer, at every boundary.
+void RoundThread::glance() {
+  const auto now = Clock::now();
+  const auto since = std::max<Clock::duration>(now - glanced_at_, std::chrono::microseconds(1));
+  const auto fitting = static_cast<std::int64_t>(static_cast<double>(glance_stride_) *
+                                                 std::chrono::duration<double>(options_.glance_interval) / since);
+  glance_stride_ = std::clamp<std::int64_t>(fitting, 1, std::min(2 * glance_stride_, kLongestGlanceStride));
+  boundaries_until_glance_ = glance_stride_;
+  glanced_at_ = now;
+  drive(std::unique_lock(channel_mutex_, std::try_to_lock));
+}
+
+void RoundThread::told(BoundaryIndex index) {
+  const std::lock_guard lock(mutex_);
+  requested_ = false;
+  pause_ended_ = true;
+  alarm_.reset();
+  if (phase_ == Phase::decided && index >= check_at_) {
+    phase_ = Phase::idle;
+    gate_.open();
+  }
+}
+
+void RoundThread::request() {
+  {
+    const std::lock_guard lock(mutex_);
+    requested_ = true;
+  }
+  drive(std::unique_lock(channel_mutex_));
+}
+
+void RoundThread::set_alarm(std::optional<Clock::time_point> time) {
+  const std::lock_guard lock(mutex_);
+  alarm_ = time;
+}
+
+/// If there is a check to come, the others hear of the failure there.
+void RoundThread::announce_failure(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  failed_ = true;
+  requested_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, limit, [this] { return phase_ == Phase::decided || failure_ || resting_ || abandoned_; });
+}
+
+void RoundThread::restart_step_clock() {
+  const std::lock_guard lock(mutex_);
+  pause_ended_ = true;
+}
+
+std::chrono::nanoseconds RoundThread::longest_step() const {
+  const std::lock_guard lock(mutex_);
+  return watch_.longest_until(Clock::now());
+}
+
+std::chrono::nanoseconds RoundThread::take_longest_step() {
+  const std::lock_guard lock(mutex_);
+  return watch_.take_longest();
+}
+
+std::chrono::nanoseconds RoundThread::longest_step_of_all() const {
+  const std::lock_guard lock(mutex_);
+  return std::max(longest_of_all_, watch_.longest());
+}
+
+bool RoundThread::broken() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ != nullptr;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The thread.
+
+void RoundThread::run() noexcept {
+  try {
+    while (wait_for_look()) {
+      const bool has_news = may_have_news() && ask_for_news();
+      drive(std::unique_lock(channel_mutex_, std::try_to_lock), has_news);  // or the main thread has it, and looks
+    }
+  } catch (...) {
+    break_down(std::current_exception());
+  }
+  const std::lock_guard channel_lock(channel_mutex_);
+  channel_.leave();
+}
+
+/// False if the thread is to end.
+bool RoundThread::wait_for_look() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return abandoned_ || failure_ || !resting_; });
+  if (phase_ == Phase::running) {
+    changed_.wait_for(lock, kRoundPoll, [this] { return abandoned_; });
+  } else {
+    changed_.wait_for(lock, options_.poll_interval, [this] { return abandoned_ || (may_begin() && is_asked()); });
+  }
+  watch_steps();
+  return !abandoned_ && !failure_;
+}
+
+/// Without the memory to find out, it is found out a little later.
+bool RoundThread::ask_for_news() const {
+  try {
+    return has_news_();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+bool RoundThread::may_have_news() const {
+  const std::lock_guard lock(mutex_);
+  return phase_ == Phase::idle && !closing_;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Both.
+
+/// One look, if the caller has the channel. An error is known before the other thread can have it, and is thrown by
+/// `next_check`.
+void RoundThread::drive(const std::unique_lock<std::mutex>& channel_lock, bool has_news) noexcept {
+  if (!channel_lock) {
+    return;
+  }
+  try {
+    look(has_news);
+  } catch (...) {
+    break_down(std::current_exception());
+  }
+}
+
+/// At what the ranks tell each other.
+void RoundThread::look(bool has_news) {
+  if (!is_at_work()) {
+    return;
+  }
+  if (!listening_) {
+    channel_.listen();
+    listening_ = true;
+  }
+  if (!in_round_) {
+    if (!is_occasion(has_news)) {
+      return;
+    }
+    begin_round();
+  }
+  RoundVector result{};
+  if (channel_.test(result)) {
+    end_round(decode(result));
+  } else if (Clock::now() - round_began_ >= options_.peer_timeout) {
+    channel_.give_up();
+  }
+}
+
+bool RoundThread::is_at_work() const {
+  const std::lock_guard lock(mutex_);
+  return !abandoned_ && !failure_ && !resting_;
+}
+
+bool RoundThread::is_occasion(bool has_news) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!may_begin()) {
+      return false;
+    }
+    if (is_asked() || alarm_rings()) {
+      return true;
+    }
+  }
+  return has_news || channel_.woken();
+}
+
+void RoundThread::watch_steps() {
+  if (std::exchange(pause_ended_, false)) {
+    watch_.restart(gate_.count(), Clock::now());
+  } else {
+    watch_.look(gate_.count(), Clock::now());
+  }
+}
+
+/// From here on the main thread does not pass the next boundary.
+void RoundThread::begin_round() {
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = Phase::running;
+    mine_ = {++number_, gate_.close() + 1, failed_, closing_, watch_.longest()};
+  }
+  in_round_ = true;
+  round_began_ = Clock::now();
+  channel_.begin(encode(mine_));
+}
+
+/// Where a rank failed nobody need come further than to the next boundary: all will throw there.
+void RoundThread::end_round(const RoundVerdict& verdict) {
+  in_round_ = false;
+  listening_ = false;
+  if (!verdict.numbers_agree) {
+    throw Error(ErrorCode::internal, fmt::format("{}: not all ranks are in round {}", kWhat, mine_.number));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    longest_of_all_ = verdict.longest_step;
+    if (verdict.all_closing) {
+      phase_ = Phase::idle;
+      gate_.open();
+      requested_ = closing_ = closing_is_told_ = false;
+      alarm_.reset();
+      resting_ = true;
+    } else {
+      closing_is_told_ = mine_.closing;
+      check_at_ = verdict.any_failed ? mine_.limit : verdict.limit;
+      phase_ = Phase::decided;
+    }
+  }
+  changed_.notify_all();
+}
+
+/// The main thread finds out at its next boundary.
+void RoundThread::break_down(std::exception_ptr error) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(error);
+    phase_ = Phase::broken;
+    gate_.close();
+  }
+  changed_.notify_all();
+}
+
+}  // namespace reprieve::cluster

@@ -1,0 +1,173 @@
+#pragma once
+
+/// @file
+/// The agreement on the boundary of the next check by a thread of each rank, for programs that run with
+/// MPI_THREAD_MULTIPLE. Between notices no rank sends anything, whatever its steps take.
+///
+/// 1. A rank that has something to tell (a notice, an error, a wish) begins a *round*: its thread wakes those of the
+///    other ranks, by messages along a tree.
+/// 2. Each thread stops its own main thread before the next boundary (`StepGate`). All threads reduce these limits by
+///    MPI_MAX. No main thread is needed for that, so it takes milliseconds whatever the main threads do.
+/// 3. The result is the boundary of the check. No rank has passed it; those that stand before it run on up to it, and
+///    there all main threads make an ordinary check of the StepAgreement, which alone decides what is done. Until then
+///    nothing depends on the round but holding and releasing.
+/// 4. Rounds are numbered, and a rank takes part in the next one when it has made the check of the last. Every rank
+///    gets exactly one message from each of its neighbours in each round, so none is left over from an earlier one.
+/// 5. Where a rank failed, the others check at once, at the next boundary of each: all will throw.
+/// 6. The threads rest after a round in which all ranks closed, and only then may MPI_Finalize or the end follow.
+/// 7. A main thread that stands at a boundary does its thread's work, as that one may wait for a core: it begins the
+///    round of its own news, looks now and then whether others have begun one, and completes the one that has stopped
+///    it.
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "cluster/round_vector.hpp"
+#include "cluster/step_gate.hpp"
+#include "cluster/step_watch.hpp"
+
+namespace reprieve::cluster {
+
+/// What the threads of the ranks exchange. The seam between the protocol and MPI. Used by one thread at a time.
+class RoundChannel {
+ public:
+  virtual ~RoundChannel() = default;
+  /// From here on the begin of a round by another rank is noticed.
+  virtual void listen() = 0;
+  /// A neighbour has begun a round, or ranks have given up.
+  virtual bool woken() = 0;
+  /// Wakes the neighbours and posts the reduction.
+  virtual void begin(const RoundVector& mine) = 0;
+  /// True if the round is complete; then @p result is set. @throws UnresponsiveError if other ranks have given up
+  virtual bool test(RoundVector& result) = 0;
+  /// Finds out who is missing. @throws UnresponsiveError that names them
+  [[noreturn]] virtual void give_up() = 0;
+  /// Nothing is exchanged any more; what is under way is left alone.
+  virtual void leave() noexcept = 0;
+};
+
+struct RoundOptions {
+  /// How often the thread looks whether there is anything to tell or to hear.
+  std::chrono::milliseconds poll_interval{4};
+  /// How long ranks wait for each other's threads.
+  std::chrono::milliseconds peer_timeout{1'800'000};
+  /// How often the main thread looks, if its steps are as short as that or shorter.
+  std::chrono::microseconds glance_interval{500};
+};
+
+/// One rank's thread, and what its main thread asks of it. All members are called by the main thread.
+class RoundThread {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr BoundaryIndex kNever = INT64_MAX;
+
+  /// @param has_news  asked in the thread, between rounds: whether this rank has something that the others do not know
+  RoundThread(RoundChannel& channel, RoundOptions options, std::function<bool()> has_news);
+  /// Ends the thread, without the other ranks if it is not at rest.
+  ~RoundThread();
+  RoundThread(const RoundThread&) = delete;
+  RoundThread& operator=(const RoundThread&) = delete;
+
+  /// Makes the thread, which rests until it is resumed. @throws std::system_error if the system has no more of them
+  void start();
+  void resume();
+  /// Lets the thread rest when those of all ranks do: all ranks call it at the same place. If @p limit passes the
+  /// thread is ended alone, and the agreement is broken. @throws UnresponsiveError then
+  void rest(std::chrono::milliseconds limit);
+  /// Ends the thread without the others, for good. Nothing of it uses MPI any more.
+  void abandon() noexcept;
+
+  /// Counts a boundary. False if a round or its check stops this thread there. Cost: an atomic increment, and a look at
+  /// the messages now and then.
+  [[nodiscard]] bool pass() {
+    if (--boundaries_until_glance_ <= 0) [[unlikely]] {
+      glance();
+    }
+    return gate_.pass();
+  }
+  /// A boundary did not pass: where is the next check? Completes a round under way. `kNever` if there is none.
+  /// @throws UnresponsiveError if ranks are missing
+  [[nodiscard]] BoundaryIndex next_check();
+  /// The ranks have told each other everything at this boundary.
+  void told(BoundaryIndex index);
+
+  /// There is something to tell: a round begins, which stops this thread at its next boundary.
+  void request();
+  /// Begins a round at this time, unless something is told before.
+  void set_alarm(std::optional<Clock::time_point> time);
+  /// The step of this rank failed. Returns when the other ranks know where to hear of it, or after @p limit.
+  void announce_failure(std::chrono::milliseconds limit);
+
+  /// What was since the last boundary is no step.
+  void restart_step_clock();
+  /// The longest step of this rank in the recent past, the one under way included; zero if none was seen.
+  [[nodiscard]] std::chrono::nanoseconds longest_step() const;
+  /// The longest one of any rank, as of the last round.
+  [[nodiscard]] std::chrono::nanoseconds longest_step_of_all() const;
+  /// The longest one of this rank since this was last asked.
+  [[nodiscard]] std::chrono::nanoseconds take_longest_step();
+
+  /// The thread has ended by an error.
+  [[nodiscard]] bool broken() const;
+
+ private:
+  enum class Phase { idle, running, decided, broken };
+
+  void run() noexcept;
+  [[nodiscard]] bool wait_for_look();
+  [[nodiscard]] bool may_have_news() const;
+  [[nodiscard]] bool ask_for_news() const;
+  void glance();
+  void drive(const std::unique_lock<std::mutex>& channel_lock, bool has_news = false) noexcept;
+  void look(bool has_news);
+  [[nodiscard]] bool is_occasion(bool has_news);
+  [[nodiscard]] bool is_at_work() const;
+  void begin_round();
+  void end_round(const RoundVerdict& verdict);
+  void break_down(std::exception_ptr error) noexcept;
+  [[nodiscard]] bool may_begin() const { return phase_ == Phase::idle || closing_; }
+  [[nodiscard]] bool is_asked() const { return closing_ ? !closing_is_told_ : requested_; }
+  [[nodiscard]] bool alarm_rings() const { return !closing_ && alarm_ && Clock::now() >= *alarm_; }
+  void watch_steps();
+
+  RoundChannel& channel_;
+  const RoundOptions options_;
+  const std::function<bool()> has_news_;
+  StepGate gate_;
+
+  std::mutex channel_mutex_;  ///< guards the channel and the round under way; locked before the other one
+  bool listening_ = false;
+  bool in_round_ = false;
+  RoundView mine_{};
+  Clock::time_point round_began_{};
+
+  std::int64_t boundaries_until_glance_ = 1;  ///< these three are the main thread's alone
+  std::int64_t glance_stride_ = 1;
+  Clock::time_point glanced_at_{};
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  std::condition_variable changed_;
+  Phase phase_ = Phase::idle;
+  bool resting_ = true;
+  bool abandoned_ = false;
+  bool requested_ = false;
+  bool failed_ = false;
+  bool closing_ = false;
+  bool closing_is_told_ = false;  ///< in a round that is complete
+  bool pause_ended_ = false;      ///< the watch of the steps is to begin anew
+  std::int64_t number_ = 0;       ///< of the last round that was begun
+  BoundaryIndex check_at_ = kNever;
+  std::optional<Clock::time_point> alarm_;
+  std::exception_ptr failure_;
+  StepWatch watch_;
+  std::chrono::nanoseconds longest_of_all_{0};
+
+  std::thread thread_;
+};
+
+}  // namespace reprieve::cluster

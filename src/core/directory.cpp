@@ -1,0 +1,427 @@
+#include "core/directory.hpp"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+
+#include "core/file_rights.hpp"
+#include "core/interrupted.hpp"
+#include "core/log.hpp"
+#include "core/storage_error.hpp"
+
+// The system calls below have variable arguments in C.
+// NOLINTBEGIN(cppcoreguidelines-pro-type-vararg)
+
+namespace reprieve::core {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+/// Deeper trees are nobody's checkpoints, and each level keeps a descriptor open.
+constexpr int kDeepestTree = 64;
+
+EntryKind kind_of(mode_t mode) noexcept {
+  if (S_ISREG(mode)) {
+    return EntryKind::file;
+  }
+  if (S_ISDIR(mode)) {
+    return EntryKind::directory;
+  }
+  return S_ISLNK(mode) ? EntryKind::link : EntryKind::other;
+}
+
+/// @throws StorageError unless @p name is a single name: a path could lead out of the directory.
+void check_name(const std::string& name) {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
+    throw StorageError(ErrorCode::io, "\"" + name + "\" is not a name in a directory");
+  }
+}
+
+/// Some file systems make names durable in their own way, and refuse to be asked. Says so once.
+bool has_no_directory_sync(int error_number, const fs::path& directory) {
+  if (error_number != EINVAL && error_number != EOPNOTSUPP && error_number != ENOSYS) {
+    return false;
+  }
+  static std::atomic_flag told;
+  if (!told.test_and_set()) {
+    log::warning(
+        "the file system of {} cannot make the names in a directory durable ({}): after a power cut the newest "
+        "checkpoint may be missing there",
+        directory.string(), std::generic_category().message(error_number));
+  }
+  return true;
+}
+
+void write_all(int descriptor, const std::string& text, const fs::path& path) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t result = uninterrupted([&] { return ::write(descriptor, text.data() + done, text.size() - done); });
+    if (result < 0) {
+      throw storage_error("write", path, errno);
+    }
+    done += static_cast<std::size_t>(result);
+  }
+}
+
+int flags_for(int flags, Links links) noexcept {
+  return flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (links == Links::refused ? O_NOFOLLOW : 0);
+}
+
+/// What has just been opened, if it is a regular file.
+Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode_t mode) {
+  if (!opened.is_open()) {
+    throw storage_error("open", path, errno);
+  }
+  struct stat status = {};
+  if (::fstat(opened.get(), &status) != 0) {
+    throw storage_error("look at", path, errno);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw StorageError(ErrorCode::io, "cannot open " + path.string() + ": not a regular file");
+  }
+  if (const int error_number = (flags & O_CREAT) != 0 ? give_rights(opened.get(), mode) : 0; error_number != 0) {
+    throw storage_error("look at", path, error_number);
+  }
+  // Only the open was not to wait: io_uring takes the mark for a wish to be refused instead.
+  if (const int held = ::fcntl(opened.get(), F_GETFL);
+      held < 0 || ::fcntl(opened.get(), F_SETFL, held & ~O_NONBLOCK) != 0) {
+    throw storage_error("open", path, errno);
+  }
+  return opened;
+}
+
+void remove_tree_below(const Directory& directory, const std::string& name, int depth) {
+  if (::unlinkat(directory.descriptor(), name.c_str(), 0) == 0 || errno == ENOENT) {
+    return;
+  }
+  const int refused = errno;  // Linux says EISDIR of directories, POSIX EPERM
+  const bool may_be_directory = refused == EISDIR || refused == EPERM;
+  if (const auto below = may_be_directory ? directory.find_directory(name) : std::nullopt) {
+    if (depth == 0) {
+      throw StorageError(ErrorCode::io, "cannot remove " + below->path().string() + ": it is too deep");
+    }
+    for (const DirectoryEntry& entry : below->list()) {
+      remove_tree_below(*below, entry.name, depth - 1);
+    }
+  } else if (!may_be_directory || directory.contains(name)) {
+    throw storage_error("remove", directory.path() / name, refused);
+  }
+  if (!directory.remove_empty_directory(name) && directory.contains(name)) {
+    throw storage_error("remove", directory.path() / name, ENOTEMPTY);
+  }
+}
+
+/// What has just been made. Nothing if somebody has removed it in this moment.
+std::optional<Directory> open_made(const Directory& above, const std::string& name, mode_t mode) {
+  // The umask may have taken rights away, also the owner's own. Without them the directory cannot be opened, so this
+  // one call goes by the name: it was made a moment ago, and a link that was put there since is not followed.
+  if (const auto made = above.look(name);
+      made && S_ISDIR(made->st_mode) && (made->st_mode & 0700U) != (mode & 0700U) &&
+      ::fchmodat(above.descriptor(), name.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0 && errno != ENOENT &&
+      !has_no_rights(errno)) {
+    throw storage_error("set the rights of", above.path() / name, errno);
+  }
+  std::optional<Directory> directory = above.find_directory(name);
+  if (!directory) {
+    return std::nullopt;
+  }
+  const struct stat made = directory->status();
+  // Some file systems give everything in a directory to the owner of that.
+  if (made.st_uid != ::geteuid() && made.st_uid != above.status().st_uid) {
+    throw StorageError(ErrorCode::permission, "cannot use " + directory->path().string() +
+                                                  ": somebody else has put a directory there in this moment");
+  }
+  if ((made.st_mode & 07777U) != mode && ::fchmod(directory->descriptor(), mode) != 0) {
+    static_cast<void>(has_no_rights(errno));  // what cannot be reached for want of rights is told when it is needed
+  }
+  return directory;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0 && ::close(number_) != 0) {
+    log::warning("closing a file failed: {}", std::generic_category().message(errno));
+  }
+}
+
+Descriptor open_file_by_path(const fs::path& path, int flags, mode_t mode, Links links) {
+  const int all_flags = flags_for(flags, links);
+  return checked_file(Descriptor(uninterrupted([&] { return ::open(path.c_str(), all_flags, mode); })), path, flags,
+                      mode);
+}
+
+Directory Directory::open(const fs::path& path) {
+  std::error_code error;
+  fs::path resolved = fs::canonical(path, error);
+  if (error) {
+    throw storage_error("open the directory", path, error.value());
+  }
+  Descriptor descriptor(uninterrupted([&] { return ::open(resolved.c_str(), kDirectoryFlags); }));
+  if (!descriptor.is_open()) {
+    throw storage_error("open the directory", path, errno);
+  }
+  return {std::move(resolved), std::move(descriptor)};
+}
+
+struct stat Directory::status() const {
+  struct stat status = {};
+  if (::fstat(descriptor(), &status) != 0) {
+    throw storage_error("look at", path_, errno);
+  }
+  return status;
+}
+
+mode_t Directory::file_mode() const { return kOwnFile | (status().st_mode & (S_IRGRP | S_IROTH)); }
+
+mode_t Directory::directory_mode() const {
+  return kOwnDirectory | (status().st_mode & (S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH));
+}
+
+bool Directory::is(const Directory& other) const {
+  const struct stat mine = status();
+  const struct stat its = other.status();
+  return mine.st_ino == its.st_ino && mine.st_dev == its.st_dev;
+}
+
+bool Directory::is_at_its_path() const {
+  struct stat named = {};
+  if (::lstat(path_.c_str(), &named) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ESTALE) {
+      return false;
+    }
+    throw storage_error("look at", path_, errno);
+  }
+  const struct stat held = status();
+  return held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+std::optional<struct stat> Directory::look(const std::string& name) const {
+  check_name(name);
+  struct stat status = {};
+  if (::fstatat(descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    return status;
+  }
+  if (errno == ENOENT) {
+    return std::nullopt;
+  }
+  throw storage_error("look at", path_ / name, errno);  // not to know is not to be taken for "not there"
+}
+
+int Directory::look_through(const std::string& name, struct stat& status) const {
+  check_name(name);
+  return ::fstatat(descriptor(), name.c_str(), &status, 0) == 0 ? 0 : errno;
+}
+
+std::vector<DirectoryEntry> Directory::list() const {
+  // A descriptor of its own: the place in the list is part of it.
+  Descriptor copy(uninterrupted([&] { return ::openat(descriptor(), ".", kDirectoryFlags); }));
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(copy.is_open() ? ::fdopendir(copy.get()) : nullptr, ::closedir);
+  if (!stream) {
+    throw storage_error("list", path_, errno);
+  }
+  static_cast<void>(copy.release());  // the stream closes it
+  std::vector<DirectoryEntry> entries;
+  for (;;) {
+    errno = 0;
+    const dirent* const found = ::readdir(stream.get());
+    if (found == nullptr) {
+      break;
+    }
+    const std::string name = &found->d_name[0];
+    if (name == "." || name == "..") {
+      continue;
+    }
+    if (found->d_type != DT_UNKNOWN) {
+      entries.push_back({name, kind_of(DTTOIF(found->d_type))});
+    } else if (const auto status = look(name)) {  // else it was removed in this moment
+      entries.push_back({name, kind_of(status->st_mode)});
+    }
+  }
+  if (errno != 0) {
+    throw storage_error("list", path_, errno);
+  }
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
+Directory Directory::open_directory(const std::string& name) const {
+  if (auto found = find_directory(name)) {
+    return std::move(*found);
+  }
+  throw storage_error("open the directory", path_ / name, contains(name) ? ENOTDIR : ENOENT);
+}
+
+std::optional<Directory> Directory::find_directory(const std::string& name) const {
+  check_name(name);
+  Descriptor opened(uninterrupted([&] { return ::openat(descriptor(), name.c_str(), kDirectoryFlags); }));
+  if (opened.is_open()) {
+    return Directory{path_ / name, std::move(opened)};
+  }
+  if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) {
+    return std::nullopt;
+  }
+  throw storage_error("open the directory", path_ / name, errno);
+}
+
+Directory Directory::make_directory(const std::string& name, mode_t mode) const {
+  check_name(name);
+  if (::mkdirat(descriptor(), name.c_str(), mode) != 0) {
+    throw storage_error("make directory", path_ / name, errno);
+  }
+  if (auto made = open_made(*this, name, mode)) {
+    return std::move(*made);
+  }
+  throw storage_error("make directory", path_ / name, ENOENT);
+}
+
+std::optional<Directory> Directory::make_directory_if_free(const std::string& name, mode_t mode) const {
+  check_name(name);
+  if (::mkdirat(descriptor(), name.c_str(), mode) == 0) {
+    return open_made(*this, name, mode);
+  }
+  if (errno == EEXIST || errno == ENOENT) {
+    return std::nullopt;
+  }
+  throw storage_error("make directory", path_ / name, errno);
+}
+
+Descriptor Directory::open_file(const std::string& name, int flags, mode_t mode, Links links) const {
+  check_name(name);
+  const auto open_with = [&](int all_flags) {
+    return Descriptor(uninterrupted([&] { return ::openat(descriptor(), name.c_str(), all_flags, mode); }));
+  };
+  const int all_flags = flags_for(flags, links);
+  Descriptor opened = open_with(all_flags);
+  // A server of network files may have lent the file to a client, and takes a moment to ask for it back.
+  struct stat status = {};
+  if (!opened.is_open() && errno == EWOULDBLOCK && look_through(name, status) == 0 && S_ISREG(status.st_mode)) {
+    opened = open_with(all_flags & ~O_NONBLOCK);
+  }
+  return checked_file(std::move(opened), path_ / name, flags, mode);
+}
+
+void Directory::set_file_mode(const std::string& name, mode_t mode) const {
+  const auto found = look(name);
+  if (found && (found->st_mode & 07777U) == mode) {
+    return;
+  }
+  const Descriptor file = open_file(name, O_RDONLY);
+  if (::fchmod(file.get(), mode) != 0 && !has_no_rights(errno)) {
+    throw storage_error("set the rights of", path_ / name, errno);
+  }
+}
+
+std::string Directory::read_text(const std::string& name, std::size_t most_bytes) const {
+  const Descriptor file = open_file(name, O_RDONLY);
+  std::string text(most_bytes + 1, '\0');
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t got = uninterrupted([&] { return ::read(file.get(), text.data() + size, text.size() - size); });
+    if (got < 0) {
+      throw storage_error("read", path_ / name, errno);
+    }
+    if (got == 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(got);
+    if (size > most_bytes) {
+      throw StorageError(ErrorCode::io, "cannot read " + (path_ / name).string() + ": it is larger than " +
+                                            std::to_string(most_bytes) + " bytes");
+    }
+  }
+  text.resize(size);
+  return text;
+}
+
+void Directory::write_text(const std::string& name, const std::string& text, mode_t mode, bool durable) const {
+  const std::string temporary = name + ".new";
+  remove_tree(temporary);
+  try {
+    const Descriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
+    write_all(file.get(), text, path_ / temporary);
+    if (::fchmod(file.get(), mode) != 0) {
+      static_cast<void>(has_no_rights(errno));  // what cannot be read for want of rights is told when it is read
+    }
+    if (durable && uninterrupted([&] { return ::fsync(file.get()); }) != 0) {
+      throw storage_error("make durable", path_ / temporary, errno);
+    }
+    rename(temporary, *this, name);
+  } catch (...) {
+    static_cast<void>(::unlinkat(descriptor(), temporary.c_str(), 0));  // what went wrong first is what is told
+    throw;
+  }
+  if (durable) {
+    sync();
+  }
+}
+
+void Directory::rename(const std::string& from, const Directory& target, const std::string& to) const {
+  check_name(from);
+  check_name(to);
+  if (::renameat(descriptor(), from.c_str(), target.descriptor(), to.c_str()) != 0) {
+    throw storage_error("rename " + (path_ / from).string() + " to", target.path_ / to, errno);
+  }
+}
+
+bool Directory::remove_file(const std::string& name) const {
+  check_name(name);
+  if (::unlinkat(descriptor(), name.c_str(), 0) == 0) {
+    return true;
+  }
+  if (errno == ENOENT) {
+    return false;
+  }
+  throw storage_error("remove", path_ / name, errno);
+}
+
+bool Directory::remove_empty_directory(const std::string& name) const {
+  check_name(name);
+  if (::unlinkat(descriptor(), name.c_str(), AT_REMOVEDIR) == 0) {
+    return true;
+  }
+  if (errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST) {
+    return false;
+  }
+  throw storage_error("remove", path_ / name, errno);
+}
+
+void Directory::remove_tree(const std::string& name) const {
+  check_name(name);
+  remove_tree_below(*this, name, kDeepestTree);
+}
+
+void Directory::sync() const {
+  if (uninterrupted([&] { return ::fsync(descriptor()); }) == 0) {
+    return;
+  }
+  if (!has_no_directory_sync(errno, path_)) {
+    throw storage_error("make durable", path_, errno);
+  }
+}
+
+void Directory::sync_tree() const {
+  for (const DirectoryEntry& entry : list()) {
+    if (entry.kind == EntryKind::directory) {
+      open_directory(entry.name).sync_tree();
+    } else if (entry.kind == EntryKind::file) {
+      const Descriptor file = open_file(entry.name, O_RDONLY);
+      if (uninterrupted([&] { return ::fsync(file.get()); }) != 0) {
+        throw storage_error("make durable", path_ / entry.name, errno);
+      }
+    }
+  }
+  sync();
+}
+
+}  // namespace reprieve::core
+
+// NOLINTEND(cppcoreguidelines-pro-type-vararg)

@@ -1,0 +1,135 @@
+#pragma once
+
+/// @file
+/// A directory as a handle: opened once, then everything in it is reached through the handle, and never through a path
+/// that somebody else can point to another place. This is the only part of the library that gives names to the system
+/// calls that change files.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprieve::core {
+
+/// A file descriptor that is closed with its object.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) noexcept : number_(number) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] int get() const noexcept { return number_; }
+  [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
+  /// Gives it away: the caller closes it.
+  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+/// What a name in a directory stands for; links are not followed.
+enum class EntryKind { file, directory, link, other };
+
+struct DirectoryEntry {
+  std::string name;
+  EntryKind kind;
+};
+
+/// Whether a name may stand for a link to a file elsewhere.
+enum class Links { refused, followed };
+
+/// Opens a regular file by its path, for files that a user names: tools, input. Never waits, as it would for a FIFO.
+/// @param links  whether the last name of the path may be one
+/// @throws StorageError
+[[nodiscard]] Descriptor open_file_by_path(const std::filesystem::path& path, int flags, mode_t mode, Links links);
+
+/// An open directory. Names given to its members are single names, without a slash; no link is followed, and only
+/// regular files are opened. Not collective, any thread. Members throw StorageError unless they are marked `noexcept`.
+class Directory {
+ public:
+  /// Opens a directory by its path. Links in the path are resolved now, once: later changes of them have no effect.
+  static Directory open(const std::filesystem::path& path);
+
+  /// The path without links, for messages and for programs that are started. It is not used to reach anything.
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+  [[nodiscard]] struct stat status() const;
+  /// The mode of a file in it: for its user, and readable for those who may read the directory.
+  [[nodiscard]] mode_t file_mode() const;
+  /// The same of a directory.
+  [[nodiscard]] mode_t directory_mode() const;
+  /// Whether they are one and the same.
+  [[nodiscard]] bool is(const Directory& other) const;
+  /// Whether the path still leads to this directory: it may have been removed, or replaced by another one.
+  [[nodiscard]] bool is_at_its_path() const;
+
+  /// What is known of a name; nothing if it is not there.
+  [[nodiscard]] std::optional<struct stat> look(const std::string& name) const;
+  [[nodiscard]] bool contains(const std::string& name) const { return look(name).has_value(); }
+  /// The same, but of what a link leads to. Returns an error number, or 0.
+  [[nodiscard]] int look_through(const std::string& name, struct stat& status) const;
+  /// All names but `.` and `..`, sorted.
+  [[nodiscard]] std::vector<DirectoryEntry> list() const;
+
+  /// A directory in this one.
+  [[nodiscard]] Directory open_directory(const std::string& name) const;
+  /// The same; nothing if there is none of that name: nothing at all, or a file, or a link.
+  [[nodiscard]] std::optional<Directory> find_directory(const std::string& name) const;
+  /// The same, made anew with exactly this mode, whatever the umask. An error if the name is taken.
+  Directory make_directory(const std::string& name, mode_t mode) const;  // NOLINT(modernize-use-nodiscard)
+  /// The same; nothing if the name is taken, or if this directory itself has been removed.
+  std::optional<Directory> make_directory_if_free(const std::string& name, mode_t mode) const;  // NOLINT: as above
+
+  /// Opens a regular file. The open never waits, as it would for a FIFO.
+  /// @param flags  O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_APPEND, O_TRUNC; the rest is added
+  /// @param mode  of a file that is made, exactly, whatever the umask
+  [[nodiscard]] Descriptor open_file(const std::string& name, int flags, mode_t mode = 0,
+                                     Links links = Links::refused) const;
+
+  /// chmod of a file. Where the file system has no such rights, only a warning.
+  void set_file_mode(const std::string& name, mode_t mode) const;
+
+  /// The content of a small file. @throws StorageError also if it is larger than @p most_bytes
+  [[nodiscard]] std::string read_text(const std::string& name, std::size_t most_bytes) const;
+  /// Replaces a small file as a whole: whoever reads it sees the old text or the new one. What stands in the way of the
+  /// temporary name `<name>.new` is removed, and never written to.
+  /// @param durable  return only when the new text survives a power cut
+  void write_text(const std::string& name, const std::string& text, mode_t mode, bool durable) const;
+
+  void rename(const std::string& from, const Directory& target, const std::string& to) const;
+  /// Removes a file or a link. Returns false if it was not there.
+  bool remove_file(const std::string& name) const;
+  /// Removes a name and all that is below it. A link is removed itself, not what it leads to. Nothing if it is not
+  /// there.
+  void remove_tree(const std::string& name) const;
+  /// Removes an empty directory. Returns false if it is not there, or not empty.
+  bool remove_empty_directory(const std::string& name) const;
+
+  /// fsync: what was made, renamed and removed in it survives a power cut. Where the file system cannot do that, only a
+  /// warning.
+  void sync() const;
+  /// fsync of all files and directories below it, and of itself.
+  void sync_tree() const;
+
+ private:
+  Directory(std::filesystem::path path, Descriptor descriptor) noexcept
+      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+};
+
+}  // namespace reprieve::core

@@ -1,0 +1,17 @@
+#include "reprieve/save.hpp"
+
+namespace reprieve {
+
+const char* to_string(SaveReason::Kind kind) noexcept {
+  switch (kind) {
+    case SaveReason::Kind::user:
+      return "user";
+    case SaveReason::Kind::periodic:
+      return "periodic";
+    case SaveReason::Kind::preemption:
+      return "preemption";
+  }
+  return "unknown";
+}
+
+}  // namespace reprieve

@@ -1,0 +1,98 @@
+// Which checkpoints a restore may take, and in which order.
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/environment.hpp"
+#include "core/log.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/checkpoint_order.hpp"
+#include "manager/manager_impl.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve {
+
+namespace {
+
+using manager::OrderEntry;
+using manager::Origin;
+
+/// Says what the order passes over, since the file names may suggest something else.
+void tell_passed_over(manager::CheckpointDirectory& directory, const std::vector<OrderEntry>& oldest_first) {
+  const OrderEntry& newest = oldest_first.back();
+  if (newest.origin != Origin::own) {
+    return;
+  }
+  const auto newest_info = directory.info(newest.number);
+  for (const OrderEntry& entry : oldest_first) {
+    const std::string path = directory.file(entry.number).string();
+    if (entry.origin == Origin::foreign) {
+      core::log::warning(
+          "{} was saved in another directory, so it is passed over; to go on from it, restore it by its name, or move "
+          "the "
+          "checkpoints of this directory away",
+          path);
+      continue;
+    }
+    const auto info = entry.origin == Origin::uncounted ? directory.info(entry.number) : std::nullopt;
+    if (info && newest_info && info->time > newest_info->time) {
+      core::log::warning(
+          "{} was saved by an older version of this library after {}, so it is not known to be newer, and is passed "
+          "over; "
+          "to go on from it, restore it by its name, or move the others away",
+          path, newest_info->path.filename().string());
+    }
+  }
+}
+
+}  // namespace
+
+const manager::Constants& CheckpointManager::Impl::constants() {
+  const std::size_t registered = checkpoint.registry().constants.size();
+  if (!constants_ || std::exchange(constants_registered_, registered) != registered) {
+    constants_registered_ = registered;
+    constants_ =
+        manager::find_constants(checkpoint.registry(), options.array_task_is_constant, core::environment_variable);
+  }
+  return *constants_;
+}
+
+void CheckpointManager::Impl::check_constants(const std::filesystem::path& file, const manager::Constants& stored) {
+  comm.on_chief([&] { manager::compare_constants(file, stored, constants()); },
+                "comparing what the checkpoint is about");
+}
+
+std::vector<std::uint64_t> CheckpointManager::Impl::find_candidates() {
+  std::vector<OrderEntry> entries = directory.in_order(identity->directory_id());
+  if (entries.empty()) {
+    return {};
+  }
+  tell_passed_over(directory, entries);
+  manager::drop_foreign(entries);
+  std::set<std::string> directories;
+  for (const OrderEntry& entry : entries) {
+    if (entry.origin == Origin::foreign) {
+      directories.insert(entry.directory_id);
+    }
+  }
+  if (directories.size() > 1) {
+    throw UsageError(
+        fmt::format("{} holds checkpoints of {} other directories and none of its own: none of them is the newest; "
+                    "leave those of one "
+                    "there, or restore one by its name",
+                    directory.path().string(), directories.size()));
+  }
+  if (!directories.empty()) {
+    core::log::warning("{} holds checkpoints that were saved in another directory, and none of its own: they are taken",
+                       directory.path().string());
+  }
+  std::vector<std::uint64_t> numbers;
+  std::transform(entries.rbegin(), entries.rend(), std::back_inserter(numbers),
+                 [](const OrderEntry& entry) { return entry.number; });
+  return numbers;
+}
+
+}  // namespace reprieve

@@ -1,0 +1,89 @@
+#include "manager/copy_room.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/log.hpp"
+#include "storage/codec.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+/// One part in so many stays free.
+constexpr std::uint64_t kFreePart = 16;
+
+struct Shared {
+  std::uint64_t needed = 0;
+  std::uint64_t available = UINT64_MAX;
+
+  void add(std::uint64_t bytes, std::uint64_t left) {
+    needed += bytes;
+    available = std::min(available, left);
+  }
+  [[nodiscard]] bool is_too_small() const { return needed > available - available / kFreePart; }
+};
+
+cluster::Bytes encode(const CopyWish& wish) {
+  storage::Encoder message;
+  message.text(wish.host);
+  message.word(wish.bytes);
+  message.word(wish.available.of_node);
+  message.word(wish.available.of_group);
+  message.text(wish.available.group);
+  return message.take();
+}
+
+CopyWish decode(const cluster::Bytes& bytes) {
+  storage::Decoder message(bytes);
+  CopyWish wish;
+  wish.host = message.text();
+  wish.bytes = message.word();
+  wish.available.of_node = message.word();
+  wish.available.of_group = message.word();
+  wish.available.group = message.text();
+  return wish;
+}
+
+}  // namespace
+
+std::string why_copies_do_not_fit(std::span<const CopyWish> wishes) {
+  std::map<std::pair<std::string, std::string>, Shared> places;  // host; its control group, or nothing
+  for (const CopyWish& wish : wishes) {
+    places[{wish.host, ""}].add(wish.bytes, wish.available.of_node);
+    if (!wish.available.group.empty()) {
+      places[{wish.host, wish.available.group}].add(wish.bytes, wish.available.of_group);
+    }
+  }
+  for (const auto& [place, shared] : places) {
+    if (shared.is_too_small()) {
+      return fmt::format("copies of the state need {} bytes on {}{}, and {} are available", shared.needed, place.first,
+                         place.second.empty() ? "" : " in the control group " + place.second, shared.available);
+    }
+  }
+  return {};
+}
+
+bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what) {
+  if (comm.max(static_cast<std::int64_t>(bytes), what) == 0) {
+    return true;  // all have memory from the last time
+  }
+  const auto all = comm.gather(encode({comm.host(), bytes, core::available_memory()}), what);
+  std::string reason;
+  comm.on_chief(
+      [&] {
+        std::vector<CopyWish> wishes;
+        std::ranges::transform(all, std::back_inserter(wishes), decode);
+        reason = why_copies_do_not_fit(wishes);
+      },
+      what);
+  if (!reason.empty()) {
+    core::log::warning("{}", reason);
+  }
+  return comm.max(reason.empty() ? 0 : 1, what) == 0;
+}
+
+}  // namespace reprieve::manager

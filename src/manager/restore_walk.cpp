@@ -1,0 +1,252 @@
+#include "manager/restore_walk.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/kill_point.hpp"
+#include "core/log.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/file_names.hpp"
+#include "manager/info_codec.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// With more older checkpoints than this, the file is proven instead of comparing them all.
+constexpr std::size_t kMostCompared = 16;
+
+constexpr const char* kHalfRestored =
+    "; variables of the program were overwritten before this happened, so no older checkpoint is taken and nothing is "
+    "initialised: start the program again, and do not go on with what it has in memory now";
+
+const char* name_of(bool proven, bool verified) { return proven ? "proven" : verified ? "single" : "unverified"; }
+
+}  // namespace
+
+std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_t>& numbers) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const core::FileAddress file = manager_.directory.file(numbers[i]);
+    storage::Restorer restorer(manager_.comm, manager_.checkpoint.registry(), file, manager_.options.verify_on_restore);
+    Pass pass = Pass::single;
+    try {
+      look(restorer, file);
+      pass = choose(restorer, std::span(numbers).subspan(i + 1));
+      CheckpointInfo info = read(restorer, file, numbers[i], pass);
+      tell_fallback(info);
+      set_aside();
+      return info;
+    } catch (const CorruptError& error) {
+      note_failure(file, error);
+      if (restorer.touched() && pass == Pass::proven) {
+        end_half_restored(error);
+      }
+      reject(numbers[i], restorer, error);
+    } catch (const Error& error) {
+      note_failure(file, error);
+      if (restorer.touched() || !half_restored_.empty()) {
+        end_half_restored(error);
+      }
+      throw;
+    } catch (...) {  // on its way to an agreement
+      manager_.half_restored |= restorer.touched();
+      throw;
+    }
+  }
+  if (!rejected_.empty()) {
+    end_without_a_sound_one();
+  }
+  return std::nullopt;
+}
+
+CheckpointInfo RestoreWalk::one(const fs::path& file) {
+  storage::Restorer restorer(manager_.comm, manager_.checkpoint.registry(), file, manager_.options.verify_on_restore);
+  try {
+    look(restorer, file);
+    const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
+    return read(restorer, file, parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix), pass);
+  } catch (const Error& error) {
+    note_failure(file, error);
+    if (restorer.touched()) {
+      end_half_restored(error);
+    }
+    throw;
+  } catch (...) {
+    manager_.half_restored |= restorer.touched();
+    throw;
+  }
+}
+
+void RestoreWalk::look(storage::Restorer& restorer, const fs::path& file) {
+  start_ = Clock::now();
+  manager_.record("restore_started", {{"file", file.filename().string()}});
+  try {
+    restorer.look();
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(),
+                       fmt::format("{}; what cannot be read cannot be judged, so nothing older is restored and nothing "
+                                   "is initialised: make it readable, or move it away if it is not wanted",
+                                   error.what()),
+                       error.origin_rank());
+  } catch (const MismatchError&) {
+    if (restorer.index()) {  // another problem says more than other shapes
+      manager_.check_constants(file, restorer.index()->metadata.constants);
+    }
+    throw;
+  }
+  manager_.check_constants(file, restorer.index()->metadata.constants);
+  check_covered(restorer, file);
+}
+
+/// What a rejected checkpoint has left in a variable must not stay there.
+void RestoreWalk::check_covered(const storage::Restorer& restorer, const fs::path& file) const {
+  if (rejected_.empty()) {
+    return;
+  }
+  const auto check = [&] {
+    const std::set<std::string> overwritten = restorer.overwritten();
+    for (const std::string& name : half_restored_) {
+      if (!overwritten.contains(name)) {
+        throw MismatchError(fmt::format("{} has no variable '{}', which a damaged newer checkpoint has overwritten",
+                                        file.string(), name));
+      }
+    }
+  };
+  manager_.comm.agree(core::capture(check), "comparing the checkpoints");
+}
+
+RestoreWalk::Pass RestoreWalk::choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older) {
+  if (!manager_.options.verify_on_restore) {
+    return Pass::unverified;
+  }
+  if (older.empty()) {
+    return Pass::single;
+  }
+  // A rank without a part may have registered less than the others.
+  const bool runs_functions = manager_.comm.max(restorer.runs_functions() ? 1 : 0, "comparing the checkpoints") != 0;
+  if (runs_functions || older.size() > kMostCompared) {
+    return Pass::proven;
+  }
+  const auto compare = [&] {
+    const bool alike = std::ranges::all_of(
+        older, [&](std::uint64_t number) { return restorer.could_be_replaced_by(manager_.directory.file(number)); });
+    return cluster::Bytes{static_cast<std::byte>(alike ? 1 : 0)};
+  };
+  const cluster::Bytes answer = manager_.from_chief(compare, "comparing the checkpoints");
+  return answer.front() == std::byte{1} ? Pass::single : Pass::proven;
+}
+
+CheckpointInfo RestoreWalk::read(storage::Restorer& restorer, const fs::path& file, std::optional<std::uint64_t> number,
+                                 Pass pass) {
+  if (pass == Pass::proven) {
+    restorer.prove();
+  }
+  restorer.restore();
+  const storage::FileMetadata& metadata = restorer.index()->metadata;
+  const auto as_bytes = [&] { return encode({make_info(file, number.value_or(metadata.number), metadata)}); };
+  CheckpointInfo info = decode(manager_.from_chief(as_bytes, "restoring")).front();
+  core::kill_point(core::KillPoint::restore_done);
+  const std::chrono::duration<double> elapsed = Clock::now() - start_;
+  manager_.half_restored = false;
+  nlohmann::json fields{{"file", file.filename().string()},
+                        {"number", info.number},
+                        {"world_size", info.world_size},
+                        {"bytes", info.size_bytes},
+                        {"pass", name_of(pass == Pass::proven, pass != Pass::unverified)},
+                        {"seconds", elapsed.count()}};
+  put_if_known(fields, "run_calls", info.run_calls);
+  manager_.record("restore", fields);
+  if (manager_.comm.is_chief()) {
+    core::log::info("restored {}, saved by {} ranks, in {:.3f} s", file.string(), info.world_size, elapsed.count());
+  }
+  return info;
+}
+
+void RestoreWalk::note_failure(const fs::path& file, const Error& error) {
+  manager_.record("restore_failed", {{"file", file.filename().string()},
+                                     {"error", to_string(error.code())},
+                                     {"message", error.what()},
+                                     {"origin_rank", error.origin_rank()}});
+}
+
+void RestoreWalk::reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error) {
+  const fs::path file = manager_.directory.file(number);
+  Rejected& rejected = rejected_.emplace_back(Rejected{number, error.what(), std::nullopt});
+  if (restorer.index()) {
+    rejected.run_calls = restorer.index()->metadata.run_calls;
+  }
+  if (restorer.touched()) {
+    half_restored_.merge(restorer.overwritten());
+    manager_.half_restored = true;
+  }
+  manager_.record("passed_over", {{"number", number}, {"file", file.filename().string()}, {"reason", error.what()}});
+  if (manager_.comm.is_chief()) {
+    core::log::error("{} is damaged and passed over: {}", file.string(), error.what());
+  }
+}
+
+void RestoreWalk::end_half_restored(const Error& error) {
+  manager_.half_restored = true;
+  if (error.code() == ErrorCode::unresponsive) {
+    throw;  // with the names of the ranks
+  }
+  throw_error(error.code(), error.what() + std::string(kHalfRestored), error.origin_rank());
+}
+
+void RestoreWalk::end_without_a_sound_one() {
+  std::string reasons;
+  for (const Rejected& rejected : rejected_) {
+    reasons += fmt::format("\n  {}: {}", manager_.directory.file(rejected.number).filename().string(), rejected.reason);
+  }
+  const std::string message = fmt::format("none of the checkpoints in {} is valid; to start anew, move them away:{}",
+                                          manager_.directory.path().string(), reasons);
+  if (half_restored_.empty()) {
+    throw CorruptError(message);
+  }
+  end_half_restored(CorruptError(message));
+}
+
+/// Lost work is said out loud.
+void RestoreWalk::tell_fallback(const CheckpointInfo& info) {
+  if (rejected_.empty()) {
+    return;
+  }
+  const Rejected& newest = rejected_.front();
+  const std::string file = manager_.directory.file(newest.number).filename().string();
+  nlohmann::json fields{{"file", info.path.filename().string()}, {"instead_of", file}};
+  put_if_known(fields, "run_calls", info.run_calls);
+  std::string cost = "all work since that was saved is lost and has to be done again";
+  if (info.run_calls) {
+    cost = fmt::format("all work since step {} is lost and has to be done again", *info.run_calls);
+  }
+  if (newest.run_calls && info.run_calls && *newest.run_calls >= *info.run_calls) {
+    const std::uint64_t lost = *newest.run_calls - *info.run_calls;
+    fields["steps_lost"] = lost;
+    cost =
+        fmt::format("{} steps, {} to {}, are lost and have to be done again", lost, *info.run_calls, *newest.run_calls);
+  }
+  manager_.record("fallback", fields);
+  if (manager_.comm.is_chief()) {
+    core::log::error("restored {} instead of {}, which is damaged: {}", info.path.filename().string(), file, cost);
+  }
+}
+
+/// Only once an older one is restored: with no valid checkpoint at all, the next start must find them and say so again,
+/// not begin from nothing.
+void RestoreWalk::set_aside() {
+  manager_.comm.on_chief(
+      [&] {
+        for (const Rejected& rejected : rejected_) {
+          core::log::warning("damaged checkpoint set aside as {}",
+                             manager_.directory.set_aside(rejected.number).string());
+        }
+      },
+      "setting damaged checkpoints aside");
+}
+
+}  // namespace reprieve::manager

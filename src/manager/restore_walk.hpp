@@ -1,0 +1,72 @@
+#pragma once
+
+/// @file
+/// The walk from the newest checkpoint backwards to one that is sound. Collective in all its parts.
+///
+/// No variable is touched before the tables of a file are verified, what they say fits the registered state, and the
+/// file is proven: all ranks together have verified every block. Proving reads the file once more than restoring it, so
+/// it is left out where a damaged block can do no harm: where every older checkpoint overwrites the same variables
+/// before it is used, or where there is no older one. A failure after variables were touched, from which that does not
+/// follow, is final: no older checkpoint is taken, nothing is initialised, and nothing can be saved.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "manager/manager_impl.hpp"
+#include "storage/restorer.hpp"
+
+namespace reprieve::manager {
+
+class RestoreWalk {
+ public:
+  explicit RestoreWalk(CheckpointManager::Impl& manager) : manager_(manager) {}
+
+  /// Restores the first of @p numbers that is sound, and sets those before it aside. Nothing if there are none.
+  /// @throws see CheckpointManager::restore_or_initialize
+  std::optional<CheckpointInfo> newest(const std::vector<std::uint64_t>& numbers);
+
+  /// Restores this file and no other. @throws see CheckpointManager::restore
+  CheckpointInfo one(const std::filesystem::path& file);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// How often the data are read.
+  enum class Pass {
+    single,      ///< into the variables, with checks on the way
+    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
+    unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
+  };
+
+  /// A checkpoint that was passed over.
+  struct Rejected {
+    std::uint64_t number = 0;
+    std::string reason;
+    std::optional<std::uint64_t> run_calls;  ///< if the file could still tell
+  };
+
+  void look(storage::Restorer& restorer, const std::filesystem::path& file);
+  [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+  CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
+                      std::optional<std::uint64_t> number, Pass pass);
+  void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
+  void note_failure(const std::filesystem::path& file, const Error& error);
+  [[noreturn]] void end_half_restored(const Error& error);
+  [[noreturn]] void end_without_a_sound_one();
+  void check_covered(const storage::Restorer& restorer, const std::filesystem::path& file) const;
+  void tell_fallback(const CheckpointInfo& info);
+  void set_aside();
+
+  CheckpointManager::Impl& manager_;
+  Clock::time_point start_;
+  std::vector<Rejected> rejected_;       ///< newest first
+  std::set<std::string> half_restored_;  ///< variables that rejected checkpoints have overwritten
+};
+
+}  // namespace reprieve::manager

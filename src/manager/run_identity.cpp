@@ -1,0 +1,109 @@
+#include "manager/run_identity.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/log.hpp"
+#include "manager/checkpoint_list.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Save counters are taken from the record in such portions, so that a save need not write it.
+constexpr std::uint64_t kPortion = 64;
+
+/// The identities of all checkpoints that can be read, of every prefix, and of those that were set aside.
+std::vector<storage::SaveIdentity> identities_in(const fs::path& directory) {
+  std::vector<storage::SaveIdentity> found;
+  for (const fs::path& path : regular_files(directory)) {
+    if (!is_checkpoint_name(path) && !is_set_aside_name(path)) {
+      continue;
+    }
+    try {
+      if (auto identity = storage::read_metadata(path).identity) {
+        found.push_back(std::move(*identity));
+      }
+    } catch (const Error& error) {
+      core::log::debug("{} has no counters: {}", path.string(), error.what());  // the restore tells what is damaged
+    }
+  }
+  return found;
+}
+
+/// Without a record, a directory is the one whose checkpoints are in it, if they are all of one: its record was lost,
+/// or not copied with them.
+std::string id_for(const std::vector<storage::SaveIdentity>& identities) {
+  std::set<std::string> ids;
+  for (const storage::SaveIdentity& identity : identities) {
+    ids.insert(identity.directory_id);
+  }
+  return ids.size() == 1 ? *ids.begin() : make_directory_id();
+}
+
+}  // namespace
+
+RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, bool durable)
+    : directory_(directory), prefix_(std::move(prefix)), durable_(durable) {
+  const std::vector<storage::SaveIdentity> identities = identities_in(directory_.path());
+  if (auto record = read_directory_record(directory_)) {
+    record_ = std::move(*record);
+  } else {
+    record_.id = id_for(identities);
+  }
+  last_save_ = record_.saves;
+  for (const storage::SaveIdentity& identity : identities) {
+    if (identity.directory_id == record_.id) {
+      record_.run = std::max(record_.run, identity.run);
+      last_save_ = std::max(last_save_, identity.save);
+    }
+  }
+  ++record_.run;
+  record_.saves = last_save_ + kPortion;
+  write_or_warn();
+}
+
+void RunIdentity::write_or_warn() noexcept {
+  try {
+    write_directory_record(directory_, record_, durable_);
+  } catch (const std::exception& error) {
+    core::log::warning("the counters of the checkpoint directory are not written: {}", error.what());
+  }
+}
+
+storage::SaveIdentity RunIdentity::next_save() {
+  ++last_save_;
+  if (last_save_ > record_.saves) {
+    record_.saves = last_save_ + kPortion - 1;
+    write_or_warn();
+  }
+  return {record_.id, record_.run, last_save_};
+}
+
+std::optional<FinishedRun> RunIdentity::finished() const {
+  const auto found = record_.finished.find(prefix_);
+  return found == record_.finished.end() ? std::nullopt : std::optional(found->second);
+}
+
+void RunIdentity::set_finished(const FinishedRun& mark) {
+  record_.finished[prefix_] = mark;
+  write_directory_record(directory_, record_, durable_);
+}
+
+void RunIdentity::clear_finished() noexcept {
+  if (record_.finished.erase(prefix_) > 0) {
+    write_or_warn();
+  }
+}
+
+void RunIdentity::close() noexcept {
+  if (record_.saves != last_save_) {
+    record_.saves = last_save_;
+    write_or_warn();
+  }
+}
+
+}  // namespace reprieve::manager

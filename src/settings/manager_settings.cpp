@@ -1,0 +1,61 @@
+#include "settings/manager_settings.hpp"
+
+#include "reprieve/error.hpp"
+
+namespace reprieve {
+
+// A prefix has at most 180 bytes: file systems allow names of 255, and number, time and suffixes take up to 60.
+core::Table<ManagerOptions> manager_settings() {
+  using core::duration;
+  using O = ManagerOptions;
+  using Second = std::ratio<1>;
+  return {
+      // A program that looks for other files than it has written would begin at zero.
+      core::only_in_code(core::text("prefix", &O::prefix, "checkpoint files are called <prefix>-<number>.h5",
+                                    R"([^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,179})",
+                                    "1 to 180 characters, without / and control characters, not beginning with a dot")),
+      core::whole_number("max_to_keep", &O::max_to_keep, {0, 1e9}, "newest checkpoints to keep; 0: all"),
+      duration<Second>("keep_every_s", &O::keep_every, {0, kYear},
+                       "beyond max_to_keep, keep one checkpoint for every such span of time; 0: off"),
+      core::choice("writer", &O::writer, {{"direct", WriterKind::direct}, {"mpio", WriterKind::mpio}},
+                   "how the data reach the file: each rank by itself, or collectively through MPI-IO"),
+      core::choice("io", &O::io,
+                   {{"auto", FileIo::automatic},
+                    {"page_cache", FileIo::page_cache},
+                    {"direct", FileIo::direct},
+                    {"io_uring", FileIo::io_uring}},
+                   "how the direct writer hands bytes to the file system; what it cannot do is replaced by something "
+                   "simpler"),
+      core::flag("durable", &O::durable, "fsync before the commit; without it a power cut can lose checkpoints"),
+      core::flag("background", &O::background, "write periodic and requested checkpoints while the program goes on"),
+      core::choice("background_busy", &O::background_busy,
+                   {{"wait", BackgroundBusy::wait}, {"skip", BackgroundBusy::skip}},
+                   "what to do with such a save while the one before is still being written"),
+      core::whole_number("background_memory_bytes", &O::background_memory_bytes, {0, 1e15},
+                         "the greatest copy of its state that a rank may make for that; 0: no limit"),
+      core::flag("recycle", &O::recycle, "write over the file of the checkpoint that was retired last"),
+      core::flag("reserve", &O::reserve, "take the space for the next checkpoint in advance"),
+      core::flag("array_task_is_constant", &O::array_task_is_constant,
+                 "inside of a Slurm array, a task does not go on from the state of another one"),
+      core::flag("restart_finished", &O::restart_finished,
+                 "go on in a directory whose run was finished after its newest checkpoint, and make the steps between "
+                 "once more"),
+      core::flag("verify_on_restore", &O::verify_on_restore, "verify the checksums of what is restored"),
+      core::flag("event_log", &O::event_log, "write events.jsonl in the directory"),
+      duration<Second>("lock_timeout_s", &O::lock_timeout, {0, kYear},
+                       "how long to wait for a run that still holds the directory"),
+      duration<Second>("io_timeout_s", &O::io_timeout, {0.001, kYear},
+                       "how long a rank waits for the others in one stage of a save or a restore"),
+  };
+}
+
+void validate(const ManagerOptions& options) {
+  core::check_all(manager_settings(), options);
+  if (options.background && options.writer != WriterKind::direct) {
+    throw ConfigError(
+        "checkpoints are written in the background by the direct writer only: set writer to direct, or background to "
+        "false");
+  }
+}
+
+}  // namespace reprieve

@@ -1,0 +1,398 @@
+// The end of a handler: errors, notices and checkpoints of the last step, and what a handler destroyed without it does.
+
+#include <csignal>
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "handler_fixture.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What the exception nested in @p error says.
+std::string nested_text(const std::exception& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (const std::exception& nested) {
+    return nested.what();
+  }
+  return "nothing nested";
+}
+
+TEST(HandlerEnd, AnErrorInTheLastStepReachesEveryRank) {
+  const SharedTemporaryDirectory directory;
+  const int failing = world_size() - 1;
+  Program program(directory / "run");
+  program.start();
+  const auto last_step = [&] {
+    if (world_rank() == failing) {
+      throw std::domain_error("not a number");
+    }
+  };
+  try {
+    program.handler->run(last_step);
+    program.handler->finish();
+    FAIL() << "nothing was thrown";
+  } catch (const ClusterError& error) {
+    EXPECT_EQ(error.origin_rank(), failing);
+    EXPECT_NE(std::string(error.what()).find("not a number"), std::string::npos) << error.what();
+  }
+}
+
+TEST(HandlerEnd, TheFailingRankKeepsItsOwnException) {
+  const SharedTemporaryDirectory directory;
+  const int failing = world_size() - 1;
+  Program program(directory / "run");
+  program.start();
+  try {
+    program.handler->run([&] {
+      if (world_rank() == failing) {
+        throw std::domain_error("mine");
+      }
+    });
+    program.handler->finish();
+    FAIL() << "nothing was thrown";
+  } catch (const ClusterError& error) {
+    EXPECT_EQ(nested_text(error), world_rank() == failing ? "mine" : "nothing nested");
+    if (world_rank() == failing) {
+      EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
+    }
+  }
+}
+
+TEST(HandlerEnd, RanksThatFailTogetherKeepTheirOwnExceptions) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  const std::string mine = "mine " + std::to_string(world_rank());
+  try {
+    program.handler->run([&] { throw std::domain_error(mine); });
+    FAIL() << "nothing was thrown";
+  } catch (const ClusterError& error) {
+    EXPECT_EQ(error.origin_rank(), 0);
+    EXPECT_EQ(nested_text(error), mine);
+  }
+}
+
+TEST(HandlerEnd, ANoticeInTheLastStepIsActedOn) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  program.run(20);
+  if (world_rank() == world_size() - 1) {
+    std::raise(SIGTERM);
+  }
+  EXPECT_THROW(program.handler->finish(), Preempted);
+  ASSERT_TRUE(program.handler->last_save());
+  EXPECT_EQ(program.handler->last_save()->number, 20U);
+
+  Program again(directory / "run");
+  program.handler.reset();
+  again.start();
+  EXPECT_EQ(again.counter, 20);
+  again.run(20);
+  again.handler->finish();
+  EXPECT_EQ(again.counter, 20);
+}
+
+TEST(HandlerEnd, ARunThatWasCompleteAlreadyEndsInSpiteOfANotice) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  program.run(5);
+  program.handler->manager().save({.number = 5, .run_calls = 5, .reason = {}, .save_fn = {}, .save_fn_args = {}});
+  program.handler->finish();
+  program.handler.reset();
+  program.start();
+  std::raise(SIGTERM);
+  program.run(5);
+  program.handler->finish();
+  EXPECT_FALSE(program.handler->preempted());
+  EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
+  termination::acknowledge_signals({SIGTERM});  // or it would be a notice to the next handler of this process
+}
+
+TEST(HandlerEnd, ACheckpointThatWasAskedForIsSaved) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.options.background = true;
+  program.start();
+  program.run(20);
+  if (world_rank() == 0) {
+    program.handler->request_checkpoint();
+  }
+  program.handler->finish();
+  ASSERT_TRUE(program.handler->manager().latest());
+  EXPECT_EQ(program.handler->manager().latest()->number, 20U);
+}
+
+TEST(HandlerEnd, AfterItThereIsNoBoundary) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  program.run(3);
+  {
+    const auto scope = program.handler->watch_preemption_scope();
+    program.handler->finish();
+  }  // the end of the scope is none
+  program.handler->finish();
+  EXPECT_THROW(program.handler->run([] {}), UsageError);
+  EXPECT_THROW(program.handler->save_checkpoint_if_preempted(), UsageError);
+}
+
+TEST(HandlerEnd, RanksThatMakeDifferentNumbersOfStepsHearIt) {
+  REPRIEVE_NEEDS_RANKS(2);
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  program.run(world_rank() == 0 ? 30 : 31);
+  EXPECT_THROW(program.handler->finish(), UsageError);
+}
+
+TEST(HandlerEnd, WithAnExitLaterItSavesAndGivesTheCode) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.config.exit_fn = {};
+  program.config.return_when_saved = true;
+  program.start();
+  program.run(5);
+  std::raise(SIGTERM);
+  program.handler->finish();
+  EXPECT_EQ(program.handler->exit_code(), 42);
+  EXPECT_EQ(program.handler->last_save()->number, 5U);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Steps inside of steps.
+
+class Inside : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, Inside, testing::Values("run", "save_checkpoint_if_preempted", "step_boundary", "finish"),
+                         [](const auto& call) { return std::string(call.param); });
+
+TEST_P(Inside, AStepABoundaryIsAnErrorOnAllRanks) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  auto& handler = *program.handler;
+  const std::string call = GetParam();
+  const auto step = [&] {
+    if (world_rank() != world_size() - 1) {
+      return;  // one rank is enough
+    }
+    if (call == "run") handler.run([] {});
+    if (call == "save_checkpoint_if_preempted") handler.save_checkpoint_if_preempted();
+    if (call == "step_boundary") handler.step_boundary();
+    if (call == "finish") handler.finish();
+  };
+  try {
+    handler.run(step);
+    handler.finish();
+    FAIL() << "nothing was thrown";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("inside of a step"), std::string::npos) << error.what();
+    EXPECT_EQ(error.origin_rank(), world_size() - 1);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Counting.
+
+TEST(HandlerCount, TheLoopOfBoundariesEndsAndGoesOnWhereItWas) {
+  const SharedTemporaryDirectory directory;
+  constexpr std::uint64_t kSteps = 40;
+  {
+    Program program(directory / "run");
+    program.start();
+    const auto loop = [&] {
+      while (program.handler->total_run_calls() < kSteps) {
+        if (program.counter == 17 && world_rank() == 0) {
+          std::raise(SIGTERM);
+        }
+        program.handler->save_checkpoint_if_preempted();
+        program.step();
+      }
+      program.handler->finish();
+    };
+    EXPECT_THROW(loop(), Preempted);
+    EXPECT_EQ(static_cast<int>(program.handler->total_run_calls()), program.counter);
+    EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
+  }
+  Program program(directory / "run");
+  program.start();
+  EXPECT_EQ(static_cast<int>(program.handler->total_run_calls()), program.counter);
+  while (program.handler->total_run_calls() < kSteps) {
+    program.handler->save_checkpoint_if_preempted();
+    program.step();
+  }
+  program.handler->finish();
+  EXPECT_EQ(program.counter, static_cast<int>(kSteps));
+  EXPECT_EQ(program.field, uninterrupted(kSteps));
+}
+
+TEST(HandlerCount, BoundariesBetweenTheStepsNeedNotCount) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  program.run(3);
+  program.handler->step_boundary();
+  EXPECT_EQ(program.handler->total_run_calls(), 3U);
+  program.handler->save_checkpoint_if_preempted();
+  EXPECT_EQ(program.handler->total_run_calls(), 4U);
+  program.handler.reset();
+  program.config.count_boundaries = false;
+  program.start();
+  program.handler->save_checkpoint_if_preempted();
+  EXPECT_EQ(program.handler->total_run_calls(), 0U);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Scopes.
+
+TEST(HandlerScope, ALoopInsideOfAScopeSavesAtOnce) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  const auto ported = [&] {
+    const auto scope = program.handler->watch_preemption_scope();
+    program.run(100'000, [&](int step) {
+      if (step == 20 && world_rank() == world_size() - 1) {
+        std::raise(SIGTERM);
+      }
+    });
+  };
+  EXPECT_THROW(ported(), Preempted);
+  ASSERT_TRUE(program.handler->last_save());
+  EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
+  EXPECT_LT(program.handler->total_run_calls(), 10'000U);
+}
+
+class PatientScope : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(AfterASave, PatientScope, testing::Bool());
+
+TEST_P(PatientScope, WithADeadlineTheLastSafeBoundarySaves) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.config.grace_period = 2s;
+  program.config.grace_margin = 500ms;
+  program.config.save_every_steps = GetParam() ? 10 : 0;  // then it is known how long a save takes
+  program.step_time = 1ms;
+  program.start();
+  const auto endless = [&] {
+    const auto scope = program.handler->watch_preemption_scope(ScopeMode::save_at_end);
+    program.run(1'000'000, [&](int step) {
+      if (step == 20) {
+        std::raise(SIGTERM);
+      }
+    });
+  };
+  EXPECT_THROW(endless(), Preempted);
+  EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
+  EXPECT_GT(program.handler->total_run_calls(), 25U);  // it was patient
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// The save function.
+
+TEST(HandlerSaveFn, ASaveInsideOfASaveIsAnErrorThatSaysWhatToDo) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  bool nested = true;
+  program.config.save_fn = [&](const SaveFnContext& context) {
+    if (nested && context.is_chief) {  // as a port of TensorFlow may do it, on one rank alone
+      program.handler->manager().save(context.number);
+    }
+  };
+  program.start();
+  program.run(3);
+  std::raise(SIGTERM);
+  try {
+    program.run(100'000);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("save_fn_mode"), std::string::npos) << error.what();
+    EXPECT_EQ(error.origin_rank(), 0);
+  }
+  EXPECT_FALSE(program.handler->manager().latest());
+  nested = false;
+  EXPECT_THROW(program.run(100'000), Preempted);
+  EXPECT_TRUE(program.handler->manager().latest());
+}
+
+TEST(HandlerSaveFn, InsteadOfTheSave) {
+  const SharedTemporaryDirectory directory;
+  std::filesystem::path written;
+  {
+    Program program(directory / "run");
+    int calls = 0;
+    program.config.save_fn_mode = SaveFnMode::instead;
+    program.config.save_fn = [&](const SaveFnContext& context) {
+      ++calls;
+      written = context.write_directory;
+      EXPECT_TRUE(std::filesystem::is_directory(written));
+      program.handler->manager().save(context.number);
+    };
+    program.start();
+    program.run(3);
+    std::raise(SIGTERM);
+    EXPECT_THROW(program.run(100'000), Preempted);
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
+    EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
+  }
+  EXPECT_EQ(world_rank() == 0, std::filesystem::exists(written)) << written;
+  Program program(directory / "run");
+  program.start();
+  EXPECT_TRUE(program.handler->restored_from());
+  EXPECT_GE(program.counter, 3);
+}
+
+TEST(HandlerSaveFn, InsteadOfTheSaveItsErrorReachesAllRanks) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  int calls = 0;
+  program.config.save_fn_mode = SaveFnMode::instead;
+  program.config.save_fn = [&](const SaveFnContext&) {
+    if (++calls == 1 && world_rank() == world_size() - 1) {
+      throw std::runtime_error("no licence");
+    }
+  };
+  program.start();
+  std::raise(SIGTERM);
+  try {
+    program.run(100'000);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no licence"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(program.run(100'000), Preempted);
+  EXPECT_EQ(program.handler->last_save()->path, "");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+
+TEST(HandlerNotice, TheEarliestRankIsNamed) {
+  const SharedTemporaryDirectory directory;
+  Program program(directory / "run");
+  program.start();
+  program.run(20);
+  for (int rank = world_size() - 1; rank >= 0; --rank) {  // the last rank first
+    if (world_rank() == rank) {
+      std::raise(SIGTERM);
+    }
+    std::this_thread::sleep_for(2ms);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  try {
+    program.run(100'000);
+    FAIL() << "was not preempted";
+  } catch (const Preempted& preempted) {
+    EXPECT_EQ(preempted.context().notice.rank, world_size() - 1);
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::test

@@ -1,0 +1,15 @@
+# What programs of the Python world see of a checkpoint. Debian's modules belong to Debian's Python.
+add_executable(python_writer ${CMAKE_CURRENT_LIST_DIR}/writer.cpp)
+target_link_libraries(python_writer PRIVATE reprieve reprieve_options)
+find_program(REPRIEVE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(REPRIEVE_PYTHON python3)
+if(REPRIEVE_PYTHON)
+  set(directory ${CMAKE_CURRENT_BINARY_DIR}/python)
+  reprieve_add_mpi_test(NAME python.write RANKS 2 LABELS mpi quick TIMEOUT 120 COMMAND $<TARGET_FILE:python_writer> ${directory})
+  set_tests_properties(python.write PROPERTIES FIXTURES_SETUP python_checkpoint)
+  add_test(NAME python.read COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/read.py ${directory})
+  set_tests_properties(python.read PROPERTIES
+    FIXTURES_REQUIRED python_checkpoint LABELS "mpi;quick" TIMEOUT 120 SKIP_RETURN_CODE 77)
+else()
+  message(STATUS "Python is not installed: what it sees of checkpoints is not tested")
+endif()

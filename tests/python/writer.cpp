@@ -1,0 +1,112 @@
+// Writes a checkpoint with something of every kind for tests/python/read.py.
+// usage: mpirun -n 2 python_writer DIRECTORY
+
+#include <mpi.h>
+
+#include <complex>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "reprieve/reprieve.hpp"
+
+namespace {
+
+struct Particle {
+  double position[3] = {};
+  std::int32_t id = 0;
+  char name[8] = {};
+  std::complex<float> wave;
+};
+
+}  // namespace
+
+template <>
+struct reprieve::RecordMembers<Particle> {
+  static Members list() {
+    return members_of<Particle>()
+        .add("position", &Particle::position)
+        .add("id", &Particle::id)
+        .add("name", &Particle::name)
+        .add("wave", &Particle::wave)
+        .list();
+  }
+};
+
+namespace {
+
+/// The same values as read.py expects.
+void save(const std::filesystem::path& directory) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const auto row = static_cast<std::uint64_t>(rank);
+  const auto rows = static_cast<std::uint64_t>(size);
+
+  reprieve::Checkpoint state;
+  std::vector<double> temperature{280.0 + rank, 281.0 + rank, 282.0 + rank};
+  state.add_distributed("temperature", temperature, {.global_shape = {rows, 3}, .offset = {row, 0}, .extent = {1, 3}});
+  state.annotate("temperature", {.units = "K", .description = "temperature of the air (\xC2\xB0)", .dims = {"y", "x"}});
+  std::vector<float> pressure{1, 2, 3};
+  state.add_distributed("pressure", pressure, {.global_shape = {rows, 3}, .offset = {row, 0}, .extent = {1, 3}});
+  state.annotate("pressure", {.units = "Pa", .dims = {"y", "x"}});
+  std::vector<double> x{0, 0.5, 1};
+  state.add_replicated("x", x);
+  state.annotate("x", {.units = "m"});
+  double time = 2.5;
+  state.add_replicated("time", time);
+  state.annotate("time", {.units = "s", .description = "model time"});
+  std::vector<int> list(row + 1, rank);
+  state.add_per_rank("list", list);
+  state.annotate("list", {.dims = {"item"}});
+
+  reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, directory, {});
+  manager.save(1);
+}
+
+/// Apart from the others: the library of netCDF knows no structs, and no texts of a fixed length.
+void save_structs_and_texts(const std::filesystem::path& directory) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  reprieve::Checkpoint state;
+  std::vector<std::string> species{"argon", "helium", "caf\xC3\xA9"};
+  state.add_replicated("species", species);
+  std::string host = "node" + std::to_string(10 * rank);
+  state.add_per_rank("host", host);
+  std::vector<std::string> notes(static_cast<std::size_t>(rank), "of rank " + std::to_string(rank));
+  state.add_per_rank("notes", notes);
+  std::string title = "a title";
+  state.add_replicated("title", title);
+
+  std::vector<Particle> particles{{{0.5, 1.5, 2.5}, rank, "p", {1, 2}}, {{3, 4, 5}, 10 + rank, "q", {}}};
+  state.add_per_rank("particles", particles);
+  reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, directory, {});
+  manager.save(1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    return 2;
+  }
+  MPI_Init(&argc, &argv);
+  int code = 0;
+  try {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+      std::filesystem::remove_all(argv[1]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    save(argv[1]);
+    save_structs_and_texts(std::filesystem::path(argv[1]) / "apart");
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    code = 1;
+  }
+  MPI_Finalize();
+  return code;
+}

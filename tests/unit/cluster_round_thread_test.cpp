@@ -1,0 +1,482 @@
+// The agreement by threads with threads as ranks and messages in memory, so that schedules which MPI rarely shows come
+// about.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "cluster/round_thread.hpp"
+#include "cluster/step_agreement.hpp"
+#include "reprieve/error.hpp"
+#include "support/shared_reductions.hpp"
+#include "support/shared_rounds.hpp"
+
+namespace reprieve::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using test::SharedReductions;
+using test::SharedRounds;
+using test::ThreadChannel;
+using test::ThreadRoundChannel;
+
+TEST(StepGate, NoBoundaryPassesAfterTheOneThatCloseReturns) {
+  StepGate gate;
+  std::atomic<BoundaryIndex> stopped_at{-1};
+  std::atomic<bool> end{false};
+  std::thread program([&] {
+    for (BoundaryIndex index = 1; !end; ++index) {
+      if (!gate.pass()) {
+        stopped_at = index;
+        while (stopped_at >= 0 && !end) {
+          std::this_thread::yield();
+        }
+      }
+    }
+  });
+  std::mt19937 random(5);
+  for (int round = 0; round < 50'000; ++round) {
+    for (auto wait = random() % 500; wait > 0; --wait) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    const BoundaryIndex limit = gate.close() + 1;
+    while (stopped_at < 0) {
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(stopped_at, limit);
+    gate.open();
+    stopped_at = -1;
+  }
+  end = true;
+  gate.open();
+  program.join();
+}
+
+TEST(StepWatch, KnowsTheLongestStepButNoPause) {
+  const StepWatch::Clock::time_point start{};
+  StepWatch watch;
+  watch.look(1, start + 1h);  // the way to the first boundary
+  EXPECT_EQ(watch.longest(), 0ns);
+  watch.look(101, start + 1h + 1s);
+  EXPECT_EQ(watch.longest(), 10ms);
+  watch.look(102, start + 1h + 3s);
+  EXPECT_EQ(watch.longest(), 2s);
+  watch.restart(102, start + 1h + 60s);  // a save
+  watch.look(103, start + 1h + 61s);
+  EXPECT_EQ(watch.longest(), 2s);
+  EXPECT_EQ(watch.longest_until(start + 1h + 71s), 10s) << "the one under way";
+}
+
+TEST(StepWatch, ForgetsWhatLiesFarBackButInItsTotal) {
+  const StepWatch::Clock::time_point start{};
+  StepWatch watch;
+  watch.look(1, start + 1s);
+  watch.look(2, start + 10s);
+  watch.look(10'000, start + 200s);
+  EXPECT_LT(watch.longest(), 100ms);
+  EXPECT_EQ(watch.take_longest(), 9s);
+  EXPECT_EQ(watch.take_longest(), 0ns);
+}
+
+/// One rank of a simulated program, which acts on notices as the handler does: it saves, and goes on.
+class RoundRank {
+ public:
+  RoundRank(SharedReductions& reductions, SharedRounds& rounds, int rank, int size, RoundOptions options = {1ms, 5s})
+      : channel_(reductions),
+        round_channel_(rounds),
+        agreement_(
+            channel_, rank, size, {16ms, 5s}, [this] { return look(); }, [this](const Verdict& v) { hear(v); }),
+        rounds_(round_channel_, options, [this] { return notice.load(); }) {
+    agreement_.check_by(rounds_);
+    rounds_.start();
+    rounds_.resume();
+  }
+
+  /// A boundary, and what is decided there.
+  void boundary() {
+    agreement_.at_boundary();
+    if (act_at_ && agreement_.index() >= *act_at_) {
+      agreement_.confirm();
+      act_at_.reset();
+      acted_at.push_back(agreement_.index());
+      notice = false;
+    }
+  }
+  /// As the end of the handler does.
+  void end() {
+    closed = agreement_.close().all_closing;
+    rounds_.rest(5s);
+  }
+
+  [[nodiscard]] StepAgreement& agreement() { return agreement_; }
+  [[nodiscard]] RoundThread& rounds() { return rounds_; }
+  [[nodiscard]] ThreadRoundChannel& channel() { return round_channel_; }
+
+  std::atomic<bool> notice{false};
+  std::vector<BoundaryIndex> acted_at;
+  std::vector<BoundaryIndex> checked_at;
+  int heard_failure_of = -1;
+  BoundaryIndex heard_closing = -1;
+  bool closed = false;
+
+ private:
+  LocalView look() {
+    LocalView view;
+    view.notice = notice;
+    return view;
+  }
+  void hear(const Verdict& verdict) {
+    checked_at.push_back(agreement_.index());
+    heard_closing = verdict.closing_index;
+    if (verdict.failed_rank >= 0) {
+      heard_failure_of = verdict.failed_rank;
+      throw std::runtime_error("heard a failure");
+    }
+    if (verdict.notice_rank >= 0 && !act_at_) {
+      act_at_ = verdict.act_at;
+    }
+  }
+
+  ThreadChannel channel_;
+  ThreadRoundChannel round_channel_;
+  StepAgreement agreement_;
+  RoundThread rounds_;
+  std::optional<BoundaryIndex> act_at_;
+};
+
+/// All ranks of a program, each in a thread.
+struct RoundWorld {
+  explicit RoundWorld(int size, RoundOptions options = {1ms, 5s})
+      : reductions(size), rounds(size), errors_(static_cast<std::size_t>(size)) {
+    for (int rank = 0; rank < size; ++rank) {
+      ranks.push_back(std::make_unique<RoundRank>(reductions, rounds, rank, size, options));
+    }
+  }
+
+  void run(const std::function<void(std::size_t rank, RoundRank& self)>& program) {
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      threads.emplace_back([this, rank, &program] {
+        try {
+          program(rank, *ranks[rank]);
+        } catch (const std::exception& error) {
+          errors_[rank] = error.what();
+        }
+      });
+    }
+    for (auto& thread : threads) {
+      thread.join();
+    }
+  }
+
+  SharedReductions reductions;
+  SharedRounds rounds;
+  std::vector<std::unique_ptr<RoundRank>> ranks;
+
+  /// Of those ranks that had one.
+  [[nodiscard]] std::vector<std::string> errors() const {
+    std::vector<std::string> all;
+    std::copy_if(errors_.begin(), errors_.end(), std::back_inserter(all), [](const auto& e) { return !e.empty(); });
+    return all;
+  }
+
+ private:
+  std::vector<std::string> errors_;
+};
+
+class RoundSizes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, RoundSizes, testing::Values(1, 2, 3, 5));
+
+/// Uncoupled ranks of different and changing speeds, with notices at random ranks and moments, also on several at once.
+TEST_P(RoundSizes, AllRanksActAtTheSameBoundaries) {
+  for (unsigned round = 0; round < 8; ++round) {
+    RoundWorld world(GetParam());
+    world.run([&](std::size_t rank, RoundRank& self) {
+      std::mt19937 random(100 * round + static_cast<unsigned>(rank));
+      const auto pause = std::chrono::microseconds(random() % 200);
+      for (int step = 0; step < 400; ++step) {
+        self.boundary();
+        if (random() % 100 == 0) {
+          self.notice = true;
+        }
+        std::this_thread::sleep_for(step % 7 == 0 ? 4 * pause : pause);
+      }
+      self.end();
+    });
+    EXPECT_THAT(world.errors(), testing::IsEmpty());
+    for (const auto& rank : world.ranks) {
+      EXPECT_TRUE(rank->closed);
+      EXPECT_EQ(rank->acted_at, world.ranks[0]->acted_at);
+      EXPECT_EQ(rank->checked_at, world.ranks[0]->checked_at);
+    }
+    EXPECT_FALSE(world.ranks[0]->acted_at.empty());
+  }
+}
+
+/// A rank that is ahead waits in a collective call of the program for one that is behind: nobody may be held for a rank
+/// that is not there.
+TEST_P(RoundSizes, RanksThatMeetAtEveryTenthStepDoNotDeadlock) {
+  RoundWorld world(GetParam());
+  std::barrier<> meeting(GetParam());
+  world.run([&](std::size_t rank, RoundRank& self) {
+    std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    for (int step = 1; step <= 500; ++step) {
+      self.boundary();
+      if (random() % 60 == 0) {
+        self.notice = true;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % (200 * (rank + 1))));
+      if (step % 10 == 0) {
+        meeting.arrive_and_wait();
+      }
+    }
+    self.end();
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->acted_at, world.ranks[0]->acted_at);
+  }
+}
+
+/// Whatever the steps before took: the boundary after that in which the threads agreed.
+TEST(Rounds, ANoticeInALongStepIsActedOnAtTheNextBoundary) {
+  RoundWorld world(3);
+  std::barrier<> meeting(3);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int step = 1; step <= 1000; ++step) {
+      self.boundary();
+    }
+    for (int step = 0; step < 3; ++step) {
+      meeting.arrive_and_wait();
+      self.boundary();
+      meeting.arrive_and_wait();
+      self.notice = self.notice || (rank == 2 && step == 0);
+      while (step == 0 && world.rounds.begun() == 0) {
+        std::this_thread::sleep_for(1ms);  // a long step
+      }
+      std::this_thread::sleep_for(20ms);
+    }
+    self.end();
+  });
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->acted_at, std::vector<BoundaryIndex>{1002});
+  }
+}
+
+TEST(Rounds, NothingIsSentWithoutNews) {
+  RoundWorld world(2);
+  world.run([&](std::size_t, RoundRank& self) {
+    for (int step = 1; step <= 200; ++step) {
+      self.boundary();
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  EXPECT_EQ(world.rounds.begun(), 0U);
+  EXPECT_EQ(world.ranks[0]->checked_at, std::vector<BoundaryIndex>{1}) << "the one before which a notice may have come";
+}
+
+TEST(Rounds, ARequestLeadsToOneCheck) {
+  RoundWorld world(2);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int step = 1; step <= 300; ++step) {
+      self.boundary();
+      if (step == 50 && rank == 1) {
+        self.rounds().request();
+      }
+      std::this_thread::sleep_for(100us);
+    }
+    self.end();
+  });
+  EXPECT_EQ(world.ranks[0]->checked_at.size(), 2U);
+  EXPECT_EQ(world.ranks[0]->checked_at, world.ranks[1]->checked_at);
+  EXPECT_GT(world.ranks[0]->checked_at.back(), 50);
+}
+
+TEST(Rounds, AnAlarmBeginsARound) {
+  RoundWorld world(2);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    self.boundary();
+    if (rank == 0) {
+      self.rounds().set_alarm(RoundThread::Clock::now() + 5ms);
+    }
+    while (self.checked_at.size() < 2) {
+      self.boundary();
+      std::this_thread::sleep_for(200us);
+    }
+    self.rounds().rest(5s);
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
+  EXPECT_EQ(world.ranks[0]->checked_at, world.ranks[1]->checked_at);
+}
+
+TEST(Rounds, AfterBeginPhaseTheNextBoundaryChecks) {
+  RoundWorld world(3);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int step = 1; step <= 100; ++step) {
+      if (step == 60) {
+        self.notice = rank == 1;
+        self.agreement().begin_phase();
+      }
+      self.boundary();
+    }
+    self.end();
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->acted_at, std::vector<BoundaryIndex>{60});
+  }
+}
+
+/// The ranks are at different boundaries, and those that are ahead of the failed one must not wait for it.
+TEST(Rounds, AllRanksHearOfAFailureAtTheirNextBoundary) {
+  RoundWorld world(4);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int step = 1;; ++step) {
+      self.boundary();
+      if (rank == 2 && step == 40) {
+        self.rounds().announce_failure(5s);
+        self.heard_failure_of = self.agreement().fail(5s).failed_rank;
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(50 * rank));
+    }
+  });
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->heard_failure_of, 2);
+  }
+  EXPECT_EQ(world.errors(), std::vector<std::string>(3, "heard a failure"));
+  world.run([](std::size_t, RoundRank& self) { self.rounds().rest(5s); });
+}
+
+TEST(Rounds, ARankThatClosedHearsOfAFailure) {
+  RoundWorld world(3);
+  std::barrier<> meeting(3);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int step = 1; step <= 10; ++step) {
+      self.boundary();
+    }
+    meeting.arrive_and_wait();  // or a slow rank hears of it at a boundary
+    if (rank == 2) {
+      self.rounds().announce_failure(5s);
+      self.heard_failure_of = self.agreement().fail(5s).failed_rank;
+    } else {
+      self.heard_failure_of = self.agreement().close().failed_rank;
+    }
+    self.rounds().rest(5s);
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->heard_failure_of, 2);
+  }
+}
+
+/// Its peers make no check by themselves.
+TEST(Rounds, ARankThatEndsEarlyIsMetByTheOthers) {
+  RoundWorld world(3);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int step = 1; rank != 1 || step <= 10; ++step) {
+      self.boundary();
+      if (self.heard_closing >= 0) {
+        self.heard_failure_of = self.agreement().fail(5s).failed_rank;
+        return;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    self.heard_failure_of = self.agreement().close().failed_rank;
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->heard_failure_of, 0);
+  }
+}
+
+/// A notice after the last boundary: the check lies beyond it, and nobody waits for that.
+TEST(Rounds, ACheckBeyondTheLastBoundaryHoldsNobody) {
+  for (int round = 0; round < 50; ++round) {
+    RoundWorld world(3);
+    world.run([&](std::size_t rank, RoundRank& self) {
+      for (int step = 1; step <= 20; ++step) {
+        self.boundary();
+        if (step == 20 - round % 2 && rank == static_cast<std::size_t>(round) % 3) {
+          self.rounds().request();
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100 * ((rank + static_cast<std::size_t>(round)) % 3)));
+      }
+      self.end();
+    });
+    EXPECT_THAT(world.errors(), testing::IsEmpty());
+    EXPECT_TRUE(world.ranks[0]->closed);
+  }
+}
+
+TEST(Rounds, TheThreadsRestTogetherAndGoOn) {
+  RoundWorld world(3);
+  std::barrier<> meeting(3);
+  world.run([&](std::size_t rank, RoundRank& self) {
+    for (int part = 0; part < 20; ++part) {
+      for (int step = 0; step < 20; ++step) {
+        self.boundary();
+        self.notice = self.notice || (rank == static_cast<std::size_t>(part) % 3 && step == 10);
+        std::this_thread::sleep_for(100us);
+      }
+      self.agreement().confirm();
+      self.rounds().rest(5s);
+      meeting.arrive_and_wait();
+      self.rounds().resume();
+    }
+    self.end();
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
+  for (const auto& rank : world.ranks) {
+    EXPECT_EQ(rank->checked_at, world.ranks[0]->checked_at);
+  }
+  EXPECT_GE(world.ranks[0]->checked_at.size(), 20U);
+}
+
+TEST(Rounds, AThreadThatRestsUsesNothingAndEndsAlone) {
+  RoundWorld world(2);
+  world.run([](std::size_t, RoundRank& self) { self.end(); });
+  const std::size_t rounds = world.rounds.begun();
+  world.ranks[0]->notice = true;
+  std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(world.rounds.begun(), rounds);
+  world.ranks[0]->rounds().abandon();
+  EXPECT_TRUE(world.ranks[0]->channel().left);
+}
+
+/// The main thread does not go on as if nothing had been: it throws at the boundary at which it is held.
+TEST(Rounds, AMissingRankIsAnErrorAfterTheLimit) {
+  RoundWorld world(2, {1ms, 50ms});
+  world.ranks[1]->rounds().abandon();
+  RoundRank& self = *world.ranks[0];
+  std::thread peer([&] { world.reductions.post(0, encode(Contribution{.index = 1}, 1, 2)); });
+  self.boundary();
+  peer.join();
+  self.rounds().request();
+  try {
+    for (;;) {
+      self.boundary();
+      std::this_thread::sleep_for(1ms);
+    }
+  } catch (const UnresponsiveError& error) {
+    EXPECT_EQ(error.missing_ranks(), std::vector<int>{1});
+  }
+  EXPECT_TRUE(self.rounds().broken());
+  EXPECT_THROW(self.boundary(), UnresponsiveError) << "nor at the next one";
+}
+
+TEST(Rounds, AnAbandonedThreadHoldsNoBoundaryForever) {
+  RoundWorld world(2);
+  world.ranks[0]->rounds().abandon();
+  EXPECT_THROW(world.ranks[0]->boundary(), UnresponsiveError);
+}
+
+}  // namespace
+}  // namespace reprieve::cluster

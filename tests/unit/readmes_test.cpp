@@ -1,0 +1,185 @@
+// The README of each layer tells what is in its folder: every file that it names is there, and every file that is there
+// is named.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kTreeOfReadmes = REPRIEVE_SOURCE_DIR;
+
+using Words = std::set<std::string>;
+
+std::string readme_text(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// What stands in backticks.
+Words quoted_in(const std::string& text) {
+  static const std::regex quoted("`([^`\n]+)`");
+  Words words;
+  for (std::sregex_iterator found(text.begin(), text.end(), quoted); found != std::sregex_iterator(); ++found) {
+    words.insert((*found)[1]);
+  }
+  return words;
+}
+
+/// What stands in backticks in the first column of the tables that begin with @p heading.
+Words first_column(const std::string& text, const std::string& heading) {
+  Words words;
+  bool inside = false;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with("|")) {
+      inside = false;
+    } else if (line.starts_with("| " + heading + " |")) {
+      inside = true;
+    } else if (inside) {
+      words.merge(quoted_in(line.substr(0, line.find('|', 1))));
+    }
+  }
+  return words;
+}
+
+/// Of `save.cpp`, `save.*`, `save` and `core/save.hpp`: save.
+std::string unit_of(const std::string& name) {
+  return fs::path(name.substr(0, name.find('.', name.rfind('/') + 1))).filename();
+}
+
+/// The files of a folder by their names without endings; headers and sources of one name are one.
+Words units_in(const fs::path& folder) {
+  static const Words endings{".cpp", ".hpp", ".c", ".h", ".F90", ".cmake"};
+  Words units;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) {
+      units.insert(unit_of(entry.path().filename().string()));
+    }
+  }
+  return units;
+}
+
+/// Whether a word in backticks looks like the name of a file of this project.
+bool is_file_name(const std::string& word) {
+  static const std::regex name(R"([\w./-]+\.(cpp|hpp|c|h|F90|cmake|map|in|md|\*))");
+  return std::regex_match(word, name);
+}
+
+bool is_there(const fs::path& folder, const std::string& word) {
+  const std::vector<fs::path> places{folder,
+                                     folder / "fortran",
+                                     kTreeOfReadmes,
+                                     kTreeOfReadmes / "src",
+                                     kTreeOfReadmes / "include",
+                                     kTreeOfReadmes / "include/reprieve"};
+  return std::ranges::any_of(places, [&](const fs::path& place) {
+    if (word.ends_with(".*")) {
+      const std::string stem = (place / word.substr(0, word.size() - 2)).string();
+      return fs::exists(stem + ".cpp") || fs::exists(stem + ".hpp");
+    }
+    return fs::exists(place / word);
+  });
+}
+
+std::vector<fs::path> folders_of_src() {
+  std::vector<fs::path> folders{kTreeOfReadmes / "src/bindings/fortran"};
+  for (const auto& entry : fs::directory_iterator(kTreeOfReadmes / "src")) {
+    if (entry.is_directory()) {
+      folders.push_back(entry.path());
+    }
+  }
+  return folders;
+}
+
+/// That of the layer, for a folder in it too.
+fs::path readme_of(const fs::path& folder) {
+  return fs::exists(folder / "README.md") ? folder / "README.md" : folder.parent_path() / "README.md";
+}
+
+TEST(Readmes, NameFilesThatAreThere) {
+  std::size_t count = 0;
+  for (const fs::path& folder : folders_of_src()) {
+    const std::string text = readme_text(readme_of(folder));
+    for (const std::string& word : quoted_in(text)) {
+      if (is_file_name(word)) {
+        EXPECT_TRUE(is_there(folder, word) || is_there(folder.parent_path(), word)) << folder << ": " << word;
+        ++count;
+      }
+    }
+    const Words units = units_in(folder);
+    const Words below = fs::exists(folder / "fortran") ? units_in(folder / "fortran") : Words();
+    const Words beside = folder.filename() == "fortran" ? units_in(folder.parent_path()) : Words();
+    for (const std::string& word : first_column(text, "file")) {
+      const std::string unit = unit_of(word);
+      EXPECT_TRUE(units.contains(unit) || below.contains(unit) || beside.contains(unit)) << folder << ": " << word;
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 150U);
+}
+
+TEST(Readmes, NameEveryFile) {
+  for (const fs::path& folder : folders_of_src()) {
+    Words named;
+    for (const std::string& word : quoted_in(readme_text(readme_of(folder)))) {
+      named.insert(unit_of(word));
+    }
+    for (const std::string& unit : units_in(folder)) {
+      EXPECT_TRUE(named.contains(unit)) << readme_of(folder) << " does not name " << unit;
+    }
+  }
+}
+
+/// Headers of @p layer that files in @p folder include.
+Words headers_used_in(const fs::path& folder, const std::string& layer) {
+  const std::regex include("#include \"" + layer + "/([^\"]+)\"");
+  Words headers;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string text = entry.is_regular_file() ? readme_text(entry.path()) : "";
+    for (std::sregex_iterator found(text.begin(), text.end(), include); found != std::sregex_iterator(); ++found) {
+      headers.insert((*found)[1]);
+    }
+  }
+  return headers;
+}
+
+TEST(Readmes, StorageNamesWhatOthersUseOfIt) {
+  Words used = headers_used_in(kTreeOfReadmes / "apps/reprieve", "storage");
+  for (const auto& entry : fs::directory_iterator(kTreeOfReadmes / "src")) {
+    if (entry.is_directory() && entry.path().filename() != "storage") {
+      used.merge(headers_used_in(entry.path(), "storage"));
+    }
+  }
+  EXPECT_EQ(first_column(readme_text(kTreeOfReadmes / "src/storage/README.md"), "header"), used);
+}
+
+TEST(Readmes, AnUntruthIsNoticed) {
+  const fs::path core = kTreeOfReadmes / "src/core";
+  EXPECT_TRUE(is_there(core, "error.cpp"));
+  EXPECT_TRUE(is_there(core, "outcome.*"));
+  EXPECT_TRUE(is_there(core, "src/core/outcome.hpp"));
+  EXPECT_TRUE(is_there(core, "reprieve/error.hpp"));
+  EXPECT_FALSE(is_there(core, "no_such_file.cpp"));
+  EXPECT_FALSE(is_there(core, "no_such_file.*"));
+  EXPECT_TRUE(is_file_name("a/b.cpp"));
+  EXPECT_FALSE(is_file_name("points%x"));
+  EXPECT_EQ(unit_of("core/outcome.hpp"), "outcome");
+  EXPECT_EQ(unit_of("outcome"), "outcome");
+  EXPECT_TRUE(units_in(core).contains("error"));
+  EXPECT_EQ(first_column("| file | holds |\n|---|---|\n| `a`, `b.cpp` | `c` |\n\n| other | x |\n|---|---|\n| `d` | |\n",
+                         "file"),
+            (Words{"a", "b.cpp"}));
+}
+
+}  // namespace
