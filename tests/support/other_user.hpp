@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <iostream>
 
@@ -45,5 +46,33 @@ inline testing::AssertionResult as_user(uid_t user, const std::function<void()>&
   }
   return testing::AssertionSuccess();
 }
+
+/// A child process that repeats @p action until this object goes, beside what the test does. A process and no thread,
+/// as the test forks meanwhile: the child of a fork has only one thread, and any lock that another thread held just
+/// then (the sanitizers have such locks) stays locked in it for ever.
+class Neighbour {
+ public:
+  explicit Neighbour(const std::function<void()>& action) : child_(::fork()) {
+    if (child_ == 0) {
+      for (;;) {
+        action();
+      }
+    }
+    EXPECT_GT(child_, 0) << "no child";
+  }
+  Neighbour(const Neighbour&) = delete;
+  Neighbour& operator=(const Neighbour&) = delete;
+  ~Neighbour() {
+    if (child_ > 0) {
+      int status = 0;
+      EXPECT_EQ(::kill(child_, SIGKILL), 0);
+      EXPECT_EQ(::waitpid(child_, &status, 0), child_);
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the neighbour ended by itself: " << status;
+    }
+  }
+
+ private:
+  pid_t child_;
+};
 
 }  // namespace reprieve::test

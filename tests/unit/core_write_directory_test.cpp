@@ -177,26 +177,23 @@ TEST_F(WriteDirectoryNeighbour, ALinkToTheVictimsHomeDeletesNothingThere) {
 
 /// The swap is made again and again while the victim saves; both the link and the directory are there at times.
 TEST_F(WriteDirectoryNeighbour, ALinkThatIsSwappedInDuringTheSaveDeletesNothing) {
-  std::atomic<bool> done = false;
-  std::thread neighbour([&] {
-    const fs::path name = temporary_ / "workertemp_3";
-    while (!done) {
+  {
+    const test::Neighbour neighbour([&] {
+      const fs::path name = temporary_ / "workertemp_3";
       std::error_code ignored;
       fs::create_directories(name / "a", ignored);
       fs::rename(name, temporary_ / "away", ignored);
       fs::create_directory_symlink(home_, name, ignored);
       fs::remove(name, ignored);
       fs::remove_all(temporary_ / "away", ignored);
-    }
-  });
-  EXPECT_TRUE(test::as_user(test::kVictim, [&] {
-    for (int round = 0; round < 300; ++round) {
-      EXPECT_EQ(WriteDirectory(a_, 3).path(), inside_);
-      remove_write_directories(a_);
-    }
-  }));
-  done = true;
-  neighbour.join();
+    });
+    EXPECT_TRUE(test::as_user(test::kVictim, [&] {
+      for (int round = 0; round < 300; ++round) {
+        EXPECT_EQ(WriteDirectory(a_, 3).path(), inside_);
+        remove_write_directories(a_);
+      }
+    }));
+  }
   expect_untouched();
 }
 
