@@ -67,7 +67,7 @@ class REPRIEVE_EXPORT Preempted : public std::exception {
   std::string message_;
 };
 
-/// How the ranks find the step boundary at which they ask each other for notices, errors and wishes.
+/// How the ranks find the step boundary at which they ask each other for notices, errors and requests for checkpoints.
 enum class Agreement {
   /// By threads if all ranks run with MPI_THREAD_MULTIPLE, else at boundaries.
   automatic,

@@ -16,7 +16,7 @@ enum Slot : std::size_t {
   kClosingIndex,
   kNotClosing,
   kNotConfirming,
-  kWish,
+  kRequested,
   kNegatedTimeLeft,
   kStepTime,
   kNegatedCheckCost,
@@ -43,7 +43,7 @@ AgreementVector encode(const Contribution& contribution, int rank, int size) {
   vector[kClosingIndex] = c.closing ? c.index : -1;
   vector[kNotClosing] = c.closing ? 0 : 1;
   vector[kNotConfirming] = c.confirming ? 0 : 1;
-  vector[kWish] = static_cast<std::int64_t>(c.wish);
+  vector[kRequested] = static_cast<std::int64_t>(c.requested);
   vector[kNegatedTimeLeft] = c.time_left ? -c.time_left->count() : kNoDeadline;
   vector[kStepTime] = c.step_time.count();
   vector[kNegatedCheckCost] = -c.check_cost.count();
@@ -62,7 +62,7 @@ Verdict decode(const AgreementVector& vector, int size) {
   verdict.closing_index = vector[kClosingIndex];
   verdict.all_closing = vector[kNotClosing] == 0;
   verdict.all_confirming = vector[kNotConfirming] == 0;
-  verdict.wish = static_cast<SaveWish>(vector[kWish]);
+  verdict.requested = static_cast<RequestedSave>(vector[kRequested]);
   if (vector[kNegatedTimeLeft] != kNoDeadline) {
     verdict.time_left = std::chrono::milliseconds(-vector[kNegatedTimeLeft]);
   }

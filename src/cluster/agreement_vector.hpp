@@ -13,8 +13,8 @@ namespace reprieve::cluster {
 /// Index of a step boundary: 1 for the first one after start.
 using BoundaryIndex = std::int64_t;
 
-/// A wish for a checkpoint without a notice. The greatest of all ranks' wishes counts.
-enum class SaveWish : std::int64_t { none = 0, periodic = 1, user = 2 };
+/// A request for a checkpoint without a notice. The greatest of all ranks' requests counts.
+enum class RequestedSave : std::int64_t { none = 0, periodic = 1, user = 2 };
 
 /// What one rank says in one check.
 struct Contribution {
@@ -24,7 +24,7 @@ struct Contribution {
   bool failed = false;      ///< its step failed
   bool closing = false;     ///< it makes no further boundaries
   bool confirming = false;  ///< it waits at boundary `index` to enter a save together with all others
-  SaveWish wish = SaveWish::none;
+  RequestedSave requested = RequestedSave::none;
   std::optional<std::chrono::milliseconds> time_left{};  ///< until its deadline, if it knows of one
   std::chrono::nanoseconds step_time{0};                 ///< its recent step time
   std::chrono::nanoseconds check_cost{0};                ///< what the check before took of its time; 0: not known
@@ -48,7 +48,7 @@ struct Verdict {
   BoundaryIndex closing_index = -1;  ///< greatest boundary of a rank that closes, or -1
   bool all_closing = false;
   bool all_confirming = false;
-  SaveWish wish = SaveWish::none;
+  RequestedSave requested = RequestedSave::none;
   std::optional<std::chrono::milliseconds> time_left{};  ///< until the earliest deadline
   std::chrono::nanoseconds step_time{0};                 ///< the slowest rank's
   std::chrono::nanoseconds check_cost{0};                ///< the least of any rank: that of the one that waited least

@@ -15,7 +15,7 @@ namespace reprieve::cluster {
 
 namespace {
 
-/// Other than that of the roll call.
+/// Other than that of the presence check.
 constexpr int kDataTag = 2;
 
 std::uint64_t total(const std::vector<std::uint64_t>& sizes) {

@@ -18,11 +18,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRollCallTag = 1;
+constexpr int kPresenceTag = 1;
 /// How long ranks collect each other's answers after one has given up.
-constexpr std::chrono::milliseconds kRollCallWindow{2000};
-/// How often a waiting rank looks for a roll call.
-constexpr std::chrono::milliseconds kRollCallPoll{5};
+constexpr std::chrono::milliseconds kPresenceWindow{2000};
+/// How often a waiting rank looks for a presence check.
+constexpr std::chrono::milliseconds kPresencePoll{5};
 
 /// Gives the processor away, the longer the wait the more of it: ranks may share cores.
 void pause(Clock::duration waited) {
@@ -220,7 +220,7 @@ void Communicator::check_usable(std::string_view what) const {
 void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit) {
   check_usable(what);
   const auto start = Clock::now();
-  auto next_roll_call_poll = start + kRollCallPoll;
+  auto next_presence_poll = start + kPresencePoll;
   for (;;) {
     int done = 0;
     check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
@@ -228,7 +228,7 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
     const auto now = Clock::now();
     if (done != 0) {
       // A rank that comes late may still complete, with messages that the others sent before they gave up.
-      if (roll_call_seen()) {
+      if (presence_check_seen()) {
         call_the_roll(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
       }
       return;
@@ -236,9 +236,9 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
     if (now - start >= limit) {
       call_the_roll(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
     }
-    if (now >= next_roll_call_poll) {
-      next_roll_call_poll = now + kRollCallPoll;
-      if (roll_call_seen()) {
+    if (now >= next_presence_poll) {
+      next_presence_poll = now + kPresencePoll;
+      if (presence_check_seen()) {
         call_the_roll(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
       }
     }
@@ -246,9 +246,9 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
   }
 }
 
-bool Communicator::roll_call_seen() const {
+bool Communicator::presence_check_seen() const {
   int seen = 0;
-  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kRollCallTag, comm_, &seen, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPresenceTag, comm_, &seen, MPI_STATUS_IGNORE), "MPI_Iprobe");
   return seen != 0;
 }
 
@@ -258,19 +258,19 @@ void Communicator::call_the_roll(std::string_view what, std::chrono::millisecond
   std::vector<MPI_Request> sends(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) {
-      check_mpi(MPI_Isend(nullptr, 0, MPI_BYTE, rank, kRollCallTag, comm_, &sends[static_cast<std::size_t>(rank)]),
+      check_mpi(MPI_Isend(nullptr, 0, MPI_BYTE, rank, kPresenceTag, comm_, &sends[static_cast<std::size_t>(rank)]),
                 "MPI_Isend");
     }
   }
   std::vector<bool> present(static_cast<std::size_t>(size_), false);
   present[static_cast<std::size_t>(rank_)] = true;
   const auto start = Clock::now();
-  while (Clock::now() - start < kRollCallWindow && std::find(present.begin(), present.end(), false) != present.end()) {
+  while (Clock::now() - start < kPresenceWindow && std::find(present.begin(), present.end(), false) != present.end()) {
     int seen = 0;
     MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kRollCallTag, comm_, &seen, &status), "MPI_Iprobe");
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPresenceTag, comm_, &seen, &status), "MPI_Iprobe");
     if (seen != 0) {
-      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kRollCallTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kPresenceTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
       present[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
     } else {
       pause(std::chrono::milliseconds(10));

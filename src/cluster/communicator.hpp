@@ -47,7 +47,7 @@ struct Parts {
 ///
 /// All collective members wait at most `timeout()` for the other ranks. Past it, the ranks that are there call the roll
 /// with point-to-point messages (MPI collectives cannot tell who is missing), and each throws UnresponsiveError with
-/// the names of the missing ranks; a rank that comes later finds the roll call and throws too. After that the
+/// the names of the missing ranks; a rank that comes later finds the presence check and throws too. After that the
 /// communicator is broken and every operation throws at once. `what` names the operation in messages: "save 12:
 /// writing".
 class Communicator {
@@ -135,7 +135,7 @@ class Communicator {
   void wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit);
 
   /// Other ranks have given up, and look who is there. Not collective.
-  [[nodiscard]] bool roll_call_seen() const;
+  [[nodiscard]] bool presence_check_seen() const;
   /// Gives up: finds out which ranks are there, in two seconds. @throws UnresponsiveError that names the others
   [[noreturn]] void call_the_roll(std::string_view what, std::chrono::milliseconds waited);
 

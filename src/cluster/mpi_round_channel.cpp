@@ -15,7 +15,7 @@ constexpr int kWakeTag = 2;
 constexpr int kChildren = 8;
 
 /// Whether ranks have given up is looked at so seldom: they wait for two seconds then.
-constexpr std::int64_t kLooksPerRollCall = 50;
+constexpr std::int64_t kLooksPerPresencePoll = 50;
 
 std::vector<int> neighbours_in_tree(int rank, int size) {
   std::vector<int> neighbours;
@@ -106,7 +106,9 @@ bool MpiRoundChannel::test(RoundVector& result) {
   return true;
 }
 
-bool MpiRoundChannel::others_gave_up() { return ++exchange_->looks % kLooksPerRollCall == 0 && comm_.roll_call_seen(); }
+bool MpiRoundChannel::others_gave_up() {
+  return ++exchange_->looks % kLooksPerPresencePoll == 0 && comm_.presence_check_seen();
+}
 
 void MpiRoundChannel::give_up() {
   const auto waited = std::chrono::steady_clock::now() - began_;

@@ -4,7 +4,8 @@
 /// The agreement on the boundary of the next check by a thread of each rank, for programs that run with
 /// MPI_THREAD_MULTIPLE. Between notices no rank sends anything, whatever its steps take.
 ///
-/// 1. A rank that has something to tell (a notice, an error, a wish) begins a *round*: its thread wakes those of the
+/// 1. A rank that has something to tell (a notice, an error, a request for a checkpoint) begins a *round*: its thread
+/// wakes those of the
 ///    other ranks, by messages along a tree.
 /// 2. Each thread stops its own main thread before the next boundary (`StepGate`). All threads reduce these limits by
 ///    MPI_MAX. No main thread is needed for that, so it takes milliseconds whatever the main threads do.

@@ -113,7 +113,7 @@ void StepAgreement::post(Contribution contribution) {
   contribution.notice = view.notice;
   notice_is_told_ = view.notice;
   contribution.time_left = view.time_left;
-  contribution.wish = view.wish;
+  contribution.requested = view.requested;
   contribution.written = view.written;
   contribution.step_time = measure_step_time(begin);
   contribution.check_cost = check_cost_;

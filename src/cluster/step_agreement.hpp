@@ -55,7 +55,7 @@ class ReductionChannel {
 struct LocalView {
   bool notice = false;
   std::optional<std::chrono::milliseconds> time_left;
-  SaveWish wish = SaveWish::none;
+  RequestedSave requested = RequestedSave::none;
   std::int64_t written = 0;
 };
 

@@ -19,7 +19,7 @@ std::string variable(const char* name) {
 }
 
 /// What the test wants, read once.
-struct Wish {
+struct ArmedKillPoint {
   std::string point = variable("REPRIEVE_KILL_POINT");
   std::string victim = variable("REPRIEVE_KILL_RANK");
   std::string mark = variable("REPRIEVE_KILL_MARK");
@@ -29,13 +29,13 @@ struct Wish {
 }  // namespace
 
 void kill_point(KillPoint point) {
-  static const Wish wish;
-  if (kKillPointNames.at(static_cast<std::size_t>(point)) != wish.point) {
+  static const ArmedKillPoint armed;
+  if (kKillPointNames.at(static_cast<std::size_t>(point)) != armed.point) {
     return;
   }
-  const bool kills_parent = wish.victim == "mpirun" && wish.rank == "0";
-  if (kills_parent || wish.victim == "all" || wish.victim == wish.rank) {
-    std::ofstream(wish.mark) << kKillPointNames.at(static_cast<std::size_t>(point));
+  const bool kills_parent = armed.victim == "mpirun" && armed.rank == "0";
+  if (kills_parent || armed.victim == "all" || armed.victim == armed.rank) {
+    std::ofstream(armed.mark) << kKillPointNames.at(static_cast<std::size_t>(point));
     ::kill(kills_parent ? ::getppid() : ::getpid(), SIGKILL);
   }
 }

@@ -109,7 +109,7 @@ bool PreemptionCheckpointHandler::Impl::has_news() {
 void PreemptionCheckpointHandler::Impl::forget_what_was_told() noexcept { told_deadline_ = kNothingTold; }
 
 void PreemptionCheckpointHandler::Impl::ask_for_save() noexcept {
-  wish = cluster::SaveWish::user;
+  requested = cluster::RequestedSave::user;
   if (rounds_) {
     rounds_->request();
   }

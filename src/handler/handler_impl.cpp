@@ -192,14 +192,14 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
 cluster::LocalView PreemptionCheckpointHandler::Impl::look_around() {
   heed_hints();
   if (hinted_.exchange(false)) {
-    wish = cluster::SaveWish::user;
+    requested = cluster::RequestedSave::user;
   }
   cluster::LocalView view;
-  view.wish = wish;
+  view.requested = requested;
   view.written = static_cast<std::int64_t>(manager.impl().background_written());
   const bool periodic_is_on = config.save_every.count() > 0;
   if (periodic_is_on && comm_.is_chief() && Clock::now() - last_save_time_ >= config.save_every) {
-    view.wish = std::max(view.wish, cluster::SaveWish::periodic);
+    view.requested = std::max(view.requested, cluster::RequestedSave::periodic);
   }
   if (const auto local = local_notice()) {
     view.notice = true;
@@ -254,16 +254,17 @@ void PreemptionCheckpointHandler::Impl::decide(const cluster::Verdict& verdict) 
       verdict.written == static_cast<std::int64_t>(manager.impl().background_started)) {
     commit_at_ = verdict.act_at;
   }
-  if (decision_ && decision_->kind != Kind::wish) {
+  if (decision_ && decision_->kind != Kind::requested_save) {
     return;
   }
   if (verdict.notice_rank >= 0 && !notice) {
     decision_ = Decision{Kind::preemption, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
   } else if (training_on_ && handler::final_save_is_due(grace_inputs(verdict))) {
     decision_ = Decision{Kind::final_save, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
-  } else if (verdict.wish != cluster::SaveWish::none && !decision_ && !notice) {
-    const bool is_user = verdict.wish == cluster::SaveWish::user;
-    decision_ = Decision{Kind::wish, verdict.act_at, -1, is_user ? SaveReason::Kind::user : SaveReason::Kind::periodic};
+  } else if (verdict.requested != cluster::RequestedSave::none && !decision_ && !notice) {
+    const bool is_user = verdict.requested == cluster::RequestedSave::user;
+    decision_ = Decision{Kind::requested_save, verdict.act_at, -1,
+                         is_user ? SaveReason::Kind::user : SaveReason::Kind::periodic};
   }
 }
 
@@ -357,7 +358,7 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
   if (commit_is_due()) {
     commit_background_save();
   }
-  const bool preemption_is_near = decision_ && decision_->kind != Decision::Kind::wish;
+  const bool preemption_is_near = decision_ && decision_->kind != Decision::Kind::requested_save;
   if (decision_is_due()) {
     const Decision decision = *decision_;
     decision_.reset();
@@ -370,7 +371,7 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
 
 void PreemptionCheckpointHandler::Impl::carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args) {
   switch (decision.kind) {
-    case Decision::Kind::wish:
+    case Decision::Kind::requested_save:
       save_while_running(decision.reason, save_fn_args);
       return;
     case Decision::Kind::preemption:

@@ -48,7 +48,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   bool boundary_is_quiet();
   /// Does what is due at this boundary: saves, and leaves if that was decided.
   void act(const std::vector<std::any>& save_fn_args);
-  /// Wishes for a checkpoint without a notice.
+  /// Requests for a checkpoint without a notice.
   void ask_for_save() noexcept;
   /// Other steps begin: see the handler.
   void begin_phase();
@@ -85,7 +85,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   std::optional<TerminationNotice> notice;  ///< agreed on by all ranks
   /// The same for other threads.
   std::shared_ptr<termination::NoticeBoard> board = std::make_shared<termination::NoticeBoard>();
-  cluster::SaveWish wish = cluster::SaveWish::none;  ///< this rank's
+  cluster::RequestedSave requested = cluster::RequestedSave::none;  ///< this rank's
   int scope_depth = 0;
   int patient_scopes = 0;               ///< of these, those that save at their end
   std::optional<SaveReport> last_save;  ///< committed by this handler
@@ -97,8 +97,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
  private:
   /// What all ranks have agreed to do, and where.
   struct Decision {
-    enum class Kind { preemption, final_save, wish };
-    Kind kind = Kind::wish;
+    enum class Kind { preemption, final_save, requested_save };
+    Kind kind = Kind::requested_save;
     cluster::BoundaryIndex at = 0;
     int notice_rank = -1;
     SaveReason::Kind reason = SaveReason::Kind::user;
@@ -141,7 +141,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void heed_the_end();
   void join_manager();
   void take_up(const CheckpointInfo& from);
-  [[nodiscard]] manager::HandlerLink::Wish wanted_number() const;
+  [[nodiscard]] manager::HandlerLink::NextNumber wanted_number() const;
   void carry_out(const Decision& decision, const std::vector<std::any>& save_fn_args);
   void confirm();
   void confirm_or_fail();

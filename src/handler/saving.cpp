@@ -23,7 +23,7 @@ using Seconds = std::chrono::duration<double>;
 
 /// The step that the state holds, where that follows all checkpoints that are there; else the manager takes the next
 /// number. A second save at the same step replaces the first.
-manager::HandlerLink::Wish PreemptionCheckpointHandler::Impl::wanted_number() const {
+manager::HandlerLink::NextNumber PreemptionCheckpointHandler::Impl::wanted_number() const {
   const std::uint64_t step = steps();
   return {step, last_number_ == step && last_step_ == step && step > 0};
 }
@@ -60,7 +60,7 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
     save(reason, save_fn_args);
     return;
   }
-  wish = cluster::SaveWish::none;
+  requested = cluster::RequestedSave::none;
   last_save_time_ = Clock::now();
   if (manager.background_save_pending() && options.background_busy == BackgroundBusy::skip) {
     manager.impl().record("save_skipped", {{"number", steps()}});
@@ -79,7 +79,7 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
 void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
   const CheckpointManager::SaveRequest request = prepare_save(reason, save_fn_args);
   const SaveReport report = save_fn_is_all() ? save_by_function(request) : manager.save(request);
-  wish = cluster::SaveWish::none;
+  requested = cluster::RequestedSave::none;
   last_save_index_ = agreement_.index();
   last_save_time_ = Clock::now();
   saved(report);

@@ -27,35 +27,35 @@ struct Shared {
   [[nodiscard]] bool is_too_small() const { return needed > available - available / kFreePart; }
 };
 
-cluster::Bytes encode(const CopyWish& wish) {
+cluster::Bytes encode(const CopyDemand& demand) {
   storage::Encoder message;
-  message.text(wish.host);
-  message.word(wish.bytes);
-  message.word(wish.available.of_node);
-  message.word(wish.available.of_group);
-  message.text(wish.available.group);
+  message.text(demand.host);
+  message.word(demand.bytes);
+  message.word(demand.available.of_node);
+  message.word(demand.available.of_group);
+  message.text(demand.available.group);
   return message.take();
 }
 
-CopyWish decode(const cluster::Bytes& bytes) {
+CopyDemand decode(const cluster::Bytes& bytes) {
   storage::Decoder message(bytes);
-  CopyWish wish;
-  wish.host = message.text();
-  wish.bytes = message.word();
-  wish.available.of_node = message.word();
-  wish.available.of_group = message.word();
-  wish.available.group = message.text();
-  return wish;
+  CopyDemand demand;
+  demand.host = message.text();
+  demand.bytes = message.word();
+  demand.available.of_node = message.word();
+  demand.available.of_group = message.word();
+  demand.available.group = message.text();
+  return demand;
 }
 
 }  // namespace
 
-std::string why_copies_do_not_fit(std::span<const CopyWish> wishes) {
+std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
   std::map<std::pair<std::string, std::string>, Shared> places;  // host; its control group, or nothing
-  for (const CopyWish& wish : wishes) {
-    places[{wish.host, ""}].add(wish.bytes, wish.available.of_node);
-    if (!wish.available.group.empty()) {
-      places[{wish.host, wish.available.group}].add(wish.bytes, wish.available.of_group);
+  for (const CopyDemand& demand : demands) {
+    places[{demand.host, ""}].add(demand.bytes, demand.available.of_node);
+    if (!demand.available.group.empty()) {
+      places[{demand.host, demand.available.group}].add(demand.bytes, demand.available.of_group);
     }
   }
   for (const auto& [place, shared] : places) {
@@ -75,9 +75,9 @@ bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::str
   std::string reason;
   comm.on_chief(
       [&] {
-        std::vector<CopyWish> wishes;
-        std::ranges::transform(all, std::back_inserter(wishes), decode);
-        reason = why_copies_do_not_fit(wishes);
+        std::vector<CopyDemand> demands;
+        std::ranges::transform(all, std::back_inserter(demands), decode);
+        reason = why_copies_do_not_fit(demands);
       },
       what);
   if (!reason.empty()) {

@@ -14,7 +14,7 @@
 namespace reprieve::manager {
 
 /// What one rank needs for its copy, and has.
-struct CopyWish {
+struct CopyDemand {
   std::string host;
   std::uint64_t bytes = 0;
   core::AvailableMemory available;
@@ -22,7 +22,7 @@ struct CopyWish {
 
 /// Why the copies of all ranks do not fit together; empty if they do. Ranks of a host share its memory, ranks of a
 /// control group its limit; a part is left free for what else goes on.
-[[nodiscard]] std::string why_copies_do_not_fit(std::span<const CopyWish> wishes);
+[[nodiscard]] std::string why_copies_do_not_fit(std::span<const CopyDemand> demands);
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
 /// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system

@@ -38,12 +38,12 @@ namespace manager {
 /// What a manager asks and tells the handler that uses it. Not collective; the answers are the same on every rank.
 struct HandlerLink {
   const void* owner = nullptr;  ///< the handler: another one may have taken its place when it ends
-  struct Wish {
+  struct NextNumber {
     std::uint64_t number = 0;
     bool may_replace = false;  ///< the checkpoint of that number holds this very step, as far as the handler knows
   };
   std::function<std::uint64_t()> run_calls;
-  std::function<Wish()> number;  ///< for the next checkpoint
+  std::function<NextNumber()> number;  ///< for the next checkpoint
   /// The program has restored a checkpoint by itself, while the handler lived.
   std::function<void(const CheckpointInfo&)> restored;
 };

@@ -360,8 +360,8 @@ std::uint64_t CheckpointManager::Impl::choose_number(const SaveRequest& request)
   if (request.number) {
     return *request.number;
   }
-  const auto wish = handler ? handler->number() : manager::HandlerLink::Wish{.number = 1};
-  return directory.free_number(wish.number, wish.may_replace);
+  const auto next = handler ? handler->number() : manager::HandlerLink::NextNumber{.number = 1};
+  return directory.free_number(next.number, next.may_replace);
 }
 
 std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& request) {

@@ -50,7 +50,7 @@ void StateCopy::reserve(std::size_t size) {
   if (memory == MAP_FAILED) {
     throw std::bad_alloc();
   }
-  ::madvise(memory, size, MADV_HUGEPAGE);  // a wish: where it is not granted the copy is only slower
+  ::madvise(memory, size, MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
   memory_ = static_cast<std::byte*>(memory);
   capacity_ = size;
 }

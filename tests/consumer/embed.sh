@@ -21,7 +21,7 @@ cmake -S "$project" -B "$folder" -D WAY="$way" -D REPRIEVE_TREE="$source" "${@:4
 
 cmake --build "$folder" --parallel "$(nproc)"
 cd "$folder"
-# Where a project without a wish of its own has its programs.
+# Where a project that sets nothing of its own has its programs.
 [ -x consumer_cpp ] || fail "consumer_cpp is not at its place"
 timeout -k 3 120 "${mpirun[@]}" -n 2 ./consumer_cpp 5 | tee run.log
 grep -q '^finished, and right$' run.log || fail "consumer_cpp came to a wrong end"

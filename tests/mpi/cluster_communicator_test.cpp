@@ -297,7 +297,7 @@ TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   comm.set_last_seen("step boundary 17");
   const int late = comm.size() - 1;
   if (comm.rank() == late) {
-    std::this_thread::sleep_for(4s);  // longer than the limit and the roll call together
+    std::this_thread::sleep_for(4s);  // longer than the limit and the presence check together
   }
   try {
     comm.barrier("meeting");

@@ -207,7 +207,7 @@ TEST_F(StorageErrors, DamagedDataAreNamed) {
   EXPECT_EQ(damage[0].region, region);
   EXPECT_THROW(static_cast<void>(read_variable(file, "grid")), CorruptError);
   EXPECT_EQ(read_variable(file, "mine").size(), 400U * static_cast<std::size_t>(world_size()));
-  restore_checkpoint(world, state_.registry(), file, false);  // as the caller wishes
+  restore_checkpoint(world, state_.registry(), file, false);  // as the caller asks
 }
 
 TEST_F(StorageErrors, ADamagedPerRankValueIsNamed) {

@@ -1,4 +1,4 @@
-// Who decides on a requeue, and whether it happens: the job's own wish, the user, the site's configuration.
+// Who decides on a requeue, and whether it happens: the job's own request, the user, the site's configuration.
 
 #include <gtest/gtest.h>
 

@@ -31,7 +31,7 @@ TEST(AgreementVector, QuietRanksGiveAQuietVerdict) {
   EXPECT_EQ(verdict.closing_index, -1);
   EXPECT_FALSE(verdict.all_closing);
   EXPECT_FALSE(verdict.all_confirming);
-  EXPECT_EQ(verdict.wish, SaveWish::none);
+  EXPECT_EQ(verdict.requested, RequestedSave::none);
   EXPECT_FALSE(verdict.time_left);
 }
 
@@ -67,10 +67,10 @@ TEST(AgreementVector, ClosingAndConfirmingNeedAllRanks) {
   EXPECT_TRUE(fold({{.index = 4, .confirming = true}, {.index = 4, .confirming = true}}).all_confirming);
 }
 
-TEST(AgreementVector, TheStrongestWishAndTheSlowestStepCount) {
-  const Verdict verdict = fold({{.index = 1, .wish = SaveWish::periodic, .step_time = 5ms},
-                                {.index = 1, .wish = SaveWish::user, .step_time = 9ms}});
-  EXPECT_EQ(verdict.wish, SaveWish::user);
+TEST(AgreementVector, TheStrongestRequestAndTheSlowestStepCount) {
+  const Verdict verdict = fold({{.index = 1, .requested = RequestedSave::periodic, .step_time = 5ms},
+                                {.index = 1, .requested = RequestedSave::user, .step_time = 9ms}});
+  EXPECT_EQ(verdict.requested, RequestedSave::user);
   EXPECT_EQ(verdict.step_time, 9ms);
 }
 

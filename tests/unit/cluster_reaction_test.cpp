@@ -120,7 +120,7 @@ class Rank {
     LocalView view;
     view.notice = notice_;
     if (is_chief_ && outcome.due_at >= 0) {
-      view.wish = SaveWish::periodic;
+      view.requested = RequestedSave::periodic;
     }
     return view;
   }
@@ -128,7 +128,7 @@ class Rank {
   void hear(const Verdict& verdict) {
     if (verdict.failed_rank >= 0) {
       outcome.acted_at = agreement_.index();
-    } else if ((verdict.notice_rank >= 0 || verdict.wish != SaveWish::none) && !act_at_) {
+    } else if ((verdict.notice_rank >= 0 || verdict.requested != RequestedSave::none) && !act_at_) {
       act_at_ = verdict.act_at;
     }
   }

@@ -1,5 +1,5 @@
 /// @file
-/// The rules of the house that a compiler does not check: which layer may see which, and how long a file may be.
+/// The rules of this project that a compiler does not check: which layer may see which, and how long a file may be.
 
 #include <gtest/gtest.h>
 
@@ -334,7 +334,7 @@ TEST(Layers, PublicHeadersShowNoLibraryButMpi) {
   }
 }
 
-TEST(House, FilesAreShortEnoughToRead) {
+TEST(Tree, FilesAreShortEnoughToRead) {
   for (const auto* folder : {"src", "include", "apps", "tests"}) {
     for (const auto& file : code_below(folder)) {
       EXPECT_LE(lines_of(file).size(), kLongestFile) << file;
@@ -342,7 +342,7 @@ TEST(House, FilesAreShortEnoughToRead) {
   }
 }
 
-TEST(House, EveryRoomSaysWhatItIs) {
+TEST(Tree, EveryRoomSaysWhatItIs) {
   std::vector<fs::path> rooms;
   for (const auto* folder : {"src", "apps"}) {
     for (const auto& entry : fs::directory_iterator(kSourceTree / folder)) {

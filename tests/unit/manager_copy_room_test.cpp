@@ -70,30 +70,32 @@ TEST(AvailableMemory, OfThisMachineIsSomething) {
   EXPECT_LT(core::available_memory().of_node, UINT64_MAX);
 }
 
-CopyWish wish(const std::string& host, std::uint64_t bytes, std::uint64_t of_node) {
+CopyDemand demand(const std::string& host, std::uint64_t bytes, std::uint64_t of_node) {
   return {host, bytes, {of_node, UINT64_MAX, {}}};
 }
 
 TEST(CopyRoom, RanksOfAHostShareItsMemory) {
-  const std::vector<CopyWish> one{wish("a", 60 * kMega, 100 * kMega), wish("b", 60 * kMega, 100 * kMega)};
+  const std::vector<CopyDemand> one{demand("a", 60 * kMega, 100 * kMega), demand("b", 60 * kMega, 100 * kMega)};
   EXPECT_EQ(why_copies_do_not_fit(one), "");
-  const std::vector<CopyWish> both{wish("a", 60 * kMega, 100 * kMega), wish("a", 60 * kMega, 110 * kMega)};
+  const std::vector<CopyDemand> both{demand("a", 60 * kMega, 100 * kMega), demand("a", 60 * kMega, 110 * kMega)};
   EXPECT_THAT(why_copies_do_not_fit(both), HasSubstr(std::to_string(120 * kMega) + " bytes on a"));
 }
 
 TEST(CopyRoom, APartStaysFree) {
-  EXPECT_NE(why_copies_do_not_fit(std::vector{wish("a", 100 * kMega, 100 * kMega)}), "");
+  EXPECT_NE(why_copies_do_not_fit(std::vector{demand("a", 100 * kMega, 100 * kMega)}), "");
 }
 
 TEST(CopyRoom, RanksOfAControlGroupShareItsLimit) {
   const auto in_group = [](const std::string& group) {
-    return CopyWish{"a", 60 * kMega, {1000 * kMega, 100 * kMega, group}};
+    return CopyDemand{"a", 60 * kMega, {1000 * kMega, 100 * kMega, group}};
   };
   EXPECT_EQ(why_copies_do_not_fit(std::vector{in_group("/1"), in_group("/2")}), "");
   EXPECT_THAT(why_copies_do_not_fit(std::vector{in_group("/1"), in_group("/1")}), HasSubstr("control group /1"));
 }
 
-TEST(CopyRoom, WhoHasItsMemoryAlreadyNeedsNone) { EXPECT_EQ(why_copies_do_not_fit(std::vector{wish("a", 0, 0)}), ""); }
+TEST(CopyRoom, WhoHasItsMemoryAlreadyNeedsNone) {
+  EXPECT_EQ(why_copies_do_not_fit(std::vector{demand("a", 0, 0)}), "");
+}
 
 }  // namespace
 }  // namespace reprieve::manager

@@ -1,6 +1,6 @@
 /// @file
-/// A rule of the house that a compiler does not check: directories are opened once, and files are reached below them.
-/// Nothing in src/ but core/directory.cpp names a path to a call that changes files, since a path may be pointed
+/// A rule of this project that a compiler does not check: directories are opened once, and files are reached below
+/// them. Nothing in src/ but core/directory.cpp names a path to a call that changes files, since a path may be pointed
 /// elsewhere between two calls by whoever can write in one of its directories.
 
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ class Pages {
   void free() const { munmap(data_, bytes_); }
 
  private:
-  /// A wish: far from the heap and the libraries, with sanitizers too.
+  /// Asked for, not certain: far from the heap and the libraries, with sanitizers too.
   static inline void* const kPlace = reinterpret_cast<void*>(std::uintptr_t{1} << 45U);  // NOLINT: a place in memory
   std::size_t bytes_;
   void* data_;

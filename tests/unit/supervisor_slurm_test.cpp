@@ -133,7 +133,7 @@ TEST(Requeue, StoppedByHandStaysStopped) {
   EXPECT_TRUE(requeue_refusal(facts));
 }
 
-TEST(Requeue, RespectsTheJobsWish) {
+TEST(Requeue, RespectsWhatTheJobAsksFor) {
   RequeueFacts facts = saved_job();
   facts.job->requeue = false;
   EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("--no-requeue"));
