@@ -229,17 +229,17 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
     if (done != 0) {
       // A rank that comes late may still complete, with messages that the others sent before they gave up.
       if (presence_check_seen()) {
-        call_the_roll(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
+        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
       }
       return;
     }
     if (now - start >= limit) {
-      call_the_roll(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
+      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
     }
     if (now >= next_presence_poll) {
       next_presence_poll = now + kPresencePoll;
       if (presence_check_seen()) {
-        call_the_roll(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
+        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
       }
     }
     pause(now - start);
@@ -252,7 +252,7 @@ bool Communicator::presence_check_seen() const {
   return seen != 0;
 }
 
-void Communicator::call_the_roll(std::string_view what, std::chrono::milliseconds waited) {
+void Communicator::report_missing_ranks(std::string_view what, std::chrono::milliseconds waited) {
   broken_ = true;
   // Empty messages: nothing that MPI could still touch after this function was left.
   std::vector<MPI_Request> sends(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);

@@ -137,7 +137,7 @@ class Communicator {
   /// Other ranks have given up, and look who is there. Not collective.
   [[nodiscard]] bool presence_check_seen() const;
   /// Gives up: finds out which ranks are there, in two seconds. @throws UnresponsiveError that names the others
-  [[noreturn]] void call_the_roll(std::string_view what, std::chrono::milliseconds waited);
+  [[noreturn]] void report_missing_ranks(std::string_view what, std::chrono::milliseconds waited);
 
   /// MPI is about to end: every later operation throws a UsageError.
   void leave_mpi() noexcept { left_mpi_ = true; }

@@ -148,14 +148,15 @@ Verdict StepAgreement::take(const AgreementVector& result) {
 Verdict StepAgreement::confirm() {
   drain();
   post(Contribution{.index = index_, .confirming = true});
-  const Verdict verdict = take(wait("confirmation of a save", options_.peer_timeout));
-  on_verdict_(verdict);
+  return take(wait("confirmation of a save", options_.peer_timeout));
+}
+
+void StepAgreement::check_met(const Verdict& verdict) const {
   if (!verdict.all_confirming || verdict.first_index != verdict.last_index) {
     throw UsageError(
         fmt::format("the ranks make different calls: they met at step boundaries {} to {}, while rank {} saves at {}",
                     verdict.first_index, verdict.last_index, rank_, index_));
   }
-  return verdict;
 }
 
 Verdict StepAgreement::fail(std::chrono::milliseconds limit) {

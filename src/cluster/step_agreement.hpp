@@ -89,9 +89,12 @@ class StepAgreement {
     }
   }
 
-  /// Waits until all ranks confirm that they stand at this boundary; a check under way is completed first.
-  /// @throws UsageError if they do not; UnresponsiveError; what on_verdict throws
+  /// Waits until all ranks confirm that they stand at this boundary; a check under way is completed first. The caller
+  /// looks at the verdict, which is not delivered to on_verdict: a rank may have failed, and may stand elsewhere.
+  /// @throws UnresponsiveError; what on_verdict throws
   Verdict confirm();
+  /// @throws UsageError unless @p verdict says that all ranks have confirmed this boundary
+  void check_met(const Verdict& verdict) const;
 
   /// Tells the other ranks that this one failed. Returns when all have heard it: the verdict is delivered to on_verdict
   /// there, not here. @throws UnresponsiveError after @p limit

@@ -1,19 +1,20 @@
 // The end of a handler: the boundary at which all ranks wait for each other, and the last agreement.
 
 #include <exception>
-#include <nlohmann/json.hpp>
 
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
-#include "manager/manager_impl.hpp"
 
 namespace reprieve {
 
-/// All ranks stand at this boundary and have heard the same, or all throw.
-void PreemptionCheckpointHandler::Impl::confirm() {
+/// All ranks stand at this boundary with the same verdict, or all throw.
+cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
+  cluster::Verdict verdict;
   core::Outcome heard;
   try {
-    agreement_.confirm();
+    verdict = agreement_.confirm();
+    hear_problems(verdict);
+    agreement_.check_met(verdict);
   } catch (const std::bad_alloc&) {
     heard = core::failure_of(std::current_exception());  // after the others have heard it
   }
@@ -21,12 +22,16 @@ void PreemptionCheckpointHandler::Impl::confirm() {
     comm_.agree(heard, "confirming a step boundary");
   } catch (...) {
     // Not all ranks know what is to be done here: it is agreed on anew if the program goes on.
-    decision_.reset();
-    commit_at_.reset();
-    forget_what_was_told();
+    policy_.drop_decision();
+    policy_.drop_commit();
+    notices_.forget_told();
     throw;
   }
+  return verdict;
 }
+
+/// The same, and all decide by that verdict.
+void PreemptionCheckpointHandler::Impl::confirm() { decide(meet_here()); }
 
 /// A rank that stands elsewhere hears of it, or it would go on as if nothing were wrong.
 void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
@@ -42,11 +47,11 @@ void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
 
 /// All ranks stand here with the same verdicts: what they imply need not wait for a later boundary, there may be none.
 void PreemptionCheckpointHandler::Impl::act_on_notice_at_once(bool even_in_scope) {
-  if (decision_ && decision_->kind == Decision::Kind::preemption) {
-    learn_notice(decision_->notice_rank);
-    decision_.reset();
+  if (policy_.preemption_is_decided()) {
+    learn_notice(policy_.decision()->notice_rank);
+    policy_.drop_decision();
   }
-  if (notice && !is_over && (even_in_scope || patient_scopes == 0)) {
+  if (notices_.agreed() && !is_over && (even_in_scope || patient_scopes == 0)) {
     save_for_preemption(true, {});
   }
 }
@@ -68,18 +73,18 @@ void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
   agreement_.at_boundary();
   confirm_or_fail();
   met_at_ = agreement_.index();
-  commit_background_save();
+  commit();
   const bool nothing_was_done = restored.has_value() && agreement_.index() == 1;
   if (nothing_was_done) {
-    decision_.reset();  // a run that was complete already has nothing to save, and may end
-    forget_what_was_told();
+    policy_.drop_decision();  // a run that was complete already has nothing to save, and may end
+    notices_.forget_told();
   }
   act_on_notice_at_once(is_last);
-  if (decision_ && decision_->reason == SaveReason::Kind::user) {
+  if (policy_.decision() && policy_.decision()->reason == SaveReason::Kind::user) {
     save_while_running(SaveReason::Kind::user, {});  // it was asked for, and would be forgotten
-    commit_background_save();
+    commit();
   }
-  decision_.reset();
+  policy_.drop_decision();
   steps_go_on();
 }
 
@@ -101,19 +106,19 @@ void PreemptionCheckpointHandler::Impl::close() {
     hear_error(verdict.failed_rank, {});
   }
   ended = true;
-  rest_rounds(config.peer_timeout);
+  threads_.rest(config.peer_timeout);
   if (verdict.first_index != verdict.last_index) {
     throw UsageError(
         fmt::format("the ranks make different numbers of calls: the last step boundary of one is {}, of another {}",
                     verdict.first_index, verdict.last_index));
   }
-  commit_background_save();
-  if (comm_.is_chief() && !notice && sources_.current()) {
+  commit();
+  if (comm_.is_chief() && !notices_.agreed() && notices_.own()) {
     core::log::info("a notice came after the last step boundary: nothing is saved for it");
   }
-  record_steps();
+  tell_longest_step();
   if (!is_over) {
-    manager.impl().record("finished", {{"run_calls", run_calls}});
+    log_.finished(run_calls);
     // Not where a program left its loop without a word: nobody knows then whether all steps are done.
     if (met_at_ > 0 && agreement_.index() == met_at_) {
       manager.impl().mark_finished(run_calls);
@@ -135,7 +140,7 @@ PreemptionCheckpointHandler::Impl::~Impl() {
     link.reset();
   }
   if (is_over) {
-    sources_.acknowledge();
+    notices_.acknowledge();
   }
   if (ended || ranks_are_missing()) {
     return;
@@ -171,7 +176,7 @@ void PreemptionCheckpointHandler::Impl::at_finalize() noexcept {
     }
   }
   ended = true;
-  end_rounds();
+  threads_.abandon();
   comm_.leave_mpi();
 }
 

@@ -8,7 +8,6 @@
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
 #include "handler/handler_impl.hpp"
-#include "manager/manager_impl.hpp"
 
 namespace reprieve {
 
@@ -17,6 +16,9 @@ using Json = nlohmann::json;
 namespace {
 
 using std::chrono::milliseconds;
+
+/// The other ranks' threads answer in milliseconds, or hardly at all.
+constexpr milliseconds kAnnouncement{5000};
 
 constexpr const char* kSpreading = "spreading an error";
 
@@ -48,6 +50,20 @@ std::chrono::milliseconds PreemptionCheckpointHandler::Impl::error_limit() const
   return std::min(std::max(kStepsUntilStuck * longest, kShortestErrorLimit), config.error_timeout) + 2 * longest;
 }
 
+/// So that the other ranks come to hear of the error, and this one knows how long their steps take.
+void PreemptionCheckpointHandler::Impl::announce_failure() {
+  if (threads_.running()) {
+    threads_->announce_failure(std::min(config.error_timeout, kAnnouncement));
+    longest_known_step_ = std::max(longest_known_step_, threads_->longest_step_of_all());
+  }
+}
+
+/// The manager has a communicator of its own, and may have waited for them in vain. Then there is no point in waiting
+/// once more, and the error that names them must not be lost behind another one.
+bool PreemptionCheckpointHandler::Impl::ranks_are_missing() const {
+  return comm_.broken() || manager.impl().comm.broken() || threads_.broken();
+}
+
 /// Takes part in the spreading of the error of @p origin_rank and throws it. @p mine is used if that is this rank.
 void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::Failure& mine) {
   ended = true;
@@ -62,13 +78,13 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
     text = message["message"];
     code = static_cast<ErrorCode>(message["code"].get<std::int32_t>());
     if (comm_.is_chief()) {
-      manager.impl().record(
-          "error", {{"rank", origin_rank}, {"error", to_string(code)}, {"message", text}, {"run_calls", run_calls}});
+      log_.failed(run_calls, origin_rank, code, text);
     }
   };
   const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });
-  rest_rounds(kRestLimit);
-  settle_background_save();  // all ranks are here, and what is nearly saved need not be lost
+  threads_.rest();
+  policy_.drop_commit();
+  saver_.settle();  // all ranks are here, and what is nearly saved need not be lost
   if (spread_as) {
     core::throw_failure(*spread_as);  // there is no memory to tell of the error
   }

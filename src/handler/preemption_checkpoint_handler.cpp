@@ -89,7 +89,7 @@ const std::optional<std::uint64_t>& PreemptionCheckpointHandler::already_finishe
 }
 
 const std::optional<TerminationNotice>& PreemptionCheckpointHandler::preemption_notice() const noexcept {
-  return impl_->notice;
+  return impl_->notices().agreed();
 }
 
 int PreemptionCheckpointHandler::exit_code() const noexcept { return impl_->is_over ? *impl_->config.restart_code : 0; }
@@ -99,7 +99,7 @@ const std::optional<SaveReport>& PreemptionCheckpointHandler::last_save() const 
 CheckpointManager& PreemptionCheckpointHandler::manager() const noexcept { return impl_->manager; }
 
 std::shared_ptr<termination::NoticeBoard> PreemptionCheckpointHandler::notice_board() const noexcept {
-  return impl_->board;
+  return impl_->notices().board();
 }
 
 // Here, and not with the rest of the watcher: that lies in a layer which knows no handler.

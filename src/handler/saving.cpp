@@ -1,44 +1,71 @@
-// The part of the handler that saves and leaves.
+// The part of the handler that saves, and leaves after that.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cluster/json_exchange.hpp"
 #include "core/event_reader.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
-#include "manager/manager_impl.hpp"
 
 namespace reprieve {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
 }  // namespace
 
-/// The step that the state holds, where that follows all checkpoints that are there; else the manager takes the next
-/// number. A second save at the same step replaces the first.
-manager::HandlerLink::NextNumber PreemptionCheckpointHandler::Impl::wanted_number() const {
-  const std::uint64_t step = steps();
-  return {step, last_number_ == step && last_step_ == step && step > 0};
+void PreemptionCheckpointHandler::Impl::carry_out(const handler::Decision& decision,
+                                                  const std::vector<std::any>& save_fn_args) {
+  using Kind = handler::Decision::Kind;
+  switch (decision.kind) {
+    case Kind::requested_save:
+      save_while_running(decision.reason, save_fn_args);
+      return;
+    case Kind::preemption:
+      learn_notice(decision.notice_rank);
+      if (patient_scopes > 0 && !notices_.agreed()->deadline) {
+        return;  // the end of the scope saves
+      }
+      // When the last boundary is at which a save is safe depends on how long a save takes.
+      if (patient_scopes > 0 && policy_.save_time_is_known()) {
+        policy_.train_on();
+      } else {
+        save_for_preemption(false, save_fn_args);
+      }
+      return;
+    case Kind::final_save:
+      save_for_preemption(true, save_fn_args);
+      return;
+  }
 }
 
-CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::request_for(
-    SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) const {
-  CheckpointManager::SaveRequest request;
-  request.run_calls = run_calls;
-  request.reason.kind = reason;
-  if (reason == SaveReason::Kind::preemption) {
-    request.reason = {reason, notice->rank, notice->host, notice->source, notice->message};
+void PreemptionCheckpointHandler::Impl::learn_notice(int one_of_them) {
+  try {
+    comm_.together(
+        [&] {
+          notices_.share(one_of_them);
+          if (comm_.is_chief()) {
+            const TerminationNotice& notice = *notices_.agreed();
+            core::log::warning("preemption: {} on rank {} ({}), {}; all ranks agreed on step {}", notice.source,
+                               notice.rank, notice.host, notice.message, run_calls);
+            log_.agreed(notice, run_calls, agreement_.index());
+          }
+        },
+        "sharing a termination notice");
+  } catch (...) {
+    unlearn_notice();
+    throw;
   }
-  request.save_fn = config.save_fn;
-  request.save_fn_args = save_fn_args;
-  return request;
+}
+
+/// The notice, which is still there, is agreed on anew if the program goes on.
+void PreemptionCheckpointHandler::Impl::unlearn_notice() noexcept {
+  notices_.drop_agreed();
+  notices_.forget_told();
 }
 
 /// Before the manager's collective calls, in which a rank without memory would be missing.
@@ -46,86 +73,57 @@ CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
     SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
   return comm_.together(
       [&] {
-        record_steps();
-        return request_for(reason, save_fn_args);
+        tell_longest_step();
+        CheckpointManager::SaveRequest request;
+        request.run_calls = run_calls;
+        request.reason.kind = reason;
+        if (reason == SaveReason::Kind::preemption) {
+          const TerminationNotice& notice = *notices_.agreed();
+          request.reason = {reason, notice.rank, notice.host, notice.source, notice.message};
+        }
+        request.save_fn = config.save_fn;
+        request.save_fn_args = save_fn_args;
+        return request;
       },
       "preparing a save");
+}
+
+void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
+  saver_.save(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
+  requested_ = cluster::RequestedSave::none;
 }
 
 /// A save after which the program goes on.
 void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reason,
                                                            const std::vector<std::any>& save_fn_args) {
-  const ManagerOptions& options = manager.options();
-  if (!options.background || save_fn_is_all()) {
+  if (!saver_.works_in_background()) {
     save(reason, save_fn_args);
     return;
   }
-  requested = cluster::RequestedSave::none;
-  last_save_time_ = Clock::now();
-  if (manager.background_save_pending() && options.background_busy == BackgroundBusy::skip) {
-    manager.impl().record("save_skipped", {{"number", steps()}});
+  requested_ = cluster::RequestedSave::none;
+  saver_.start_clock();
+  if (saver_.is_busy()) {
+    log_.save_skipped(steps());
     if (comm_.is_chief()) {
       core::log::info("the checkpoint at step {} is left out: the one before is still being written", steps());
     }
     return;
   }
-  commit_background_save();
-  manager.save_in_background(prepare_save(reason, save_fn_args));
-  last_number_ = manager.impl().last_number;
-  last_step_ = steps();
-  last_save_index_ = agreement_.index();
+  commit();
+  saver_.save_in_background(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
 }
 
-void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
-  const CheckpointManager::SaveRequest request = prepare_save(reason, save_fn_args);
-  const SaveReport report = save_fn_is_all() ? save_by_function(request) : manager.save(request);
-  requested = cluster::RequestedSave::none;
-  last_save_index_ = agreement_.index();
-  last_save_time_ = Clock::now();
-  saved(report);
-  last_number_ = report.number;
-  last_step_ = steps();
+void PreemptionCheckpointHandler::Impl::commit() {
+  policy_.drop_commit();
+  saver_.commit();
 }
 
-/// The user's function makes the checkpoint; what it made is known only if this handler's manager did it.
-SaveReport PreemptionCheckpointHandler::Impl::save_by_function(const CheckpointManager::SaveRequest& request) {
-  const auto start = Clock::now();
-  const std::optional<CheckpointInfo> before = manager.latest();
-  const std::uint64_t number = manager.impl().run_save_fn_instead(request);
-  const std::int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
-  const double seconds = 1e-6 * static_cast<double>(comm_.max(us, "the save function"));
-  const std::optional<CheckpointInfo> made = manager.latest();
-  if (made && (!before || made->path != before->path || made->time != before->time)) {
-    return {made->path, made->number, made->size_bytes, seconds, seconds};
-  }
-  if (comm_.is_chief()) {
-    core::log::warning(
-        "the save function left no new checkpoint in {}: the next start restores {}, unless the program restores "
-        "something by itself",
-        manager.directory().string(), made ? made->path.filename().string() : "nothing");
-  }
-  return {{}, number, 0, seconds, seconds};
-}
-
-/// Waits for the threads of all ranks if they are not done. @throws what went wrong in one of them
-void PreemptionCheckpointHandler::Impl::commit_background_save() {
-  commit_at_.reset();
-  try {
-    if (const auto report = manager.finish_background_save()) {
-      saved(*report);
-    }
-  } catch (...) {
-    last_save_index_ = -1;
-    throw;
-  }
-}
-
-void PreemptionCheckpointHandler::Impl::saved(const SaveReport& report) {
+void PreemptionCheckpointHandler::Impl::note_commit(const SaveReport& report) {
   comm_.together(
       [&] {
         last_save = report;
-        const bool is_first = save_times_.empty();
-        save_times_.add(Seconds(report.seconds));
+        const bool is_first = !policy_.save_time_is_known();
+        policy_.note_save(Seconds(report.seconds));
         if (is_first && comm_.is_chief()) {
           warn_if_save_does_not_fit(Seconds(report.seconds), "the first save");
         }
@@ -134,106 +132,72 @@ void PreemptionCheckpointHandler::Impl::saved(const SaveReport& report) {
 }
 
 void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args) {
-  settle_background_save();
-  if (agreement_.index() != last_save_index_) {
-    try_save_for_preemption(save_fn_args);
-  }
-  if (!is_final && notice->deadline) {
-    // The time left after the save, agreed on anew: all ranks must decide alike whether to train on.
-    confirm();
-    const auto inputs = grace_inputs(*verdict_);
-    if (handler::room_for_another_save(inputs)) {
-      training_on_ = true;
-      if (comm_.is_chief()) {
-        core::log::info("{:.1f} s are left: training on, with another checkpoint before the end",
-                        inputs.time_left.count());
-        manager.impl().record("train_on", {{"run_calls", run_calls}, {"time_left_s", inputs.time_left.count()}});
+  policy_.drop_commit();
+  saver_.settle();
+  if (!saver_.has_saved(agreement_.index())) {
+    try {
+      save(SaveReason::Kind::preemption, save_fn_args);
+    } catch (...) {
+      if (!policy_.trains_on()) {
+        unlearn_notice();
       }
-      return;
+      throw;
     }
   }
-  leave();
-}
-
-/// Until the end of the scope, or until the last boundary at which a save is safe. When that is depends on how long a
-/// save takes; if that is not known, one is made at once.
-void PreemptionCheckpointHandler::Impl::wait_for_end_of_scope(const std::vector<std::any>& save_fn_args) {
-  if (save_times_.empty()) {
-    save_for_preemption(false, save_fn_args);
-  } else {
-    training_on_ = true;
+  if (is_final || !goes_on_after_save()) {
+    leave();
   }
 }
 
-/// Before the save that counts: that of an earlier step, if it cannot be committed, must not hinder it.
-void PreemptionCheckpointHandler::Impl::settle_background_save() {
-  try {
-    commit_background_save();
-  } catch (const Error& error) {
-    core::log::debug("{}", error.what());  // the manager has told it
+/// Whether there is time for more steps and another save. The time left after this one is agreed on anew: all ranks
+/// must decide alike.
+bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {
+  if (!notices_.agreed()->deadline) {
+    return false;
   }
-}
-
-void PreemptionCheckpointHandler::Impl::try_save_for_preemption(const std::vector<std::any>& save_fn_args) {
-  try {
-    save(SaveReason::Kind::preemption, save_fn_args);
-  } catch (...) {
-    if (!training_on_) {
-      notice.reset();  // so that the notice, which is still there, is agreed on anew if the program goes on
-      forget_what_was_told();
-    }
-    throw;
+  policy_.note(meet_here());
+  const handler::GraceInputs inputs = policy_.grace();
+  if (!handler::room_for_another_save(inputs)) {
+    return false;
   }
+  policy_.train_on();
+  if (comm_.is_chief()) {
+    core::log::info("{:.1f} s are left: training on, with another checkpoint before the end", inputs.time_left.count());
+    log_.trains_on(run_calls, inputs.time_left);
+  }
+  return true;
 }
 
 ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
-  ExitContext context{comm_.handle(), *config.restart_code, *notice, last_save ? last_save->path.string() : ""};
+  ExitContext context{comm_.handle(), *config.restart_code, *notices_.agreed(),
+                      last_save ? last_save->path.string() : ""};
   if (comm_.is_chief()) {
-    const double seconds = handler::seconds_since(notice->time);
-    core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", context.checkpoint, seconds,
-                    *config.restart_code);
-    manager.impl().record("exit", {{"run_calls", run_calls},
-                                   {"exit_code", *config.restart_code},
-                                   {"checkpoint", context.checkpoint},
-                                   {"seconds_from_notice", seconds}});
+    core::log::info("saved {} {:.3f} s after the notice; leaving with code {}", context.checkpoint,
+                    handler::seconds_since(context.notice.time), context.exit_code);
+    log_.leaves(run_calls, context);
   }
-  if (manager.impl().drill) {
-    record_arrivals();
-  }
+  rehearsal_.tell_arrivals(comm_, notices_.own());
   return context;
 }
 
 void PreemptionCheckpointHandler::Impl::leave() {
   const ExitContext context = comm_.together([&] { return prepare_exit(); }, "preparing the exit");
-  drill_notice_.reset();
-  sources_.saved();
+  notices_.saved();
   if (!config.return_when_saved) {
-    sources_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
+    notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
   }
   core::kill_point(core::KillPoint::exit_saved);
-  rest_rounds(kRestLimit);
+  threads_.rest();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
   ended = false;
-  resume_rounds();
-  training_on_ = false;
+  threads_.resume();
+  policy_.stop_training();
   is_over = config.return_when_saved;
   if (!is_over) {
-    manager.impl().record("went_on", {{"run_calls", run_calls}});
-    notice.reset();
-    forget_what_was_told();
+    log_.went_on(run_calls);
+    unlearn_notice();
   }
-}
-
-/// Which ranks have had a notice of their own, and how long ago.
-void PreemptionCheckpointHandler::Impl::record_arrivals() {
-  Json mine{{"rank", comm_.rank()}, {"host", comm_.host()}};
-  if (const auto local = local_notice()) {
-    mine.update(
-        {{"source", local->source}, {"message", local->message}, {"age_s", handler::seconds_since(local->time)}});
-  }
-  const Json all = cluster::gather(comm_, mine, "telling where the notice arrived");
-  manager.impl().record("arrivals", {{"ranks", all}});
 }
 
 void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::duration<double> save_time,
@@ -242,8 +206,7 @@ void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::d
   if (grace.count() > 0 && !handler::save_fits(grace, save_time, config.grace_margin)) {
     core::log::warning(
         "the grace period of {:.3g} s is too short: {} took {:.3g} s, and {:.3g} s are to be left over; ask for a "
-        "longer "
-        "grace period, or save less",
+        "longer grace period, or save less",
         Seconds(grace).count(), when, save_time.count(), Seconds(config.grace_margin).count());
   }
 }
@@ -255,6 +218,17 @@ void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const
   });
   if (save != events.rend()) {
     warn_if_save_does_not_fit(Seconds((*save)["seconds"].get<double>()), "the last save of an earlier run");
+  }
+}
+
+/// For those who look at the log later: how long a notice may have to wait for the end of a step.
+void PreemptionCheckpointHandler::Impl::tell_longest_step() {
+  if (threads_.running()) {
+    longest_step_ = std::max(longest_step_, threads_->take_longest_step());
+  }
+  if (longest_step_.count() > 0) {
+    log_.longest_step(run_calls, longest_step_);
+    longest_step_ = {};
   }
 }
 

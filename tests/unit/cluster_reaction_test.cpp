@@ -98,7 +98,7 @@ class Rank {
     agreement_.at_boundary();
     if (act_at_ && agreement_.index() >= *act_at_) {
       outcome.acted_at = agreement_.index();
-      agreement_.confirm();
+      hear(agreement_.confirm());
       return;
     }
     clock_.now += story_.length(agreement_.index());

@@ -103,11 +103,17 @@ class RoundRank {
   void boundary() {
     agreement_.at_boundary();
     if (act_at_ && agreement_.index() >= *act_at_) {
-      agreement_.confirm();
+      confirm();
       act_at_.reset();
       acted_at.push_back(agreement_.index());
       notice = false;
     }
+  }
+  /// All ranks meet here, or all throw.
+  void confirm() {
+    const Verdict met = agreement_.confirm();
+    hear(met);
+    agreement_.check_met(met);
   }
   /// As the end of the handler does.
   void end() {
@@ -426,7 +432,7 @@ TEST(Rounds, TheThreadsRestTogetherAndGoOn) {
         self.notice = self.notice || (rank == static_cast<std::size_t>(part) % 3 && step == 10);
         std::this_thread::sleep_for(100us);
       }
-      self.agreement().confirm();
+      self.confirm();
       self.rounds().rest(5s);
       meeting.arrive_and_wait();
       self.rounds().resume();

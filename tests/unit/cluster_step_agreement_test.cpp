@@ -46,7 +46,9 @@ class RankProgram {
       while (agreement_.index() < plan_.last_boundary) {
         agreement_.at_boundary();
         if (act_at_ && agreement_.index() >= *act_at_) {
-          agreement_.confirm();
+          const Verdict met = agreement_.confirm();
+          hear(met);
+          agreement_.check_met(met);
           plan_.acted_at = agreement_.index();
           return;
         }

@@ -1,0 +1,132 @@
+#include "handler/notices.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cluster/json_exchange.hpp"
+#include "core/log.hpp"
+#include "core/saturating_time.hpp"
+
+namespace reprieve::handler {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+constexpr const char* kSharing = "sharing a termination notice";
+
+/// A notice that waits for a shorter time is nothing to tell of, however many steps that are.
+constexpr std::chrono::milliseconds kShortWait{10};
+/// Steps after which a notice is acted on where the steps are as long as the checks were planned for.
+constexpr std::int64_t kUsualWait = 2;
+
+/// Ages and not times, as the clocks of the ranks differ.
+Json encode(const termination::LocalNotice& notice, Clock::time_point now) {
+  Json message{{"source", notice.source}, {"message", notice.message}, {"age_s", Seconds(now - notice.time).count()}};
+  if (notice.deadline) {
+    message["time_left_s"] = Seconds(*notice.deadline - now).count();
+  }
+  return message;
+}
+
+}  // namespace
+
+std::optional<termination::LocalNotice> Notices::own() const {
+  return rehearsal_.notice() ? rehearsal_.notice() : sources_.current();
+}
+
+Clock::time_point Notices::deadline_of(const termination::LocalNotice& notice) {
+  return notice.deadline.value_or(notice.time);
+}
+
+void Notices::note_told(Clock::time_point deadline) noexcept { told_deadline_ = deadline.time_since_epoch().count(); }
+
+void Notices::heed_hints() {
+  if (const auto hint = sources_.take_hint()) {
+    core::log::info("{}: saving, and going on", *hint);
+    hinted_ = true;
+  }
+}
+
+bool Notices::take_hint() {
+  heed_hints();
+  return hinted_.exchange(false);
+}
+
+bool Notices::has_news() {
+  heed_hints();
+  if (hinted_) {
+    return true;
+  }
+  if (!sources_.any()) {
+    return false;
+  }
+  const auto local = sources_.current();
+  return local && deadline_of(*local).time_since_epoch().count() < told_deadline_;
+}
+
+/// By the clocks of the day, which only name the rank here: nothing is decided by them. Among equals the lowest.
+int Notices::earliest_rank(int otherwise) {
+  constexpr const char* what = "looking for the first notice";
+  constexpr auto kNone = std::numeric_limits<std::int64_t>::min();
+  std::int64_t mine = kNone;
+  if (const auto local = own()) {
+    const auto time = std::chrono::system_clock::now().time_since_epoch() - (Clock::now() - local->time);
+    mine = -std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  }
+  const std::int64_t first = comm_.max(mine, what);
+  const std::int64_t mark = comm_.max(mine == first ? comm_.size() - comm_.rank() : 0, what);
+  return first == kNone ? otherwise : comm_.size() - static_cast<int>(mark);
+}
+
+TerminationNotice Notices::gather_from(int rank) {
+  const auto now = Clock::now();
+  Json message;
+  if (comm_.rank() == rank) {
+    message = encode(own().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt}), now);
+  }
+  message = cluster::broadcast(comm_, message, rank, kSharing);
+  const auto age = std::chrono::duration_cast<Clock::duration>(Seconds(message["age_s"].get<double>()));
+  TerminationNotice shared{rank, comm_.host_of(rank), message["source"], message["message"], now - age, {}};
+  if (message.contains("time_left_s")) {
+    shared.deadline = core::later(now, Seconds(message["time_left_s"].get<double>()));
+  }
+  return shared;
+}
+
+void Notices::share(int one_of_them) {
+  const int rank = earliest_rank(one_of_them);
+  waits_since_.reset();
+  told_of_wait_ = false;
+  agreed_ = gather_from(rank);
+  const auto age = std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - agreed_->time);
+  board_->post({rank, agreed_->host, agreed_->source, agreed_->message, std::chrono::system_clock::now() - age});
+}
+
+bool Notices::waits_for_long(std::int64_t boundary) {
+  if (!waits_since_) {
+    waits_since_ = boundary;
+    return false;
+  }
+  const auto local = own();
+  return local && boundary - *waits_since_ >= kUsualWait && Clock::now() - local->time >= kShortWait;
+}
+
+void Notices::tell_of_wait(std::int64_t boundaries_left) {
+  told_of_wait_ = true;
+  const auto local = own();
+  core::log::warning(
+      "a notice ({}) has waited for more than two steps, {:.3f} s so far: the steps have got longer than they were "
+      "when the last check was planned; all ranks act on it in {} step boundaries. begin_phase() before longer steps "
+      "makes that one",
+      local ? local->source : "gone", local ? seconds_since(local->time) : 0.0, boundaries_left);
+}
+
+void Notices::saved() {
+  rehearsal_.end_notice();
+  sources_.saved();
+}
+
+}  // namespace reprieve::handler

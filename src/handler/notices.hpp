@@ -1,0 +1,89 @@
+#pragma once
+
+/// @file
+/// The notices of a handler: what this rank has heard, what it has told the others, and what all ranks agreed on.
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "cluster/communicator.hpp"
+#include "handler/rehearsal.hpp"
+#include "reprieve/notice.hpp"
+#include "termination/notice_board.hpp"
+#include "termination/notice_sources.hpp"
+
+namespace reprieve::handler {
+
+/// Not thread-safe but for `has_news`.
+class Notices {
+ public:
+  Notices(cluster::Communicator& comm, const termination::SourceSettings& settings, Rehearsal& rehearsal)
+      : comm_(comm), sources_(settings), rehearsal_(rehearsal) {}
+
+  // What this rank knows.
+  /// Its notice, if it has one.
+  [[nodiscard]] std::optional<termination::LocalNotice> own() const;
+  /// Whether it may have one. Cost: a few loads.
+  [[nodiscard]] bool any() const noexcept { return sources_.any(); }
+  /// The deadline that it tells the others. A notice that grants no time leaves none, whatever another rank was
+  /// granted.
+  static std::chrono::steady_clock::time_point deadline_of(const termination::LocalNotice& notice);
+  void note_told(std::chrono::steady_clock::time_point deadline) noexcept;
+  /// It may have one of which it has told nothing. Cost: a few loads.
+  [[nodiscard]] bool any_untold() const noexcept { return sources_.any() && told_deadline_ == kNothingTold; }
+  /// What was told does not count any more: it is agreed on anew.
+  void forget_told() noexcept { told_deadline_ = kNothingTold; }
+  /// A source has hinted at an end that is likely but not announced, since this was last asked: a reason for a
+  /// checkpoint, and for nothing else.
+  [[nodiscard]] bool take_hint();
+  /// Whether this rank knows something that the others do not. In any thread.
+  [[nodiscard]] bool has_news();
+
+  // What all ranks know.
+  [[nodiscard]] const std::optional<TerminationNotice>& agreed() const noexcept { return agreed_; }
+  /// All ranks learn of the notice that came first of all. @p one_of_them is a rank that has one. Collective; a rank
+  /// that throws has agreed on none.
+  void share(int one_of_them);
+  void drop_agreed() noexcept { agreed_.reset(); }
+  /// The same for other threads.
+  [[nodiscard]] const std::shared_ptr<termination::NoticeBoard>& board() const noexcept { return board_; }
+
+  /// At a boundary while a source has a notice that nothing is done about. Steps that were short when the checks were
+  /// planned may have got longer: that is told once. @p boundaries_left are those until it is acted on.
+  template <class BoundariesLeft>
+  void tell_if_one_waits(std::int64_t boundary, const BoundariesLeft& boundaries_left) {
+    if (!agreed_ && !told_of_wait_ && waits_for_long(boundary)) {
+      tell_of_wait(boundaries_left());
+    }
+  }
+
+  /// The state is saved, and this rank leaves.
+  void saved();
+  /// The notices were acted on.
+  void acknowledge() { sources_.acknowledge(); }
+
+ private:
+  void heed_hints();
+  [[nodiscard]] int earliest_rank(int otherwise);
+  [[nodiscard]] TerminationNotice gather_from(int rank);
+  [[nodiscard]] bool waits_for_long(std::int64_t boundary);
+  void tell_of_wait(std::int64_t boundaries_left);
+
+  using Ticks = std::chrono::steady_clock::rep;
+  static constexpr Ticks kNothingTold = std::numeric_limits<Ticks>::max();
+
+  cluster::Communicator& comm_;
+  termination::NoticeSources sources_;
+  Rehearsal& rehearsal_;
+  std::atomic<bool> hinted_{false};                 ///< and nothing is saved for it yet
+  std::atomic<Ticks> told_deadline_{kNothingTold};  ///< of this rank's notice, as the others know it
+  std::optional<TerminationNotice> agreed_;
+  std::shared_ptr<termination::NoticeBoard> board_ = std::make_shared<termination::NoticeBoard>();
+  std::optional<std::int64_t> waits_since_;  ///< the first boundary at which this rank saw one that is not agreed on
+  bool told_of_wait_ = false;
+};
+
+}  // namespace reprieve::handler

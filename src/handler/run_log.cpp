@@ -1,0 +1,84 @@
+#include "handler/run_log.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::handler {
+
+namespace {
+
+using Json = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+Json names_of(const std::vector<int>& signals) {
+  Json names = Json::array();
+  for (const int signal : signals) {
+    names.push_back(termination::signal_name(signal));
+  }
+  return names;
+}
+
+}  // namespace
+
+void RunLog::ready(std::uint64_t run_calls, const TerminationConfig& config, const PlatformInfo& platform,
+                   std::string_view agreement) {
+  manager_.record("ready", {{"run_calls", run_calls},
+                            {"signals", names_of(*config.signals)},
+                            {"restart_code", *config.restart_code},
+                            {"platform", to_string(platform.platform)},
+                            {"device", to_string(platform.device)},
+                            {"agreement", agreement}});
+}
+
+void RunLog::already_finished(std::uint64_t run_calls, bool refused) {
+  manager_.record("already_finished", {{"run_calls", run_calls}, {"refused", refused}});
+}
+
+void RunLog::agreed(const TerminationNotice& notice, std::uint64_t run_calls, std::int64_t boundary) {
+  const double age = seconds_since(notice.time);
+  Json fields{{"source", notice.source},
+              {"message", notice.message},
+              {"age_s", age},
+              {"rank", notice.rank},
+              {"host", notice.host}};
+  if (notice.deadline) {
+    fields["time_left_s"] = -seconds_since(*notice.deadline);
+  }
+  manager_.record("notice", fields);
+  manager_.record("agreement", {{"run_calls", run_calls}, {"boundary", boundary}, {"seconds_from_notice", age}});
+}
+
+void RunLog::longest_step(std::uint64_t run_calls, std::chrono::nanoseconds length) {
+  manager_.record("steps", {{"run_calls", run_calls}, {"longest_step_s", Seconds(length).count()}});
+}
+
+void RunLog::save_skipped(std::uint64_t step) { manager_.record("save_skipped", {{"number", step}}); }
+
+void RunLog::trains_on(std::uint64_t run_calls, Seconds time_left) {
+  manager_.record("train_on", {{"run_calls", run_calls}, {"time_left_s", time_left.count()}});
+}
+
+void RunLog::leaves(std::uint64_t run_calls, const ExitContext& context) {
+  manager_.record("exit", {{"run_calls", run_calls},
+                           {"exit_code", context.exit_code},
+                           {"checkpoint", context.checkpoint},
+                           {"seconds_from_notice", seconds_since(context.notice.time)}});
+}
+
+void RunLog::went_on(std::uint64_t run_calls) { manager_.record("went_on", {{"run_calls", run_calls}}); }
+
+void RunLog::finished(std::uint64_t run_calls) { manager_.record("finished", {{"run_calls", run_calls}}); }
+
+void RunLog::failed(std::uint64_t run_calls, int rank, ErrorCode code, const std::string& message) {
+  manager_.record("error",
+                  {{"rank", rank}, {"error", to_string(code)}, {"message", message}, {"run_calls", run_calls}});
+}
+
+void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length) {
+  manager_.run_record.record("step", {{"run_calls", run_calls}, {"step_s", Seconds(length).count()}});
+}
+
+void RunLog::arrivals(const Json& of_ranks) { manager_.record("arrivals", {{"ranks", of_ranks}}); }
+
+}  // namespace reprieve::handler

@@ -1,0 +1,104 @@
+#pragma once
+
+/// @file
+/// What is saved, and at which step boundary. Without MPI and without a clock: everything that goes in is the same on
+/// all ranks, so all ranks decide alike.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "cluster/agreement_vector.hpp"
+#include "handler/grace_planner.hpp"
+#include "reprieve/save.hpp"
+
+namespace reprieve::handler {
+
+/// What all ranks have agreed to do, and where.
+struct Decision {
+  enum class Kind { preemption, final_save, requested_save };
+  Kind kind = Kind::requested_save;
+  cluster::BoundaryIndex at = 0;
+  int notice_rank = -1;
+  SaveReason::Kind reason = SaveReason::Kind::user;
+};
+
+/// The settings that the decisions follow from.
+struct SaveRules {
+  std::uint64_t every_steps = 0;  ///< a periodic save at each multiple; 0: none
+  std::chrono::milliseconds check_interval{0};
+  std::chrono::milliseconds grace_margin{0};
+};
+
+/// What a decision looks at besides the verdict.
+struct SaveSituation {
+  bool notice_is_agreed = false;       ///< all ranks know of a notice
+  bool background_is_pending = false;  ///< a save in the background is begun and not committed
+  std::int64_t background_begun = 0;   ///< how many there have been
+};
+
+class SavePolicy {
+ public:
+  explicit SavePolicy(SaveRules rules) : rules_(rules) {}
+
+  /// @p verdict is the latest one.
+  void note(const cluster::Verdict& verdict) { verdict_ = verdict; }
+  /// The same, and decides by it.
+  void decide(const cluster::Verdict& verdict, const SaveSituation& situation);
+
+  [[nodiscard]] const std::optional<Decision>& decision() const noexcept { return decision_; }
+  [[nodiscard]] bool decision_is_due(cluster::BoundaryIndex here) const noexcept {
+    return decision_ && here >= decision_->at;
+  }
+  /// All ranks have agreed on a preemption, and do not save for it yet.
+  [[nodiscard]] bool preemption_is_decided() const noexcept {
+    return decision_ && decision_->kind == Decision::Kind::preemption;
+  }
+  /// A preemption is near, for which a save will be made.
+  [[nodiscard]] bool preemption_is_near() const noexcept {
+    return decision_ && decision_->kind != Decision::Kind::requested_save;
+  }
+  /// The decision, which is none any more.
+  Decision take_decision();
+  void drop_decision() noexcept { decision_.reset(); }
+
+  /// Whether all ranks commit the save in the background here.
+  [[nodiscard]] bool commit_is_due(cluster::BoundaryIndex here) const noexcept {
+    return commit_at_ && here >= *commit_at_;
+  }
+  [[nodiscard]] bool commit_is_planned() const noexcept { return commit_at_.has_value(); }
+  void drop_commit() noexcept { commit_at_.reset(); }
+
+  /// What is decided is done at @p boundary at the latest.
+  void bring_forward(cluster::BoundaryIndex boundary) noexcept;
+
+  [[nodiscard]] bool periodic_save_is_due(std::uint64_t steps) const noexcept {
+    return rules_.every_steps > 0 && steps >= next_periodic_step_;
+  }
+  [[nodiscard]] bool saves_by_steps() const noexcept { return rules_.every_steps > 0; }
+  /// At the next multiple: steps may pass it, if the program is not here at every one.
+  void plan_periodic_save(std::uint64_t steps) noexcept;
+
+  /// A save took so long.
+  void note_save(std::chrono::duration<double> seconds) { save_times_.add(seconds); }
+  [[nodiscard]] bool save_time_is_known() const noexcept { return !save_times_.empty(); }
+
+  /// Within a grace period the program goes on for now, and saves once more before the end.
+  void train_on() noexcept { trains_on_ = true; }
+  void stop_training() noexcept { trains_on_ = false; }
+  [[nodiscard]] bool trains_on() const noexcept { return trains_on_; }
+  /// What the last verdict says of the time that is left.
+  [[nodiscard]] GraceInputs grace() const;
+  [[nodiscard]] bool has_verdict() const noexcept { return verdict_.has_value(); }
+
+ private:
+  SaveRules rules_;
+  std::optional<cluster::Verdict> verdict_;  ///< the latest
+  std::optional<Decision> decision_;
+  std::optional<cluster::BoundaryIndex> commit_at_;
+  std::uint64_t next_periodic_step_ = 0;
+  bool trains_on_ = false;
+  DurationHistory save_times_;
+};
+
+}  // namespace reprieve::handler

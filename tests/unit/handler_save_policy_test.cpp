@@ -1,0 +1,132 @@
+// What is saved at which step boundary, by verdicts that all ranks have alike.
+
+#include <gtest/gtest.h>
+
+#include "handler/save_policy.hpp"
+
+namespace reprieve::handler {
+namespace {
+
+using namespace std::chrono_literals;
+using cluster::RequestedSave;
+using cluster::Verdict;
+using Kind = Decision::Kind;
+
+Verdict notice_at(cluster::BoundaryIndex act_at, std::optional<std::chrono::milliseconds> left = std::nullopt) {
+  return {.act_at = act_at, .notice_rank = 3, .time_left = left, .step_time = 100ms};
+}
+
+Verdict request_at(cluster::BoundaryIndex act_at, RequestedSave requested) {
+  return {.act_at = act_at, .requested = requested};
+}
+
+class SavePolicyTest : public testing::Test {
+ protected:
+  void expect_decision(Kind kind, cluster::BoundaryIndex at) {
+    ASSERT_TRUE(policy_.decision().has_value());
+    EXPECT_EQ(policy_.decision()->kind, kind);
+    EXPECT_EQ(policy_.decision()->at, at);
+  }
+
+  SavePolicy policy_{{.every_steps = 10, .check_interval = 16ms, .grace_margin = 1000ms}};
+};
+
+TEST_F(SavePolicyTest, NothingIsDecidedWithoutAReason) {
+  policy_.decide({.act_at = 5}, {});
+  EXPECT_FALSE(policy_.decision().has_value());
+  EXPECT_FALSE(policy_.commit_is_planned());
+}
+
+TEST_F(SavePolicyTest, ANoticeIsActedOnWhereAllRanksAre) {
+  policy_.decide(notice_at(7), {});
+  expect_decision(Kind::preemption, 7);
+  EXPECT_EQ(policy_.decision()->notice_rank, 3);
+  EXPECT_FALSE(policy_.decision_is_due(6));
+  EXPECT_TRUE(policy_.decision_is_due(7));
+  EXPECT_TRUE(policy_.preemption_is_decided());
+}
+
+TEST_F(SavePolicyTest, ANoticeThatAllRanksKnowIsNotDecidedTwice) {
+  policy_.decide(notice_at(7), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value());
+}
+
+TEST_F(SavePolicyTest, ANoticeGoesBeforeARequestButNotTheOtherWay) {
+  policy_.decide(request_at(5, RequestedSave::user), {});
+  expect_decision(Kind::requested_save, 5);
+  policy_.decide(notice_at(9), {});
+  expect_decision(Kind::preemption, 9);
+  policy_.decide(request_at(10, RequestedSave::user), {});
+  expect_decision(Kind::preemption, 9);
+}
+
+TEST_F(SavePolicyTest, ARequestIsDecidedOnceAndNamesItsReason) {
+  policy_.decide(request_at(5, RequestedSave::periodic), {});
+  policy_.decide(request_at(8, RequestedSave::user), {});
+  expect_decision(Kind::requested_save, 5);
+  EXPECT_EQ(policy_.take_decision().reason, SaveReason::Kind::periodic);
+  EXPECT_FALSE(policy_.decision().has_value());
+  policy_.decide(request_at(8, RequestedSave::user), {});
+  EXPECT_EQ(policy_.take_decision().reason, SaveReason::Kind::user);
+}
+
+TEST_F(SavePolicyTest, NoRequestIsHeededWithinAGracePeriod) {
+  policy_.decide(request_at(5, RequestedSave::user), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value());
+}
+
+TEST_F(SavePolicyTest, TheLastSaveIsDecidedWhenAnotherCheckWouldBeTooLate) {
+  policy_.note_save(2s);
+  policy_.train_on();
+  // 1 s margin, 2 s for the save, 16 ms until the next check, two steps of 100 ms.
+  policy_.decide(notice_at(20, 3217ms), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value());
+  policy_.decide(notice_at(22, 3216ms), {.notice_is_agreed = true});
+  expect_decision(Kind::final_save, 22);
+}
+
+TEST_F(SavePolicyTest, WhoDoesNotTrainOnNeedsNoLastSave) {
+  policy_.note_save(2s);
+  policy_.decide(notice_at(22, 10ms), {.notice_is_agreed = true});
+  EXPECT_FALSE(policy_.decision().has_value());
+}
+
+TEST_F(SavePolicyTest, BackgroundSaveIsCommittedWhenAllHaveWrittenIt) {
+  policy_.decide({.act_at = 4, .written = 1}, {.background_is_pending = true, .background_begun = 2});
+  EXPECT_FALSE(policy_.commit_is_planned()) << "that was the save before";
+  policy_.decide({.act_at = 6, .written = 2}, {.background_is_pending = true, .background_begun = 2});
+  policy_.decide({.act_at = 8, .written = 2}, {.background_is_pending = true, .background_begun = 2});
+  EXPECT_FALSE(policy_.commit_is_due(5));
+  EXPECT_TRUE(policy_.commit_is_due(6));
+  policy_.drop_commit();
+  EXPECT_FALSE(policy_.commit_is_due(6));
+}
+
+TEST_F(SavePolicyTest, ANewPhaseBringsForwardWhatIsDecided) {
+  policy_.decide(notice_at(30), {});
+  policy_.decide({.act_at = 32, .written = 1}, {.background_is_pending = true, .background_begun = 1});
+  policy_.bring_forward(12);
+  EXPECT_TRUE(policy_.decision_is_due(12));
+  EXPECT_TRUE(policy_.commit_is_due(12));
+  policy_.bring_forward(40);
+  EXPECT_TRUE(policy_.decision_is_due(12)) << "never later";
+}
+
+TEST_F(SavePolicyTest, PeriodicSavesAreAtMultiplesEvenIfStepsPassThem) {
+  policy_.plan_periodic_save(0);
+  EXPECT_FALSE(policy_.periodic_save_is_due(9));
+  EXPECT_TRUE(policy_.periodic_save_is_due(10));
+  EXPECT_TRUE(policy_.periodic_save_is_due(13));
+  policy_.plan_periodic_save(13);
+  EXPECT_FALSE(policy_.periodic_save_is_due(19));
+  EXPECT_TRUE(policy_.periodic_save_is_due(20));
+}
+
+TEST(SavePolicy, WithoutPeriodicSavesNoneIsEverDue) {
+  SavePolicy policy{{}};
+  policy.plan_periodic_save(0);
+  EXPECT_FALSE(policy.periodic_save_is_due(1'000'000));
+}
+
+}  // namespace
+}  // namespace reprieve::handler
