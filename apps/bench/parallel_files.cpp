@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cluster/communicator.hpp"
-#include "storage/hdf5_handle.hpp"
+#include "storage/hdf5/hdf5_handle.hpp"
 
 namespace reprieve::bench {
 

@@ -11,7 +11,7 @@
 #include "report.hpp"
 #include "save_candidates.hpp"
 #include "scratch.hpp"
-#include "storage/checksum.hpp"
+#include "storage/bytes/checksum.hpp"
 
 namespace reprieve::bench {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "storage/variable_reader.hpp"
+#include "storage/read/variable_reader.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compare.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::tool {
 

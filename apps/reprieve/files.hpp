@@ -10,7 +10,7 @@
 
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::tool {
 

@@ -9,7 +9,7 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "manager/file_names.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

@@ -2,7 +2,7 @@
 
 #include "bindings/guard.hpp"
 #include "reprieve/error.hpp"
-#include "storage/blocks.hpp"
+#include "storage/format/blocks.hpp"
 
 namespace reprieve::bindings {
 

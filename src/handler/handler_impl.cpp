@@ -9,7 +9,7 @@
 #include "manager/same_settings.hpp"
 #include "settings/environment.hpp"
 #include "settings/settings_table.hpp"
-#include "storage/registration.hpp"
+#include "storage/write/registration.hpp"
 
 namespace reprieve {
 

@@ -15,8 +15,9 @@
 #include "core/log.hpp"
 #include "core/worker_directories.hpp"
 #include "manager/directory_place.hpp"
-#include "storage/posix_file.hpp"
-#include "storage/seal.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/seal.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {
 

@@ -23,7 +23,7 @@
 #include "manager/file_names.hpp"
 #include "manager/retention.hpp"
 #include "reprieve/checkpoint_manager.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/format/file_metadata.hpp"
 
 namespace reprieve::manager {
 

@@ -8,7 +8,8 @@
 #include "manager/checkpoint_order.hpp"
 #include "manager/directory_record.hpp"
 #include "manager/file_names.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/checkpoint_file.hpp"
+#include "storage/format/file_metadata.hpp"
 
 namespace reprieve::manager {
 

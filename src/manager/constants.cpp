@@ -9,8 +9,8 @@
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
-#include "storage/checksum.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::manager {
 

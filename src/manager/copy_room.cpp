@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "storage/codec.hpp"
+#include "storage/bytes/codec.hpp"
 
 namespace reprieve::manager {
 

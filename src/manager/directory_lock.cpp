@@ -16,8 +16,8 @@
 #include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
-#include "storage/codec.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::manager {
 

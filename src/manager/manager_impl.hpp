@@ -24,6 +24,7 @@
 #include "manager/directory_lock.hpp"
 #include "manager/run_identity.hpp"
 #include "reprieve/checkpoint_manager.hpp"
+#include "storage/write/layout_cache.hpp"
 
 namespace reprieve {
 

@@ -5,8 +5,9 @@
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/manager_impl.hpp"
-#include "storage/codec.hpp"
-#include "storage/data_stream.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+#include "storage/write/data_stream.hpp"
 
 namespace reprieve {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "manager/manager_impl.hpp"
-#include "storage/restorer.hpp"
+#include "storage/read/restorer.hpp"
 
 namespace reprieve::manager {
 

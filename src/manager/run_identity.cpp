@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {
 

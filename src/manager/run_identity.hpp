@@ -9,7 +9,7 @@
 
 #include "core/directory.hpp"
 #include "manager/directory_record.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/format/file_metadata.hpp"
 
 namespace reprieve::manager {
 

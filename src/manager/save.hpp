@@ -12,7 +12,7 @@
 #include "core/worker_directories.hpp"
 #include "manager/file_names.hpp"
 #include "manager/manager_impl.hpp"
-#include "storage/checkpoint_writer.hpp"
+#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve::manager {
 

@@ -9,8 +9,8 @@
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "storage/posix_file.hpp"
-#include "storage/seal.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/seal.hpp"
 
 namespace reprieve::manager {
 

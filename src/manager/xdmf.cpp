@@ -8,7 +8,7 @@
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/xdmf_text.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve {
 

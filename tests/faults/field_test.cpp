@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <sstream>
 
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 

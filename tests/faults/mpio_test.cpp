@@ -7,7 +7,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {

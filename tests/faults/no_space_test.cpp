@@ -15,7 +15,7 @@
 
 #include "faults/file_systems.hpp"
 #include "faults/lives.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::test {
 namespace {

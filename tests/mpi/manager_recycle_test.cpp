@@ -7,7 +7,7 @@
 #include <csignal>
 
 #include "manager_fixture.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <csignal>
 #include <numeric>
 
-#include "storage/checksum.hpp"
-#include "storage/seal.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/seal.hpp"
 #include "storage_fixture.hpp"
 
 namespace reprieve::storage {

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "storage/blocks.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/format/blocks.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "support/mpi_test.hpp"
+#include "support/whole_file.hpp"
 
 namespace reprieve::storage {
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "reprieve/version.hpp"
-#include "storage/seal.hpp"
+#include "storage/format/seal.hpp"
 #include "storage_fixture.hpp"
 
 namespace reprieve::storage {

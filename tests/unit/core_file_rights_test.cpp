@@ -13,7 +13,7 @@
 #include "core/file_rights.hpp"
 #include "core/worker_directories.hpp"
 #include "manager/directory_lock.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/posix_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::core {

@@ -21,7 +21,7 @@
 #include "manager/directory_place.hpp"
 #include "manager/directory_record.hpp"
 #include "reprieve/error.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/posix_file.hpp"
 #include "supervisor/run_directory.hpp"
 #include "support/other_user.hpp"
 #include "support/temporary_directory.hpp"

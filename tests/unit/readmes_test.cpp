@@ -1,5 +1,5 @@
-// The README of each layer tells what is in its folder: every file that it names is there, and every file that is there
-// is named.
+// The README of each layer, or of each room of a large one, tells what is in its folder: every file that it names is
+// there, and every file that is there is named.
 
 #include <gtest/gtest.h>
 
@@ -93,8 +93,8 @@ bool is_there(const fs::path& folder, const std::string& word) {
 }
 
 std::vector<fs::path> folders_of_src() {
-  std::vector<fs::path> folders{kTreeOfReadmes / "src/bindings/fortran"};
-  for (const auto& entry : fs::directory_iterator(kTreeOfReadmes / "src")) {
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::recursive_directory_iterator(kTreeOfReadmes / "src")) {
     if (entry.is_directory()) {
       folders.push_back(entry.path());
     }

@@ -13,7 +13,7 @@
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
-#include "storage/description.hpp"
+#include "storage/format/description.hpp"
 
 namespace reprieve {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
-#include "storage/members.hpp"
+#include "storage/format/members.hpp"
 
 namespace reprieve {
 namespace {

@@ -6,7 +6,7 @@
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
-#include "storage/comparison.hpp"
+#include "storage/read/comparison.hpp"
 #include "support/saved_pieces.hpp"
 
 namespace reprieve {

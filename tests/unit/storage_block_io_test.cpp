@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "storage/block_io.hpp"
+#include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "storage/blocks.hpp"
-#include "storage/box_search.hpp"
+#include "storage/format/blocks.hpp"
+#include "storage/format/box_search.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "storage/checksum.hpp"
+#include "storage/bytes/checksum.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

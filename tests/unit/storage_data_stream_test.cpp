@@ -14,8 +14,8 @@
 #include <system_error>
 #include <thread>
 
-#include "storage/codec.hpp"
-#include "storage/data_stream.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/write/data_stream.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {

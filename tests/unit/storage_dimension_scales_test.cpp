@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "storage/dimension_scales.hpp"
+#include "storage/hdf5/dimension_scales.hpp"
 
 namespace reprieve::storage {
 namespace {

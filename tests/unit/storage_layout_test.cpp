@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "storage/file_index.hpp"
-#include "storage/layout.hpp"
+#include "storage/format/file_index.hpp"
+#include "storage/format/layout.hpp"
 
 namespace reprieve::storage {
 namespace {

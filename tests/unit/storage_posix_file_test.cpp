@@ -12,9 +12,9 @@
 #include <fstream>
 #include <thread>
 
-#include "storage/checksum.hpp"
-#include "storage/posix_file.hpp"
-#include "storage/watchdog.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/write/watchdog.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {

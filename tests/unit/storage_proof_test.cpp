@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "storage/proof.hpp"
+#include "storage/read/proof.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "storage/row_cursor.hpp"
+#include "storage/write/row_cursor.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "storage/shared_copies.hpp"
+#include "storage/format/shared_copies.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "storage/state_copy.hpp"
+#include "storage/write/state_copy.hpp"
 
 namespace reprieve::storage {
 namespace {

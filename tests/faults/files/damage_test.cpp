@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "faults/files/sample.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::test {

@@ -10,9 +10,9 @@
 #include "faults/files/forgery.hpp"
 #include "faults/files/sample.hpp"
 #include "reprieve/error.hpp"
-#include "storage/checkpoint_file.hpp"
-#include "storage/checksum.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::test {

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "faults/files/sample.hpp"
-#include "storage/checksum.hpp"
-#include "storage/seal.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/seal.hpp"
 
 namespace reprieve::test {
 

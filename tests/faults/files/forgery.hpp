@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/file_index.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve::test {
 

@@ -10,7 +10,7 @@
 
 #include "cluster/communicator.hpp"
 #include "reprieve/error.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "support/whole_file.hpp"
 
 namespace reprieve::test {
 

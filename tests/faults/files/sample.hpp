@@ -11,7 +11,7 @@
 
 #include "faults/files/forked_reader.hpp"
 #include "reprieve/checkpoint.hpp"
-#include "storage/codec.hpp"
+#include "storage/bytes/codec.hpp"
 
 namespace reprieve::test {
 

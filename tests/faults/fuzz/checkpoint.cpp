@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "reprieve/error.hpp"
-#include "storage/checkpoint_file.hpp"
-#include "storage/checksum.hpp"
-#include "storage/seal.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/seal.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/event_reader.hpp"
-#include "storage/posix_file.hpp"
+#include "storage/bytes/posix_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto file = reprieve::storage::PosixFile::create_in_memory();

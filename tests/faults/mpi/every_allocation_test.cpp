@@ -11,7 +11,7 @@
 #include "core/log.hpp"
 #include "faults/injector/faulty_memory.hpp"
 #include "mpi/manager_fixture.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/log.hpp"
 #include "faults/injector/faulty_calls.hpp"
 #include "mpi/manager_fixture.hpp"
-#include "storage/checkpoint_file.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 namespace {

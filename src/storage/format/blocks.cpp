@@ -1,0 +1,117 @@
+#include "storage/format/blocks.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace reprieve::storage {
+
+bool checked_bytes(const Extents& extent, std::uint64_t element_size, std::uint64_t& bytes) {
+  bytes = 0;
+  if (std::find(extent.begin(), extent.end(), 0U) != extent.end()) {
+    return true;
+  }
+  std::uint64_t product = element_size;
+  for (const std::uint64_t length : extent) {
+    if (__builtin_mul_overflow(product, length, &product)) {
+      return false;
+    }
+  }
+  bytes = product;
+  return product <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+}
+
+std::string text_of(const Box& box) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    text += (d == 0 ? "" : ", ") + std::to_string(box.offset[d]) + ":" + std::to_string(box.offset[d] + box.extent[d]);
+  }
+  return text + "]";
+}
+
+Box whole(const Extents& shape) { return {Extents(shape.size(), 0), shape}; }
+
+Box intersection(const Box& a, const Box& b) {
+  Box common = a;
+  for (std::size_t d = 0; d < a.extent.size(); ++d) {
+    const std::uint64_t first = std::max(a.offset[d], b.offset[d]);
+    const std::uint64_t end = std::min(a.offset[d] + a.extent[d], b.offset[d] + b.extent[d]);
+    common.offset[d] = first;
+    common.extent[d] = end > first ? end - first : 0;
+  }
+  return common;
+}
+
+std::ptrdiff_t displacement(const Box& box, const Strides& strides_bytes, const Extents& index) {
+  std::ptrdiff_t bytes = 0;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    bytes += static_cast<std::ptrdiff_t>(index[d] - box.offset[d]) * strides_bytes[d];
+  }
+  return bytes;
+}
+
+BlockSplit::BlockSplit(Box box, std::size_t element_size, std::uint64_t max_bytes) : box_(std::move(box)) {
+  const Extents& extent = box_.extent;
+  if (volume(extent) == 0) {
+    return;
+  }
+  // The slowest dimension of which at least one index fits into a block, with all dimensions after it.
+  cut_dimension_ = extent.empty() ? 0 : extent.size() - 1;
+  std::uint64_t inner_bytes = element_size;
+  while (cut_dimension_ > 0 && inner_bytes * extent[cut_dimension_] <= max_bytes) {
+    inner_bytes *= extent[cut_dimension_];
+    --cut_dimension_;
+  }
+  count_ = 1;
+  if (extent.empty()) {
+    return;
+  }
+  cut_length_ = std::clamp<std::uint64_t>(max_bytes / inner_bytes, 1, extent[cut_dimension_]);
+  cuts_ = (extent[cut_dimension_] - 1) / cut_length_ + 1;
+  count_ = cuts_;
+  for (std::size_t d = 0; d < cut_dimension_; ++d) {
+    count_ *= extent[d];
+  }
+}
+
+Box BlockSplit::block(std::uint64_t index) const {
+  Box block = box_;
+  if (box_.extent.empty()) {
+    return block;
+  }
+  const std::uint64_t start = (index % cuts_) * cut_length_;
+  block.offset[cut_dimension_] += start;
+  block.extent[cut_dimension_] = std::min(cut_length_, box_.extent[cut_dimension_] - start);
+  std::uint64_t rest = index / cuts_;
+  for (std::size_t d = cut_dimension_; d-- > 0;) {
+    block.offset[d] += rest % box_.extent[d];
+    block.extent[d] = 1;
+    rest /= box_.extent[d];
+  }
+  return block;
+}
+
+std::uint64_t run_length(const Box& box, const Extents& shape) {
+  if (volume(box.extent) == 0) {
+    return 0;
+  }
+  return state::inner_bytes(box.extent, state::outer_dimensions(box.extent, dense_strides(shape, 1), 1), 1);
+}
+
+void for_each_run(const Box& box, const Extents& shape,
+                  const std::function<void(std::uint64_t first, std::uint64_t count)>& visit) {
+  if (volume(box.extent) == 0) {
+    return;
+  }
+  const Strides strides = dense_strides(shape, 1);
+  const std::size_t outer = state::outer_dimensions(box.extent, strides, 1);
+  const std::uint64_t count = state::inner_bytes(box.extent, outer, 1);
+  const std::ptrdiff_t start = state::distance(box.offset, strides, shape.size());
+  Extents index(outer, 0);
+  do {
+    visit(static_cast<std::uint64_t>(start + state::distance(index, strides, outer)), count);
+  } while (state::next_index(index, box.extent, outer));
+}
+
+}  // namespace reprieve::storage

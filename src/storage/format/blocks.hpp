@@ -1,0 +1,101 @@
+#pragma once
+
+/// @file
+/// Arithmetic of boxes in n-dimensional arrays: blocks, intersections, contiguous runs, strided memory. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "state/strided.hpp"
+
+namespace reprieve::storage {
+
+using state::copy_box;
+using state::dense_strides;
+using state::is_dense;
+using state::Strides;
+using state::volume;
+using state::zero_box;
+
+/// Checksums cover blocks of at most so many bytes, and that much is buffered when data are written or read.
+inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
+
+/// A box of array elements. A scalar is the box without dimensions, which holds one element.
+struct Box {
+  Extents offset;
+  Extents extent;
+
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+/// A box that lies in memory; `data` is its first element.
+template <class Byte>
+struct BoxView {
+  Byte* data = nullptr;
+  Box box;
+  Strides strides_bytes;
+};
+
+template <class Byte>
+[[nodiscard]] std::vector<Box> boxes_of(const std::vector<BoxView<Byte>>& views) {
+  std::vector<Box> boxes;
+  for (const auto& view : views) {
+    boxes.push_back(view.box);
+  }
+  return boxes;
+}
+
+/// What the elements of @p box take.
+[[nodiscard]] inline std::size_t bytes_of(const Box& box, std::size_t element_size) {
+  return static_cast<std::size_t>(volume(box.extent)) * element_size;
+}
+
+/// Product of the extents and @p element_size. False if it does not fit into a signed 64-bit file offset.
+[[nodiscard]] bool checked_bytes(const Extents& extent, std::uint64_t element_size, std::uint64_t& bytes);
+
+/// "[0:512, 0:64]"; "[]" for a scalar.
+[[nodiscard]] std::string text_of(const Box& box);
+
+/// The box that starts at zero.
+[[nodiscard]] Box whole(const Extents& shape);
+
+/// The part that both boxes have; its volume is 0 (and its content meaningless) if there is none.
+[[nodiscard]] Box intersection(const Box& a, const Box& b);
+
+/// Distance in bytes from the first element of @p box to the element at the global index @p index.
+[[nodiscard]] std::ptrdiff_t displacement(const Box& box, const Strides& strides_bytes, const Extents& index);
+
+/// A box cut into blocks, in C order: whole trailing dimensions, a range of one dimension, single indexes of those
+/// before it. The range is as long as `max_bytes` allows (at least one element).
+class BlockSplit {
+ public:
+  BlockSplit(Box box, std::size_t element_size, std::uint64_t max_bytes = kMaxBlockBytes);
+
+  /// 0 if the box is empty.
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] Box block(std::uint64_t index) const;
+
+ private:
+  Box box_;
+  std::size_t cut_dimension_ = 0;  ///< the dimension of which a block takes a range
+  std::uint64_t cut_length_ = 1;   ///< length of that range; the last one may be shorter
+  std::uint64_t cuts_ = 1;         ///< ranges in that dimension
+  std::uint64_t count_ = 0;
+};
+
+/// Calls @p visit(first, count) for every range of elements of @p box that lie side by side in an array of @p shape, in
+/// C order; `first` is the element's position in the array.
+void for_each_run(const Box& box, const Extents& shape,
+                  const std::function<void(std::uint64_t first, std::uint64_t count)>& visit);
+
+/// Elements of each of those ranges; 0 if the box is empty.
+[[nodiscard]] std::uint64_t run_length(const Box& box, const Extents& shape);
+
+/// Two boxes that have elements in common, as indexes into @p boxes, if there are any. Boxes may be of any arrangement;
+/// for tilings the cost is about n log n.
+[[nodiscard]] std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,71 @@
+#pragma once
+
+/// @file
+/// What one rank has to write, and what it tells the chief about that.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "state/registry.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/format/blocks.hpp"
+
+namespace reprieve::storage {
+
+/// Of texts that the file may hold as an array of texts of one length (texts.hpp).
+struct TextLengths {
+  std::uint64_t count = 0;
+  std::uint64_t longest = 0;  ///< in bytes
+};
+
+/// One variable as one rank sees it.
+struct Description {
+  std::string name;
+  state::Distribution distribution = state::Distribution::replicated;
+  ElementType type;
+  Extents shape;           ///< distributed: the global shape; otherwise that of this rank's value
+  std::vector<Box> boxes;  ///< distributed: this rank's boxes, without empty ones
+  bool is_shared = false;  ///< distributed: boxes may overlap
+  Annotation annotation{};
+  Members members{};
+  bool is_copy = false;  ///< not registered: it stands beside a shared variable (shared_copies.hpp)
+  std::optional<TextLengths> texts{};
+};
+
+/// One variable with this rank's memory.
+struct LocalVariable {
+  Description description;
+  /// Distributed: one view per box of the description. Otherwise the value, as one dense box.
+  std::vector<BoxView<const std::byte>> views;
+  Bytes content{};  ///< of what is not registered: the views refer to it
+};
+
+/// This rank's variables in the order of their names. The views are valid until the values change.
+/// @throws UsageError if a layout is not allowed, and what the user's describe functions and serializers throw
+[[nodiscard]] std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry);
+
+/// @throws UsageError, with the name, if a part of the memory of a value is none of this process
+void check_value_memory(const std::string& name, std::span<const std::byte> memory);
+
+/// The view of one box of a distributed array, with its strides written out.
+template <class Byte>
+[[nodiscard]] BoxView<Byte> view_of(const MemoryBox& box, std::size_t element_size) {
+  return {box.data,
+          {box.offset, box.extent},
+          box.strides_bytes.empty() ? dense_strides(box.extent, element_size) : box.strides_bytes};
+}
+
+/// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.
+void check_texts(const std::string& name, const Annotation& annotation);
+void check_member_names(const std::string& name, const Members& members);
+
+void encode_boxes(std::span<const Box> boxes, Encoder& message);
+[[nodiscard]] std::vector<Box> decode_boxes(Decoder& message);
+void encode_members(const Members& members, Encoder& message);
+[[nodiscard]] Members decode_members(Decoder& message);
+[[nodiscard]] Bytes encode_descriptions(std::span<const LocalVariable> variables);
+[[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> message);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,317 @@
+#include "storage/format/file_index.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "state/registry.hpp"
+#include "storage/format/manifest.hpp"
+#include "storage/format/texts.hpp"
+
+namespace reprieve::storage {
+
+using nlohmann::json;
+
+void BoxTable::add(const BoxRow& row) {
+  words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
+  for (const Extents* numbers : {&row.offset, &row.extent}) {
+    words_.insert(words_.end(), numbers->begin(), numbers->end());
+    words_.insert(words_.end(), dimensions_ - numbers->size(), 0);
+  }
+}
+
+BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents) const {
+  const auto words = std::span(words_).subspan(index * row_words(), row_words());
+  const auto offset = words.subspan(kFixedWords, offsets);
+  const auto extent = words.subspan(kFixedWords + dimensions_, extents);
+  return {words[0], words[1], words[2], Extents(offset.begin(), offset.end()), Extents(extent.begin(), extent.end())};
+}
+
+bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const {
+  const auto numbers = std::span(words_).subspan(index * row_words() + kFixedWords, 2 * dimensions_);
+  const auto is_zero = [](std::uint64_t word) { return word == 0; };
+  const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
+  const auto unused_extents = numbers.last(dimensions_).subspan(extents);
+  return std::all_of(unused_offsets.begin(), unused_offsets.end(), is_zero) &&
+         std::all_of(unused_extents.begin(), unused_extents.end(), is_zero);
+}
+
+std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
+  const bool per_rank = variable.distribution == state::Distribution::per_rank;
+  return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
+}
+
+BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
+  return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
+}
+
+Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
+  if (variable.distribution == state::Distribution::per_rank) {
+    return {row.offset, {volume(row.extent)}};
+  }
+  return {row.offset, row.extent};
+}
+
+const StoredVariable* FileIndex::find(const std::string& name) const {
+  const auto found = std::lower_bound(variables.begin(), variables.end(), name,
+                                      [](const StoredVariable& v, const std::string& n) { return v.name < n; });
+  return found != variables.end() && found->name == name ? &*found : nullptr;
+}
+
+std::uint64_t FileIndex::state_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const StoredVariable& variable : variables) {
+    bytes += variable.bytes();
+  }
+  return bytes;
+}
+
+std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end) {
+  std::sort(taken.begin(), taken.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+  std::vector<Region> gaps;
+  for (const Region& region : taken) {
+    if (region.offset > begin) {
+      gaps.push_back({begin, region.offset - begin});
+    }
+    begin = std::max(begin, region.offset + region.size);
+  }
+  if (end > begin) {
+    gaps.push_back({begin, end - begin});
+  }
+  return gaps;
+}
+
+namespace {
+
+std::vector<std::uint64_t> words_of(const Bytes& bytes) {
+  if (bytes.size() % sizeof(std::uint64_t) != 0) {
+    throw CorruptError("a table is cut short");
+  }
+  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
+  if (!words.empty()) {
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+  }
+  return words;
+}
+
+using storage::require;
+
+std::string quoted(const StoredVariable& variable) { return "variable '" + variable.name + "'"; }
+
+/// There can be very many variables: the text is put together only if it is needed.
+void require(bool condition, const StoredVariable& variable, const char* what) {
+  if (!condition) {
+    throw CorruptError(quoted(variable) + ": " + what);
+  }
+}
+
+/// The widths that a file can hold; others would let readers look past the end of an element.
+bool is_possible(ElementType type) {
+  const auto any_of = [&](std::initializer_list<std::uint32_t> sizes) {
+    return std::find(sizes.begin(), sizes.end(), type.size_bytes) != sizes.end();
+  };
+  switch (type.element_class) {
+    case ElementClass::boolean:
+    case ElementClass::signed_integer:
+    case ElementClass::unsigned_integer:
+      return any_of({1, 2, 4, 8});
+    case ElementClass::floating:
+      return any_of({2, sizeof(float), sizeof(double), sizeof(long double)});
+    case ElementClass::complex:
+      return any_of({2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double)});
+    case ElementClass::opaque:
+    case ElementClass::text:
+      return type.size_bytes > 0;
+  }
+  return false;
+}
+
+/// The rules for names hold for files too: tools print names, and build paths from them.
+void check_stored_name(const std::string& name) {
+  try {
+    state::check_name(name);
+  } catch (const UsageError& error) {
+    throw CorruptError(error.what());
+  }
+}
+
+bool has_possible_types(const Members& members) {
+  return std::all_of(members.begin(), members.end(), [](const Member& member) {
+    return is_possible(member.type) && has_possible_types(member.members) &&
+           (member.members.empty() || member.type.element_class == ElementClass::opaque);
+  });
+}
+
+/// The rules for annotations and members hold for files too, as those for names do.
+void check_what_is_said_of(const StoredVariable& variable) {
+  try {
+    state::check_members(variable.name, variable.members, variable.type);
+    state::check_annotation(variable.name, variable.annotation);
+    state::check_dimension_names(variable.name, variable.annotation, FileIndex::row_dimensions(variable));
+  } catch (const UsageError& error) {
+    throw CorruptError(error.what());
+  }
+}
+
+/// Shape and place of a dataset, and the order of names.
+void check_variable(const FileIndex& index, std::size_t i) {
+  const StoredVariable& variable = index.variables[i];
+  check_stored_name(variable.name);
+  const bool per_rank = variable.distribution == state::Distribution::per_rank;
+  std::uint64_t bytes = 0;
+  require(i == 0 || index.variables[i - 1].name < variable.name, variable, "not in the order of names");
+  require(variable.type.size_bytes > 0, variable, "element size 0");
+  if (!is_possible(variable.type)) {
+    throw CorruptError(quoted(variable) + ": impossible element type of " + std::to_string(variable.type.size_bytes) +
+                       " bytes");
+  }
+  require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), variable, "impossible shape");
+  require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset, variable,
+          "lies outside of the file");
+  require(!per_rank || variable.shape.size() == 1, variable, "a per-rank dataset must have one dimension");
+  require(!variable.is_copy || (per_rank && variable.name.starts_with(std::string(state::kReservedPart) + "/")),
+          variable, "said to stand beside a shared variable");
+  require(variable.shape.size() <= index.boxes.dimensions() && variable.piece_dimensions <= index.boxes.dimensions(),
+          variable, "more dimensions than the table of boxes");
+  require(!is_text_array(variable) || variable.distribution != state::Distribution::distributed, variable,
+          "texts that are distributed");
+  require(!is_text_array(variable) || (per_rank ? variable.piece_dimensions <= 1 : variable.shape.size() == 1),
+          variable, "texts of an impossible shape");
+  check_what_is_said_of(variable);
+  require(has_possible_types(variable.members), variable, "a member of an impossible type");
+}
+
+/// One row: who wrote it, and that it lies inside of its dataset. Returns its number of blocks.
+std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRow& row) {
+  std::uint64_t bytes = 0;
+  require(row.rank < static_cast<std::uint64_t>(index.metadata.world_size), variable, "written by an impossible rank");
+  require(checked_bytes(row.extent, variable.type.size_bytes, bytes), variable, "impossible box");
+  const Box box = FileIndex::dataset_box(variable, row);
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    require(box.extent[d] <= variable.shape[d] && box.offset[d] <= variable.shape[d] - box.extent[d], variable,
+            "a box is not inside of its dataset");
+  }
+  return BlockSplit(box, variable.type.size_bytes).count();
+}
+
+/// Assigns the rows to the variables and checks them all.
+void check_boxes(FileIndex& index) {
+  std::size_t next = 0;
+  std::uint64_t checksums = 0;
+  for (std::size_t v = 0; v < index.variables.size(); ++v) {
+    StoredVariable& variable = index.variables[v];
+    const bool per_rank = variable.distribution == state::Distribution::per_rank;
+    variable.first_box = next;
+    std::uint64_t elements = 0;
+    for (; next < index.boxes.size() && index.boxes.variable_of(next) == v; ++next) {
+      const std::size_t box = variable.box_count++;
+      const BoxRow row = index.row(variable, box);
+      require(!per_rank || row.rank == box, variable, "the ranks are not in order");
+      require(row.first_checksum == checksums, variable, "wrong place in the checksums");
+      require(index.boxes.padded_with_zeros(next, variable.shape.size(), FileIndex::row_dimensions(variable)), variable,
+              "a box with more dimensions than the variable");
+      checksums += check_row(index, variable, row);
+      require(!per_rank || row.offset[0] == elements, variable, "a gap between two ranks");
+      elements += volume(row.extent);
+      require(checksums <= index.checksums.size(), "there are fewer checksums than blocks");
+    }
+    require(!per_rank || variable.box_count == static_cast<std::size_t>(index.metadata.world_size), variable,
+            "not one value for each rank");
+    require(variable.distribution != state::Distribution::replicated || variable.box_count == 1, variable,
+            "not one value");
+  }
+  require(next == index.boxes.size(), "the table of boxes is not in the order of variables");
+  require(checksums == index.checksums.size(), "there are more checksums than blocks");
+}
+
+/// No byte of the file belongs to two things: the seal, the tables, the variables.
+void check_apart(const FileIndex& index, std::span<const Region> tables) {
+  struct Owner {
+    Region region;
+    const char* name;
+    const StoredVariable* variable = nullptr;
+  };
+  const auto owner_name = [](const Owner& owner) {
+    return owner.variable != nullptr ? quoted(*owner.variable) : owner.name;
+  };
+  std::vector<Owner> owners{{{0, kSealBytes}, "the seal"}};
+  for (const Region& table : tables) {
+    require(table.offset <= index.file_size && table.size <= index.file_size - table.offset,
+            "a table lies outside of the file");
+    owners.push_back({table, "a table"});
+  }
+  for (const StoredVariable& variable : index.variables) {
+    owners.push_back({{variable.file_offset, variable.bytes()}, "", &variable});
+  }
+  std::erase_if(owners, [](const Owner& owner) { return owner.region.size == 0; });
+  std::sort(owners.begin(), owners.end(),
+            [](const Owner& a, const Owner& b) { return a.region.offset < b.region.offset; });
+  for (std::size_t i = 1; i < owners.size(); ++i) {
+    const Owner& before = owners[i - 1];
+    if (before.region.offset + before.region.size > owners[i].region.offset) {
+      throw CorruptError(owner_name(before) + " and " + owner_name(owners[i]) + " share bytes of the file");
+    }
+  }
+}
+
+FileIndex parse(const IndexBytes& bytes) {
+  const json manifest = parse_json(bytes.manifest);
+  FileIndex index;
+  index.file_size = bytes.file_size;
+  index.metadata = decode_metadata(manifest);
+  for (const json& variable : manifest.at("variables")) {
+    index.variables.push_back(decode_variable(variable));
+  }
+  const auto dimensions = integer<std::uint64_t>(manifest.at("box_dimensions"));
+  require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
+  index.boxes = BoxTable(static_cast<std::size_t>(dimensions), words_of(bytes.boxes));
+  require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
+  index.checksums = words_of(bytes.checksums);
+  for (std::size_t i = 0; i < index.variables.size(); ++i) {
+    check_variable(index, i);
+  }
+  check_boxes(index);
+  check_apart(index, bytes.regions);
+  return index;
+}
+
+/// Says which file an error is about.
+template <class Parse>
+auto named_in_errors(const std::string& file_name, const Parse& parse_it) {
+  try {
+    return parse_it();
+  } catch (const json::exception& error) {
+    throw CorruptError(file_name + " has an impossible manifest: " + error.what());
+  } catch (const CorruptError& error) {
+    throw CorruptError(file_name + " contradicts itself: " + error.what());
+  }
+}
+
+}  // namespace
+
+FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {
+  return named_in_errors(file_name, [&] { return parse(bytes); });
+}
+
+FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name) {
+  return named_in_errors(file_name, [&] { return decode_metadata(parse_json(manifest)); });
+}
+
+void check_boxes_apart(const FileIndex& index, const std::string& file_name) {
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.distribution != state::Distribution::distributed) {
+      continue;
+    }
+    std::vector<Box> boxes;
+    boxes.reserve(variable.box_count);
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      const BoxRow row = index.row(variable, b);
+      boxes.push_back({row.offset, row.extent});
+    }
+    if (const auto overlap = find_overlap(boxes); !overlap.empty()) {
+      throw CorruptError(file_name + " contradicts itself: variable '" + variable.name + "': the boxes " +
+                         text_of(boxes[overlap[0]]) + " and " + text_of(boxes[overlap[1]]) + " overlap");
+    }
+  }
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,138 @@
+#pragma once
+
+/// @file
+/// What a checkpoint file says about itself: the metadata, where each variable lies, which rank wrote which box, and
+/// the checksum of every block. Pure: in memory and as bytes, without files.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "state/registry.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/format/blocks.hpp"
+#include "storage/format/file_metadata.hpp"
+
+namespace reprieve::storage {
+
+inline constexpr int kFormatVersion = 1;
+/// What the seal takes at the start of the file.
+inline constexpr std::uint64_t kSealBytes = 4096;
+
+/// One dataset of the file. The elements of a per-rank variable lie one rank after the other in one dimension.
+struct StoredVariable {
+  std::string name;
+  state::Distribution distribution = state::Distribution::replicated;
+  ElementType type;
+  Extents shape;                       ///< of the dataset
+  std::uint64_t file_offset = 0;       ///< of the first element, in bytes from the start of the file
+  std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
+  std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
+  std::size_t box_count = 0;
+  /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
+  bool small = false;
+  bool is_shared = false;  ///< the same: boxes were allowed to overlap
+  Annotation annotation{};
+  Members members{};     ///< of elements that are structs, if they are known
+  bool is_copy = false;  ///< not registered by a program: it stands beside a shared variable
+
+  /// Size of the dataset; the shape has been checked not to overflow.
+  [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
+};
+
+/// One row of the table of boxes: a box that one rank wrote.
+struct BoxRow {
+  std::uint64_t variable = 0;
+  std::uint64_t rank = 0;
+  std::uint64_t first_checksum = 0;  ///< index of the box's first block in the table of checksums
+  Extents offset;                    ///< per-rank: one number, the position of the piece in the dataset
+  Extents extent;                    ///< per-rank: the shape of the piece
+};
+
+/// The table of boxes as it lies in the file: rows of 64-bit words, sorted by variable, then by rank. Every row has
+/// room for `dimensions()` offsets and extents.
+class BoxTable {
+ public:
+  explicit BoxTable(std::size_t dimensions = 1) : dimensions_(dimensions) {}
+  BoxTable(std::size_t dimensions, std::vector<std::uint64_t> words)
+      : dimensions_(dimensions), words_(std::move(words)) {}
+
+  void add(const BoxRow& row);
+  /// Row @p index, with as many offsets and extents as asked for.
+  [[nodiscard]] BoxRow row(std::size_t index, std::size_t offsets, std::size_t extents) const;
+  /// True if the room for more offsets and extents than asked for holds zeros.
+  [[nodiscard]] bool padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const;
+  [[nodiscard]] std::uint64_t variable_of(std::size_t index) const { return words_[index * row_words()]; }
+  [[nodiscard]] std::size_t size() const noexcept { return words_.size() / row_words(); }
+  [[nodiscard]] std::size_t dimensions() const noexcept { return dimensions_; }
+  [[nodiscard]] std::size_t row_words() const noexcept { return kFixedWords + 2 * dimensions_; }
+  [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_; }
+
+ private:
+  static constexpr std::size_t kFixedWords = 3;
+
+  std::size_t dimensions_;
+  std::vector<std::uint64_t> words_;
+};
+
+struct FileIndex {
+  FileMetadata metadata;
+  std::uint64_t file_size = 0;
+  std::vector<StoredVariable> variables;  ///< sorted by name
+  BoxTable boxes;
+  std::vector<std::uint64_t> checksums;  ///< of every block of every box, in the order of the table of boxes
+
+  /// The row of one of a variable's boxes, counted from 0.
+  [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
+  /// Dimensions of the extents in a variable's rows.
+  [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
+  /// That box in the dataset.
+  [[nodiscard]] static Box dataset_box(const StoredVariable& variable, const BoxRow& row);
+  /// Nothing if there is no such variable.
+  [[nodiscard]] const StoredVariable* find(const std::string& name) const;
+  /// Bytes of all variables.
+  [[nodiscard]] std::uint64_t state_bytes() const;
+};
+
+/// The list of variables as JSON.
+[[nodiscard]] std::string encode_variables(const FileIndex& index);
+/// The metadata and the list of variables as JSON, the content of `/reprieve/manifest`.
+[[nodiscard]] std::string encode_manifest(const FileIndex& index, const std::string& variables);
+[[nodiscard]] inline std::string encode_manifest(const FileIndex& index) {
+  return encode_manifest(index, encode_variables(index));
+}
+
+/// A range of bytes in the file.
+struct Region {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// The parts of an index as they lie in a file, and as they travel between ranks.
+struct IndexBytes {
+  Bytes manifest;
+  Bytes boxes;
+  Bytes checksums;
+  std::uint64_t file_size = 0;
+  std::array<Region, 3> regions{};  ///< where the three lie, in that order
+};
+
+/// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,
+/// datasets inside of the file and apart from each other and from the tables, boxes apart, one checksum per block.
+/// @throws CorruptError, with @p file_name in the message
+[[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name);
+
+/// The metadata of a manifest, without what it says about the variables. @throws CorruptError
+[[nodiscard]] FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name);
+
+/// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
+/// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough. @throws
+/// CorruptError
+void check_boxes_apart(const FileIndex& index, const std::string& file_name);
+
+/// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.
+[[nodiscard]] std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end);
+
+}  // namespace reprieve::storage

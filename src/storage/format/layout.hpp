@@ -1,0 +1,19 @@
+#pragma once
+
+/// @file
+/// From what all ranks have to write to the datasets of one file. Pure.
+
+#include <vector>
+
+#include "storage/format/description.hpp"
+#include "storage/format/file_index.hpp"
+
+namespace reprieve::storage {
+
+/// Makes the index of a new file: its variables, boxes, and room for the checksums. The file offsets are not known yet.
+/// @param by_rank  every rank's variables, sorted by name
+/// @throws MismatchError if the ranks registered different variables, types or shapes, listing every difference;
+/// UsageError if boxes of one variable overlap
+[[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata);
+
+}  // namespace reprieve::storage

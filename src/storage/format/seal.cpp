@@ -1,0 +1,185 @@
+#include "storage/format/seal.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "storage/bytes/checksum.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+constexpr std::size_t kSealWords = kSealBytes / sizeof(std::uint64_t);
+constexpr std::uint64_t kMagic = 0x4556454952504552;  // the bytes "REPRIEVE"
+constexpr std::array<unsigned char, 8> kHdf5Signature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+
+/// Positions of the words in the seal. The magic number, the version and the digest stay where they are in all versions
+/// of the format.
+enum Word : std::size_t { magic, version, file_size, manifest, boxes = 6, checksums = 9, structure = 12 };
+constexpr std::size_t kDigestWord = kSealWords - 1;
+
+using SealWords = std::array<std::uint64_t, kSealWords>;
+
+std::uint64_t digest_of(const SealWords& words) { return xxh3(std::as_bytes(std::span(words).first(kDigestWord))); }
+
+void put(SealWords& words, std::size_t at, const GuardedRegion& guarded) {
+  words[at] = guarded.region.offset;
+  words[at + 1] = guarded.region.size;
+  words[at + 2] = guarded.digest;
+}
+
+GuardedRegion get(const SealWords& words, std::size_t at) { return {{words[at], words[at + 1]}, words[at + 2]}; }
+
+/// HDF5 looks for its signature at 0 and at the powers of two from 512 on.
+bool is_hdf5(const PosixFile& file) {
+  const std::uint64_t size = file.size();
+  for (std::uint64_t at = 0; at + kHdf5Signature.size() <= size && at <= (1U << 20U); at = at == 0 ? 512 : at * 2) {
+    std::array<unsigned char, kHdf5Signature.size()> found = {};
+    file.read_all(std::as_writable_bytes(std::span(found)), at);
+    if (found == kHdf5Signature) {
+      return true;
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void reject_foreign(const PosixFile& file) {
+  throw CorruptError(file.path().string() + (is_hdf5(file) ? " is an HDF5 file, but not a complete Reprieve checkpoint"
+                                                           : " is not a Reprieve checkpoint, nor any HDF5 file"));
+}
+
+/// All ranks get the tables in one message, which MPI counts with an int. Files whose tables are larger are not
+/// written; a forged one may claim any size, with holes that cost nothing on disk and everything in memory.
+constexpr std::uint64_t kMaxTablesBytes = (std::uint64_t{1} << 31U) - kSealBytes;
+
+bool tables_too_large(const Seal& seal) {
+  std::uint64_t rest = kMaxTablesBytes;
+  for (const GuardedRegion* table : {&seal.manifest, &seal.boxes, &seal.checksums}) {
+    if (table->region.size > rest) {
+      return true;
+    }
+    rest -= table->region.size;
+  }
+  return false;
+}
+
+Bytes read_guarded(const PosixFile& file, const Seal& seal, const GuardedRegion& guarded, const char* what) {
+  const Region& region = guarded.region;
+  if (region.offset > seal.file_size || region.size > seal.file_size - region.offset) {
+    throw CorruptError(file.path().string() + ": its " + what + " would lie outside of the file");
+  }
+  Bytes bytes(static_cast<std::size_t>(region.size));
+  file.read_all(bytes, region.offset);
+  if (xxh3(bytes) != guarded.digest) {
+    file.read_all_again(bytes, region.offset);
+  }
+  if (xxh3(bytes) != guarded.digest) {
+    throw CorruptError(file.path().string() + ": its " + what + " is damaged (checksum differs)");
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void write_seal(const PosixFile& file, const Seal& seal) {
+  if (tables_too_large(seal)) {
+    throw UsageError("cannot write " + file.path().string() +
+                     ": its tables would be larger than 2 GiB; register fewer variables, or boxes");
+  }
+  SealWords words = {};
+  words[Word::magic] = kMagic;
+  words[Word::version] = kFormatVersion;
+  words[Word::file_size] = seal.file_size;
+  put(words, Word::manifest, seal.manifest);
+  put(words, Word::boxes, seal.boxes);
+  put(words, Word::checksums, seal.checksums);
+  words[Word::structure] = seal.structure_digest;
+  words[kDigestWord] = digest_of(words);
+  file.write_all(std::as_bytes(std::span(words)), 0);
+}
+
+void void_seal(const PosixFile& file) {
+  Bytes seal(static_cast<std::size_t>(std::min(file.size(), kSealBytes)));
+  file.read_all(seal, 0);
+  if (std::any_of(seal.begin(), seal.end(), [](std::byte byte) { return byte != std::byte{0}; })) {
+    std::fill(seal.begin(), seal.end(), std::byte{0});
+    file.write_all(seal, 0);
+    file.sync();
+  }
+}
+
+Seal read_seal(const PosixFile& file) {
+  SealWords words = {};
+  const std::uint64_t size = file.size();
+  if (size < kSealBytes) {
+    reject_foreign(file);
+  }
+  file.read_all(std::as_writable_bytes(std::span(words)), 0);
+  if (words[kDigestWord] != digest_of(words)) {
+    file.read_all_again(std::as_writable_bytes(std::span(words)), 0);
+  }
+  const bool intact = words[kDigestWord] == digest_of(words);
+  if (!intact && words[Word::magic] != kMagic) {
+    reject_foreign(file);
+  }
+  if (!intact || words[Word::magic] != kMagic) {
+    throw CorruptError(file.path().string() + ": its seal is damaged (checksum differs)");
+  }
+  if (words[Word::version] != kFormatVersion) {
+    throw MismatchError(file.path().string() + " has format version " + std::to_string(words[Word::version]) +
+                        "; this library reads version " + std::to_string(kFormatVersion));
+  }
+  if (words[Word::file_size] != size) {
+    throw CorruptError(file.path().string() + " is " + std::to_string(size) + " bytes long, but was written with " +
+                       std::to_string(words[Word::file_size]));
+  }
+  return {size, get(words, Word::manifest), get(words, Word::boxes), get(words, Word::checksums),
+          words[Word::structure]};
+}
+
+std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums) {
+  std::vector<Region> taken{checksums};
+  for (const StoredVariable& variable : index.variables) {
+    taken.push_back({variable.file_offset, variable.bytes()});
+  }
+  return gaps_between(std::move(taken), kSealBytes, index.file_size);
+}
+
+std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums) {
+  Xxh3Stream digest;
+  Bytes buffer;
+  for (const Region& gap : structure_regions(index, checksums)) {
+    for (std::uint64_t done = 0; done < gap.size; done += buffer.size()) {
+      buffer.resize(static_cast<std::size_t>(std::min(gap.size - done, kMaxBlockBytes)));
+      file.read_all(buffer, gap.offset + done);
+      digest.update(buffer);
+    }
+  }
+  return digest.digest();
+}
+
+IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
+  if (tables_too_large(seal)) {
+    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
+  }
+  return {read_guarded(file, seal, seal.manifest, "manifest"),
+          read_guarded(file, seal, seal.boxes, "table of boxes"),
+          read_guarded(file, seal, seal.checksums, "table of checksums"),
+          seal.file_size,
+          {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
+}
+
+Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal) {
+  if (tables_too_large(seal)) {
+    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
+  }
+  return read_guarded(file, seal, seal.manifest, "manifest");
+}
+
+FileIndex read_index(const PosixFile& file) {
+  FileIndex index = parse_index(read_index_bytes(file, read_seal(file)), file.path().string());
+  check_boxes_apart(index, file.path().string());
+  return index;
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,57 @@
+#pragma once
+
+/// @file
+/// The seal: the first 4096 bytes of a checkpoint file, which HDF5 leaves alone (a "user block"). It is written last,
+/// so that it is also the mark of a complete file, and it guards every byte outside of the variables' data.
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/file_index.hpp"
+
+namespace reprieve::storage {
+
+/// A range of the file with its checksum.
+struct GuardedRegion {
+  Region region;
+  std::uint64_t digest = 0;
+};
+
+struct Seal {
+  std::uint64_t file_size = 0;
+  GuardedRegion manifest;
+  GuardedRegion boxes;
+  GuardedRegion checksums;
+  /// Of all bytes that belong neither to the seal nor to a variable nor to the table of checksums: HDF5's own
+  /// structures, the manifest, the table of boxes and what is unused.
+  std::uint64_t structure_digest = 0;
+};
+
+void write_seal(const PosixFile& file, const Seal& seal);
+
+/// Makes sure that @p file has no seal, neither now nor after a power cut: from then on it is not a checkpoint,
+/// whatever else it holds. Costs nothing if there was none. @throws StorageError
+void void_seal(const PosixFile& file);
+
+/// @throws CorruptError if the file is not a complete checkpoint, or not as long as it was, or the seal is damaged;
+/// MismatchError if the file has a format version that this library does not know
+[[nodiscard]] Seal read_seal(const PosixFile& file);
+
+/// Where the bytes lie that `Seal::structure_digest` guards.
+[[nodiscard]] std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums);
+
+/// The digest that belongs into `Seal::structure_digest`, of the file as it is now.
+[[nodiscard]] std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums);
+
+/// Reads the guarded parts of a file and compares their digests. @throws CorruptError, StorageError
+[[nodiscard]] IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal);
+
+/// The manifest alone, whatever the other tables hold. @throws CorruptError, StorageError
+[[nodiscard]] Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal);
+
+/// All of the above: what the file says about itself.
+[[nodiscard]] FileIndex read_index(const PosixFile& file);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,230 @@
+#include "storage/format/shared_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "storage/format/box_search.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+using Distribution = state::Distribution;
+
+std::uint64_t volume_of(std::span<const Box> boxes) {
+  std::uint64_t elements = 0;
+  for (const Box& box : boxes) {
+    elements += volume(box.extent);
+  }
+  return elements;
+}
+
+/// Cuts @p hole, which lies inside, out of @p box: what lies before it and behind it, dimension by dimension.
+void cut_out(Box box, const Box& hole, std::vector<Box>& parts) {
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    const std::uint64_t before = hole.offset[d] - box.offset[d];
+    const std::uint64_t behind = box.extent[d] - before - hole.extent[d];
+    if (before > 0) {
+      parts.push_back(box);
+      parts.back().extent[d] = before;
+    }
+    if (behind > 0) {
+      parts.push_back(box);
+      parts.back().offset[d] = hole.offset[d] + hole.extent[d];
+      parts.back().extent[d] = behind;
+    }
+    box.offset[d] = hole.offset[d];
+    box.extent[d] = hole.extent[d];
+  }
+}
+
+std::size_t position_of(const std::vector<LocalVariable>& variables, const std::string& name) {
+  const auto found =
+      std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.description.name == name; });
+  return static_cast<std::size_t>(found - variables.begin());
+}
+
+/// Lets a per-rank variable have this content.
+void set_content(LocalVariable& variable, Extents shape, Bytes content) {
+  variable.description.shape = std::move(shape);
+  variable.content = std::move(content);
+  const Extents& extent = variable.description.shape;
+  variable.views = {
+      {variable.content.data(), whole(extent), dense_strides(extent, variable.description.type.size_bytes)}};
+}
+
+LocalVariable per_rank(std::string name, ElementType type) {
+  LocalVariable variable{{std::move(name), Distribution::per_rank, type, {}, {}}, {}};
+  variable.description.is_copy = true;
+  return variable;
+}
+
+}  // namespace
+
+std::string copies_name(const std::string& name) { return std::string(state::kReservedPart) + "/" + name + "/values"; }
+std::string boxes_name(const std::string& name) { return std::string(state::kReservedPart) + "/" + name + "/boxes"; }
+
+Bytes words_of(const std::vector<Box>& boxes) {
+  std::vector<std::uint64_t> words;
+  for (const Box& box : boxes) {
+    words.insert(words.end(), box.offset.begin(), box.offset.end());
+    words.insert(words.end(), box.extent.begin(), box.extent.end());
+  }
+  Bytes bytes(words.size() * sizeof(std::uint64_t));
+  if (!bytes.empty()) {
+    std::memcpy(bytes.data(), words.data(), bytes.size());
+  }
+  return bytes;
+}
+
+std::vector<Box> without(const Box& box, std::span<const Box> others) {
+  std::vector<Box> parts{box};
+  for (const Box& other : others) {
+    std::vector<Box> left;
+    for (const Box& part : parts) {
+      const Box hole = intersection(part, other);
+      if (volume(hole.extent) == 0) {
+        left.push_back(part);
+      } else {
+        cut_out(part, hole, left);
+      }
+    }
+    parts = std::move(left);
+  }
+  return parts;
+}
+
+PartsOfBoxes owned_parts(const std::vector<Box>& boxes) {
+  const BoxSearch search(boxes);
+  PartsOfBoxes parts;
+  parts.reserve(boxes.size());
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    std::vector<Box> earlier;
+    for (const std::size_t other : search.meeting(boxes[i])) {
+      if (other < i) {
+        earlier.push_back(boxes[other]);
+      }
+    }
+    parts.push_back(without(boxes[i], earlier));
+  }
+  return parts;
+}
+
+std::vector<Copy> copies_of(const std::vector<Box>& boxes, std::span<const Box> owned) {
+  // A part was cut from the first box that holds all of it: what earlier boxes hold belongs to them.
+  const BoxSearch search(boxes);
+  std::vector<std::vector<Box>> owned_by(boxes.size());
+  for (const Box& part : owned) {
+    for (const std::size_t box : search.meeting(part)) {
+      if (intersection(boxes[box], part) == part) {
+        owned_by[box].push_back(part);
+        break;
+      }
+    }
+  }
+  std::vector<Copy> copies;
+  for (std::size_t b = 0; b < boxes.size(); ++b) {
+    for (Box& place : without(boxes[b], owned_by[b])) {
+      copies.push_back({b, std::move(place)});
+    }
+  }
+  return copies;
+}
+
+void add_copies(std::vector<LocalVariable>& variables) {
+  std::vector<LocalVariable> added;
+  for (const LocalVariable& variable : variables) {
+    const Description& description = variable.description;
+    if (description.is_shared) {
+      LocalVariable& boxes = added.emplace_back(per_rank(boxes_name(description.name), kBoxWord));
+      set_content(boxes, {description.boxes.size(), 2 * description.shape.size()}, words_of(description.boxes));
+      set_content(added.emplace_back(per_rank(copies_name(description.name), description.type)), {0}, {});
+    }
+  }
+  if (!added.empty()) {
+    variables.insert(variables.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+    std::sort(variables.begin(), variables.end(),
+              [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
+  }
+}
+
+std::vector<PartsOfBoxes> part_shared(std::vector<std::vector<Description>>& by_rank) {
+  std::vector<PartsOfBoxes> parts(by_rank.front().size());
+  for (std::size_t v = 0; v < parts.size(); ++v) {
+    const Description& chief = by_rank.front()[v];
+    if (!chief.is_shared) {
+      continue;
+    }
+    std::vector<Box> boxes;
+    for (const auto& descriptions : by_rank) {
+      boxes.insert(boxes.end(), descriptions[v].boxes.begin(), descriptions[v].boxes.end());
+    }
+    parts[v] = owned_parts(boxes);
+    const auto beside = static_cast<std::size_t>(
+        std::find_if(by_rank.front().begin(), by_rank.front().end(),
+                     [name = copies_name(chief.name)](const Description& d) { return d.name == name; }) -
+        by_rank.front().begin());
+    std::size_t box = 0;
+    for (auto& descriptions : by_rank) {
+      std::uint64_t copies = 0;
+      for (const Box& own : descriptions[v].boxes) {
+        copies += volume(own.extent) - volume_of(parts[v][box++]);
+      }
+      descriptions[beside].shape = {copies};
+    }
+  }
+  return parts;
+}
+
+void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std::span<const Box> owned) {
+  LocalVariable& variable = variables[shared];
+  LocalVariable& copies = variables[position_of(variables, copies_name(variable.description.name))];
+  const std::size_t element_size = variable.description.type.size_bytes;
+  const std::vector<Box> boxes = boxes_of(variable.views);
+  Bytes values;
+  for (const Copy& copy : copies_of(boxes, owned)) {
+    const auto& view = variable.views[copy.box];
+    const std::size_t before = values.size();
+    values.resize(before + bytes_of(copy.place, element_size));
+    copy_box(values.data() + before, dense_strides(copy.place.extent, element_size),
+             view.data + displacement(view.box, view.strides_bytes, copy.place.offset), view.strides_bytes,
+             copy.place.extent, element_size);
+  }
+  const std::uint64_t elements = values.size() / element_size;
+  set_content(copies, {elements}, std::move(values));
+  const BoxSearch search(boxes);
+  std::vector<BoxView<const std::byte>> parts;
+  for (const Box& part : owned) {
+    for (const std::size_t box : search.meeting(part)) {
+      const auto& view = variable.views[box];
+      if (intersection(view.box, part) == part) {
+        parts.push_back(
+            {view.data + displacement(view.box, view.strides_bytes, part.offset), part, view.strides_bytes});
+        break;
+      }
+    }
+  }
+  variable.views = std::move(parts);
+}
+
+std::vector<Box> parts_written_by(const FileIndex& index, const StoredVariable& variable, std::uint64_t rank) {
+  std::size_t first = 0;  // by halving: rows are in the order of ranks
+  for (std::size_t count = variable.box_count; count > 0;) {
+    const std::size_t half = count / 2;
+    const bool below = index.row(variable, first + half).rank < rank;
+    first += below ? half + 1 : 0;
+    count = below ? count - half - 1 : half;
+  }
+  std::vector<Box> parts;
+  for (std::size_t b = first; b < variable.box_count; ++b) {
+    const BoxRow row = index.row(variable, b);
+    if (row.rank != rank) {
+      break;
+    }
+    parts.push_back(FileIndex::dataset_box(variable, row));
+  }
+  return parts;
+}
+
+}  // namespace reprieve::storage

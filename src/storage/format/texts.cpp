@@ -1,0 +1,147 @@
+#include "storage/format/texts.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/bytes.hpp"
+#include "reprieve/containers.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+using Texts = std::vector<std::string>;
+using state::Distribution;
+
+constexpr ElementType kBytes{ElementClass::opaque, 1};
+constexpr ElementType kText{ElementClass::text, 1};
+
+/// A text of one byte is a part of a text: the elements of an array have at least two.
+constexpr std::uint64_t kLeastLength = 2;
+constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
+/// How much larger an array may be than the texts themselves.
+constexpr std::uint64_t kMostGrowth = 4;
+constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
+
+/// From the bytes of a value in memory.
+Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
+  if (type == kText) {
+    return {core::to_text(bytes)};
+  }
+  Texts texts;
+  Serializer<Texts>::load(texts, bytes);
+  return texts;
+}
+
+/// The length of the elements of an array, if there should be one. @param ranks  those who have texts in it
+std::optional<std::uint64_t> length_for(std::span<const Description> of_ranks) {
+  std::uint64_t length = kLeastLength;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  for (const Description& description : of_ranks) {
+    if (!description.texts) {
+      return std::nullopt;
+    }
+    length = std::max(length, description.texts->longest);
+    count += description.texts->count;
+    bytes += volume(description.shape);
+  }
+  const bool is_small = length <= kMostLength && count <= (kRoomInAnyCase + kMostGrowth * bytes) / length;
+  return is_small ? std::optional(length) : std::nullopt;
+}
+
+/// The shape and the type of the value in the file.
+void arrange(Description& description, std::uint64_t length) {
+  const bool is_list = description.type == kBytes;
+  description.shape = is_list ? Extents{description.texts ? description.texts->count : 0} : Extents{};
+  description.type = {ElementClass::text, static_cast<std::uint32_t>(length)};
+  if (!is_list) {
+    description.annotation.dims.clear();  // the one dimension of the dataset is that of the ranks
+  }
+}
+
+}  // namespace
+
+std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
+  const ValueAccess& value = *variable.value;
+  const bool is_text_of_rank =
+      variable.distribution == Distribution::per_rank && value.type() == kText && value.resizable();
+  if (!is_text_of_rank && !value.is_text_list()) {
+    return std::nullopt;
+  }
+  const Texts texts = texts_in(value.type(), bytes);
+  TextLengths lengths{texts.size(), 0};
+  for (const std::string& text : texts) {
+    if (text.ends_with('\0')) {
+      return std::nullopt;
+    }
+    lengths.longest = std::max<std::uint64_t>(lengths.longest, text.size());
+  }
+  return lengths;
+}
+
+void arrange_texts(std::vector<std::vector<Description>>& by_rank) {
+  for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
+    if (!by_rank.front()[v].texts) {
+      continue;
+    }
+    const bool is_replicated = by_rank.front()[v].distribution == Distribution::replicated;
+    std::vector<Description> of_ranks;  // without boxes: small
+    for (const auto& descriptions : std::span(by_rank).first(is_replicated ? 1 : by_rank.size())) {
+      of_ranks.push_back(descriptions[v]);
+    }
+    if (const auto length = length_for(of_ranks)) {
+      for (auto& descriptions : by_rank) {
+        arrange(descriptions[v], *length);
+      }
+    }
+  }
+}
+
+void pad_texts(LocalVariable& variable, std::uint64_t length) {
+  const std::span<const std::byte> bytes(variable.views.front().data,
+                                         static_cast<std::size_t>(volume(variable.description.shape)));
+  const Texts texts = texts_in(variable.description.type, bytes);
+  Bytes content(texts.size() * static_cast<std::size_t>(length));
+  std::byte* next = content.data();
+  for (const std::string& text : texts) {
+    // The copies of a replicated value that are not written may be longer than the chief's.
+    std::memcpy(next, text.data(), std::min<std::size_t>(text.size(), length));
+    next += length;
+  }
+  arrange(variable.description, length);
+  variable.content = std::move(content);
+  const Extents& shape = variable.description.shape;
+  variable.views = {{variable.content.data(), whole(shape), dense_strides(shape, length)}};
+}
+
+bool is_text_array(const StoredVariable& variable) {
+  return variable.type.element_class == ElementClass::text && variable.type.size_bytes > 1;
+}
+
+bool is_list_of_texts(const StoredVariable& variable) {
+  return variable.distribution != Distribution::per_rank || variable.piece_dimensions == 1;
+}
+
+ElementType type_in_memory(const StoredVariable& variable) {
+  if (!is_text_array(variable)) {
+    return variable.type;
+  }
+  return is_list_of_texts(variable) ? kBytes : kText;
+}
+
+Bytes unpadded_texts(const StoredVariable& variable, std::span<const std::byte> stored) {
+  Texts texts;
+  for (std::size_t at = 0; at < stored.size(); at += variable.type.size_bytes) {
+    std::string text = core::to_text(stored.subspan(at, variable.type.size_bytes));
+    text.resize(text.find_last_not_of('\0') + 1);
+    texts.push_back(std::move(text));
+  }
+  if (is_list_of_texts(variable)) {
+    return Serializer<Texts>::save(texts);
+  }
+  const auto bytes = std::as_bytes(std::span(texts.front()));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace reprieve::storage

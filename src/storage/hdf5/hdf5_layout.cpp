@@ -1,0 +1,383 @@
+#include "storage/hdf5/hdf5_layout.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/text.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/members.hpp"
+#include "storage/hdf5/hdf5_annotations.hpp"
+#include "storage/hdf5/hdf5_types.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Datasets from this size on begin at a multiple of the page size; smaller ones are packed, which writes faster.
+constexpr hsize_t kAlignFromBytes = hsize_t{64} << 10U;
+constexpr hsize_t kAlignmentBytes = 4096;
+/// Longer texts are stored as arrays of characters: one string element must fit into the memory of a tool.
+constexpr std::uint64_t kMaxStringBytes = std::uint64_t{1} << 24U;
+/// Room for the metadata to change from one save to the next without a new layout.
+constexpr std::size_t kManifestRoom = 2048;
+/// Variables up to this size lie side by side.
+constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20U;
+/// In a recycled file, a rank's few kilobytes of a small variable meet pages that other ranks fill as well. The kernel
+/// would read each of them from the disk first; so the chief fills them all in the page cache, up to this size.
+constexpr std::uint64_t kMostPrefilledBytes = std::uint64_t{64} << 20U;
+
+/// What HDF5 will need for its own structures, generously: they then lie in one piece at the start of the file.
+hsize_t structure_bytes(const FileIndex& index) {
+  constexpr hsize_t fixed = hsize_t{64} << 10U;
+  constexpr hsize_t per_variable = 512;
+  return fixed + per_variable * index.variables.size() + most_annotation_bytes(index) + most_member_bytes(index);
+}
+
+/// The properties with which the file in memory is made and opened again.
+Hdf5Handle make_access() {
+  const char* action = "set up a file in memory";
+  Hdf5Handle access = make_property_list(H5P_FILE_ACCESS);
+  // This driver takes the path of a file in memory as it is; the default one asks for the real path, which has none.
+  check_hdf5(H5Pset_fapl_stdio(access.get()), action);
+  // Superblock and object headers of this version carry checksums of their own.
+  check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), action);
+  return access;
+}
+
+Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& index) {
+  const std::string action = "create " + file.string();
+  const Hdf5Handle access = make_access();
+  check_hdf5(H5Pset_alignment(access.get(), kAlignFromBytes, kAlignmentBytes), action);
+  check_hdf5(H5Pset_meta_block_size(access.get(), structure_bytes(index)), action);
+  const Hdf5Handle creation = make_property_list(H5P_FILE_CREATE);
+  check_hdf5(H5Pset_userblock(creation.get(), kSealBytes), action);
+  return {H5Fcreate(file.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose, action};
+}
+
+/// The metadata once more, in the form that HDF5 tools show at once; Reprieve itself reads the manifest. Every
+/// attribute has a size of its own that does not depend on its value, so that another value can take its place.
+class Attributes {
+ public:
+  enum class Mode { create, replace };
+
+  Attributes(hid_t group, Mode mode)
+      : group_(group), mode_(mode), scalar_(H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace") {}
+
+  void write(const FileMetadata& metadata) {
+    number("format_version", H5T_NATIVE_INT, &metadata.format_version);
+    number("number", H5T_NATIVE_UINT64, &metadata.number);
+    const std::uint64_t run_calls = metadata.run_calls.value_or(kUnknownRunCalls);
+    number("run_calls", H5T_NATIVE_UINT64, &run_calls);
+    const SaveIdentity identity = metadata.identity.value_or(SaveIdentity{});
+    text("directory_id", identity.directory_id, kShort);
+    number("run", H5T_NATIVE_UINT64, &identity.run);
+    number("save", H5T_NATIVE_UINT64, &identity.save);
+    number("world_size", H5T_NATIVE_INT, &metadata.world_size);
+    number("time_us", H5T_NATIVE_INT64, &metadata.time_us);
+    text("reason", to_string(metadata.reason.kind), kShort);
+    number("reason_rank", H5T_NATIVE_INT, &metadata.reason.rank);
+    text("reason_host", metadata.reason.host, kLong);
+    text("reason_source", metadata.reason.source, kLong);
+    text("reason_message", metadata.reason.message, kMessage);
+    text("library_version", metadata.library_version, kShort);
+    text("mpi_version", metadata.mpi_version, kLong);
+    text("hdf5_version", metadata.hdf5_version, kShort);
+  }
+
+ private:
+  /// What stands in an attribute, which cannot be left out, where there was no handler that counts.
+  static constexpr std::uint64_t kUnknownRunCalls = ~std::uint64_t{0};
+  // Sizes of texts with their final null byte; what is longer is cut.
+  static constexpr std::size_t kShort = 32;
+  static constexpr std::size_t kLong = 256;
+  static constexpr std::size_t kMessage = 1024;
+
+  void number(const char* name, hid_t type, const void* value) {
+    const std::string action = std::string("write the attribute ") + name;
+    const hid_t id = mode_ == Mode::create ? H5Acreate2(group_, name, type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT)
+                                           : H5Aopen(group_, name, H5P_DEFAULT);
+    Hdf5Handle attribute(id, H5Aclose, action);
+    check_hdf5(H5Awrite(attribute.get(), type, value), action);
+    attribute.close(action);
+  }
+
+  void text(const char* name, std::string value, std::size_t size) {
+    value.resize(size - 1);
+    const Hdf5Handle type = make_hdf5_string(size);
+    check_hdf5(H5Tset_strpad(type.get(), H5T_STR_NULLTERM), "set the padding of a text");
+    number(name, type.get(), value.c_str());
+  }
+
+  hid_t group_;
+  Mode mode_;
+  Hdf5Handle scalar_;
+};
+
+/// Creates the file in memory.
+class Layouter {
+ public:
+  Layouter(const std::filesystem::path& path, FileIndex& index)
+      : index_(index),
+        file_(create_hdf5_file(path, index)),
+        link_creation_(make_property_list(H5P_LINK_CREATE)),
+        dataset_creation_(make_property_list(H5P_DATASET_CREATE)) {
+    check_hdf5(H5Pset_create_intermediate_group(link_creation_.get(), 1), "set up links");
+    check_hdf5(H5Pset_char_encoding(link_creation_.get(), H5T_CSET_UTF8), "set up links");
+    const hid_t creation = dataset_creation_.get();
+    check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "set up datasets");
+    check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "set up datasets");
+    check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "set up datasets");
+    check_hdf5(H5Pset_obj_track_times(creation, false), "set up datasets");
+  }
+
+  Seal run() {
+    create_variables();
+    Seal seal = describe();
+    file_.close("finish the layout of a file");
+    return seal;
+  }
+
+ private:
+  Hdf5Handle create_group(const char* name) {
+    const Hdf5Handle creation = make_property_list(H5P_GROUP_CREATE);
+    check_hdf5(H5Pset_attr_phase_change(creation.get(), 64, 32), "set up a group");
+    return {H5Gcreate2(file_.get(), name, link_creation_.get(), creation.get(), H5P_DEFAULT), H5Gclose,
+            std::string("create the group ") + name};
+  }
+
+  Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Hdf5Handle& space) {
+    return {
+        H5Dcreate2(group, name.c_str(), type, space.get(), link_creation_.get(), dataset_creation_.get(), H5P_DEFAULT),
+        H5Dclose, "create the dataset " + name};
+  }
+
+  /// Where a dataset lies. One without elements has no place; it counts as empty at 0.
+  static Region region_of(const Hdf5Handle& dataset, std::uint64_t bytes) {
+    if (bytes == 0) {
+      return {};
+    }
+    const haddr_t offset = H5Dget_offset(dataset.get());
+    if (offset == HADDR_UNDEF) {
+      throw_hdf5_error("tell where a dataset lies");
+    }
+    return {offset, bytes};
+  }
+
+  static Hdf5Handle make_space(const Extents& shape) {
+    if (shape.empty()) {
+      return {H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace"};
+    }
+    const std::vector<hsize_t> lengths(shape.begin(), shape.end());
+    return {H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr), H5Sclose,
+            "make a dataspace of shape " + core::list_text(shape)};
+  }
+
+  /// A text that all ranks share is one string for the tools.
+  static bool is_string(const StoredVariable& variable) {
+    return variable.type.element_class == ElementClass::text && variable.type.size_bytes == 1 &&
+           variable.distribution == state::Distribution::replicated && variable.bytes() > 0 &&
+           variable.bytes() <= kMaxStringBytes;
+  }
+
+  Seal describe() {
+    const Hdf5Handle group = create_group("reprieve");
+    Attributes(group.get(), Attributes::Mode::create).write(index_.metadata);
+    Seal seal;
+    seal.boxes = write_boxes(group.get());
+    seal.checksums.region = create_checksums(group.get());
+    seal.manifest = write_manifest(group.get());
+    return seal;
+  }
+
+  /// The small ones first, so that they lie side by side.
+  void create_variables() {
+    const Hdf5Handle group = create_group("state");
+    Hdf5Types types;
+    for (const bool small : {true, false}) {
+      for (StoredVariable& variable : index_.variables) {
+        variable.small = variable.bytes() <= kSmallBytes;
+        if (variable.small == small) {
+          create_variable(group, variable, types);
+        }
+      }
+    }
+    write_annotations(group.get(), index_);
+  }
+
+  void create_variable(const Hdf5Handle& group, StoredVariable& variable, Hdf5Types& types) {
+    if (is_string(variable)) {
+      create_variable(group, variable, make_hdf5_string(variable.bytes()).get(), {});
+    } else if (!variable.members.empty()) {
+      create_variable(group, variable, make_hdf5_compound(variable.members, variable.type.size_bytes).get(),
+                      variable.shape);
+    } else {
+      create_variable(group, variable, types.get(variable.type), variable.shape);
+    }
+  }
+
+  void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
+    const auto dataset = create_dataset(group.get(), variable.name, type, make_space(shape));
+    variable.file_offset = region_of(dataset, variable.bytes()).offset;
+  }
+
+  GuardedRegion write_dataset(hid_t group, const char* name, const Hdf5Handle& type, const Hdf5Handle& space,
+                              std::span<const std::byte> content) {
+    const Hdf5Handle dataset = create_dataset(group, name, type.get(), space);
+    if (!content.empty()) {
+      check_hdf5(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, content.data()),
+                 std::string("write ") + name);
+    }
+    return {region_of(dataset, content.size()), xxh3(content)};
+  }
+
+  GuardedRegion write_boxes(hid_t group) {
+    constexpr std::size_t word = sizeof(std::uint64_t);
+    const BoxTable& boxes = index_.boxes;
+    const hsize_t dimensions = boxes.dimensions();
+    const Hdf5Handle numbers(H5Tarray_create2(H5T_NATIVE_UINT64, 1, &dimensions), H5Tclose, "make a type");
+    const Hdf5Handle type(H5Tcreate(H5T_COMPOUND, boxes.row_words() * word), H5Tclose, "make a type");
+    std::size_t at = 0;
+    for (const char* name : {"variable", "rank", "first_checksum"}) {
+      check_hdf5(H5Tinsert(type.get(), name, at, H5T_NATIVE_UINT64), "make a type");
+      at += word;
+    }
+    for (const char* name : {"offset", "extent"}) {
+      check_hdf5(H5Tinsert(type.get(), name, at, numbers.get()), "make a type");
+      at += boxes.dimensions() * word;
+    }
+    return write_dataset(group, "boxes", type, make_space({boxes.size()}), std::as_bytes(boxes.words()));
+  }
+
+  /// The checksums are known only when the data are: the dataset gets its place now and its content with the seal.
+  Region create_checksums(hid_t group) {
+    const Extents shape{index_.checksums.size()};
+    const auto dataset = create_dataset(group, "checksums", H5T_NATIVE_UINT64, make_space(shape));
+    return region_of(dataset, index_.checksums.size() * sizeof(std::uint64_t));
+  }
+
+  /// JSON, padded with spaces.
+  GuardedRegion write_manifest(hid_t group) {
+    std::string manifest = encode_manifest(index_);
+    manifest.resize(manifest.size() + kManifestRoom, ' ');
+    return write_dataset(group, "manifest", make_hdf5_string(manifest.size()), make_space({}),
+                         std::as_bytes(std::span(manifest)));
+  }
+
+  FileIndex& index_;
+  Hdf5Handle file_;
+  Hdf5Handle link_creation_;
+  Hdf5Handle dataset_creation_;
+};
+
+/// No less than the file will take.
+std::uint64_t most_bytes(const FileIndex& index) {
+  std::uint64_t bytes = index.state_bytes() + 2 * structure_bytes(index) + index.boxes.words().size_bytes() +
+                        index.checksums.size() * sizeof(std::uint64_t);
+  constexpr std::uint64_t per_dimension = 24;  // a number of 64 bits in the manifest
+  for (const StoredVariable& variable : index.variables) {
+    bytes += kAlignmentBytes + 2 * variable.name.size() + per_dimension * variable.shape.size();
+  }
+  return bytes;
+}
+
+void copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>& regions) {
+  Bytes buffer;
+  for (const Region& region : regions) {
+    for (std::uint64_t done = 0; done < region.size; done += buffer.size()) {
+      buffer.resize(static_cast<std::size_t>(std::min(region.size - done, kMaxBlockBytes)));
+      from.read_all(buffer, region.offset + done);
+      to.write_all(buffer, region.offset + done);
+    }
+  }
+}
+
+/// The stretches of the file that small variables fill.
+std::vector<Region> small_regions(const FileIndex& index) {
+  std::vector<Region> others;
+  std::uint64_t end = 0;
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.small) {
+      end = std::max(end, variable.file_offset + variable.bytes());
+    } else {
+      others.push_back({variable.file_offset, variable.bytes()});
+    }
+  }
+  return gaps_between(std::move(others), kSealBytes, end);
+}
+
+/// Replaces these bytes by zeros in the page cache.
+void fill_with_zeros(const PosixFile& file, const std::vector<Region>& regions) {
+  const Bytes zeros(kMaxBlockBytes);
+  std::uint64_t room = kMostPrefilledBytes;
+  for (Region region : regions) {
+    region.size = std::min(region.size, room);
+    room -= region.size;
+    for (std::uint64_t done = 0; done < region.size; done += zeros.size()) {
+      file.write_all(
+          std::span(zeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), region.size - done))),
+          region.offset + done);
+    }
+  }
+}
+
+/// True if every element of every variable is in a box.
+bool is_covered(const FileIndex& index) {
+  return std::all_of(index.variables.begin(), index.variables.end(), [&](const StoredVariable& variable) {
+    std::uint64_t held = 0;  // boxes do not overlap
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      held += volume(FileIndex::dataset_box(variable, index.row(variable, b)).extent);
+    }
+    return held == volume(variable.shape);
+  });
+}
+
+}  // namespace
+
+LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
+  const QuietHdf5 quiet;
+  seal_ = Layouter(layout_.path(), index_).run();
+  variables_ = encode_variables(index_);
+  seal_.file_size = index_.file_size = layout_.size();
+  regions_ = structure_regions(index_, seal_.checksums.region);
+  covered_ = is_covered(index_);
+  seal_.structure_digest = structure_digest(layout_, index_, seal_.checksums.region);
+}
+
+bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
+  index_.metadata = metadata;
+  std::string manifest = encode_manifest(index_, variables_);
+  if (manifest.size() > seal_.manifest.region.size) {
+    return false;
+  }
+  manifest.resize(static_cast<std::size_t>(seal_.manifest.region.size), ' ');
+  const QuietHdf5 quiet;
+  const char* action = "open a layout again";
+  Hdf5Handle file(H5Fopen(layout_.path().c_str(), H5F_ACC_RDWR, make_access().get()), H5Fclose, action);
+  {
+    const Hdf5Handle group(H5Gopen2(file.get(), "reprieve", H5P_DEFAULT), H5Gclose, action);
+    Attributes(group.get(), Attributes::Mode::replace).write(metadata);
+  }
+  file.close("change the attributes of a layout");
+  layout_.write_all(std::as_bytes(std::span(manifest)), seal_.manifest.region.offset);
+  seal_.manifest.digest = xxh3(std::as_bytes(std::span(manifest)));
+  seal_.structure_digest = structure_digest(layout_, index_, seal_.checksums.region);
+  return true;
+}
+
+void LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) const {
+  PosixFile target = recycle && covered_ ? PosixFile::open_to_write(file) : PosixFile::create(file);
+  if (target.size() > index_.file_size) {
+    target.shorten(index_.file_size);
+  }
+  void_seal(target);
+  target.allocate(index_.file_size);
+  if (recycle) {
+    fill_with_zeros(target, small_regions(index_));
+  }
+  copy(layout_, target, regions_);
+  target.close();
+}
+
+std::uint64_t most_file_bytes(const FileIndex& index) { return most_bytes(index); }
+
+}  // namespace reprieve::storage

@@ -1,0 +1,55 @@
+#pragma once
+
+/// @file
+/// Lays out a checkpoint file with HDF5: every dataset with its place, everything that describes it, but no data.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/file_index.hpp"
+#include "storage/format/seal.hpp"
+
+namespace reprieve::storage {
+
+/// A file that has been laid out in memory, from where its structure can be put on disk any number of times.
+///
+/// HDF5 works on a file in memory, from which all but the data is then copied: HDF5 1.10 cannot survive an I/O error
+/// when it closes a file (it crashes in MPI_Finalize), and its thousands of small writes cost nothing there. Making
+/// thousands of datasets takes it tens of milliseconds; so a layout is kept from save to save, with other metadata.
+/// Local, on the thread that may call HDF5.
+class LaidOutFile {
+ public:
+  /// Makes a contiguous dataset for every variable of @p index, the manifest and the tables. In the index, fills in the
+  /// file offsets and the file size.
+  /// @throws StorageError
+  explicit LaidOutFile(FileIndex index);
+
+  /// Gives the file other metadata. False if there is no room for them: then a new layout is needed.
+  [[nodiscard]] bool replace_metadata(const FileMetadata& metadata);
+
+  /// Creates @p file (replacing one of that name), takes the disk space for all data, and writes the structure.
+  /// @param recycle  write over the blocks of the file that is there. Not done for a state with elements that no rank
+  /// holds: they must be zero.
+  /// @throws StorageError; no_space with the bytes needed and available, before anything is written
+  void put_on_disk(const core::FileAddress& file, bool recycle) const;
+
+  [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
+  [[nodiscard]] FileIndex& index() noexcept { return index_; }
+  /// As far as it is known before the data: the digest of the checksums is missing.
+  [[nodiscard]] const Seal& seal() const noexcept { return seal_; }
+
+ private:
+  FileIndex index_;
+  PosixFile layout_;
+  Seal seal_;
+  std::string variables_;  ///< of the manifest
+  std::vector<Region> regions_;
+  bool covered_ = false;
+};
+
+/// No less than a file with this index will take. A process that may not make files of that size must not lay it out.
+[[nodiscard]] std::uint64_t most_file_bytes(const FileIndex& index);
+
+}  // namespace reprieve::storage

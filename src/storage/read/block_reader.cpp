@@ -1,0 +1,120 @@
+#include "storage/read/block_reader.hpp"
+
+#include "core/log.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+Dataset dataset_of(const StoredVariable& variable) {
+  return {variable.file_offset, variable.shape, variable.type.size_bytes};
+}
+
+}  // namespace
+
+std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow& row, const Box& block) {
+  const std::string rank = std::to_string(row.rank);
+  if (variable.distribution != state::Distribution::per_rank) {
+    return (block.extent.empty() ? std::string("the value") : "elements " + text_of(block)) + " written by rank " +
+           rank;
+  }
+  const Box piece{{block.offset[0] - row.offset[0]}, block.extent};
+  return "elements " + text_of(piece) + " of the value of rank " + rank;
+}
+
+bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
+  const Dataset dataset = dataset_of(place.variable);
+  digest_.reset();
+  read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
+  const std::uint64_t expected = index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+  if (!verify_ || digest_.digest() == expected) {
+    return true;
+  }
+  digest_.reset();
+  read_block(file_, dataset, place.block, content, &digest_, ReadFrom::device);
+  if (digest_.digest() != expected) {
+    return false;
+  }
+  core::log::warning(
+      "{}: variable '{}', {}: read with wrong bits, and right when it was read once more; the memory or a disk of this "
+      "host may be failing",
+      file_.path().string(), place.variable.name, region_of(place.variable, place.row, place.block));
+  return true;
+}
+
+void BlockReader::read_into(const Place& place, std::span<std::byte> content) const {
+  if (!read_right(place, content)) {
+    throw CorruptError(file_.path().string() + ": variable '" + place.variable.name +
+                       "' is damaged: " + region_of(place.variable, place.row, place.block) + " (checksum differs)");
+  }
+}
+
+std::span<std::byte> BlockReader::buffer_for(const Place& place) {
+  buffer_.resize(bytes_of(place.block, place.variable.type.size_bytes));
+  return buffer_;
+}
+
+bool BlockReader::block_is_right(const Place& place) { return read_right(place, buffer_for(place)); }
+
+void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
+  const BlockSplit split(FileIndex::dataset_box(variable, row), variable.type.size_bytes);
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    const Box block = split.block(i);
+    const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
+    read_into({variable, row, i, block}, part);
+    content = content.subspan(part.size());
+  }
+}
+
+void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>& target) {
+  std::uint64_t missing = volume(target.box.extent);
+  const std::vector<std::size_t> boxes = places_of(variable).meeting(target.box);
+  for (const std::size_t box : boxes) {
+    const Box stored = FileIndex::dataset_box(variable, index_.row(variable, box));
+    missing -= std::min(volume(intersection(stored, target.box).extent), missing);
+  }
+  if (missing > 0) {
+    zero_box(target.data, target.strides_bytes, target.box.extent, variable.type.size_bytes);
+  }
+  for (const std::size_t box : boxes) {
+    fill_from(variable, index_.row(variable, box), target);
+  }
+}
+
+const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
+  if (searched_ != &variable) {
+    std::vector<Box> boxes;
+    boxes.reserve(variable.box_count);
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      boxes.push_back(FileIndex::dataset_box(variable, index_.row(variable, b)));
+    }
+    places_.emplace(std::move(boxes));
+    searched_ = &variable;
+  }
+  return *places_;
+}
+
+void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
+  const std::size_t element_size = variable.type.size_bytes;
+  const BlockSplit split(FileIndex::dataset_box(variable, row), element_size);
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    const Box block = split.block(i);
+    const Box common = intersection(block, target.box);
+    if (volume(common.extent) == 0) {
+      continue;
+    }
+    std::byte* const place = target.data + displacement(target.box, target.strides_bytes, common.offset);
+    if (common == block && is_dense(block.extent, target.strides_bytes, element_size)) {
+      const std::span content(place, static_cast<std::size_t>(volume(block.extent)) * element_size);
+      read_into({variable, row, i, block}, content);
+      continue;
+    }
+    const std::span<std::byte> content = buffer_for({variable, row, i, block});
+    read_into({variable, row, i, block}, content);
+    const Strides strides = dense_strides(block.extent, element_size);
+    copy_box(place, target.strides_bytes, content.data() + displacement(block, strides, common.offset), strides,
+             common.extent, element_size);
+  }
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,79 @@
+#pragma once
+
+/// @file
+/// Reads boxes of a checkpoint file and verifies them. Local: no MPI, no HDF5.
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/box_search.hpp"
+#include "storage/format/dataset.hpp"
+#include "storage/format/file_index.hpp"
+
+namespace reprieve::storage {
+
+class BlockReader {
+ public:
+  /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
+  /// differs is read once more past the page cache before it counts as damaged.
+  BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
+      : file_(file), index_(index), verify_(verify) {}
+
+  /// Reads the whole box of a row, elements side by side in C order; @p content has the box's size.
+  /// @throws CorruptError that names variable and region; StorageError
+  void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
+
+  /// Fills a box of a distributed variable, or of any dataset, from all stored boxes that meet it. Elements that nobody
+  /// stored become zero. Boxes are found by their places, which are looked at once for each variable, so that a mesh of
+  /// many boxes can be filled box by box. @throws as read_box
+  void fill(const StoredVariable& variable, const BoxView<std::byte>& target);
+
+  /// Compares the checksum of every block of a row; @p found gets the region of each block that differs, and @p done
+  /// the size of each block after it was read. @throws StorageError, CorruptError if the file ends too early
+  template <class Found, class Done>
+  void check_box(const StoredVariable& variable, const BoxRow& row, Found&& found, Done&& done) {
+    const Box box = FileIndex::dataset_box(variable, row);
+    const BlockSplit split(box, variable.type.size_bytes);
+    for (std::uint64_t i = 0; i < split.count(); ++i) {
+      const Box block = split.block(i);
+      if (!block_is_right({variable, row, i, block})) {
+        found(region_of(variable, row, block));
+      }
+      done(bytes_of(block, variable.type.size_bytes));
+    }
+  }
+
+  /// One block of a row.
+  struct Place {
+    const StoredVariable& variable;
+    const BoxRow& row;
+    std::uint64_t number = 0;  ///< of the block among those of the row
+    const Box& block;
+  };
+  /// Reads one block, wherever its bytes go, and compares its checksum. @throws as check_box
+  [[nodiscard]] bool block_is_right(const Place& place);
+  /// The block in words.
+  [[nodiscard]] static std::string region_of(const StoredVariable& variable, const BoxRow& row, const Box& block);
+
+ private:
+  /// Reads a block; false if it is not what was written, however often it is read.
+  [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
+  /// The same, as an error.
+  void read_into(const Place& place, std::span<std::byte> content) const;
+  [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
+  void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
+
+  [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
+
+  const PosixFile& file_;
+  const FileIndex& index_;
+  bool verify_;
+  const StoredVariable* searched_ = nullptr;  ///< the variable of which the places are known
+  std::optional<BoxSearch> places_;
+  mutable Xxh3Stream digest_;  ///< of the block that was read last
+  Bytes buffer_;
+};
+
+}  // namespace reprieve::storage

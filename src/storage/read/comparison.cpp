@@ -1,0 +1,242 @@
+#include "storage/read/comparison.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/text.hpp"
+#include "storage/format/members.hpp"
+#include "storage/format/texts.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+using Distribution = state::Distribution;
+
+std::string line_about(const std::string& name, const std::string& what) { return "variable '" + name + "': " + what; }
+
+std::string type_difference(ElementType registered, ElementType stored) {
+  return registered == stored
+             ? ""
+             : "registered with elements of type " + to_string(registered) + ", stored with " + to_string(stored);
+}
+
+/// Texts fit an array of texts, whatever its elements' length.
+std::string value_type_difference(const ValueAccess& value, const StoredVariable& stored) {
+  const bool fits_texts = is_text_array(stored) && value.type() == type_in_memory(stored) &&
+                          value.is_text_list() == is_list_of_texts(stored) && value.resizable();
+  return fits_texts ? "" : type_difference(value.type(), stored.type);
+}
+
+std::string shape_difference(const Extents& registered, const Extents& stored) {
+  return registered == stored
+             ? ""
+             : "registered with the shape " + core::list_text(registered) + ", stored with " + core::list_text(stored);
+}
+
+/// Where one side has no list of members, the size of the elements is all there is to compare.
+std::string stored_members_difference(const Members& registered, const Members& stored) {
+  const bool are_known = !registered.empty() && !stored.empty();
+  const std::string other = are_known ? members_difference(registered, stored, "stored") : "";
+  return other.empty() ? "" : "registered with other members than are stored: " + other;
+}
+
+/// What has no units fits all.
+std::string units_difference(const Annotation& registered, const Annotation& stored) {
+  return registered.units.empty() || stored.units.empty() || registered.units == stored.units
+             ? ""
+             : "registered in units of '" + registered.units + "', stored in '" + stored.units +
+                   "'; the numbers are restored as they are";
+}
+
+class FileComparison {
+ public:
+  FileComparison(const Checkpoint::Registry& registry, const FileIndex& index, int rank, int size)
+      : registry_(registry), index_(index), rank_(rank), size_(size) {}
+
+  [[nodiscard]] Comparison run() && {
+    for (const auto& [name, variable] : registry_.variables) {
+      compare(name, variable);
+    }
+    for (const StoredVariable& stored : index_.variables) {
+      if (!stored.is_copy && !registry_.variables.contains(stored.name) && !taken_over_.contains(stored.name)) {
+        left_out(stored.name);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void compare(const std::string& name, const state::Variable& variable) {
+    const StoredVariable* const stored = find(name, variable);
+    if (stored == nullptr) {
+      missing(name, variable);
+      return;
+    }
+    if (const std::string other = difference(variable, *stored); !other.empty()) {
+      result_.differences.push_back(line_about(name, other));
+    }
+    if (const std::string other = stored_members_difference(variable.members, stored->members); !other.empty()) {
+      result_.differences.push_back(line_about(name, other));
+    }
+    if (const std::string other = units_difference(variable.annotation, stored->annotation); !other.empty()) {
+      result_.warnings.push_back(line_about(name, other));
+    }
+    auto& targets = variable.distribution == Distribution::distributed ? result_.arrays : result_.values;
+    targets.push_back({name, stored, &variable});
+  }
+
+  /// Under its present name, or under a former one that means nothing else today.
+  const StoredVariable* find(const std::string& name, const state::Variable& variable) {
+    if (const StoredVariable* const stored = index_.find(name)) {
+      return stored;
+    }
+    for (const std::string& former : variable.former_names) {
+      const StoredVariable* const stored = index_.find(former);
+      if (stored != nullptr && !registry_.variables.contains(former) && taken_over_.insert(former).second) {
+        return stored;
+      }
+    }
+    return nullptr;
+  }
+
+  void missing(const std::string& name, const state::Variable& variable) {
+    if (variable.may_be_missing) {
+      result_.remarks.push_back(line_about(name, "not in the checkpoint; stays as it is"));
+    } else {
+      result_.differences.push_back(line_about(name, "registered, but not in the checkpoint"));
+    }
+  }
+
+  void left_out(const std::string& name) {
+    if (registry_.may_drop(name)) {
+      result_.remarks.push_back(line_about(name, "in the checkpoint, and dropped"));
+    } else {
+      result_.differences.push_back(line_about(name, "in the checkpoint, but not registered"));
+    }
+  }
+
+  [[nodiscard]] std::string difference(const state::Variable& variable, const StoredVariable& stored) const {
+    if (variable.distribution != stored.distribution) {
+      return std::string("registered as ") + to_string(variable.distribution) + ", stored as " +
+             to_string(stored.distribution);
+    }
+    switch (variable.distribution) {
+      case Distribution::replicated:
+        return value_difference(index_, stored, 0, *variable.value);
+      case Distribution::per_rank:
+        return per_rank_difference(variable, stored);
+      case Distribution::distributed:
+        break;
+    }
+    return "";
+  }
+
+  [[nodiscard]] std::string per_rank_difference(const state::Variable& variable, const StoredVariable& stored) const {
+    if (index_.metadata.world_size == size_) {
+      return value_difference(index_, stored, static_cast<std::size_t>(rank_), *variable.value);
+    }
+    if (std::string other = value_type_difference(*variable.value, stored); !other.empty()) {
+      return other;
+    }
+    return variable.redistribute
+               ? ""
+               : "a per-rank variable saved by " + std::to_string(index_.metadata.world_size) +
+                     " ranks cannot be restored on " + std::to_string(size_) + " without a redistribution function";
+  }
+
+  const Checkpoint::Registry& registry_;
+  const FileIndex& index_;
+  int rank_;
+  int size_;
+  std::set<std::string> taken_over_;  ///< stored names that registered variables were known by
+  Comparison result_;
+};
+
+}  // namespace
+
+Comparison compare_with_file(const Checkpoint::Registry& registry, const FileIndex& index, int rank, int size) {
+  return FileComparison(registry, index, rank, size).run();
+}
+
+namespace {
+
+void add_difference(Differences& differences, const RestoreTarget& target, const DistributedArray& array) {
+  if (const std::string other = array_difference(*target.stored, array); !other.empty()) {
+    differences.push_back(line_about(target.name, other));
+  }
+}
+
+}  // namespace
+
+Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user) {
+  Differences differences;
+  for (RestoreTarget& target : arrays) {
+    if (target.variable->described_by_user != described_by_user) {
+      if (const auto& declared = target.variable->declared; declared && !described_by_user) {
+        add_difference(differences, target, *declared);
+      }
+      continue;
+    }
+    target.array = target.variable->describe();
+    state::check_array(target.name, target.array);
+    add_difference(differences, target, target.array);
+  }
+  return differences;
+}
+
+namespace {
+
+/// Whether every rank's value has the same shape in both.
+bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex& b, const StoredVariable& in_b) {
+  if (in_a.box_count != in_b.box_count) {
+    return false;
+  }
+  for (std::size_t box = 0; box < in_a.box_count; ++box) {
+    if (a.row(in_a, box).extent != b.row(in_b, box).extent) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& stored, const FileIndex& other,
+                         int rank, int size) {
+  Comparison mine = compare_with_file(registry, stored, rank, size);
+  Comparison others = compare_with_file(registry, other, rank, size);
+  if (!mine.differences.empty() || !compare_arrays(mine.arrays, false).empty() ||
+      mine.values.size() != others.values.size() || mine.arrays.size() != others.arrays.size()) {
+    return false;
+  }
+  const auto same_name = [](const RestoreTarget& a, const RestoreTarget& b) { return a.name == b.name; };
+  const auto same_place = [&](const RestoreTarget& a, const RestoreTarget& b) {
+    const bool fixed_pieces = a.stored->distribution == Distribution::per_rank && !a.variable->value->resizable();
+    return a.name == b.name && (!fixed_pieces || same_pieces(stored, *a.stored, other, *b.stored));
+  };
+  return std::equal(mine.arrays.begin(), mine.arrays.end(), others.arrays.begin(), same_name) &&
+         std::equal(mine.values.begin(), mine.values.end(), others.values.begin(), same_place);
+}
+
+std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
+                             const ValueAccess& value) {
+  std::string other = value_type_difference(value, stored);
+  if (!other.empty() || value.resizable()) {
+    return other;
+  }
+  return shape_difference(value.shape(), index.row(stored, box).extent);
+}
+
+std::string array_difference(const StoredVariable& stored, const DistributedArray& array) {
+  const std::string other = type_difference(array.type, stored.type);
+  return other.empty() ? shape_difference(array.global_shape, stored.shape) : other;
+}
+
+void throw_unless_fits(const std::string& name, const std::string& difference) {
+  if (!difference.empty()) {
+    throw MismatchError(line_about(name, difference));
+  }
+}
+
+}  // namespace reprieve::storage

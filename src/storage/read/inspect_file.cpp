@@ -1,0 +1,103 @@
+/// @file
+/// What the tools ask of a checkpoint file. Serial; needs neither MPI nor HDF5.
+
+#include "storage/read/inspect_file.hpp"
+
+#include "storage/format/seal.hpp"
+#include "storage/read/block_reader.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Damage of everything outside of the variables' data.
+void check_structure(const PosixFile& file, const Seal& seal, const FileIndex& index, std::vector<Damage>& damage) {
+  if (structure_digest(file, index, seal.checksums.region) != seal.structure_digest) {
+    damage.push_back({"", "outside of the variables' data", "HDF5's structures are damaged (checksum differs)"});
+  }
+}
+
+using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
+
+void check_variables(const PosixFile& file, const FileIndex& index, const Progress& progress,
+                     std::vector<Damage>& damage) {
+  BlockReader reader(file, index, true);
+  std::uint64_t done = 0;
+  const std::uint64_t all = index.state_bytes();
+  for (const StoredVariable& variable : index.variables) {
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      reader.check_box(
+          variable, index.row(variable, b),
+          [&](const std::string& region) {
+            damage.push_back({variable.name, region, "checksum differs"});
+          },
+          [&](std::uint64_t bytes) {
+            done += bytes;
+            if (progress) {
+              progress(done, all);
+            }
+          });
+    }
+  }
+}
+
+}  // namespace
+
+FileMetadata read_metadata(const core::FileAddress& file) {
+  const PosixFile opened = PosixFile::open_to_read(file);
+  return parse_metadata(read_manifest_bytes(opened, read_seal(opened)), file.string());
+}
+
+std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
+  const FileIndex index = read_index(PosixFile::open_to_read(file));
+  std::vector<VariableInfo> list;
+  for (const StoredVariable& variable : index.variables) {
+    VariableInfo& info = list.emplace_back();
+    info.name = variable.name;
+    info.distribution = variable.distribution;
+    info.type = variable.type;
+    info.shape = variable.shape;
+    info.bytes = variable.bytes();
+    info.annotation = variable.annotation;
+    info.members = variable.members;
+    if (variable.distribution == state::Distribution::per_rank) {
+      for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
+        info.rank_shapes.push_back(index.row(variable, rank).extent);
+      }
+    }
+  }
+  return list;
+}
+
+std::vector<Damage> verify_file(const std::filesystem::path& file, const Progress& progress) {
+  const PosixFile opened = PosixFile::open_to_read(file);
+  std::vector<Damage> damage;
+  try {
+    const Seal seal = read_seal(opened);
+    const FileIndex index = parse_index(read_index_bytes(opened, seal), file.string());
+    check_boxes_apart(index, file.string());
+    check_structure(opened, seal, index, damage);
+    check_variables(opened, index, progress, damage);
+  } catch (const CorruptError& error) {
+    damage.push_back({"", "the file as a whole", error.what()});
+  } catch (const MismatchError& error) {
+    damage.push_back({"", "the file as a whole", error.what()});
+  }
+  return damage;
+}
+
+std::vector<std::byte> read_variable(const std::filesystem::path& file, const std::string& name) {
+  const PosixFile opened = PosixFile::open_to_read(file);
+  const FileIndex index = read_index(opened);
+  const StoredVariable* variable = index.find(name);
+  if (variable == nullptr) {
+    throw UsageError(file.string() + " has no variable '" + name + "'");
+  }
+  std::vector<std::byte> content(static_cast<std::size_t>(variable->bytes()));
+  BlockReader reader(opened, index, true);
+  reader.fill(*variable,
+              {content.data(), whole(variable->shape), dense_strides(variable->shape, variable->type.size_bytes)});
+  return content;
+}
+
+}  // namespace reprieve::storage

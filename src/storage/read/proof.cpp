@@ -1,0 +1,197 @@
+#include "storage/read/proof.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/outcome.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// No more of them are looked at a second time: one that is damaged for all is enough.
+constexpr std::size_t kMostSuspectsPerRank = 4;
+constexpr std::size_t kMostSuspects = 64;
+
+/// A block that was not what was written, as a rank has read it.
+struct Suspect {
+  std::uint64_t variable = 0;
+  std::uint64_t box = 0;  ///< of the variable
+  std::uint64_t block = 0;
+  int finder = 0;
+};
+
+enum class Finding : std::uint8_t { not_read, right, wrong };
+
+/// Wrong, also if the file ends before the block does.
+bool is_right(BlockReader& reader, const BlockReader::Place& place) {
+  try {
+    return reader.block_is_right(place);
+  } catch (const CorruptError&) {
+    return false;
+  }
+}
+
+class Proof {
+ public:
+  Proof(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file)
+      : comm_(comm), reader_(reader), index_(index), file_(file), what_("verifying " + file) {}
+
+  void run() {
+    std::vector<Suspect> mine;
+    comm_.agree(core::capture([&] { mine = check_share(); }), what_);
+    if (comm_.max(static_cast<std::int64_t>(mine.size()), what_) == 0) {
+      return;
+    }
+    const std::vector<Suspect> suspects = exchange(mine);
+    Bytes findings;
+    comm_.agree(core::capture([&] { findings = look_again(suspects); }), what_);
+    const std::vector<Bytes> of_ranks = comm_.gather(findings, what_);
+    comm_.on_chief([&] { judge(suspects, of_ranks); }, what_);
+  }
+
+ private:
+  /// Calls @p visit(place, box) for the blocks that this rank proves, until it says no.
+  template <class Visit>
+  void for_each_own_block(Visit&& visit) const {
+    for (const StoredVariable& variable : index_.variables) {
+      for (std::size_t b = 0; b < variable.box_count; ++b) {
+        const BoxRow row = index_.row(variable, b);
+        const BlockSplit split(FileIndex::dataset_box(variable, row), variable.type.size_bytes);
+        for (std::uint64_t i = 0; i < split.count(); ++i) {
+          if (prover_of(variable, row, i, index_.metadata.world_size, comm_.size()) != comm_.rank()) {
+            continue;
+          }
+          const Box block = split.block(i);
+          if (!visit(BlockReader::Place{variable, row, i, block}, b)) {
+            return;
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<Suspect> check_share() {
+    std::vector<Suspect> found;
+    for_each_own_block([&](const BlockReader::Place& place, std::size_t box) {
+      if (!is_right(reader_, place)) {
+        found.push_back(
+            {static_cast<std::uint64_t>(&place.variable - index_.variables.data()), box, place.number, comm_.rank()});
+      }
+      return found.size() < kMostSuspectsPerRank;
+    });
+    return found;
+  }
+
+  /// Those of all ranks, on all ranks; the first of each rank come first.
+  std::vector<Suspect> exchange(const std::vector<Suspect>& mine) {
+    Encoder message;
+    for (const Suspect& suspect : mine) {
+      message.word(suspect.variable);
+      message.word(suspect.box);
+      message.word(suspect.block);
+    }
+    const std::vector<Bytes> of_ranks = comm_.gather(message.take(), what_);
+    std::vector<Suspect> all;
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+      for (Decoder decoder(of_ranks[rank]); !decoder.at_end();) {
+        const std::uint64_t variable = decoder.word();
+        const std::uint64_t box = decoder.word();
+        all.push_back({variable, box, decoder.word(), static_cast<int>(rank)});
+      }
+    }
+    all.resize(std::min(all.size(), kMostSuspects));
+    Encoder list;
+    for (const Suspect& suspect : all) {
+      for (const std::uint64_t word :
+           {suspect.variable, suspect.box, suspect.block, static_cast<std::uint64_t>(suspect.finder)}) {
+        list.word(word);
+      }
+    }
+    Bytes bytes = list.take();
+    comm_.broadcast(bytes, 0, what_);
+    all.clear();
+    for (Decoder decoder(bytes); !decoder.at_end();) {
+      const std::uint64_t variable = decoder.word();
+      const std::uint64_t box = decoder.word();
+      const std::uint64_t block = decoder.word();
+      all.push_back({variable, box, block, static_cast<int>(decoder.word())});
+    }
+    return all;
+  }
+
+  /// Two ranks besides the finder, one of them far away; a rank that is alone looks once more by itself.
+  [[nodiscard]] bool looks_again(const Suspect& suspect) const {
+    const int size = comm_.size();
+    return comm_.rank() == (suspect.finder + 1) % size ||
+           (comm_.rank() == (suspect.finder + size / 2) % size && comm_.rank() != suspect.finder);
+  }
+
+  Bytes look_again(const std::vector<Suspect>& suspects) {
+    Bytes findings;
+    for (const Suspect& suspect : suspects) {
+      Finding finding = Finding::not_read;
+      if (looks_again(suspect)) {
+        const StoredVariable& variable = index_.variables[static_cast<std::size_t>(suspect.variable)];
+        const BoxRow row = index_.row(variable, static_cast<std::size_t>(suspect.box));
+        const Box block = block_of(variable, row, suspect.block);
+        finding = is_right(reader_, {variable, row, suspect.block, block}) ? Finding::right : Finding::wrong;
+      }
+      findings.push_back(static_cast<std::byte>(finding));
+    }
+    return findings;
+  }
+
+  static Box block_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) {
+    return BlockSplit(FileIndex::dataset_box(variable, row), variable.type.size_bytes).block(number);
+  }
+
+  void judge(const std::vector<Suspect>& suspects, const std::vector<Bytes>& of_ranks) const {
+    for (std::size_t i = 0; i < suspects.size(); ++i) {
+      const bool read_right = std::any_of(of_ranks.begin(), of_ranks.end(), [&](const Bytes& findings) {
+        return findings[i] == static_cast<std::byte>(Finding::right);
+      });
+      if (!read_right) {
+        throw CorruptError(file_ + ": " + in_words(suspects[i]) + " (checksum differs)");
+      }
+    }
+    const Suspect& first = suspects.front();
+    throw StorageError(ErrorCode::io, "rank " + std::to_string(first.finder) + " on host " +
+                                          comm_.host_of(first.finder) + " reads wrong bits from " + file_ +
+                                          ", which are right when they are read again: the checkpoint is sound, but "
+                                          "that host's memory or its way to the disk is not; start again without it");
+  }
+
+  [[nodiscard]] std::string in_words(const Suspect& suspect) const {
+    const StoredVariable& variable = index_.variables[static_cast<std::size_t>(suspect.variable)];
+    const BoxRow row = index_.row(variable, static_cast<std::size_t>(suspect.box));
+    return "variable '" + variable.name +
+           "' is damaged: " + BlockReader::region_of(variable, row, block_of(variable, row, suspect.block));
+  }
+
+  cluster::Communicator& comm_;
+  BlockReader& reader_;
+  const FileIndex& index_;
+  const std::string& file_;
+  std::string what_;
+};
+
+}  // namespace
+
+int prover_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t block, int saved_by, int ranks) {
+  const auto size = static_cast<std::uint64_t>(ranks);
+  if (variable.distribution == state::Distribution::replicated) {
+    return static_cast<int>(block % size);
+  }
+  const auto savers = static_cast<std::uint64_t>(saved_by);
+  const std::uint64_t first = row.rank * size / savers;
+  const std::uint64_t end = std::max(first + 1, (row.rank + 1) * size / savers);
+  return static_cast<int>(first + block % (end - first));
+}
+
+void prove(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file) {
+  Proof(comm, reader, index, file).run();
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,26 @@
+#pragma once
+
+/// @file
+/// All ranks together verify a whole file, before anything is restored from it.
+
+#include <cstdint>
+
+#include "cluster/communicator.hpp"
+#include "storage/format/file_index.hpp"
+#include "storage/read/block_reader.hpp"
+
+namespace reprieve::storage {
+
+/// The rank that proves a block: of what a rank wrote, the rank in its place now, or those that share its place; of
+/// replicated variables, all in turn. Pure.
+[[nodiscard]] int prover_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t block, int saved_by,
+                            int ranks);
+
+/// Every rank reads its share of the file and compares the checksums. Blocks that differ are read by other ranks too:
+/// what one of them reads right is not damaged, however often the first one reads it wrong. Collective.
+/// @param reader  one that verifies, of this file
+/// @throws CorruptError that names the damage, if a block is wrong for all who read it; StorageError (io) that names
+/// the rank and its host, if others read right what it does not; StorageError if a rank cannot read
+void prove(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,348 @@
+#include "storage/read/restorer.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "core/kill_point.hpp"
+#include "core/log.hpp"
+#include "storage/format/seal.hpp"
+#include "storage/read/own_copies.hpp"
+#include "storage/read/proof.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+using Distribution = state::Distribution;
+
+Bytes encode(const IndexBytes& index) {
+  Encoder message;
+  message.word(index.file_size);
+  for (const Region& region : index.regions) {
+    message.word(region.offset);
+    message.word(region.size);
+  }
+  message.bytes(index.manifest);
+  message.bytes(index.boxes);
+  message.bytes(index.checksums);
+  return message.take();
+}
+
+IndexBytes decode(const Bytes& message) {
+  Decoder decoder(message);
+  IndexBytes index;
+  index.file_size = decoder.word();
+  for (Region& region : index.regions) {
+    region.offset = decoder.word();
+    region.size = decoder.word();
+  }
+  index.manifest = decoder.bytes();
+  index.boxes = decoder.bytes();
+  index.checksums = decoder.bytes();
+  return index;
+}
+
+Bytes encode(const std::vector<std::string>& lines) {
+  Encoder message;
+  for (const std::string& line : lines) {
+    message.text(line);
+  }
+  return message.take();
+}
+
+/// Throws one error with the differences of all ranks. Lines that are the same on all ranks are shown once.
+void throw_if_different(const std::vector<Bytes>& lines_of_ranks, const std::string& file) {
+  std::map<std::string, std::vector<std::size_t>> ranks_of;
+  for (std::size_t rank = 0; rank < lines_of_ranks.size(); ++rank) {
+    for (Decoder decoder(lines_of_ranks[rank]); !decoder.at_end();) {
+      ranks_of[decoder.text()].push_back(rank);
+    }
+  }
+  std::string text;
+  for (const auto& [line, ranks] : ranks_of) {
+    text += "\n  " + line;
+    if (ranks.size() != lines_of_ranks.size()) {
+      text += " (rank " + std::to_string(ranks.front()) +
+              (ranks.size() > 1 ? " and " + std::to_string(ranks.size() - 1) + " more" : "") + ")";
+    }
+  }
+  if (!text.empty()) {
+    throw MismatchError(file + " does not fit the registered state:" + text);
+  }
+}
+
+}  // namespace
+
+Restorer::Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress file,
+                   bool verify)
+    : comm_(comm),
+      registry_(registry),
+      file_(std::move(file)),
+      verify_(verify),
+      what_("restore of " + file_.filename().string()) {}
+
+template <class Operation>
+void Restorer::agreed(const char* stage, Operation&& operation) {
+  comm_.agree(core::capture(std::forward<Operation>(operation)), what_ + ": " + stage);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Looking: no variable is touched.
+
+void Restorer::look() {
+  load_index();
+  core::kill_point(core::KillPoint::restore_index_read);
+  compare([&] {
+    comparison_ = compare_with_file(registry_, *index_, comm_.rank(), comm_.size());
+    add_differences(compare_arrays(comparison_.arrays, false));
+  });
+}
+
+/// What the chief cannot read right, another rank may.
+void Restorer::load_index() {
+  std::exception_ptr chiefs;
+  try {
+    load_index_from(0);
+    return;
+  } catch (const CorruptError&) {
+    chiefs = std::current_exception();
+  }
+  try {
+    load_index_from(second_reader());
+  } catch (const CorruptError&) {
+    std::rethrow_exception(chiefs);
+  }
+  if (comm_.is_chief()) {
+    core::log::warning(
+        "{}: the chief, on host {}, read what the file says about itself with wrong bits, rank {} read "
+        "it right; the memory or a disk of that host may be failing",
+        file_.string(), comm_.host(), second_reader());
+  }
+}
+
+/// One on another host, if there is one.
+int Restorer::second_reader() const {
+  for (int rank = comm_.size() - 1; rank > 0; --rank) {
+    if (comm_.host_of(rank) != comm_.host_of(0)) {
+      return rank;
+    }
+  }
+  return comm_.size() - 1;
+}
+
+void Restorer::load_index_from(int root) {
+  Bytes message;
+  const std::string what = what_ + ": reading the metadata";
+  comm_.agree(core::capture([&] {
+                if (comm_.rank() == root) {
+                  const PosixFile file = PosixFile::open_to_read(file_);
+                  message = encode(read_index_bytes(file, read_seal(file)));
+                }
+              }),
+              what);
+  comm_.broadcast(message, root, what);
+  agreed("checking the metadata", [&] {
+    index_ = parse_index(decode(message), file_.string());
+    if (comm_.rank() == root) {
+      check_boxes_apart(*index_, file_.string());
+    }
+  });
+}
+
+void Restorer::add_differences(Differences more) {
+  comparison_.differences.insert(comparison_.differences.end(), std::make_move_iterator(more.begin()),
+                                 std::make_move_iterator(more.end()));
+}
+
+/// Runs a comparison; the differences of all ranks together are one error.
+template <class Operation>
+void Restorer::compare(Operation&& operation) {
+  agreed("comparing", std::forward<Operation>(operation));
+  const std::string what = what_ + ": comparing";
+  const auto lines = comm_.gather(encode(comparison_.differences), what);
+  comm_.on_chief([&] { throw_if_different(lines, file_.string()); }, what);
+}
+
+/// To find memory whose layout is declared changes nothing, so that does not count.
+bool Restorer::runs_functions() const {
+  const auto of_user = [&](const RestoreTarget& target) {
+    return (target.variable->described_by_user && !target.variable->declared) || redistributed(target);
+  };
+  return !registry_.when_values_restored.empty() || std::ranges::any_of(comparison_.arrays, of_user) ||
+         std::ranges::any_of(comparison_.values, of_user) ||
+         (!registry_.migrations.empty() && !comparison_.remarks.empty());
+}
+
+std::set<std::string> Restorer::overwritten() const {
+  std::set<std::string> names;
+  for (const auto* targets : {&comparison_.values, &comparison_.arrays}) {
+    for (const RestoreTarget& target : *targets) {
+      names.insert(target.name);
+    }
+  }
+  return names;
+}
+
+/// What is damaged in there touches nothing when its turn comes.
+bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
+  try {
+    return overwrites_the_same(registry_, read_index(PosixFile::open_to_read(older)), *index_, comm_.rank(),
+                               comm_.size());
+  } catch (const CorruptError&) {
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void Restorer::open() {
+  agreed("opening", [&] {
+    if (!stored_) {
+      opened_.emplace(PosixFile::open_to_read(file_));
+      reader_.emplace(*opened_, *index_, verify_);
+      stored_.emplace(*reader_, *index_);
+    }
+  });
+}
+
+void Restorer::prove() {
+  if (verify_) {
+    open();
+    storage::prove(comm_, *reader_, *index_, file_.string());
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Restoring.
+
+void Restorer::restore() {
+  open();
+  warn();
+  touched_ = true;
+  read_values();
+  take_over_values();
+  agreed("preparing for the arrays", [&] {
+    for (const auto& prepare : registry_.when_values_restored) {
+      prepare();
+    }
+  });
+  compare([&] { add_differences(compare_arrays(comparison_.arrays, true)); });
+  fill_arrays();
+  migrate();
+}
+
+void Restorer::read_values() {
+  read_twice("reading", [&] {
+    for (const RestoreTarget& target : comparison_.values) {
+      if (!redistributed(target)) {
+        const bool per_rank = target.stored->distribution == Distribution::per_rank;
+        stored_->read_box(*target.stored, per_rank ? static_cast<std::size_t>(comm_.rank()) : 0,
+                          *target.variable->value);
+      }
+    }
+  });
+}
+
+/// Finds the arrays with shared elements of which every rank has the boxes that it had when the file was written.
+void Restorer::find_same_splits() {
+  std::vector<std::pair<const RestoreTarget*, bool>> with_copies;  // the same on all ranks
+  for (const RestoreTarget& target : comparison_.arrays) {
+    if (has_copies(*index_, *target.stored, comm_.size())) {
+      with_copies.emplace_back(&target, false);
+    }
+  }
+  if (with_copies.empty()) {
+    return;
+  }
+  read_twice("comparing shared boxes", [&] {
+    for (auto& [target, same] : with_copies) {
+      same = target->variable->shared && had_these_boxes(*stored_, *target->stored, target->array, comm_.rank());
+    }
+  });
+  for (const auto& [target, same] : with_copies) {
+    if (comm_.max(same ? 0 : 1, what_ + ": comparing shared boxes") == 0) {
+      same_splits_.push_back(target);
+    }
+  }
+}
+
+void Restorer::fill_arrays() {
+  find_same_splits();
+  read_twice("reading the arrays", [&] {
+    for (const RestoreTarget& target : comparison_.arrays) {
+      stored_->fill(*target.stored, target.array);
+    }
+    for (const RestoreTarget* target : same_splits_) {
+      restore_copies(*stored_, *target->stored, target->array, comm_.rank());
+    }
+    core::kill_point(core::KillPoint::restore_values_read);
+  });
+}
+
+/// A rank that reads damage makes all of them look at the whole file; if it is sound, they read again.
+void Restorer::read_twice(const char* stage, const std::function<void()>& read) {
+  try {
+    agreed(stage, read);
+    return;
+  } catch (const CorruptError& error) {
+    if (comm_.is_chief()) {
+      core::log::warning("{}; looking at the whole file", error.what());
+    }
+  }
+  prove();
+  try {
+    agreed(stage, read);
+  } catch (const CorruptError& error) {
+    throw StorageError(ErrorCode::io,
+                       std::string(error.what()) + ", on rank " + std::to_string(error.origin_rank()) + " on host " +
+                           comm_.host_of(error.origin_rank()) +
+                           "; but the file as a whole is sound: that host's memory or its way to the disk is not; "
+                           "start again without it",
+                       error.origin_rank());
+  }
+}
+
+void Restorer::take_over_values() {
+  agreed("taking over the values", [&] {
+    for (const RestoreTarget& target : comparison_.values) {
+      if (!redistributed(target)) {
+        target.variable->value->commit();
+      }
+    }
+    for (const RestoreTarget& target : comparison_.values) {
+      if (redistributed(target)) {
+        target.variable->redistribute(stored_->pieces(target.stored->name), comm_.rank(), comm_.size());
+      }
+    }
+  });
+}
+
+bool Restorer::redistributed(const RestoreTarget& target) const {
+  return target.stored->distribution == Distribution::per_rank && index_->metadata.world_size != comm_.size();
+}
+
+void Restorer::warn() const {
+  if (comm_.is_chief()) {
+    for (const std::string& warning : comparison_.warnings) {
+      core::log::warning("{}: {}", file_.filename().string(), warning);
+    }
+  }
+}
+
+void Restorer::migrate() {
+  if (comparison_.remarks.empty()) {
+    return;
+  }
+  if (comm_.is_chief()) {
+    for (const std::string& remark : comparison_.remarks) {
+      core::log::info("{}: {}", file_.filename().string(), remark);
+    }
+  }
+  agreed("taking over the state of another version", [&] { registry_.migrate(*stored_); });
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,93 @@
+#pragma once
+
+/// @file
+/// How one checkpoint file is restored, in parts, so that whoever has several files can decide between them:
+///  1. `look`: the chief reads what the file says about itself, verifies it, and broadcasts it; every rank compares it
+///     with its registered variables, and all differences make one error. No variable is touched.
+///  2. `prove`: the ranks together verify the whole file. No variable is touched.
+///  3. `restore`, in this order, whatever is registered: the replicated and the per-rank values are read; serializers
+///     take theirs over; redistribution functions; `when_values_restored`; arrays are described and read; functions
+///     that take over the state of older versions of the program.
+/// All of them are collective, and throw the same error on every rank.
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "state/registry.hpp"
+#include "storage/format/file_metadata.hpp"
+#include "storage/read/block_reader.hpp"
+#include "storage/read/comparison.hpp"
+#include "storage/read/stored_checkpoint.hpp"
+
+namespace reprieve::storage {
+
+class Restorer {
+ public:
+  /// Keeps references to the communicator and the registry. @param verify  compare checksums
+  Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
+  Restorer(const Restorer&) = delete;
+  Restorer& operator=(const Restorer&) = delete;
+
+  /// @throws CorruptError if neither the chief nor another rank can read the tables right; MismatchError; StorageError
+  void look();
+
+  /// @throws CorruptError if a block is wrong on every rank that reads it; StorageError if a rank cannot read, or reads
+  /// wrong what others read right
+  void prove();
+
+  /// @throws as `prove` (a block that was read wrong makes the ranks prove the file, and read again if it is sound),
+  /// MismatchError (arrays that the user describes), and what the user's functions throw
+  void restore();
+
+  /// Variables may have been overwritten.
+  [[nodiscard]] bool touched() const noexcept { return touched_; }
+  /// Functions of the user's run between the first and the last read, on this rank. After `look`.
+  [[nodiscard]] bool runs_functions() const;
+  /// The registered variables that this file overwrites, after `look`.
+  [[nodiscard]] std::set<std::string> overwritten() const;
+  /// Whether @p older would overwrite the same variables. Local. False also if that cannot be told.
+  [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
+  /// What the file says about itself, as soon as `look` has read it.
+  [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
+
+ private:
+  template <class Operation>
+  void agreed(const char* stage, Operation&& operation);
+  template <class Operation>
+  void compare(Operation&& operation);
+
+  void load_index();
+  void load_index_from(int root);
+  [[nodiscard]] int second_reader() const;
+  void open();
+  void add_differences(Differences more);
+  void read_values();
+  void take_over_values();
+  void find_same_splits();
+  void fill_arrays();
+  void read_twice(const char* stage, const std::function<void()>& read);
+  [[nodiscard]] bool redistributed(const RestoreTarget& target) const;
+  void warn() const;
+  void migrate();
+
+  cluster::Communicator& comm_;
+  const Checkpoint::Registry& registry_;
+  core::FileAddress file_;
+  bool verify_;
+  std::string what_;
+  bool touched_ = false;
+  std::optional<FileIndex> index_;
+  Comparison comparison_;
+  std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
+  std::optional<PosixFile> opened_;
+  std::optional<BlockReader> reader_;
+  std::optional<StoredCheckpoint> stored_;
+};
+
+}  // namespace reprieve::storage

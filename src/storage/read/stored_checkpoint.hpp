@@ -1,0 +1,68 @@
+#pragma once
+
+/// @file
+/// A checkpoint file as the functions of the user see it that make state from it by themselves.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reprieve/stored_state.hpp"
+#include "storage/format/file_index.hpp"
+#include "storage/read/block_reader.hpp"
+
+namespace reprieve::storage {
+
+class StoredCheckpoint;
+
+class StoredPieces final : public PerRankPieces {
+ public:
+  StoredPieces(const StoredCheckpoint& checkpoint, const StoredVariable& variable)
+      : checkpoint_(checkpoint), variable_(variable) {}
+  [[nodiscard]] int count() const override;
+  [[nodiscard]] ElementType type() const override;
+  [[nodiscard]] Extents shape(int saved_rank) const override;
+  [[nodiscard]] std::vector<std::byte> bytes(int saved_rank) const override;
+  [[nodiscard]] const PerRankPieces& of(const std::string& name) const override;
+
+ private:
+  [[nodiscard]] BoxRow row(int saved_rank) const;
+
+  const StoredCheckpoint& checkpoint_;
+  const StoredVariable& variable_;
+};
+
+/// Local: every rank reads for itself.
+class StoredCheckpoint final : public StoredState {
+ public:
+  /// Keeps references to both.
+  StoredCheckpoint(BlockReader& reader, const FileIndex& index) : reader_(reader), index_(index) {}
+
+  [[nodiscard]] std::vector<std::string> names() const override;
+  [[nodiscard]] bool contains(const std::string& name) const override;
+  [[nodiscard]] ElementType type(const std::string& name) const override;
+  [[nodiscard]] Extents shape(const std::string& name) const override;
+  [[nodiscard]] const PerRankPieces& pieces(const std::string& name) const override;
+  void read_value(const std::string& name, ValueAccess& value) const override;
+  void read_distributed(const std::string& name, const DistributedArray& array) const override;
+
+  /// What a value that one rank wrote gets: the memory that it prepares, filled; its `commit` is the caller's.
+  void read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value) const;
+  /// The bytes that a value had in memory. Reads and verifies them.
+  [[nodiscard]] Bytes content_of(const StoredVariable& variable, const BoxRow& row) const;
+  /// Fills the boxes of an array that fits.
+  void fill(const StoredVariable& variable, const DistributedArray& array) const;
+
+  [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
+  [[nodiscard]] const BlockReader& reader() const noexcept { return reader_; }
+
+ private:
+  [[nodiscard]] const StoredVariable& find(const std::string& name) const;
+  [[nodiscard]] const StoredVariable& find(const std::string& name, state::Distribution distribution) const;
+
+  BlockReader& reader_;
+  const FileIndex& index_;
+  mutable std::map<std::string, StoredPieces> pieces_;  ///< those that were asked for
+};
+
+}  // namespace reprieve::storage

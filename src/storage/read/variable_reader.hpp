@@ -1,0 +1,33 @@
+#pragma once
+
+/// @file
+/// Reading the variables of a file piece by piece, for those who cannot hold a whole one in memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/file_index.hpp"
+
+namespace reprieve::storage {
+
+/// An open checkpoint file. Needs no MPI.
+class VariableReader {
+ public:
+  /// @throws CorruptError, StorageError, MismatchError (a format of a later version)
+  explicit VariableReader(const std::filesystem::path& file);
+
+  /// Fills @p elements with a variable's elements from position @p first on, in C order; of a per-rank variable, those
+  /// of one rank after the other. The data are taken as they are in the file: only `verify_file` compares checksums.
+  /// @throws UsageError if there is no such variable or it does not have so many elements; CorruptError, StorageError
+  void read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const;
+
+ private:
+  PosixFile file_;
+  FileIndex index_;
+};
+
+}  // namespace reprieve::storage

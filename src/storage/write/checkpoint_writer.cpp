@@ -1,0 +1,314 @@
+/// @file
+/// How a checkpoint file comes to be:
+///  1. every rank describes its variables; the chief gathers the descriptions and compares them        (collective)
+///  2. the chief lays the file out with HDF5, takes the disk space, and tells every rank its places   (collective)
+///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
+///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
+///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
+/// The file is complete when its seal is there, and durable when this has returned: the rename that commits it, by the
+/// caller, comes after that.
+
+#include "storage/write/checkpoint_writer.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "core/kill_point.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/layout.hpp"
+#include "storage/format/shared_copies.hpp"
+#include "storage/format/texts.hpp"
+#include "storage/hdf5/hdf5_layout.hpp"
+#include "storage/write/versions.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+using Distribution = state::Distribution;
+using Messages = std::vector<Bytes>;
+
+std::vector<std::vector<Description>> decode_all(const Messages& messages) {
+  std::vector<std::vector<Description>> by_rank;
+  by_rank.reserve(messages.size());
+  for (const Bytes& message : messages) {
+    by_rank.push_back(decode_descriptions(message));
+  }
+  return by_rank;
+}
+
+}  // namespace
+
+struct LayoutCache::Content {
+  WriterKind writer;
+  Messages descriptions;  ///< of all ranks, for which the layout was made
+  LaidOutFile file;
+  Messages places;  ///< for all ranks
+};
+
+LayoutCache::LayoutCache() = default;
+LayoutCache::~LayoutCache() = default;
+LayoutCache::LayoutCache(LayoutCache&&) noexcept = default;
+LayoutCache& LayoutCache::operator=(LayoutCache&&) noexcept = default;
+
+CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
+                                   LayoutCache& cache)
+    : comm_(comm), options_(options), laid_out_(cache.content()) {
+  plan_.file = std::move(file);
+  // What need not be durable is done when it is in the page cache.
+  plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
+}
+
+void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
+  what_ = "save " + std::to_string(metadata.number) + ": ";
+  collect(registry, what_ + "collecting the variables");
+  lay_out(metadata, what_ + "laying out the file");
+}
+
+void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::string& what) {
+  core::Outcome outcome = core::capture([&] { variables_ = collect_variables(registry); });
+  if (outcome && outcome->code != ErrorCode::no_memory) {
+    outcome->message += " (on rank " + std::to_string(comm_.rank()) + ")";
+  }
+  comm_.agree(outcome, what);
+}
+
+void CheckpointWriter::lay_out(const FileMetadata& metadata, const std::string& what) {
+  Messages descriptions = comm_.gather(encode_descriptions(variables_), what);
+  comm_.on_chief([&] { create_file(std::move(descriptions), metadata); }, what);
+  apply_places(comm_.scatter(comm_.is_chief() ? laid_out_->places : Messages{}, what));
+}
+
+/// Chief: everything about the file that is known before its data.
+void CheckpointWriter::create_file(Messages descriptions, FileMetadata metadata) {
+  metadata.format_version = kFormatVersion;
+  metadata.world_size = comm_.size();
+  fill_versions(metadata);
+  auto kept = std::move(laid_out_);  // not kept on if anything fails
+  if (kept) {
+    check_file_size_limit(plan_.file, kept->file.index().file_size);
+  }
+  if (kept && kept->writer == options_.writer && kept->descriptions == descriptions &&
+      kept->file.replace_metadata(metadata)) {
+    laid_out_ = std::move(kept);
+  } else {
+    FileIndex index = plan_file(decode_all(descriptions), metadata);
+    // The limit holds for files in memory too, and HDF5 does not survive an error there.
+    check_file_size_limit(plan_.file, most_file_bytes(index));
+    laid_out_ = std::make_unique<LayoutCache::Content>(
+        LayoutCache::Content{options_.writer, std::move(descriptions), LaidOutFile(std::move(index)), {}});
+    std::vector<Pieces> pieces;  // the same for all ranks, and each a walk through all boxes
+    for (const StoredVariable& variable : laid_out_->file.index().variables) {
+      const bool together = options_.writer == WriterKind::mpio;
+      pieces.push_back({together ? most_pieces(variable) : 0, is_scattered(variable)});
+    }
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      laid_out_->places.push_back(encode_places(static_cast<std::size_t>(rank), pieces));
+    }
+  }
+  laid_out_->file.put_on_disk(plan_.file, options_.recycle);
+}
+
+/// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
+Bytes CheckpointWriter::encode_places(std::size_t rank, std::span<const Pieces> pieces) const {
+  const FileIndex& index = laid_out_->file.index();
+  Encoder message;
+  message.word(index.state_bytes());
+  for (std::size_t v = 0; v < index.variables.size(); ++v) {
+    const StoredVariable& variable = index.variables[v];
+    message.word(variable.file_offset);
+    message.words(variable.shape);
+    message.word(variable.type.size_bytes);
+    const bool per_rank = variable.distribution == Distribution::per_rank;
+    message.word(per_rank ? index.row(variable, rank).offset[0] : 0);
+    message.word(pieces[v].most);
+    message.word(pieces[v].scattered ? 1 : 0);
+    if (variable.is_shared) {
+      encode_boxes(parts_written_by(index, variable, rank), message);
+    }
+  }
+  return message.take();
+}
+
+/// The greatest number of pieces that a rank contributes to the collective transfers of a variable.
+std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) const {
+  std::vector<std::uint64_t> pieces(static_cast<std::size_t>(comm_.size()), 0);
+  std::uint64_t most = 0;
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRow row = laid_out_->file.index().row(variable, b);
+    const Box box = FileIndex::dataset_box(variable, row);
+    std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
+    count += BlockSplit(box, variable.type.size_bytes, kMpioPieceBytes).count();
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+/// Whether any rank has it in pieces that are too small for a write of their own.
+bool CheckpointWriter::is_scattered(const StoredVariable& variable) const {
+  const FileIndex& index = laid_out_->file.index();
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
+    if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void CheckpointWriter::apply_places(const Bytes& message) {
+  Decoder decoder(message);
+  plan_.state_bytes = decoder.word();
+  std::vector<Dataset> datasets;
+  std::vector<std::uint64_t> positions;
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    const Description& description = variables_[v].description;
+    Dataset& dataset = datasets.emplace_back();
+    dataset.file_offset = decoder.word();
+    dataset.shape = decoder.words();
+    dataset.element_size = decoder.word();
+    if (description.texts && dataset.element_size > 1) {
+      pad_texts(variables_[v], dataset.element_size);
+    }
+    positions.push_back(decoder.word());
+    WritePlan::Variable planned{description.name, description.type, dataset.file_offset,
+                                volume(dataset.shape) * dataset.element_size};
+    planned.most_pieces = decoder.word();
+    planned.scattered = decoder.word() != 0;
+    plan_.variables.push_back(std::move(planned));
+    if (description.is_shared) {
+      split_shared(variables_, v, decode_boxes(decoder));
+    }
+  }
+  // Only now: what is shared has become two variables, in either order.
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    plan_.variables[v].first_item = plan_.items.size();
+    add_items(variables_[v], datasets[v], positions[v]);
+    plan_.variables[v].item_count = plan_.items.size() - plan_.variables[v].first_item;
+  }
+}
+
+/// This rank's boxes, in the order of the table of boxes.
+void CheckpointWriter::add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position) {
+  const Distribution distribution = variable.description.distribution;
+  if (distribution == Distribution::replicated && !comm_.is_chief()) {
+    return;
+  }
+  for (const BoxView<const std::byte>& view : variable.views) {
+    WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, view});
+    if (distribution == Distribution::per_rank) {
+      item.source.box = {{position}, {volume(view.box.extent)}};
+      item.source.strides_bytes = dense_strides(item.source.box.extent, dataset.element_size);
+    }
+  }
+}
+
+std::uint64_t CheckpointWriter::own_bytes() const { return plan_.own_bytes(); }
+
+void CheckpointWriter::write_alone() {
+  if (options_.writer != WriterKind::direct) {
+    throw UsageError("only the direct writer works in the background");
+  }
+  written_ = write_direct(plan_);
+  core::kill_point(core::KillPoint::save_part_written);
+  if (written_.file && options_.durable) {
+    written_.file->sync();
+  }
+  core::kill_point(core::KillPoint::save_part_durable);
+  durable_ = true;
+}
+
+void CheckpointWriter::write_together() {
+  comm_.agree(core::capture([&] {
+                written_ = options_.writer == WriterKind::direct ? write_two_phase(comm_, plan_, what_ + "writing")
+                                                                 : write_mpio(comm_, plan_);
+              }),
+              what_ + "writing");
+  core::kill_point(core::KillPoint::save_part_written);
+}
+
+void CheckpointWriter::complete() {
+  seal(what_ + "sealing the file");
+  finish(what_ + "making the data durable");
+}
+
+void CheckpointWriter::seal(const std::string& what) {
+  const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
+  comm_.on_chief(
+      [&] {
+        place_checksums(by_rank);
+        write_checksums_and_seal();
+      },
+      what);
+}
+
+/// Chief: every rank sent its checksums in the order of its rows.
+void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
+  FileIndex& index = laid_out_->file.index();
+  std::vector<std::size_t> taken(by_rank.size(), 0);
+  for (const StoredVariable& variable : index.variables) {
+    for (std::size_t b = 0; b < variable.box_count; ++b) {
+      const BoxRow row = index.row(variable, b);
+      const Box box = FileIndex::dataset_box(variable, row);
+      const auto rank = static_cast<std::size_t>(row.rank);
+      const std::size_t size = BlockSplit(box, variable.type.size_bytes).count() * sizeof(std::uint64_t);
+      if (size > by_rank[rank].size() - taken[rank]) {
+        throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
+      }
+      std::copy_n(
+          by_rank[rank].data() + taken[rank], size,
+          std::as_writable_bytes(std::span(index.checksums)).data() + row.first_checksum * sizeof(std::uint64_t));
+      taken[rank] += size;
+    }
+  }
+}
+
+void CheckpointWriter::write_checksums_and_seal() {
+  const auto checksums = std::as_bytes(std::span(laid_out_->file.index().checksums));
+  if (!written_.file) {
+    written_.file.emplace(PosixFile::open_to_write(plan_.file));
+  }
+  const PosixFile& file = *written_.file;
+  check_structure(file);
+  Seal seal = laid_out_->file.seal();
+  file.write_all(checksums, seal.checksums.region.offset);
+  core::kill_point(core::KillPoint::save_checksums_written);
+  seal.checksums.digest = xxh3(checksums);
+  write_seal(file, seal);
+  core::kill_point(core::KillPoint::save_sealed);
+  durable_ = false;
+}
+
+void CheckpointWriter::finish(const std::string& what) {
+  comm_.agree(core::capture([&] {
+                if (written_.file && options_.durable && !durable_) {
+                  written_.file->sync();
+                }
+                core::kill_point(core::KillPoint::save_part_durable);
+                if (written_.file) {
+                  written_.file->close();
+                }
+              }),
+              what);
+}
+
+/// Parallel HDF5 opens the file for writing: it must have left the structure as it was laid out.
+void CheckpointWriter::check_structure(const PosixFile& file) const {
+  const Seal& seal = laid_out_->file.seal();
+  if (options_.writer == WriterKind::mpio &&
+      structure_digest(file, laid_out_->file.index(), seal.checksums.region) != seal.structure_digest) {
+    throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
+  }
+}
+
+std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
+  constexpr const char* what = "telling the size of a checkpoint";
+  const auto tell = [&] {
+    const Messages descriptions = comm.gather(encode_descriptions(collect_variables(registry)), what);
+    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(decode_all(descriptions), {})) : 0;
+    return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
+  };
+  return comm.together(tell, what);
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,99 @@
+#pragma once
+
+/// @file
+/// One checkpoint file on its way from the registered variables to a complete file.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "storage/format/description.hpp"
+#include "storage/format/seal.hpp"
+#include "storage/write/layout_cache.hpp"
+#include "storage/write/state_copy.hpp"
+#include "storage/write/transfer.hpp"
+
+namespace reprieve::storage {
+
+struct WriteOptions {
+  WriterKind writer = WriterKind::direct;
+  bool durable = true;
+  FileIo io = FileIo::automatic;
+  bool recycle = false;  ///< the file is there, and its blocks may be written over
+};
+
+/// Writes all variables and metadata into a new file, complete, checksummed, marked complete and durable, but under its
+/// temporary name: the commit (rename) is the caller's. An existing file of that name is replaced, or with
+/// `options.recycle` rewritten: it is void as a checkpoint before anything else in it changes. The versions and the
+/// world size in the metadata are filled in here.
+///
+/// The stages are for callers that let time pass between them. Each is called once, in this order.
+/// All of them throw StorageError, MismatchError (ranks registered different variables or shapes), MpiError and
+/// UnresponsiveError, the same on every rank. The file is left for the caller to remove.
+class CheckpointWriter {
+ public:
+  /// @param comm  must outlive the writer, but not a thread in `write_alone`; the same for @p cache
+  CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
+                   LayoutCache& cache);
+
+  /// Describes the variables, lays the file out and learns this rank's places in it. Collective.
+  void plan(const Checkpoint::Registry& registry, const FileMetadata& metadata);
+
+  /// Copies this rank's part of the state: from then on the variables may change. Not collective.
+  /// @throws std::bad_alloc
+  void copy_state(StateCopy& copy) { copy.take(plan_.items); }
+
+  /// Bytes of state that this rank writes.
+  [[nodiscard]] std::uint64_t own_bytes() const;
+
+  /// Writes this rank's part and makes it durable. Needs neither MPI nor HDF5, and can be called on another thread.
+  /// @throws StorageError; UsageError for the mpio writer
+  void write_alone();
+
+  /// Writes the state: every rank its part, or all together. Collective.
+  void write_together();
+
+  /// Gathers the checksums and completes the file; then it is durable. Collective.
+  void complete();
+
+  /// Bytes of state of all ranks, known after `plan`.
+  [[nodiscard]] std::uint64_t state_bytes() const noexcept { return plan_.state_bytes; }
+
+ private:
+  /// How the ranks hold a variable: `most_pieces` (for the mpio writer alone) and `is_scattered`.
+  struct Pieces {
+    std::uint64_t most;
+    bool scattered;
+  };
+
+  void collect(const Checkpoint::Registry& registry, const std::string& what);
+  void lay_out(const FileMetadata& metadata, const std::string& what);
+  void create_file(std::vector<Bytes> descriptions, FileMetadata metadata);
+  [[nodiscard]] Bytes encode_places(std::size_t rank, std::span<const Pieces> pieces) const;
+  [[nodiscard]] std::uint64_t most_pieces(const StoredVariable& variable) const;
+  [[nodiscard]] bool is_scattered(const StoredVariable& variable) const;
+  void apply_places(const Bytes& message);
+  void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
+  void seal(const std::string& what);
+  void place_checksums(const std::vector<Bytes>& by_rank);
+  void write_checksums_and_seal();
+  void finish(const std::string& what);
+  void check_structure(const PosixFile& file) const;
+
+  cluster::Communicator& comm_;
+  WriteOptions options_;
+  std::string what_;  ///< for messages: "save 7: "
+  std::vector<LocalVariable> variables_;
+  WritePlan plan_;
+  std::unique_ptr<LayoutCache::Content>& laid_out_;  ///< the chief's
+  WrittenPart written_;
+  bool durable_ = false;  ///< this rank's part is
+};
+
+/// No less than the size of the file that a save would make now. Collective; the same on every rank.
+/// @throws as the stages of a CheckpointWriter
+std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry);
+
+}  // namespace reprieve::storage

@@ -1,0 +1,164 @@
+#include "storage/write/data_stream.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Offsets, sizes and memory of direct writes are multiples of it: a multiple of what any usual device asks for.
+constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+/// Less than a page each.
+constexpr std::size_t kMostEdges = 512;
+/// With less to write in all, threads and buffers cost more than they bring.
+constexpr std::uint64_t kLeastForAutomatic = std::uint64_t{4} << 20U;
+
+constexpr std::uint64_t down(std::uint64_t offset) { return offset / kPage * kPage; }
+constexpr std::uint64_t up(std::uint64_t offset) { return down(offset + kPage - 1); }
+/// Buffers end at multiples of their size in the file: parallel file systems like writes that stay inside of a stripe.
+constexpr std::uint64_t end_of_buffer(std::uint64_t base) {
+  return (base / kStreamBufferBytes + 1) * kStreamBufferBytes;
+}
+
+}  // namespace
+
+void DataStream::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
+
+DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes) : file_(file) {
+  if (io == FileIo::page_cache ||
+      (io == FileIo::automatic && (expected_bytes < kLeastForAutomatic || file.is_in_memory()))) {
+    return;
+  }
+  direct_ = PosixFile::open_direct(file.address());
+  if (!direct_) {
+    return;
+  }
+  queue_ = io == FileIo::io_uring ? make_ring_queue(*direct_) : nullptr;
+  if (!queue_) {
+    queue_ = make_thread_queue(*direct_);
+  }
+  if (!queue_) {  // no thread to be had: this one writes, through the page cache
+    direct_.reset();
+    return;
+  }
+  pending_.resize(kMaxPendingWrites);
+}
+
+DataStream::~DataStream() { queue_.reset(); }
+
+void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    if (!queue_) {
+      file_.write_all(bytes, offset);
+      return;
+    }
+    if (current_ && (offset != end_ || end_ == end_of_buffer(base_))) {
+      flush();
+      continue;
+    }
+    if (!current_) {
+      begin_buffer(offset);
+    }
+    const auto part = bytes.first(std::min<std::uint64_t>(bytes.size(), end_of_buffer(base_) - end_));
+    std::memcpy(buffers_[*current_].get() + (end_ - base_), part.data(), part.size());
+    end_ += part.size();
+    offset += part.size();
+    bytes = bytes.subspan(part.size());
+  }
+}
+
+void DataStream::begin_buffer(std::uint64_t offset) {
+  if (free_.empty() && buffers_.size() < kMaxPendingWrites) {
+    Buffer buffer(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kStreamBufferBytes)));
+    if (!buffer) {
+      throw std::bad_alloc();
+    }
+    // A hint: the device is handed a few large pieces of memory instead of a thousand pages.
+    static_cast<void>(::madvise(buffer.get(), kStreamBufferBytes, MADV_HUGEPAGE));
+    buffers_.push_back(std::move(buffer));
+    free_.push_back(buffers_.size() - 1);
+  }
+  if (free_.empty()) {
+    wait_for_one();
+  }
+  current_ = free_.back();
+  free_.pop_back();
+  base_ = down(offset);
+  begin_ = end_ = offset;
+}
+
+/// The whole pages go directly, the rest through the page cache: another rank, or a neighbour, may own a part of those
+/// pages.
+void DataStream::flush() {
+  const std::size_t buffer = *std::exchange(current_, std::nullopt);
+  const std::span<const std::byte> memory(buffers_[buffer].get(), kStreamBufferBytes);
+  const auto part = [&](std::uint64_t from, std::uint64_t to) { return memory.subspan(from - base_, to - from); };
+  const std::uint64_t first = up(begin_);
+  const std::uint64_t last = down(end_);
+  if (last < first + kLeastDirectBytes) {
+    write_cached(part(begin_, end_), begin_);
+    free_.push_back(buffer);
+    return;
+  }
+  keep_edge(part(begin_, first), begin_);
+  keep_edge(part(last, end_), last);
+  pending_[buffer] = {part(first, last), first, buffer};
+  ++under_way_;
+  queue_->submit(pending_[buffer]);
+}
+
+void DataStream::keep_edge(std::span<const std::byte> bytes, std::uint64_t offset) {
+  if (!bytes.empty()) {
+    edges_.push_back({offset, {bytes.begin(), bytes.end()}});
+  }
+  if (edges_.size() >= kMostEdges) {
+    write_edges();
+  }
+}
+
+void DataStream::write_edges() {
+  for (const Edge& edge : edges_) {
+    write_cached(edge.bytes, edge.offset);
+  }
+  edges_.clear();
+}
+
+void DataStream::write_cached(std::span<const std::byte> bytes, std::uint64_t offset) {
+  file_.write_all(bytes, offset);
+  cached_ |= !bytes.empty();
+}
+
+void DataStream::wait_for_one() {
+  const std::size_t buffer = queue_->wait();
+  pending_[buffer] = {};
+  free_.push_back(buffer);
+  --under_way_;
+}
+
+void DataStream::start_writeback() {
+  if (current_) {
+    flush();
+  }
+  if (std::exchange(cached_, false)) {
+    file_.start_writeback();
+  }
+}
+
+void DataStream::finish() {
+  if (current_) {
+    flush();
+  }
+  while (under_way_ > 0) {
+    wait_for_one();
+  }
+  write_edges();
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,89 @@
+#pragma once
+
+/// @file
+/// Brings bytes to their places in a file as fast as the file system takes them. Local: no MPI, no HDF5, on any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "reprieve/save.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/write/write_queue.hpp"
+
+namespace reprieve::storage {
+
+/// Past the page cache, bytes go through buffers of this size, of which `kMaxPendingWrites` exist: 32 MiB in all.
+inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
+
+/// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.
+inline constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{256} << 10U;
+
+/// Bytes that follow each other in the file are collected in page-aligned buffers, which are written with O_DIRECT,
+/// several at a time. What cannot be written that way (the ends of a piece that share a page with something else, small
+/// pieces, file systems without O_DIRECT) goes through the page cache. Nothing is durable before the file is synced.
+class DataStream {
+ public:
+  /// @param file  must outlive the stream
+  /// @param io  `automatic` chooses by the file system and by @p expected_bytes; where the way asked for does not work,
+  /// the next simpler one is taken
+  /// @throws StorageError
+  DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes);
+  /// Waits for the writes under way.
+  ~DataStream();
+  DataStream(const DataStream&) = delete;
+  DataStream& operator=(const DataStream&) = delete;
+
+  /// Copies or writes the bytes: they may change afterwards. @throws StorageError, also of earlier writes
+  void write(std::span<const std::byte> bytes, std::uint64_t offset);
+
+  /// Lets the system begin to bring to the device what has gone through the page cache since the last call, if other
+  /// bytes go past it. Does not wait. @throws StorageError, of earlier writes
+  void start_writeback();
+
+  /// Returns when all bytes have been handed to the file system. @throws StorageError
+  void finish();
+
+  /// True if bytes go past the page cache.
+  [[nodiscard]] bool is_direct() const noexcept { return queue_ != nullptr; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  using Buffer = std::unique_ptr<std::byte, Free>;
+
+  void begin_buffer(std::uint64_t offset);
+  void flush();
+  void keep_edge(std::span<const std::byte> bytes, std::uint64_t offset);
+  void write_edges();
+  void write_cached(std::span<const std::byte> bytes, std::uint64_t offset);
+  void wait_for_one();
+
+  const PosixFile& file_;
+  std::optional<PosixFile> direct_;  ///< the same file, opened with O_DIRECT
+  std::vector<Buffer> buffers_;
+  std::vector<std::size_t> free_;
+  std::vector<PendingWrite> pending_;  ///< by buffer; without bytes: not under way
+  std::size_t under_way_ = 0;
+  /// Ends of pieces that share a page with something else. A write through the page cache waits for all direct writes
+  /// that are under way in the file, and holds up the next ones: so these come last.
+  struct Edge {
+    std::uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Edge> edges_;
+  bool cached_ = false;  ///< bytes have gone through the page cache since `start_writeback`
+  /// The buffer that is being filled: its memory stands for the file from `base_` on, a multiple of the page size;
+  /// [begin_, end_) is filled.
+  std::optional<std::size_t> current_;
+  std::uint64_t base_ = 0;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  std::unique_ptr<WriteQueue> queue_;  ///< last: it uses the others
+};
+
+}  // namespace reprieve::storage

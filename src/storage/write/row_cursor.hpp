@@ -1,0 +1,47 @@
+#pragma once
+
+/// @file
+/// The bytes of an item in the order in which they lie in the file, taken piece by piece.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "storage/write/write_item.hpp"
+
+namespace reprieve::storage {
+
+/// Steps through the rows of an item: the ranges that lie side by side in the file.
+class RowCursor {
+ public:
+  /// @param item  must outlive the cursor; its rows must be small: one that does not lie side by side in memory is
+  /// copied
+  explicit RowCursor(const WriteItem& item);
+
+  [[nodiscard]] bool done() const noexcept { return rows_left_ == 0; }
+  /// Where in the file the next byte belongs.
+  [[nodiscard]] std::uint64_t offset() const noexcept { return row_offset_ + taken_; }
+  /// The rest of the row, or what of it lies before @p end in the file; `offset()` must. Valid until `advance`.
+  [[nodiscard]] std::span<const std::byte> piece(std::uint64_t end) const noexcept;
+  /// Goes on behind the next @p bytes, at most the rest of the row.
+  void advance(std::uint64_t bytes);
+
+ private:
+  void enter_row();
+
+  const WriteItem& item_;
+  Strides file_strides_;  ///< in bytes
+  std::size_t outer_;     ///< dimensions that are stepped through from row to row
+  Extents row_extent_;    ///< of the other dimensions
+  Strides row_strides_;   ///< in memory
+  std::uint64_t row_bytes_;
+  bool dense_;     ///< a row lies side by side in memory
+  Extents index_;  ///< of the row
+  std::uint64_t rows_left_;
+  std::uint64_t row_offset_ = 0;
+  const std::byte* row_ = nullptr;
+  std::uint64_t taken_ = 0;  ///< bytes of the row
+  Bytes copy_;
+};
+
+}  // namespace reprieve::storage

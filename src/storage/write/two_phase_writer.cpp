@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cluster/communicator.hpp"
+#include "core/kill_point.hpp"
+#include "storage/format/file_index.hpp"
+#include "storage/write/data_stream.hpp"
+#include "storage/write/row_cursor.hpp"
+#include "storage/write/transfer.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Of the file, in one exchange: bounds what a rank sends and receives.
+constexpr std::uint64_t kWindowBytes = std::uint64_t{16} << 20U;
+/// With less to bring together, the exchange costs more than it brings. The same if it is less than this part of the
+/// state: then it goes from the page cache to the device while the rest is written past it.
+constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kLeastScatteredPart = 4;
+
+/// A range of the file whose bytes are exchanged at once. It is cut into chunks of the same size, each of which one
+/// rank collects and writes.
+struct Window {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+/// How windows are shared out among the ranks. The same on all of them.
+class ChunkMap {
+ public:
+  /// @param bytes  to be exchanged in all: a little is shared out among the ranks as well
+  ChunkMap(int ranks, std::uint64_t bytes)
+      : ranks_(static_cast<std::uint64_t>(ranks)),
+        chunks_(std::min(ranks_, kWindowBytes / kLeastDirectBytes)),
+        chunk_bytes_(std::max(std::min(bytes, kWindowBytes) / chunks_ / kLeastDirectBytes, std::uint64_t{1}) *
+                     kLeastDirectBytes) {}
+
+  /// Which chunk of each window a rank collects, if any. Those who do are spread over all ranks, thus over the nodes.
+  [[nodiscard]] std::optional<std::uint64_t> chunk_of(std::uint64_t rank) const {
+    const std::uint64_t chunk = (rank * chunks_ + ranks_ - 1) / ranks_;
+    return chunk < chunks_ && chunk * ranks_ / chunks_ == rank ? std::optional(chunk) : std::nullopt;
+  }
+  [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
+
+  /// The windows that hold all the regions, in order. Regions that lie in no window are none.
+  [[nodiscard]] std::vector<Window> windows(std::vector<Region> regions) const {
+    std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+    std::vector<Window> windows;
+    for (const Region& region : regions) {
+      std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back().end);
+      while (next < region.offset + region.size) {
+        const std::uint64_t begin = next / chunk_bytes_ * chunk_bytes_;
+        windows.push_back({begin, begin + chunks_ * chunk_bytes_});
+        next = windows.back().end;
+      }
+    }
+    return windows;
+  }
+
+ private:
+  std::uint64_t ranks_;
+  std::uint64_t chunks_;       ///< of a window
+  std::uint64_t chunk_bytes_;  ///< a multiple of what a direct write needs
+};
+
+constexpr const char* kCutShort = "a rank sent a message that ends within a piece";
+
+/// Precedes the bytes of a piece in a message.
+struct PieceHeader {
+  std::uint32_t offset;  ///< in the window
+  std::uint32_t size;
+};
+
+/// Puts pieces where they belong in a chunk, and remembers which of its bytes are there.
+class Chunk {
+ public:
+  Chunk(std::uint64_t offset_in_window, std::uint64_t size) : offset_(offset_in_window), bytes_(size) {}
+
+  void put(const PieceHeader& header, std::span<const std::byte> piece) {
+    const std::uint64_t offset = header.offset - offset_;
+    if (header.offset < offset_ || offset > bytes_.size() || piece.size() > bytes_.size() - offset) {
+      throw Error(ErrorCode::internal, "a rank sent a piece that belongs to another one");
+    }
+    std::memcpy(bytes_.data() + offset, piece.data(), piece.size());
+    pieces_.push_back({offset, piece.size()});
+  }
+
+  void put_all(std::span<const std::byte> message) {
+    while (!message.empty()) {
+      PieceHeader header{};
+      if (message.size() < sizeof header) {
+        throw Error(ErrorCode::internal, kCutShort);
+      }
+      std::memcpy(&header, message.data(), sizeof header);
+      if (header.size > message.size() - sizeof header) {
+        throw Error(ErrorCode::internal, kCutShort);
+      }
+      put(header, message.subspan(sizeof header, header.size));
+      message = message.subspan(sizeof header + header.size);
+    }
+  }
+
+  /// Calls @p visit(offset in the window, bytes) for all that is there, in as large pieces as there are, and forgets
+  /// it.
+  template <class Visit>
+  void visit_runs(Visit&& visit) {
+    std::sort(pieces_.begin(), pieces_.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+    for (std::size_t i = 0; i < pieces_.size();) {
+      Region run = pieces_[i];
+      for (++i; i < pieces_.size() && pieces_[i].offset == run.offset + run.size; ++i) {
+        run.size += pieces_[i].size;
+      }
+      visit(offset_ + run.offset, std::span<const std::byte>(bytes_).subspan(run.offset, run.size));
+    }
+    pieces_.clear();
+  }
+
+ private:
+  std::uint64_t offset_;
+  Bytes bytes_;
+  std::vector<Region> pieces_;
+};
+
+std::uint64_t scattered_bytes(const WritePlan& plan) {
+  std::uint64_t bytes = 0;
+  for (const WritePlan::Variable& variable : plan.variables) {
+    bytes += variable.scattered ? variable.bytes : 0;
+  }
+  return bytes;
+}
+
+/// A rank that fails says so before the next exchange, so that the others are not left alone in it.
+class TwoPhaseWriter {
+ public:
+  TwoPhaseWriter(cluster::Communicator& comm, const WritePlan& plan, const std::string& what)
+      : comm_(comm), plan_(plan), what_(what), map_(comm.size(), scattered_bytes(plan)), chunk_(map_.chunk_of(rank())) {
+    for (const WritePlan::Variable& variable : plan.variables) {
+      const auto items = std::span(plan.items).subspan(variable.first_item, variable.item_count);
+      if (variable.scattered) {
+        regions_.push_back({variable.file_offset, variable.bytes});
+      }
+      for (const WriteItem& item : items) {
+        const bool exchanged = variable.scattered && item.run_bytes() < kLeastDirectBytes;
+        (exchanged ? small_ : large_).push_back(item);
+        is_small_.push_back(exchanged);
+      }
+    }
+  }
+
+  WrittenPart run() {
+    comm_.agree(core::capture([&] { open(); }), what_);
+    exchange_small();
+    write_large();
+    return std::move(part_);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t rank() const { return static_cast<std::uint64_t>(comm_.rank()); }
+
+  void open() {
+    check_file_size_limit(plan_.file, plan_.end_in_file());  // this rank may have another one than the chief
+    part_.file.emplace(PosixFile::open_to_write(plan_.file));
+    std::uint64_t bytes = scattered_bytes(plan_) / static_cast<std::uint64_t>(comm_.size());
+    for (const WriteItem& item : large_) {
+      bytes += item.bytes();
+    }
+    stream_.emplace(*part_.file, plan_.io, bytes);
+    if (chunk_) {
+      collected_.emplace(map_.chunk_bytes() * *chunk_, map_.chunk_bytes());
+    }
+    for (const WriteItem& item : small_) {
+      cursors_.emplace_back(item);
+    }
+    windows_ = map_.windows(regions_);
+    outgoing_.sizes.resize(static_cast<std::size_t>(comm_.size()));
+  }
+
+  void exchange_small() {
+    core::Outcome failure;
+    for (const Window& window : windows_) {
+      if (!failure) {
+        failure = core::capture([&] { pack(window); });
+      }
+      comm_.exchange(outgoing_, incoming_, what_, failure);
+      core::kill_point(core::KillPoint::save_pieces_exchanged);
+      failure = core::capture([&] { write_chunk(window); });
+    }
+    comm_.agree(failure, what_);
+  }
+
+  /// What other ranks collect goes into messages, what this one does to its place.
+  void pack(const Window& window) {
+    outgoing_.bytes.clear();
+    outgoing_.sizes.assign(static_cast<std::size_t>(comm_.size()), 0);
+    for (std::size_t to = 0; to < outgoing_.sizes.size(); ++to) {
+      const auto chunk = map_.chunk_of(to);
+      if (!chunk) {
+        continue;
+      }
+      const std::uint64_t end = window.begin + (*chunk + 1) * map_.chunk_bytes();
+      if (to == static_cast<std::size_t>(comm_.rank())) {
+        for_each_piece(window, end, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
+        continue;
+      }
+      const std::size_t before = outgoing_.bytes.size();
+      for_each_piece(window, end, [&](const PieceHeader& header, auto piece) {
+        const auto* first = reinterpret_cast<const std::byte*>(&header);
+        outgoing_.bytes.insert(outgoing_.bytes.end(), first, first + sizeof header);
+        outgoing_.bytes.insert(outgoing_.bytes.end(), piece.begin(), piece.end());
+      });
+      outgoing_.sizes[to] = outgoing_.bytes.size() - before;
+    }
+  }
+
+  /// Takes this rank's pieces up to @p end in the file.
+  template <class Visit>
+  void for_each_piece(const Window& window, std::uint64_t end, Visit&& visit) {
+    for (RowCursor& cursor : cursors_) {
+      while (!cursor.done() && cursor.offset() < end) {
+        const auto piece = cursor.piece(end);
+        visit({static_cast<std::uint32_t>(cursor.offset() - window.begin), static_cast<std::uint32_t>(piece.size())},
+              piece);
+        cursor.advance(piece.size());
+      }
+    }
+  }
+
+  void write_chunk(const Window& window) {
+    if (collected_) {
+      collected_->put_all(incoming_.bytes);
+      collected_->visit_runs([&](std::uint64_t offset, std::span<const std::byte> bytes) {
+        stream_->write(bytes, window.begin + offset);
+      });
+    }
+  }
+
+  void write_large() {
+    stream_->start_writeback();
+    const std::vector<std::uint64_t> large = write_items(*stream_, large_);
+    const std::vector<std::uint64_t> small = checksums_of(small_);
+    stream_->finish();
+    part_.checksums = in_order_of_items(small, large);
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> in_order_of_items(std::span<const std::uint64_t> small,
+                                                             std::span<const std::uint64_t> large) const {
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < is_small_.size(); ++i) {
+      auto& from = is_small_[i] ? small : large;
+      const std::size_t count = plan_.items[i].block_count();
+      all.insert(all.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+      from = from.subspan(count);
+    }
+    return all;
+  }
+
+  cluster::Communicator& comm_;
+  const WritePlan& plan_;
+  const std::string& what_;
+  ChunkMap map_;
+  std::optional<std::uint64_t> chunk_;  ///< that this rank collects of each window
+  std::vector<Region> regions_;         ///< of the variables that some rank has in small pieces
+  std::vector<WriteItem> small_;        ///< this rank's: exchanged
+  std::vector<WriteItem> large_;        ///< this rank's: written by itself
+  std::vector<bool> is_small_;          ///< of the plan's items
+  std::vector<RowCursor> cursors_;      ///< through `small_`
+  std::vector<Window> windows_;         ///< the same on all ranks
+  cluster::Parts outgoing_;
+  cluster::Parts incoming_;
+  WrittenPart part_;
+  std::optional<DataStream> stream_;
+  std::optional<Chunk> collected_;
+};
+
+bool is_worth_it(const WritePlan& plan) {
+  const std::uint64_t bytes = scattered_bytes(plan);
+  return bytes >= kLeastScatteredBytes && bytes >= plan.state_bytes / kLeastScatteredPart;
+}
+
+}  // namespace
+
+WrittenPart write_two_phase(cluster::Communicator& comm, const WritePlan& plan, const std::string& what) {
+  if (comm.size() > 1 && is_worth_it(plan)) {
+    return TwoPhaseWriter(comm, plan, what).run();
+  }
+  return write_direct(plan);
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,133 @@
+#include "storage/write/write_item.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/kill_point.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Calls @p visit(block) for every block of every item.
+template <class Visit>
+void for_each_block(std::span<const WriteItem> items, Visit&& visit) {
+  for (const WriteItem& item : items) {
+    const BlockSplit split(item.source.box, item.dataset.element_size);
+    for (std::uint64_t i = 0; i < split.count(); ++i) {
+      visit(item, split.block(i));
+    }
+  }
+}
+
+/// Writes bytes in pieces that stay in the processor's cache between the checksum and the copy.
+void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
+    digest.update(piece);
+    stream.write(piece, offset);
+    offset += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+/// Writes items one by one, in any order, and keeps their checksums in the order of the items.
+class ItemWriter {
+ public:
+  ItemWriter(DataStream& stream, std::span<const WriteItem> items) : stream_(stream), items_(items) {
+    for (const WriteItem& item : items) {
+      first_checksum_.push_back(checksums_.size());
+      checksums_.resize(checksums_.size() + item.block_count());
+    }
+  }
+
+  void write(std::size_t i) {
+    std::size_t next = first_checksum_[i];
+    for_each_block(items_.subspan(i, 1), [&](const WriteItem& item, const Box& block) {
+      checksums_[next++] = write_block(item, block);
+      core::kill_point(core::KillPoint::save_block_written);
+    });
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> take_checksums() { return std::move(checksums_); }
+
+ private:
+  std::uint64_t write_block(const WriteItem& item, const Box& block) {
+    auto content = dense_block(item.source, block, item.dataset.element_size, buffer_);
+    digest_.reset();
+    for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
+      const std::size_t size = static_cast<std::size_t>(count) * item.dataset.element_size;
+      write_run(stream_, content.first(size), item.dataset.file_offset + first * item.dataset.element_size, digest_);
+      content = content.subspan(size);
+    });
+    return digest_.digest();
+  }
+
+  DataStream& stream_;
+  std::span<const WriteItem> items_;
+  std::vector<std::size_t> first_checksum_;  ///< by item
+  std::vector<std::uint64_t> checksums_;
+  Xxh3Stream digest_;
+  Bytes buffer_;
+};
+
+}  // namespace
+
+std::uint64_t WriteItem::run_bytes() const { return run_length(source.box, dataset.shape) * dataset.element_size; }
+
+std::size_t WriteItem::block_count() const { return BlockSplit(source.box, dataset.element_size).count(); }
+
+std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, const Box& block, std::size_t element_size,
+                                       Bytes& buffer) {
+  const std::size_t size = bytes_of(block, element_size);
+  const std::byte* first = view.data + displacement(view.box, view.strides_bytes, block.offset);
+  if (is_dense(block.extent, view.strides_bytes, element_size)) {
+    return {first, size};
+  }
+  if (buffer.size() < size) {
+    buffer.resize(size);
+  }
+  copy_box(buffer.data(), dense_strides(block.extent, element_size), first, view.strides_bytes, block.extent,
+           element_size);
+  return {buffer.data(), size};
+}
+
+/// What goes through the page cache comes first: a write there waits for all direct writes that are under way in the
+/// file, and holds up the next ones; and the system brings it to the device while the direct ones are made.
+std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items) {
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto first_large = std::stable_partition(
+      order.begin(), order.end(), [&](std::size_t i) { return items[i].run_bytes() < kLeastDirectBytes; });
+  ItemWriter writer(stream, items);
+  std::for_each(order.begin(), first_large, [&](std::size_t i) { writer.write(i); });
+  if (first_large != order.end()) {
+    stream.start_writeback();
+  }
+  std::for_each(first_large, order.end(), [&](std::size_t i) { writer.write(i); });
+  return writer.take_checksums();
+}
+
+std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items) {
+  std::vector<std::uint64_t> checksums;
+  Bytes buffer;
+  for_each_block(items, [&](const WriteItem& item, const Box& block) {
+    checksums.push_back(xxh3(dense_block(item.source, block, item.dataset.element_size, buffer)));
+  });
+  return checksums;
+}
+
+void check_items(const PosixFile& file, std::span<const WriteItem> items, std::span<const std::uint64_t> checksums) {
+  Bytes buffer;
+  std::size_t next = 0;
+  for_each_block(items, [&](const WriteItem& item, const Box& block) {
+    buffer.resize(bytes_of(block, item.dataset.element_size));
+    read_block(file, item.dataset, block, buffer);
+    if (xxh3(buffer) != checksums[next++]) {
+      throw CorruptError(file.path().string() + " does not hold what was written: elements " + text_of(block) +
+                         " of the dataset at byte " + std::to_string(item.dataset.file_offset) + " differ");
+    }
+  });
+}
+
+}  // namespace reprieve::storage

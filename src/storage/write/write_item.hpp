@@ -1,0 +1,47 @@
+#pragma once
+
+/// @file
+/// Boxes in memory with their places in the file, and how they come there. Local: no MPI, no HDF5, safe on any thread.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/blocks.hpp"
+#include "storage/format/dataset.hpp"
+#include "storage/write/data_stream.hpp"
+
+namespace reprieve::storage {
+
+/// A box of a dataset with the memory that is to be written there. The box is in the dataset's indexes.
+struct WriteItem {
+  Dataset dataset;
+  BoxView<const std::byte> source;
+
+  [[nodiscard]] std::size_t bytes() const { return bytes_of(source.box, dataset.element_size); }
+  /// Of each of its pieces that lie side by side in the file.
+  [[nodiscard]] std::uint64_t run_bytes() const;
+  /// Blocks with a checksum of their own.
+  [[nodiscard]] std::size_t block_count() const;
+};
+
+/// The elements of @p block, which lies inside of the view, side by side: in place if they lie so in memory, else
+/// copied to @p buffer.
+[[nodiscard]] std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, const Box& block,
+                                                     std::size_t element_size, Bytes& buffer);
+
+/// Writes all items block by block, and returns the blocks' checksums in that order. What was
+/// written is in the stream: its `finish` is the caller's. @throws StorageError
+[[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items);
+
+/// The checksums of all items as they are in memory, block by block.
+[[nodiscard]] std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items);
+
+/// Reads all items back and compares them with the checksums. @throws CorruptError, StorageError
+void check_items(const PosixFile& file, std::span<const WriteItem> items, std::span<const std::uint64_t> checksums);
+
+}  // namespace reprieve::storage
