@@ -3,7 +3,7 @@ file(GLOB mpi_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 if(mpi_sources)
   add_executable(mpi_tests ${mpi_sources})
   reprieve_unity(mpi_tests 5)
-  target_link_libraries(mpi_tests PRIVATE mpi_test_main ${HDF5_LIBRARIES})  # to look at files without the library
+  target_link_libraries(mpi_tests PRIVATE mpi_test_main whole_file ${HDF5_LIBRARIES})  # to look at files without the library
   target_include_directories(mpi_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
   foreach(ranks 1 2 3 4 8)
     set(quick)

@@ -4,7 +4,7 @@ add_executable(file_tests ${file_test_sources})
 reprieve_unity(file_tests 10)
 target_include_directories(file_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(file_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
-target_link_libraries(file_tests PRIVATE reprieve_internal reprieve_options ${HDF5_LIBRARIES} PkgConfig::xxhash
+target_link_libraries(file_tests PRIVATE whole_file reprieve_internal reprieve_options ${HDF5_LIBRARIES} PkgConfig::xxhash
   GTest::gtest GTest::gmock)
 target_compile_definitions(file_tests PRIVATE REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 if(TARGET reprieve_tool)

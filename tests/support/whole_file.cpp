@@ -1,0 +1,32 @@
+#include "support/whole_file.hpp"
+
+#include "storage/read/restorer.hpp"
+
+namespace reprieve::storage {
+
+std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                               const std::filesystem::path& file, const FileMetadata& metadata,
+                               const WriteOptions& options, LayoutCache& cache) {
+  const auto write = [&] {
+    CheckpointWriter writer(comm, file, options, cache);
+    writer.plan(registry, metadata);
+    writer.write_together();
+    writer.complete();
+    return writer.state_bytes();
+  };
+  return comm.together(write, "writing a checkpoint");
+}
+
+FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
+                                const std::filesystem::path& file, bool verify) {
+  const auto restore = [&] {
+    Restorer restorer(comm, registry, file, verify);
+    restorer.look();
+    restorer.prove();
+    restorer.restore();
+    return restorer.index()->metadata;
+  };
+  return comm.together(restore, "restoring a checkpoint");
+}
+
+}  // namespace reprieve::storage
