@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "handler/error_report.hpp"
+#include "manager/background_save.hpp"
 #include "manager/same_settings.hpp"
 #include "settings/environment.hpp"
 #include "settings/settings_table.hpp"
@@ -174,7 +175,7 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look_around() {
   }
   cluster::LocalView view;
   view.requested = requested_;
-  view.written = static_cast<std::int64_t>(manager.impl().background_written());
+  view.written = static_cast<std::int64_t>(manager.impl().background->written());
   const bool saves_by_time = config.save_every.count() > 0;
   if (saves_by_time && comm_.is_chief() && Clock::now() - saver_.last_time() >= config.save_every) {
     view.requested = std::max(view.requested, cluster::RequestedSave::periodic);
@@ -209,7 +210,7 @@ void PreemptionCheckpointHandler::Impl::hear_problems(const cluster::Verdict& ve
 
 void PreemptionCheckpointHandler::Impl::decide(const cluster::Verdict& verdict) {
   policy_.decide(verdict, {notices_.agreed().has_value(), manager.background_save_pending(),
-                           static_cast<std::int64_t>(manager.impl().background_started)});
+                           static_cast<std::int64_t>(manager.impl().background->begun())});
   plan_alarm(policy_.decision() ? kAlarmAfterSave : config.check_interval);
 }
 
@@ -239,7 +240,7 @@ void PreemptionCheckpointHandler::Impl::tell_news() {
 /// Once the chief's own part is written. If another rank's is not, again after a while.
 void PreemptionCheckpointHandler::Impl::ask_for_commit() {
   const auto now = Clock::now();
-  if (now < ask_for_commit_after_ || manager.impl().background_written() != manager.impl().background_started) {
+  if (now < ask_for_commit_after_ || manager.impl().background->written() != manager.impl().background->begun()) {
     return;
   }
   ask_for_commit_after_ = now + std::max<Clock::duration>(kAskForCommitAgain, (now - saver_.last_time()) / 4);

@@ -1,4 +1,4 @@
-// Which checkpoints a restore may take, and in which order.
+#include "manager/candidates.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -6,22 +6,16 @@
 #include <set>
 #include <utility>
 
-#include "core/environment.hpp"
 #include "core/log.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_order.hpp"
-#include "manager/manager_impl.hpp"
 #include "reprieve/error.hpp"
 
-namespace reprieve {
+namespace reprieve::manager {
 
 namespace {
 
-using manager::OrderEntry;
-using manager::Origin;
-
 /// Says what the order passes over, since the file names may suggest something else.
-void tell_passed_over(manager::CheckpointDirectory& directory, const std::vector<OrderEntry>& oldest_first) {
+void tell_passed_over(CheckpointDirectory& directory, const std::vector<OrderEntry>& oldest_first) {
   const OrderEntry& newest = oldest_first.back();
   if (newest.origin != Origin::own) {
     return;
@@ -41,8 +35,7 @@ void tell_passed_over(manager::CheckpointDirectory& directory, const std::vector
     if (info && newest_info && info->time > newest_info->time) {
       core::log::warning(
           "{} was saved by an older version of this library after {}, so it is not known to be newer, and is passed "
-          "over; "
-          "to go on from it, restore it by its name, or move the others away",
+          "over; to go on from it, restore it by its name, or move the others away",
           path, newest_info->path.filename().string());
     }
   }
@@ -50,28 +43,13 @@ void tell_passed_over(manager::CheckpointDirectory& directory, const std::vector
 
 }  // namespace
 
-const manager::Constants& CheckpointManager::Impl::constants() {
-  const std::size_t registered = checkpoint.registry().constants.size();
-  if (!constants_ || std::exchange(constants_registered_, registered) != registered) {
-    constants_registered_ = registered;
-    constants_ =
-        manager::find_constants(checkpoint.registry(), options.array_task_is_constant, core::environment_variable);
-  }
-  return *constants_;
-}
-
-void CheckpointManager::Impl::check_constants(const std::filesystem::path& file, const manager::Constants& stored) {
-  comm.on_chief([&] { manager::compare_constants(file, stored, constants()); },
-                "comparing what the checkpoint is about");
-}
-
-std::vector<std::uint64_t> CheckpointManager::Impl::find_candidates() {
-  std::vector<OrderEntry> entries = directory.in_order(identity->directory_id());
+std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory, const std::string& directory_id) {
+  std::vector<OrderEntry> entries = directory.in_order(directory_id);
   if (entries.empty()) {
     return {};
   }
   tell_passed_over(directory, entries);
-  manager::drop_foreign(entries);
+  drop_foreign(entries);
   std::set<std::string> directories;
   for (const OrderEntry& entry : entries) {
     if (entry.origin == Origin::foreign) {
@@ -81,8 +59,7 @@ std::vector<std::uint64_t> CheckpointManager::Impl::find_candidates() {
   if (directories.size() > 1) {
     throw UsageError(
         fmt::format("{} holds checkpoints of {} other directories and none of its own: none of them is the newest; "
-                    "leave those of one "
-                    "there, or restore one by its name",
+                    "leave those of one there, or restore one by its name",
                     directory.path().string(), directories.size()));
   }
   if (!directories.empty()) {
@@ -95,4 +72,4 @@ std::vector<std::uint64_t> CheckpointManager::Impl::find_candidates() {
   return numbers;
 }
 
-}  // namespace reprieve
+}  // namespace reprieve::manager

@@ -1,7 +1,7 @@
 #include "reprieve/checkpoint_manager.hpp"
 
+#include "manager/background_save.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/save.hpp"
 
 namespace reprieve {
 
@@ -31,10 +31,10 @@ SaveReport CheckpointManager::save(const SaveRequest& request) { return impl_->s
 
 void CheckpointManager::save_in_background(const SaveRequest& request) { impl_->save_in_background(request); }
 
-bool CheckpointManager::background_save_pending() const noexcept { return impl_->background != nullptr; }
+bool CheckpointManager::background_save_pending() const noexcept { return impl_->background->pending(); }
 
 bool CheckpointManager::background_save_written() const noexcept {
-  return impl_->background_written() == impl_->background_started;
+  return impl_->background->written() == impl_->background->begun();
 }
 
 std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }

@@ -29,10 +29,7 @@
 namespace reprieve {
 
 namespace manager {
-class Save;
-}
-namespace storage {
-class StateCopy;
+class BackgroundSave;
 }
 
 namespace manager {
@@ -52,7 +49,7 @@ struct HandlerLink {
 
 /// Members are collective unless they say otherwise. "The chief's" are empty on the other ranks.
 struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
-  /// See the constructor of CheckpointManager (open.cpp).
+  /// See the constructor of CheckpointManager.
   static std::unique_ptr<Impl> open(MPI_Comm parent, Checkpoint & state, const std::filesystem::path& path,
                                     ManagerOptions&& manager_options);
   Impl(const std::shared_ptr<cluster::Communicator>& ranks, Checkpoint& state, const std::filesystem::path& path,
@@ -62,14 +59,12 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  /// See the members of CheckpointManager (save.cpp, restore.cpp).
+  /// See the members of CheckpointManager.
   SaveReport save(const SaveRequest& request);
   void save_in_background(const SaveRequest& request);
   std::optional<SaveReport> finish_background_save();
   /// Ends a save in the background for the sake of something else, which its failure does not hinder.
   void settle_background_save();
-  /// How many saves in the background this rank has written, or failed to write. Not collective.
-  [[nodiscard]] std::uint64_t background_written() const noexcept;
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
   CheckpointInfo restore(const std::filesystem::path& file);
   /// @throws UsageError if a restore has overwritten variables and then failed
@@ -82,8 +77,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::uint64_t run_save_fn_instead(const SaveRequest& request);
   /// The chief: the number that was asked for, or the next one. Not collective.
   std::uint64_t choose_number(const SaveRequest& request);
-  /// The directory remembers that the run is finished, until something is saved or removed (finished.cpp). Logs what
-  /// goes wrong. Not collective: nothing on ranks other than the chief.
+  /// The directory remembers that the run is finished, until something is saved or removed. Logs what goes wrong. Not
+  /// collective: nothing on ranks other than the chief.
   void mark_finished(std::uint64_t run_calls);
   /// Makes sure that a file with these constants belongs to the problem of this run. @throws MismatchError
   void check_constants(const std::filesystem::path& file, const manager::Constants& stored);
@@ -104,6 +99,9 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
       core::log::warning("an error could not be recorded: {}", error.what());
     }
   }
+
+  /// A save has failed. Not collective.
+  void tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
 
   /// Bytes that the chief makes, on every rank.
   cluster::Bytes from_chief(const std::function<cluster::Bytes()>& make, std::string_view what);
@@ -126,8 +124,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   const manager::Constants& constants();
   std::optional<manager::HandlerLink> handler;  ///< while one lives
 
-  std::unique_ptr<manager::Save> background;  ///< started, not yet committed
-  std::uint64_t background_started = 0;       ///< the same on every rank
+  const std::unique_ptr<manager::BackgroundSave> background;
   bool half_restored = false;  ///< a restore failed after it had overwritten variables; the same on every rank
   bool in_save_fn = false;     ///< a save of this manager is running the user's save function
   std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
@@ -135,30 +132,19 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
  private:
   /// A save inside of another one would tear it down.
   void check_not_in_save_fn(const char* call) const;
-  /// A save has failed. Not collective.
-  void tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
   void get_ready_to_save();
-  bool start_background_save(std::unique_ptr<manager::Save> & save, const SaveRequest& request);
-  std::uint64_t call_save_fn_instead(const SaveRequest& request);
   void open_directory();
   void lock_directory();
-  void check_directory_is_shared();
-  /// Takes the space for the next checkpoint, if the options say so (reserve.cpp).
-  void reserve();
   /// At the end of a run nothing hidden is left. A run that is cut short leaves the spare file to its next start.
   void remove_spare() noexcept;
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others.
   std::vector<std::uint64_t> candidates();
-  /// The same on the chief. @throws UsageError if all are foreign, and of several directories
-  std::vector<std::uint64_t> find_candidates();
-  void end_background_save() noexcept;
   /// The manager lives on after MPI_Finalize.
   void at_finalize() noexcept;
 
   std::optional<manager::Constants> constants_;
   std::size_t constants_registered_ = 0;
-  std::shared_ptr<storage::StateCopy> state_copy_;
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };
 

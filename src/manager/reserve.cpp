@@ -1,15 +1,12 @@
-// The space for the next checkpoint, taken in advance.
+#include "manager/reserve.hpp"
 
 #include <algorithm>
 
-#include "core/log.hpp"
-#include "manager/checkpoint_directory.hpp"
-#include "manager/manager_impl.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 #include "storage/write/data_stream.hpp"
 
-namespace reprieve {
+namespace reprieve::manager {
 
 namespace {
 
@@ -31,12 +28,10 @@ void write_zeros(const core::FileAddress& spare, std::uint64_t size, std::uint64
 
 }  // namespace
 
-void CheckpointManager::Impl::reserve() {
-  if (!options.reserve) {
-    return;
-  }
+void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& state, CheckpointDirectory& directory,
+                   const ManagerOptions& options) {
   const std::string what = "reserving the space for a checkpoint";
-  const std::uint64_t size = storage::most_checkpoint_bytes(comm, checkpoint.registry());
+  const std::uint64_t size = storage::most_checkpoint_bytes(comm, state);
   try {
     comm.on_chief([&] { directory.reserve(size); }, what);
     comm.agree(core::capture([&] {
@@ -52,19 +47,4 @@ void CheckpointManager::Impl::reserve() {
   }
 }
 
-void CheckpointManager::Impl::remove_spare() noexcept {
-  if (!lock) {
-    return;
-  }
-  try {
-    lock->check_held();  // else the spare file is another run's by now
-    directory.release_reserve();
-    if (identity) {
-      identity->close();
-    }
-  } catch (const std::exception& error) {
-    core::log::debug("the spare file stays: {}", error.what());
-  }
-}
-
-}  // namespace reprieve
+}  // namespace reprieve::manager

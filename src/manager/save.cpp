@@ -329,91 +329,30 @@ void Save::retire() {
   }
 }
 
-}  // namespace reprieve::manager
-
-namespace reprieve {
-
-void CheckpointManager::Impl::tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
-  tell([&] {
-    nlohmann::json fields{
-        {"error", to_string(error.code())}, {"message", error.what()}, {"origin_rank", error.origin_rank()}};
-    manager::put_if_known(fields, "number", number);
-    record("save_failed", fields);
-    if (comm.is_chief()) {
-      core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
-                       error.what());
-    }
-  });
-}
-
-void CheckpointManager::Impl::check_not_in_save_fn(const char* call) const {
-  if (in_save_fn) {
-    throw UsageError(fmt::format(
-        "{} was called in the save function, which is a part of a save of the same manager already: let the "
-        "function write its files to context.write_directory, or set TerminationConfig::save_fn_mode "
-        "(termination.save_fn_mode) to `instead` if it is to make the whole checkpoint",
-        call));
-  }
-}
-
-std::uint64_t CheckpointManager::Impl::choose_number(const SaveRequest& request) {
-  if (request.number) {
-    return *request.number;
-  }
-  const auto next = handler ? handler->number() : manager::HandlerLink::NextNumber{.number = 1};
-  return directory.free_number(next.number, next.may_replace);
-}
-
-std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& request) {
-  return comm.together([&] { return call_save_fn_instead(request); }, "the save function");
-}
-
-std::uint64_t CheckpointManager::Impl::call_save_fn_instead(const SaveRequest& request) {
+std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
   std::uint64_t number = 0;
   const auto view = std::as_writable_bytes(std::span(&number, 1));
   const auto choose = [&] {
-    number = choose_number(request);
+    number = manager.choose_number(request);
     return cluster::Bytes(view.begin(), view.end());
   };
-  const cluster::Bytes chosen = from_chief(choose, "the save function");
+  const cluster::Bytes chosen = manager.from_chief(choose, "the save function");
   std::copy(chosen.begin(), chosen.end(), view.begin());
   const std::string what = fmt::format("save {}: the save function", number);
   std::optional<core::WriteDirectory> scratch;
-  comm.agree(core::capture([&] {
-               if (!comm.is_chief()) {
-                 scratch.emplace(directory.path(), comm.rank());
-               }
-             }),
-             what);
+  manager.comm.agree(core::capture([&] {
+                       if (!manager.comm.is_chief()) {
+                         scratch.emplace(manager.directory.path(), manager.comm.rank());
+                       }
+                     }),
+                     what);
   const core::Outcome outcome = core::capture([&] {
-    manager::call_save_fn(
-        request.save_fn, {scratch ? scratch->path() : directory.path(), number, comm.is_chief(), request.save_fn_args});
+    call_save_fn(request.save_fn, {scratch ? scratch->path() : manager.directory.path(), number,
+                                   manager.comm.is_chief(), request.save_fn_args});
   });
   scratch.reset();
-  comm.agree(outcome, what);
+  manager.comm.agree(outcome, what);
   return number;
 }
 
-SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
-  check_not_in_save_fn("save");
-  get_ready_to_save();
-  try {
-    const auto whole = [&] {
-      manager::Save save(*this, request);
-      save.prepare();
-      save.write();
-      return save.finish();
-    };
-    return comm.together(whole, "saving");
-  } catch (const Error& error) {
-    tell_failure(request.number, error);
-    throw;
-  }
-}
-
-void CheckpointManager::Impl::get_ready_to_save() {
-  comm.together([this] { check_state_is_whole(); }, "saving");
-  settle_background_save();
-}
-
-}  // namespace reprieve
+}  // namespace reprieve::manager

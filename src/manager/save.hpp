@@ -76,4 +76,8 @@ class Save {
   Clock::duration blocked_{};  ///< background: until the thread took over
 };
 
+/// Runs the program's save function as all of a save: on every rank, with a directory to write to. Collective. Throws
+/// what it threw on any rank, on all of them. Returns the number that was proposed to it.
+std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request);
+
 }  // namespace reprieve::manager

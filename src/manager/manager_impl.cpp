@@ -1,0 +1,387 @@
+#include "manager/manager_impl.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "core/environment.hpp"
+#include "core/kill_point.hpp"
+#include "core/log.hpp"
+#include "core/run_record.hpp"
+#include "manager/background_save.hpp"
+#include "manager/candidates.hpp"
+#include "manager/directory_place.hpp"
+#include "manager/finished.hpp"
+#include "manager/info_codec.hpp"
+#include "manager/opening.hpp"
+#include "manager/outside.hpp"
+#include "manager/reserve.hpp"
+#include "manager/restore_walk.hpp"
+#include "manager/save.hpp"
+#include "reprieve/error.hpp"
+#include "reprieve/version.hpp"
+
+namespace reprieve {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The user's function, an error of which is one of all ranks.
+void run_initialize(cluster::Communicator& comm, const std::function<void()>& initialize) {
+  comm.agree(core::capture([&] {
+               try {
+                 initialize();
+               } catch (const std::exception& error) {
+                 throw ClusterError(fmt::format("the initialize function failed: {}", error.what()));
+               } catch (...) {
+                 throw ClusterError("the initialize function threw something that is not a std::exception");
+               }
+             }),
+             "the initialize function");
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Begin and end.
+
+/// The communicator is there before, and after, all that one rank could fail in.
+std::unique_ptr<CheckpointManager::Impl> CheckpointManager::Impl::open(MPI_Comm parent, Checkpoint& state,
+                                                                       const fs::path& path,
+                                                                       ManagerOptions&& manager_options) {
+  const auto ranks = cluster::Communicator::make(parent, manager::opening_timeout(manager_options));
+  const auto make = [&] { return std::make_unique<Impl>(ranks, state, path, std::move(manager_options)); };
+  return ranks->together(make, "opening the checkpoint directory");
+}
+
+CheckpointManager::Impl::Impl(const std::shared_ptr<cluster::Communicator>& ranks, Checkpoint& state,
+                              const fs::path& path, ManagerOptions&& manager_options)
+    : own_comm(ranks),
+      comm(*ranks),
+      checkpoint(state),
+      environment(manager::agree_on_environment(comm, path, manager_options)),
+      options(manager::in_environment(std::move(manager_options), environment)),
+      drill(manager::agree_on_drill(comm)),
+      directory(manager::agree_on_arguments(comm, manager::in_environment(path, environment), options, drill),
+                options.prefix, options.durable),
+      background(std::make_unique<manager::BackgroundSave>(*this)),
+      finalize_hook_([this] { at_finalize(); }) {
+  core::log::set_rank(comm.rank());
+  comm.set_timeout(manager::opening_timeout(options));
+  comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
+  const auto mark = [this] { return cluster::to_bytes(lock->mark()); };
+  manager::check_directory_is_shared(
+      comm, directory, cluster::to_text(from_chief(mark, "looking at the checkpoint directory from all ranks")));
+  comm.set_timeout(options.io_timeout);
+}
+
+void CheckpointManager::Impl::open_directory() {
+  run_record = core::open_run_record(comm.host());
+  try {
+    lock_directory();
+  } catch (const Error& error) {
+    run_record.record(
+        "open_failed",
+        {{"directory", directory.path().string()}, {"error", to_string(error.code())}, {"message", error.what()}});
+    throw;
+  }
+}
+
+void CheckpointManager::Impl::lock_directory() {
+  std::error_code ignored;
+  const bool in_new_directory = drill && !fs::exists(directory.path().parent_path(), ignored);
+  directory.make_place();
+  manager::check_who_may_write(directory.place(), directory.path());
+  if (manager::is_open_in_this_process(directory.path() / manager::kLockName)) {
+    throw UsageError(fmt::format(
+        "this program has a checkpoint manager (or a handler) on the directory {} already: close that one "
+        "first, or give each of them a directory of its own{}",
+        directory.path().string(), environment.contains("directory") ? " (REPRIEVE_DIRECTORY is set)" : ""));
+  }
+  const auto self = manager::LockHolder::self(comm.host(), comm.size());
+  lock.emplace(directory.path() / manager::kLockName, self, options.lock_timeout);
+  if (!lock->is_in(directory.place())) {
+    throw StorageError(ErrorCode::io, fmt::format("the checkpoint directory {} was replaced while it was opened",
+                                                  directory.path().string()));
+  }
+  core::kill_point(core::KillPoint::open_locked);
+  directory.remove_left_overs();
+  core::kill_point(core::KillPoint::open_tidied);
+  identity.emplace(directory.place(), options.prefix, options.durable);
+  if (!options.recycle && !options.reserve) {
+    directory.remove_spare();
+  }
+  if (options.event_log) {
+    events = core::EventLog(directory.path() / manager::kEventLogName);
+  }
+  nlohmann::json fields{{"host", self.host},
+                        {"pid", self.pid},
+                        {"world_size", self.world_size},
+                        {"directory", directory.path().string()},
+                        {"run", identity->run()},
+                        {"library_version", REPRIEVE_VERSION}};
+  if (!environment.empty()) {
+    fields["environment"] = environment;
+  }
+  if (in_new_directory) {
+    fields["in_new_directory"] = true;  // the drill removes it again
+  }
+  record("start", fields);
+}
+
+CheckpointManager::Impl::~Impl() {
+  background->end();
+  remove_spare();
+}
+
+void CheckpointManager::Impl::at_finalize() noexcept {
+  if (owner.is_here()) {
+    background->end();
+    comm.leave_mpi();
+  }
+}
+
+void CheckpointManager::Impl::remove_spare() noexcept {
+  if (!lock) {
+    return;
+  }
+  try {
+    lock->check_held();  // else the spare file is another run's by now
+    directory.release_reserve();
+    if (identity) {
+      identity->close();
+    }
+  } catch (const std::exception& error) {
+    core::log::debug("the spare file stays: {}", error.what());
+  }
+}
+
+void CheckpointManager::Impl::mark_finished(std::uint64_t run_calls) {
+  if (!comm.is_chief()) {
+    return;
+  }
+  try {
+    lock->check_held();
+    manager::mark_finished(directory, *identity, run_calls);
+  } catch (const std::exception& error) {
+    core::log::warning("the directory does not remember that the run is finished: {}", error.what());
+  }
+}
+
+std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
+  const char* what = "looking whether the run is finished";
+  const auto look = [&] {
+    const auto mark = comm.is_chief() ? manager::finished_at(directory, *identity) : std::nullopt;
+    return comm.max(mark ? static_cast<std::int64_t>(*mark) : -1, what);
+  };
+  const std::int64_t finished = comm.together(look, what);
+  return finished < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(finished));
+}
+
+void CheckpointManager::Impl::record(const std::string& event, const nlohmann::json& fields) {
+  if (comm.is_chief()) {
+    events.record(event, fields);
+    run_record.record(event, fields);
+  }
+}
+
+cluster::Bytes CheckpointManager::Impl::from_chief(const std::function<cluster::Bytes()>& make, std::string_view what) {
+  cluster::Bytes bytes;
+  comm.on_chief([&] { bytes = make(); }, what);
+  comm.broadcast(bytes, 0, what);
+  return bytes;
+}
+
+const manager::Constants& CheckpointManager::Impl::constants() {
+  const std::size_t registered = checkpoint.registry().constants.size();
+  if (!constants_ || std::exchange(constants_registered_, registered) != registered) {
+    constants_registered_ = registered;
+    constants_ =
+        manager::find_constants(checkpoint.registry(), options.array_task_is_constant, core::environment_variable);
+  }
+  return *constants_;
+}
+
+void CheckpointManager::Impl::check_constants(const std::filesystem::path& file, const manager::Constants& stored) {
+  comm.on_chief([&] { manager::compare_constants(file, stored, constants()); },
+                "comparing what the checkpoint is about");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Saves.
+
+SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
+  check_not_in_save_fn("save");
+  get_ready_to_save();
+  try {
+    const auto whole = [&] {
+      manager::Save save(*this, request);
+      save.prepare();
+      save.write();
+      return save.finish();
+    };
+    return comm.together(whole, "saving");
+  } catch (const Error& error) {
+    tell_failure(request.number, error);
+    throw;
+  }
+}
+
+void CheckpointManager::Impl::get_ready_to_save() {
+  comm.together([this] { check_state_is_whole(); }, "saving");
+  settle_background_save();
+}
+
+void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
+  check_not_in_save_fn("save_in_background");
+  if (options.writer != WriterKind::direct) {
+    throw UsageError("only the direct writer saves in the background");
+  }
+  get_ready_to_save();
+  background->begin(request);
+}
+
+std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
+  check_not_in_save_fn("a member");
+  return background->finish();
+}
+
+void CheckpointManager::Impl::settle_background_save() {
+  check_not_in_save_fn("a member");
+  background->settle();
+}
+
+std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& request) {
+  return comm.together([&] { return manager::save_by_function(*this, request); }, "the save function");
+}
+
+void CheckpointManager::Impl::tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
+  tell([&] {
+    nlohmann::json fields{
+        {"error", to_string(error.code())}, {"message", error.what()}, {"origin_rank", error.origin_rank()}};
+    manager::put_if_known(fields, "number", number);
+    record("save_failed", fields);
+    if (comm.is_chief()) {
+      core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
+                       error.what());
+    }
+  });
+}
+
+void CheckpointManager::Impl::check_not_in_save_fn(const char* call) const {
+  if (in_save_fn) {
+    throw UsageError(fmt::format(
+        "{} was called in the save function, which is a part of a save of the same manager already: let the "
+        "function write its files to context.write_directory, or set TerminationConfig::save_fn_mode "
+        "(termination.save_fn_mode) to `instead` if it is to make the whole checkpoint",
+        call));
+  }
+}
+
+std::uint64_t CheckpointManager::Impl::choose_number(const SaveRequest& request) {
+  if (request.number) {
+    return *request.number;
+  }
+  const auto next = handler ? handler->number() : manager::HandlerLink::NextNumber{.number = 1};
+  return directory.free_number(next.number, next.may_replace);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// Restores, and what there is to restore.
+
+std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(const std::function<void()>& initialize) {
+  const auto restore = [&] {
+    std::optional<CheckpointInfo> restored = restore_newest(initialize);
+    if (options.reserve) {
+      manager::reserve_space(comm, checkpoint.registry(), directory, options);
+    }
+    return restored;
+  };
+  return comm.together(restore, "restoring");
+}
+
+std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
+  comm.on_chief([this] { directory.check_checkpoints_are_files(); }, "listing the checkpoints");
+  // The chief's view counts: on a network file system the other ranks may see an older one.
+  if (auto restored = manager::RestoreWalk(*this).newest(candidates())) {
+    return restored;
+  }
+  comm.on_chief([this] { directory.check_nothing_is_set_aside(); }, "listing the checkpoints");
+  check_state_is_whole();
+  if (initialize) {
+    run_initialize(comm, initialize);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
+  std::vector<std::uint64_t> numbers;
+  const auto as_bytes = [&] {
+    numbers = manager::find_candidates(directory, identity->directory_id());
+    const auto view = std::as_bytes(std::span(numbers));
+    return cluster::Bytes(view.begin(), view.end());
+  };
+  const cluster::Bytes bytes = from_chief(as_bytes, "listing the checkpoints");
+  numbers.resize(bytes.size() / sizeof(std::uint64_t));
+  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(numbers)).begin());
+  return numbers;
+}
+
+CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
+  const auto restore = [&] {
+    CheckpointInfo info = manager::RestoreWalk(*this).one(file);
+    if (handler) {
+      handler->restored(info);
+    }
+    return info;
+  };
+  return comm.together(restore, "restoring");
+}
+
+/// The same on every rank.
+void CheckpointManager::Impl::check_state_is_whole() const {
+  if (half_restored) {
+    throw UsageError(
+        "a restore failed when it had overwritten a part of the variables: what the program has in memory is not one "
+        "state, and is neither saved nor gone on with; start the program again");
+  }
+}
+
+std::optional<CheckpointInfo> CheckpointManager::Impl::latest() {
+  const auto find = [&] {
+    std::vector<manager::OrderEntry> entries = directory.in_order(identity->directory_id());
+    manager::drop_foreign(entries);
+    std::reverse(entries.begin(), entries.end());  // newest first
+    for (const manager::OrderEntry& entry : entries) {
+      if (const auto info = directory.info(entry.number)) {
+        return manager::encode({*info});
+      }
+    }
+    return manager::encode({});
+  };
+  const auto latest = [&] {
+    const auto found = manager::decode(from_chief(find, "looking for the latest checkpoint"));
+    return found.empty() ? std::nullopt : std::optional(found.front());
+  };
+  return comm.together(latest, "looking for the latest checkpoint");
+}
+
+std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
+  const auto list = [&] {
+    std::vector<CheckpointInfo> found;
+    for (const manager::OrderEntry& entry : directory.in_order(identity->directory_id())) {
+      if (const auto info = directory.info(entry.number)) {
+        found.push_back(*info);
+      }
+    }
+    return manager::encode(found);
+  };
+  return comm.together([&] { return manager::decode(from_chief(list, "listing the checkpoints")); },
+                       "listing the checkpoints");
+}
+
+}  // namespace reprieve
