@@ -60,7 +60,7 @@ std::string unit_of(const std::string& name) {
 
 /// The files of a folder by their names without endings; headers and sources of one name are one.
 Words units_in(const fs::path& folder) {
-  static const Words endings{".cpp", ".hpp", ".c", ".h", ".F90", ".cmake"};
+  static const Words endings{".cpp", ".hpp", ".c", ".h", ".F90", ".cmake", ".in"};
   Words units;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) {

@@ -279,6 +279,10 @@ int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint
   return reprieve_manager_open(MPI_Comm_f2c(comm), checkpoint, directory, config, manager);
 }
 
+/* Of the module: calls the procedure in the callbacks at `user`. */
+int reprieve_fortran_call_leave(int comm, int exit_code, const char* checkpoint, void* user);
+void reprieve_fortran_call_abort(int comm, int exit_code, void* user);
+
 /* Communicators are handles of C's own kind, which differ between MPIs. */
 static int leave(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user) {
   return reprieve_fortran_call_leave((int)MPI_Comm_c2f(comm), exit_code, checkpoint_path, user);

@@ -47,8 +47,4 @@ int reprieve_fortran_manager_open(MPI_Fint comm, reprieve_checkpoint* checkpoint
 int reprieve_fortran_config_set_exit_fn(reprieve_config* config, void* user);
 int reprieve_fortran_config_set_abort_fn(reprieve_config* config, void* user);
 
-/* Of the module: calls the procedure in the callbacks at `user`. */
-int reprieve_fortran_call_leave(int comm, int exit_code, const char* checkpoint, void* user);
-void reprieve_fortran_call_abort(int comm, int exit_code, void* user);
-
 #endif

@@ -30,8 +30,10 @@ module reprieve
       reprieve_in_order, reprieve_redistribute, reprieve_find, reprieve_describe, reprieve_memory, reprieve_save, reprieve_load, &
       reprieve_prepare, reprieve_migrate, reprieve_save_files, reprieve_step, reprieve_watch, reprieve_leave, &
       reprieve_abort
-  use reprieve_c, only: reprieve_array, reprieve_view
+  use reprieve_c, only: reprieve_array, reprieve_view => c_fortran_view
+  use reprieve_constants
   use reprieve_errors
+  use reprieve_facts, only: reprieve_checkpoint_info, reprieve_save_report, reprieve_notice
   use reprieve_loop
   use reprieve_settings
   use reprieve_state

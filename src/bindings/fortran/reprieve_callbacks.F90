@@ -212,7 +212,7 @@ contains
 
   integer function pieces_count(self)
     class(reprieve_pieces), intent(in) :: self
-    pieces_count = reprieve_pieces_count(self%handle)
+    pieces_count = c_pieces_count(self%handle)
   end function
 
   !> saved_rank counts from 0, as ranks do.
@@ -222,7 +222,7 @@ contains
     integer, intent(out), optional :: ierr
     integer(c_size_t) :: bytes
     integer :: status
-    status = reprieve_pieces_size(self%handle, int(saved_rank, c_int), bytes)
+    status = c_pieces_size(self%handle, int(saved_rank, c_int), bytes)
     pieces_size_bytes = -1
     if (status == reprieve_ok) pieces_size_bytes = bytes
     call reprieve_finish(status, ierr)
@@ -233,7 +233,7 @@ contains
     integer, intent(in) :: saved_rank
     type(*), dimension(..), target, intent(inout) :: value
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_fortran_pieces_read(self%handle, int(saved_rank, c_int), value), ierr)
+    call reprieve_finish(c_fortran_pieces_read(self%handle, int(saved_rank, c_int), value), ierr)
   end subroutine
 
   subroutine boxes_add_i8(self, value, lower)
@@ -241,7 +241,7 @@ contains
     type(reprieve_array), intent(in) :: value
     integer(int64), intent(in) :: lower(:)
     if (self%status == reprieve_ok) then
-      self%status = reprieve_fortran_boxes_add(self%handle, value, int(size(lower), c_int), lower)
+      self%status = c_fortran_boxes_add(self%handle, value, int(size(lower), c_int), lower)
     end if
   end subroutine
 
@@ -255,14 +255,14 @@ contains
   subroutine list_set(self, array)
     class(reprieve_list), intent(inout) :: self
     type(reprieve_array), intent(in) :: array
-    self%status = reprieve_fortran_describe_list(array, self%type, self%item_elements, self%data, self%count)
+    self%status = c_fortran_describe_list(array, self%type, self%item_elements, self%data, self%count)
     self%was_set = .true.
   end subroutine
 
   logical function stored_contains(self, name)
     class(reprieve_stored_state), intent(in) :: self
     character(*), intent(in) :: name
-    stored_contains = reprieve_stored_contains(self%handle, c_text(name)) == 1
+    stored_contains = c_stored_contains(self%handle, c_text(name)) == 1
   end function
 
   subroutine stored_read(self, name, value, ierr)
@@ -270,7 +270,7 @@ contains
     character(*), intent(in) :: name
     type(reprieve_array), intent(in) :: value
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_fortran_stored_read(self%handle, c_text(name), value), ierr)
+    call reprieve_finish(c_fortran_stored_read(self%handle, c_text(name), value), ierr)
   end subroutine
 
   !> Arguments as in add_distributed of reprieve_checkpoint; the part may be any, whatever this rank had.
@@ -282,10 +282,10 @@ contains
     integer, intent(out), optional :: ierr
     integer :: status
     if (size(global_shape) /= size(lower)) then
-      status = reprieve_registration_error(c_null_ptr, shapes_differ(name))
+      status = c_registration_error(c_null_ptr, shapes_differ(name))
     else
-      status = reprieve_fortran_stored_read_distributed(self%handle, c_text(name), value, int(size(lower), c_int), &
-                                                        global_shape, lower)
+      status = c_fortran_stored_read_distributed(self%handle, c_text(name), value, int(size(lower), c_int), &
+                                                 global_shape, lower)
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -348,7 +348,7 @@ contains
       call_find = c_callback_error(c_text('it was registered with an array of '//shape_text(calls%extents)// &
                                           ' elements, but the array has '//shape_text(found%extents(:found%rank))//' now'))
     else
-      call_find = reprieve_fortran_boxes_add(boxes, found, int(size(calls%lower), c_int), calls%lower)
+      call_find = c_fortran_boxes_add(boxes, found, int(size(calls%lower), c_int), calls%lower)
     end if
   end function
 

@@ -1,4 +1,4 @@
-!> Errors and constants. Use module reprieve.
+!> Errors. Use module reprieve.
 module reprieve_errors
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit
@@ -9,36 +9,24 @@ module reprieve_errors
   public :: reprieve_error_message, reprieve_error_rank, reprieve_error_name, reprieve_callback_error
   public :: reprieve_version, reprieve_finish
 
-  !> What `ierr` may be: 0, these, or the number of another error (see reprieve_error_name).
-  integer, parameter, public :: reprieve_ok = 0, reprieve_error_config = 1, reprieve_error_usage = 2, &
-      reprieve_error_io = 3, reprieve_error_no_space = 4, reprieve_error_permission = 5, reprieve_error_locked = 6, &
-      reprieve_error_corrupt = 7, reprieve_error_mismatch = 8, reprieve_error_mpi = 9, reprieve_error_cluster = 10, &
-      reprieve_error_unresponsive = 12, reprieve_error_internal = 13, &
-      reprieve_error_no_memory = 14, &
-      reprieve_preempted = 100
-
-  !> Ways to leave, for reprieve_config%set_exit.
-  integer, parameter, public :: reprieve_exit_default = 0, reprieve_exit_leave = 1, reprieve_exit_hold = 2, &
-      reprieve_exit_return = 3, reprieve_exit_later = 4
-
 contains
 
   !> The text of the last error.
   function reprieve_error_message() result(message)
     character(:), allocatable :: message
-    message = text_of(reprieve_last_error_message())
+    message = text_of(c_last_error_message())
   end function
 
   !> The rank that met the last error, or -1.
   integer function reprieve_error_rank()
-    reprieve_error_rank = reprieve_last_error_origin_rank()
+    reprieve_error_rank = c_last_error_origin_rank()
   end function
 
   !> Name of an error: "no_space".
   function reprieve_error_name(status) result(name)
     integer, intent(in) :: status
     character(:), allocatable :: name
-    name = text_of(reprieve_status_name(int(status, c_int)))
+    name = text_of(c_status_name(int(status, c_int)))
   end function
 
   !> In a procedure that the library calls: reports an error with a text, which all ranks get. ierr: that of the procedure.

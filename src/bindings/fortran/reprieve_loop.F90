@@ -8,21 +8,16 @@ module reprieve_loop
   use reprieve_c
   use reprieve_callbacks, only: callback_list, hold, release
   use reprieve_errors
-  use reprieve_loop_c
+  use reprieve_facts
   use reprieve_settings
   use reprieve_state
   implicit none
   private
 
-  public :: reprieve_handler, reprieve_manager, reprieve_checkpoint_info, reprieve_save_report, reprieve_notice
-  public :: reprieve_watch_signals, reprieve_unwatch_signals
+  public :: reprieve_handler, reprieve_manager, reprieve_watch_signals, reprieve_unwatch_signals
 
   !> For next_step: the program leaves the loop by itself.
   integer(int64), parameter, public :: reprieve_no_limit = huge(1_int64)
-
-  !> For scope_begin: what step boundaries do in the scope when the job is about to end.
-  integer, parameter, public :: reprieve_scope_save_now = 0     !< as outside of it: save and leave
-  integer, parameter, public :: reprieve_scope_save_at_end = 1  !< mark it; the end of the scope saves and leaves
 
   !> Coordinates all ranks to save one checkpoint when any of them is about to be taken away.
   type :: reprieve_handler
@@ -106,8 +101,7 @@ contains
     type(reprieve_config), intent(in), optional :: config
     integer, intent(out), optional :: ierr
     integer :: status
-    status = reprieve_fortran_handler_open(int(comm, c_int), state%handle, c_text(directory), handle_of(config), &
-                                           self%handle)
+    status = c_fortran_handler_open(int(comm, c_int), state%handle, c_text(directory), handle_of(config), self%handle)
     if (status == reprieve_ok .and. present(config)) then
       self%procedures => config%owned
       call hold(self%procedures)
@@ -138,7 +132,7 @@ contains
   subroutine handler_finish(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_handler_finish(self%handle), ierr)
+    call reprieve_finish(c_handler_finish(self%handle), ierr)
   end subroutine
 
   !> Tells what went wrong on any rank since the last boundary. Collective.
@@ -146,7 +140,7 @@ contains
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
     integer :: status
-    status = reprieve_handler_close(self%handle)
+    status = c_handler_close(self%handle)
     if (.not. c_associated(self%handle)) call release(self%procedures)
     call reprieve_finish(status, ierr)
   end subroutine
@@ -158,7 +152,7 @@ contains
     integer(int64), intent(in) :: steps
     integer, intent(out), optional :: ierr
     integer(c_int) :: status
-    next_step_i8 = reprieve_next_step(self%handle, steps, status) == 1
+    next_step_i8 = c_next_step(self%handle, steps, status) == 1
     call reprieve_finish(status, ierr)
   end function
 
@@ -173,32 +167,34 @@ contains
   subroutine step_begin(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_step_begin(self%handle), ierr)
+    call reprieve_finish(c_step_begin(self%handle), ierr)
   end subroutine
 
   !> The step that is open is complete. Not collective.
   subroutine step_end(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_step_end(self%handle), ierr)
+    call reprieve_finish(c_step_end(self%handle), ierr)
   end subroutine
 
   !> A step boundary without a step. Collective.
   subroutine save_if_preempted(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_save_if_preempted(self%handle), ierr)
+    call reprieve_finish(c_save_if_preempted(self%handle), ierr)
   end subroutine
 
-  !> Until scope_end a scope is open. With reprieve_scope_save_at_end, step boundaries in it only mark a preemption.
+  !> Until scope_end a scope is open. mode: what step boundaries do in it when the job is about to end. With
+  !> reprieve_scope_save_now, as without a mode, they save and leave, as outside of it; with reprieve_scope_save_at_end they
+  !> mark it, and the end of the scope saves and leaves.
   subroutine scope_begin(self, mode, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(in), optional :: mode
     integer, intent(out), optional :: ierr
     if (present(mode)) then
-      call reprieve_finish(reprieve_scope_begin_with(self%handle, int(mode, c_int)), ierr)
+      call reprieve_finish(c_scope_begin_with(self%handle, int(mode, c_int)), ierr)
     else
-      call reprieve_finish(reprieve_scope_begin(self%handle), ierr)
+      call reprieve_finish(c_scope_begin(self%handle), ierr)
     end if
   end subroutine
 
@@ -206,7 +202,7 @@ contains
   subroutine scope_end(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_scope_end(self%handle), ierr)
+    call reprieve_finish(c_scope_end(self%handle), ierr)
   end subroutine
 
   !> This rank cannot go on: every rank gets reprieve_error_cluster with the message, at its next step boundary. Returns
@@ -215,13 +211,13 @@ contains
     class(reprieve_handler), intent(inout) :: self
     character(*), intent(in) :: message
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_fail(self%handle, c_text(message)), ierr)
+    call reprieve_finish(c_fail(self%handle, c_text(message)), ierr)
   end subroutine
 
   !> Steps that are complete, over all restarts; -1 if the handler is not open.
   integer(int64) function total_run_calls(self)
     class(reprieve_handler), intent(in) :: self
-    total_run_calls = reprieve_total_run_calls(self%handle)
+    total_run_calls = c_total_run_calls(self%handle)
   end function
 
   !> Whether all ranks have agreed that the job is about to end.
@@ -237,7 +233,8 @@ contains
     integer, intent(out), optional :: ierr
     type(c_notice) :: c
     integer :: status
-    status = reprieve_preemption_notice(self%handle, c)
+    c%rank = -1
+    status = c_preemption_notice(self%handle, c)
     notice%rank = c%rank
     notice%host = text_of(c%host)
     notice%source = text_of(c%source)
@@ -256,23 +253,10 @@ contains
     integer(c_int) :: restored
     integer :: status
     restored = 0
-    status = reprieve_restored_from(self%handle, restored, c)
+    status = c_restored_from(self%handle, restored, c)
     restored_from = restored == 1
     if (present(info)) info = info_of(c)
     call reprieve_finish(status, ierr)
-  end function
-
-  function info_of(c) result(info)
-    type(c_checkpoint_info), intent(in) :: c
-    type(reprieve_checkpoint_info) :: info
-    info%path = text_of(c%path)
-    info%number = c%number
-    info%run_calls = c%run_calls
-    info%world_size = c%world_size
-    info%time_s = c%time_s
-    info%size_bytes = c%size_bytes
-    info%reason = text_of(c%reason)
-    info%files_directory = text_of(c%files_directory)
   end function
 
   !> Whether an earlier run in this directory was finished, at how many steps, and nothing was saved since.
@@ -285,7 +269,7 @@ contains
     integer :: status
     at = 0
     finished = 0
-    status = reprieve_already_finished(self%handle, finished, at)
+    status = c_already_finished(self%handle, finished, at)
     already_finished = finished == 1
     if (present(steps)) steps = at
     call reprieve_finish(status, ierr)
@@ -300,7 +284,7 @@ contains
     integer(c_int) :: saved
     integer :: status
     saved = 0
-    status = reprieve_last_save(self%handle, saved, c)
+    status = c_last_save(self%handle, saved, c)
     last_save = saved == 1
     if (present(report)) report = reprieve_save_report(text_of(c%path), c%number, c%size_bytes, c%seconds, &
                                                        c%blocked_seconds)
@@ -311,14 +295,14 @@ contains
   subroutine begin_phase(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_begin_phase(self%handle), ierr)
+    call reprieve_finish(c_begin_phase(self%handle), ierr)
   end subroutine
 
   !> Asks for a checkpoint at one of the next step boundaries. One rank is enough.
   subroutine request_checkpoint(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_request_checkpoint(self%handle), ierr)
+    call reprieve_finish(c_request_checkpoint(self%handle), ierr)
   end subroutine
 
   !> The code to leave with after reprieve_preempted; -1 before that.
@@ -326,7 +310,7 @@ contains
     class(reprieve_handler), intent(in) :: self
     integer(c_int) :: code
     exit_code = -1
-    if (reprieve_exit_code(self%handle, code) == reprieve_ok) exit_code = code
+    if (c_exit_code(self%handle, code) == reprieve_ok) exit_code = code
   end function
 
   ! -----------------------------------------------------------------------------------------------------------------
@@ -340,8 +324,8 @@ contains
     character(*), intent(in) :: directory
     type(reprieve_config), intent(in), optional :: config
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_fortran_manager_open(int(comm, c_int), state%handle, c_text(directory), &
-                                                       handle_of(config), self%handle), ierr)
+    call reprieve_finish(c_fortran_manager_open(int(comm, c_int), state%handle, c_text(directory), &
+                                                handle_of(config), self%handle), ierr)
   end subroutine
 
 #ifdef REPRIEVE_HAVE_MPI_F08
@@ -360,7 +344,7 @@ contains
   subroutine manager_close(self, ierr)
     class(reprieve_manager), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_manager_close(self%handle), ierr)
+    call reprieve_finish(c_manager_close(self%handle), ierr)
   end subroutine
 
   !> Collective.
@@ -368,7 +352,7 @@ contains
     class(reprieve_manager), intent(inout) :: self
     integer(int64), intent(in) :: number
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_manager_save(self%handle, number), ierr)
+    call reprieve_finish(c_manager_save(self%handle, number), ierr)
   end subroutine
 
   subroutine manager_save_i4(self, number, ierr)
@@ -388,7 +372,7 @@ contains
     integer(c_int64_t) :: taken
     integer :: status
     taken = 0
-    status = reprieve_manager_save_next(self%handle, taken)
+    status = c_manager_save_next(self%handle, taken)
     if (present(number)) number = taken
     call reprieve_finish(status, ierr)
   end subroutine
@@ -399,7 +383,7 @@ contains
     class(reprieve_manager), intent(inout) :: self
     integer(int64), intent(in) :: number
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_manager_save_in_background(self%handle, number), ierr)
+    call reprieve_finish(c_manager_save_in_background(self%handle, number), ierr)
   end subroutine
 
   subroutine save_in_background_i4(self, number, ierr)
@@ -412,20 +396,20 @@ contains
   !> Whether a save in the background has begun that is not committed. Not collective; the same on every rank.
   logical function background_save_pending(self)
     class(reprieve_manager), intent(in) :: self
-    background_save_pending = reprieve_manager_background_save_pending(self%handle) == 1
+    background_save_pending = c_manager_background_save_pending(self%handle) == 1
   end function
 
   !> Whether this rank's thread has written its part. Not collective, and not the same on every rank.
   logical function background_save_written(self)
     class(reprieve_manager), intent(in) :: self
-    background_save_written = reprieve_manager_background_save_written(self%handle) == 1
+    background_save_written = c_manager_background_save_written(self%handle) == 1
   end function
 
   !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
   subroutine finish_background_save(self, ierr)
     class(reprieve_manager), intent(inout) :: self
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_manager_finish_background_save(self%handle), ierr)
+    call reprieve_finish(c_manager_finish_background_save(self%handle), ierr)
   end subroutine
 
   !> Whether there is a checkpoint: the newest valid one is restored then. Collective.
@@ -437,7 +421,7 @@ contains
     integer(c_int) :: restored
     integer :: status
     restored = 0
-    status = reprieve_manager_restore_latest(self%handle, restored, c)
+    status = c_manager_restore_latest(self%handle, restored, c)
     manager_restore_latest = restored == 1
     if (present(info)) info = info_of(c)
     call reprieve_finish(status, ierr)
@@ -448,7 +432,7 @@ contains
     class(reprieve_manager), intent(inout) :: self
     character(*), intent(in) :: file
     integer, intent(out), optional :: ierr
-    call reprieve_finish(reprieve_manager_restore(self%handle, c_text(file)), ierr)
+    call reprieve_finish(c_manager_restore(self%handle, c_text(file)), ierr)
   end subroutine
 
   !> Whether there is a checkpoint, and which is the newest. Collective.
@@ -460,7 +444,7 @@ contains
     integer(c_int) :: found
     integer :: status
     found = 0
-    status = reprieve_manager_latest(self%handle, found, c)
+    status = c_manager_latest(self%handle, found, c)
     manager_latest = found == 1
     if (present(info)) info = info_of(c)
     call reprieve_finish(status, ierr)
@@ -475,7 +459,7 @@ contains
     type(c_ptr) :: address
     integer(c_size_t) :: count, i
     integer :: status
-    status = reprieve_manager_checkpoints(self%handle, count, address)
+    status = c_manager_checkpoints(self%handle, count, address)
     allocate (list(count))
     if (count > 0) call c_f_pointer(address, found, [count])
     do i = 1, count

@@ -35,7 +35,7 @@ contains
   subroutine create(self)
     class(reprieve_config), intent(inout) :: self
     if (c_associated(self%handle)) return
-    call reprieve_finish(reprieve_config_create(self%handle))
+    call reprieve_finish(c_config_create(self%handle))
     allocate (self%owned)
     call hold(self%owned)
   end subroutine
@@ -53,7 +53,7 @@ contains
     character(*), intent(in) :: path
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_config_load_file(self%handle, c_text(path)), ierr)
+    call reprieve_finish(c_config_load_file(self%handle, c_text(path)), ierr)
   end subroutine
 
   subroutine config_load_json(self, json, ierr)
@@ -61,7 +61,7 @@ contains
     character(*), intent(in) :: json
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_config_load_json(self%handle, c_text(json)), ierr)
+    call reprieve_finish(c_config_load_json(self%handle, c_text(json)), ierr)
   end subroutine
 
   !> Overrides one setting: call config%set('termination.grace_period_s', '30')
@@ -70,7 +70,7 @@ contains
     character(*), intent(in) :: key, value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_config_set(self%handle, c_text(key), c_text(value)), ierr)
+    call reprieve_finish(c_config_set(self%handle, c_text(key), c_text(value)), ierr)
   end subroutine
 
   !> Overrides settings by the environment variables REPRIEVE_... now: what is set afterwards goes before them.
@@ -78,7 +78,7 @@ contains
     class(reprieve_config), intent(inout) :: self
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_config_apply_environment(self%handle), ierr)
+    call reprieve_finish(c_config_apply_environment(self%handle), ierr)
   end subroutine
 
   !> Whether the variables REPRIEVE_... of rank 0 go before these settings (.true., the default), or are not looked at.
@@ -87,7 +87,7 @@ contains
     logical, intent(in) :: read
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_config_read_environment(self%handle, merge(1_c_int, 0_c_int, read)), ierr)
+    call reprieve_finish(c_config_read_environment(self%handle, merge(1_c_int, 0_c_int, read)), ierr)
   end subroutine
 
   !> way: reprieve_exit_leave, reprieve_exit_return, ...
@@ -96,7 +96,7 @@ contains
     integer, intent(in) :: way
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_config_set_exit(self%handle, int(way, c_int)), ierr)
+    call reprieve_finish(c_config_set_exit(self%handle, int(way, c_int)), ierr)
   end subroutine
 
   ! Procedures are used as long as the config is there, and handlers that were opened with it are open. Without a
@@ -116,7 +116,7 @@ contains
       calls%leave => leave
       user = c_loc(calls)
     end if
-    call reprieve_finish(reprieve_fortran_config_set_exit_fn(self%handle, user), ierr)
+    call reprieve_finish(c_fortran_config_set_exit_fn(self%handle, user), ierr)
   end subroutine
 
   !> The program's own part of a save, called on every rank before the commit.
@@ -128,8 +128,8 @@ contains
     call create(self)
     calls => new_callbacks(self%owned%first)
     if (present(save)) calls%save_files => save
-    call reprieve_finish(reprieve_config_set_save_fn(self%handle, address_if(present(save), c_funloc(call_save_files)), &
-                                                     c_loc(calls)), ierr)
+    call reprieve_finish(c_config_set_save_fn(self%handle, address_if(present(save), c_funloc(call_save_files)), &
+                                              c_loc(calls)), ierr)
   end subroutine
 
   !> The program's own count of steps: it names the checkpoints, and `termination.save_every_steps` counts in it.
@@ -141,8 +141,8 @@ contains
     call create(self)
     calls => new_callbacks(self%owned%first)
     if (present(step)) calls%step => step
-    call reprieve_finish(reprieve_config_set_step_fn(self%handle, address_if(present(step), c_funloc(call_step)), &
-                                                     c_loc(calls)), ierr)
+    call reprieve_finish(c_config_set_step_fn(self%handle, address_if(present(step), c_funloc(call_step)), &
+                                              c_loc(calls)), ierr)
   end subroutine
 
   !> Asked every `termination.poll_interval_s` whether the job is about to end.
@@ -154,8 +154,8 @@ contains
     call create(self)
     calls => new_callbacks(self%owned%first)
     if (present(watch)) calls%watch => watch
-    call reprieve_finish(reprieve_config_set_watcher_fn(self%handle, address_if(present(watch), c_funloc(call_watch)), &
-                                                        c_loc(calls)), ierr)
+    call reprieve_finish(c_config_set_watcher_fn(self%handle, address_if(present(watch), c_funloc(call_watch)), &
+                                                 c_loc(calls)), ierr)
   end subroutine
 
   !> Called on a rank that failed, if the others never hear of it, since they are stuck in a collective call of the
@@ -173,7 +173,7 @@ contains
       calls%abort_job => abort_job
       user = c_loc(calls)
     end if
-    call reprieve_finish(reprieve_fortran_config_set_abort_fn(self%handle, user), ierr)
+    call reprieve_finish(c_fortran_config_set_abort_fn(self%handle, user), ierr)
   end subroutine
 
   !> All settings as JSON text.
@@ -181,14 +181,14 @@ contains
     class(reprieve_config), intent(inout) :: self
     character(:), allocatable :: json
     call create(self)
-    json = text_of(reprieve_config_json(self%handle))
+    json = text_of(c_config_json(self%handle))
   end function
 
   subroutine config_destroy(self, ierr)
     class(reprieve_config), intent(inout) :: self
     integer, intent(out), optional :: ierr
     integer :: status
-    status = reprieve_config_destroy(self%handle)
+    status = c_config_destroy(self%handle)
     call release(self%owned)
     call reprieve_finish(status, ierr)
   end subroutine

@@ -45,7 +45,7 @@ contains
 
   subroutine create(self)
     class(reprieve_checkpoint), intent(inout) :: self
-    if (.not. c_associated(self%handle)) call reprieve_finish(reprieve_checkpoint_create(self%handle))
+    if (.not. c_associated(self%handle)) call reprieve_finish(c_checkpoint_create(self%handle))
   end subroutine
 
   subroutine add_replicated(self, name, value, ierr)
@@ -54,7 +54,7 @@ contains
     type(reprieve_array), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_fortran_add_replicated(self%handle, c_text(name), value), ierr)
+    call reprieve_finish(c_fortran_add_replicated(self%handle, c_text(name), value), ierr)
   end subroutine
 
   !> redistribute: makes the value on another number of ranks; without it that is an error.
@@ -68,8 +68,8 @@ contains
     call create(self)
     calls => new_callbacks(self%owned)
     if (present(redistribute)) calls%redistribute => redistribute
-    call reprieve_finish(reprieve_fortran_add_per_rank(self%handle, c_text(name), value, redistribute_address(calls), &
-                                                       c_loc(calls)), ierr)
+    call reprieve_finish(c_fortran_add_per_rank(self%handle, c_text(name), value, redistribute_address(calls), &
+                                                c_loc(calls)), ierr)
   end subroutine
 
   !> value: the view of this rank's part, a section without the ghost layers. lower: where its first element lies in the
@@ -83,10 +83,9 @@ contains
     integer :: status
     call create(self)
     if (size(global_shape) /= size(lower)) then
-      status = reprieve_registration_error(self%handle, shapes_differ(name))
+      status = c_registration_error(self%handle, shapes_differ(name))
     else
-      status = reprieve_fortran_add_distributed(self%handle, c_text(name), value, int(size(lower), c_int), global_shape, &
-                                                lower)
+      status = c_fortran_add_distributed(self%handle, c_text(name), value, int(size(lower), c_int), global_shape, lower)
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -118,11 +117,11 @@ contains
     calls%lower = lower
     calls%extents = mold%extents(:mold%rank)
     if (size(global_shape) /= size(lower)) then
-      status = reprieve_registration_error(self%handle, shapes_differ(name))
+      status = c_registration_error(self%handle, shapes_differ(name))
     else
       mold%rank = 0
-      status = reprieve_fortran_add_distributed_boxes(self%handle, c_text(name), mold, int(size(global_shape), c_int), &
-                                                      global_shape, c_funloc(call_find), c_loc(calls))
+      status = c_fortran_add_distributed_boxes(self%handle, c_text(name), mold, int(size(global_shape), c_int), &
+                                               global_shape, c_funloc(call_find), c_loc(calls))
     end if
     call reprieve_finish(status, ierr)
   end subroutine
@@ -148,7 +147,7 @@ contains
     call create(self)
     calls => new_callbacks(self%owned)
     calls%describe => describe
-    call reprieve_finish(reprieve_fortran_add_distributed_boxes(self%handle, c_text(name), mold, &
+    call reprieve_finish(c_fortran_add_distributed_boxes(self%handle, c_text(name), mold, &
         int(size(global_shape), c_int), global_shape, c_funloc(call_describe), c_loc(calls)), ierr)
   end subroutine
 
@@ -174,8 +173,8 @@ contains
     calls%memory => memory
     call memory(list, -1_int64)
     if (refused(self, name, list, ierr)) return
-    call reprieve_finish(reprieve_add_replicated_resizable(self%handle, c_text(name), list%type, list%item_elements, &
-                                                           c_funloc(call_memory), c_loc(calls)), ierr)
+    call reprieve_finish(c_add_replicated_resizable(self%handle, c_text(name), list%type, list%item_elements, &
+                                                    c_funloc(call_memory), c_loc(calls)), ierr)
   end subroutine
 
   !> redistribute: as in add_per_rank; reprieve_in_order deals the items anew.
@@ -193,7 +192,7 @@ contains
     if (present(redistribute)) calls%redistribute => redistribute
     call memory(list, -1_int64)
     if (refused(self, name, list, ierr)) return
-    call reprieve_finish(reprieve_add_per_rank_resizable(self%handle, c_text(name), list%type, list%item_elements, &
+    call reprieve_finish(c_add_per_rank_resizable(self%handle, c_text(name), list%type, list%item_elements, &
         c_funloc(call_memory), redistribute_address(calls), c_loc(calls)), ierr)
   end subroutine
 
@@ -208,7 +207,7 @@ contains
     if (.not. refused) return
     problem = 'its memory procedure did not call list%set'
     if (list%was_set) problem = reprieve_error_message()
-    call reprieve_finish(reprieve_registration_error(self%handle, c_text("variable '"//trim(name)//"': "//problem)), ierr)
+    call reprieve_finish(c_registration_error(self%handle, c_text("variable '"//trim(name)//"': "//problem)), ierr)
   end function
 
   subroutine add_replicated_custom(self, name, save, load, ierr)
@@ -222,8 +221,8 @@ contains
     calls => new_callbacks(self%owned)
     calls%save => save
     calls%load => load
-    call reprieve_finish(reprieve_add_replicated_custom(self%handle, c_text(name), c_funloc(call_save), &
-                                                        c_funloc(call_load), c_loc(calls)), ierr)
+    call reprieve_finish(c_add_replicated_custom(self%handle, c_text(name), c_funloc(call_save), &
+                                                 c_funloc(call_load), c_loc(calls)), ierr)
   end subroutine
 
   subroutine add_per_rank_custom(self, name, save, load, redistribute, ierr)
@@ -239,7 +238,7 @@ contains
     calls%save => save
     calls%load => load
     if (present(redistribute)) calls%redistribute => redistribute
-    call reprieve_finish(reprieve_add_per_rank_custom(self%handle, c_text(name), c_funloc(call_save), &
+    call reprieve_finish(c_add_per_rank_custom(self%handle, c_text(name), c_funloc(call_save), &
         c_funloc(call_load), redistribute_address(calls), c_loc(calls)), ierr)
   end subroutine
 
@@ -261,7 +260,7 @@ contains
       self%owned => part%owned
       part%owned => null()
     end if
-    call reprieve_finish(reprieve_add_component(self%handle, c_text(name), part%handle), ierr)
+    call reprieve_finish(c_add_component(self%handle, c_text(name), part%handle), ierr)
   end subroutine
 
   subroutine when_values_restored(self, prepare, ierr)
@@ -272,7 +271,7 @@ contains
     call create(self)
     calls => new_callbacks(self%owned)
     calls%prepare => prepare
-    call reprieve_finish(reprieve_when_values_restored(self%handle, c_funloc(call_prepare), c_loc(calls)), ierr)
+    call reprieve_finish(c_when_values_restored(self%handle, c_funloc(call_prepare), c_loc(calls)), ierr)
   end subroutine
 
   subroutine allow_missing(self, name, ierr)
@@ -280,7 +279,7 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_allow_missing(self%handle, c_text(name)), ierr)
+    call reprieve_finish(c_allow_missing(self%handle, c_text(name)), ierr)
   end subroutine
 
   !> The boxes of a distributed variable may overlap: nodes on the border of two ranks, of which both have a copy. A restore
@@ -290,7 +289,7 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_allow_shared(self%handle, c_text(name)), ierr)
+    call reprieve_finish(c_allow_shared(self%handle, c_text(name)), ierr)
   end subroutine
 
   subroutine add_former_name(self, name, former, ierr)
@@ -298,7 +297,7 @@ contains
     character(*), intent(in) :: name, former
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_former_name(self%handle, c_text(name), c_text(former)), ierr)
+    call reprieve_finish(c_add_former_name(self%handle, c_text(name), c_text(former)), ierr)
   end subroutine
 
   subroutine allow_dropped(self, name, ierr)
@@ -306,7 +305,7 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_allow_dropped(self%handle, c_text(name)), ierr)
+    call reprieve_finish(c_allow_dropped(self%handle, c_text(name)), ierr)
   end subroutine
 
   !> What the run is about: the name of a case, a parameter. A checkpoint with another value is an error. See reprieve_manager.h.
@@ -316,7 +315,7 @@ contains
     character(*), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_constant(self%handle, c_text(name), c_text(value)), ierr)
+    call reprieve_finish(c_add_constant(self%handle, c_text(name), c_text(value)), ierr)
   end subroutine
 
   subroutine add_constant_i8(self, name, value, ierr)
@@ -325,7 +324,7 @@ contains
     integer(int64), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_constant_integer(self%handle, c_text(name), value), ierr)
+    call reprieve_finish(c_add_constant_integer(self%handle, c_text(name), value), ierr)
   end subroutine
 
   subroutine add_constant_i4(self, name, value, ierr)
@@ -334,7 +333,7 @@ contains
     integer(int32), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_constant_integer(self%handle, c_text(name), int(value, int64)), ierr)
+    call reprieve_finish(c_add_constant_integer(self%handle, c_text(name), int(value, int64)), ierr)
   end subroutine
 
   subroutine add_constant_r8(self, name, value, ierr)
@@ -343,7 +342,7 @@ contains
     real(real64), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_constant_real(self%handle, c_text(name), value), ierr)
+    call reprieve_finish(c_add_constant_real(self%handle, c_text(name), value), ierr)
   end subroutine
 
   subroutine add_constant_r4(self, name, value, ierr)
@@ -352,7 +351,7 @@ contains
     real(real32), intent(in) :: value
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_constant_real(self%handle, c_text(name), real(value, real64)), ierr)
+    call reprieve_finish(c_add_constant_real(self%handle, c_text(name), real(value, real64)), ierr)
   end subroutine
 
   !> The same for the content of a file.
@@ -361,7 +360,7 @@ contains
     character(*), intent(in) :: name, file
     integer, intent(out), optional :: ierr
     call create(self)
-    call reprieve_finish(reprieve_add_constant_file(self%handle, c_text(name), c_text(file)), ierr)
+    call reprieve_finish(c_add_constant_file(self%handle, c_text(name), c_text(file)), ierr)
   end subroutine
 
   !> What a registered variable means, for those who read the file with h5py or xarray: its units, a description, the names of
@@ -391,8 +390,8 @@ contains
       addresses(d) = c_loc(texts((d - 1)*length + 1))
     end do
     call create(self)
-    call reprieve_finish(reprieve_annotate(self%handle, c_text(name), c_text(unit_text), c_text(about), int(ranks, c_int), &
-                                           addresses), ierr)
+    call reprieve_finish(c_annotate(self%handle, c_text(name), c_text(unit_text), c_text(about), int(ranks, c_int), &
+                                    addresses), ierr)
   end subroutine
 
   !> A text for C in an array of that length, which is longer than the text.
@@ -415,7 +414,7 @@ contains
     call create(self)
     calls => new_callbacks(self%owned)
     calls%migrate => migrate
-    call reprieve_finish(reprieve_on_migration(self%handle, c_funloc(call_migrate), c_loc(calls)), ierr)
+    call reprieve_finish(c_on_migration(self%handle, c_funloc(call_migrate), c_loc(calls)), ierr)
   end subroutine
 
   !> Frees it. An error while a handler or a manager uses it.
@@ -423,7 +422,7 @@ contains
     class(reprieve_checkpoint), intent(inout) :: self
     integer, intent(out), optional :: ierr
     integer :: status
-    status = reprieve_checkpoint_destroy(self%handle)
+    status = c_checkpoint_destroy(self%handle)
     if (status == reprieve_ok) call free_callbacks(self%owned)
     call reprieve_finish(status, ierr)
   end subroutine

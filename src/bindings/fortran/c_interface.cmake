@@ -1,0 +1,111 @@
+# Writes what Fortran knows about C, from the headers of C alone:
+#   cmake -D headers=FILE|FILE.. -D template=FILE -D result=FILE -P c_interface.cmake
+# Enums become constants of the same names; structs and functions get names that begin with c_ in place of reprieve_.
+
+# Without comments and directives, and with @ for the semicolon, which separates items of lists in CMake.
+set(text "")
+string(REPLACE "|" ";" headers "${headers}")
+foreach(header IN LISTS headers)
+  file(READ ${header} content)
+  string(APPEND text "${content}")
+endforeach()
+string(REPLACE ";" "@" text "${text}")
+string(REGEX REPLACE "/\\*[^*]*\\*+([^/*][^*]*\\*+)*/|#[^\n]*|REPRIEVE_EXPORT" " " text "${text}")
+string(REGEX REPLACE "[ \n]+" " " text "${text}")
+string(REPLACE "(void)" "()" text "${text}")
+
+string(REGEX MATCHALL "struct reprieve_[a-z_]+ {[^}[]*}" structs "${text}")
+list(TRANSFORM structs REPLACE "struct reprieve_([a-z_]+) .*" "\\1" OUTPUT_VARIABLE struct_names)
+list(JOIN struct_names "|" struct_names)
+
+# Types of C, as regular expressions, and what declares an argument of each in Fortran. The first that fits counts.
+set(types
+  "int|MPI_Fint" "integer(c_int), value"
+  "u?int64_t" "integer(c_int64_t), value"
+  "size_t" "integer(c_size_t), value"
+  "double" "real(c_double), value"
+  "int\\*" "integer(c_int), intent(inout)"
+  "u?int64_t\\*" "integer(c_int64_t), intent(inout)"
+  "size_t\\*" "integer(c_size_t), intent(inout)"
+  "const int64_t\\*" "integer(c_int64_t), dimension(*), intent(in)"
+  "const char\\*" "character(kind=c_char), dimension(*), intent(in)"
+  "const char\\* const\\*" "type(c_ptr), dimension(*), intent(in)"
+  "const CFI_cdesc_t\\*" "type(*), dimension(..), target, intent(inout)"
+  "const reprieve_array\\*" "type(reprieve_array), intent(in)"
+  "reprieve_(${struct_names})\\*" "type(c_\\2), intent(inout)"
+  "reprieve_[a-z_]+_fn" "type(c_funptr), value"
+  "(const )?(reprieve_[a-z_]+|void)\\*" "type(c_ptr), value"
+  ".*\\*\\*" "type(c_ptr), intent(inout)"
+  "reprieve_array" "type(reprieve_array), value")
+
+function(declare type result)
+  while(types)
+    list(POP_FRONT types pattern declaration)
+    if(type MATCHES "^(${pattern})$")
+      string(REGEX REPLACE "^(${pattern})$" "${declaration}" declaration "${type}")
+      set(${result} "${declaration}" PARENT_SCOPE)
+      return()
+    endif()
+  endwhile()
+  message(FATAL_ERROR "c_interface.cmake does not say what the type '${type}' of C is in Fortran")
+endfunction()
+
+# What a function returns, or a member is: no argument, so a text is an address.
+function(declare_value type result)
+  string(REPLACE "const char*" "void*" type "${type}")
+  declare("${type}" declaration)
+  string(REPLACE ", value" "" declaration "${declaration}")
+  set(${result} "${declaration}" PARENT_SCOPE)
+endfunction()
+
+# The types of array elements are named in C alone: Fortran knows them from the variables.
+string(REGEX REPLACE "enum reprieve_type {[^}]*}" "" enums "${text}")
+string(REGEX MATCHALL "REPRIEVE_[A-Z_]+ = [0-9]+" constants "${enums}")
+list(TRANSFORM constants TOLOWER)
+list(TRANSFORM constants PREPEND "  integer, parameter :: ")
+list(JOIN constants "\n" constants)
+
+set(c_structs "")
+foreach(struct IN LISTS structs)
+  string(REGEX REPLACE "struct reprieve_([a-z_]+) .*" "  type, bind(c) :: c_\\1\n" head "${struct}")
+  string(APPEND c_structs "${head}")
+  string(REGEX MATCHALL "[a-z][^@{]* [a-z_]+@" members "${struct}")
+  foreach(member IN LISTS members)
+    string(REGEX MATCH "^(.*) ([a-z_]+)@$" member "${member}")
+    set(name ${CMAKE_MATCH_2})
+    declare_value("${CMAKE_MATCH_1}" declaration)
+    set(zero 0)
+    if(declaration STREQUAL "type(c_ptr)")
+      set(zero c_null_ptr)
+    endif()
+    string(APPEND c_structs "    ${declaration} :: ${name} = ${zero}\n")
+  endforeach()
+  string(APPEND c_structs "  end type\n")
+endforeach()
+
+# Communicators and strides are for C alone: descriptors.c passes them on.
+set(c_functions "")
+string(REGEX MATCHALL "[a-z][a-z0-9_ ]*\\*? reprieve_[a-z_]+\\([^()]*\\)@" functions "${text}")
+foreach(function IN LISTS functions)
+  if(function MATCHES "MPI_Comm|ptrdiff_t")
+    continue()
+  endif()
+  string(REGEX MATCH "^(.*) reprieve_([a-z_]+)\\((.*)\\)@$" function "${function}")
+  set(name ${CMAKE_MATCH_2})
+  set(arguments ${CMAKE_MATCH_3})
+  declare_value("${CMAKE_MATCH_1}" returned)
+  string(REGEX REPLACE ", " ";" arguments "${arguments}")
+  set(names "")
+  set(declarations "")
+  foreach(argument IN LISTS arguments)
+    string(REGEX MATCH "^(.*) ([a-z_]+)$" argument "${argument}")
+    set(argument ${CMAKE_MATCH_2})
+    list(APPEND names ${argument})
+    declare("${CMAKE_MATCH_1}" declaration)
+    string(APPEND declarations "      ${declaration} :: ${argument}\n")
+  endforeach()
+  list(JOIN names ", " names)
+  string(APPEND c_functions "    ${returned} function c_${name} &\n        (${names}) &\n"
+    "        bind(c, name='reprieve_${name}')\n      import\n${declarations}    end function\n")
+endforeach()
+configure_file(${template} ${result} @ONLY)
