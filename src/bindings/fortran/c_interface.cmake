@@ -1,6 +1,18 @@
 # Writes what Fortran knows about C, from the headers of C alone:
 #   cmake -D headers=FILE|FILE.. -D template=FILE -D result=FILE -P c_interface.cmake
-# Enums become constants of the same names; structs and functions get names that begin with c_ in place of reprieve_.
+# Enums become constants of the same names; structs and functions get names that begin with c_ in place of reprieve_. Beside
+# the result come the `calls` below, a file for each type.
+
+cmake_minimum_required(VERSION 3.25)
+
+# What becomes a procedure of a type of Fortran that does nothing but hand its arguments to C. Of those with a number there
+# is one for each kind of it, with _i4, _i8, _r4 or _r8 behind its name.
+set(calls
+  allow_missing allow_shared allow_dropped add_former_name
+  add_constant add_constant_integer add_constant_real add_constant_file
+  config_load_file config_load_json config_set config_apply_environment config_set_exit
+  handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
+  manager_save manager_save_in_background manager_finish_background_save manager_restore)
 
 # Without comments and directives, and with @ for the semicolon, which separates items of lists in CMake.
 set(text "")
@@ -58,6 +70,52 @@ function(declare_value type result)
   set(${result} "${declaration}" PARENT_SCOPE)
 endfunction()
 
+# Appends the procedure for a function of the list above. @param arguments  each with its type
+function(add_call name arguments)
+  list(POP_FRONT arguments handle)
+  string(REGEX REPLACE "reprieve_([a-z]+).*" "\\1" class "${handle}")
+  foreach(bytes 8 4)
+    math(EXPR bits "8 * ${bytes}")
+    set(procedure ${name})
+    set(dummies self)
+    set(declarations "    class(reprieve_${class}), intent(inout) :: self\n")
+    set(actuals "self%handle")
+    foreach(argument IN LISTS arguments)
+      string(REGEX MATCH "^(.*) ([a-z_]+)$" argument "${argument}")
+      set(type "${CMAKE_MATCH_1}")
+      set(dummy ${CMAKE_MATCH_2})
+      if(type STREQUAL "const char*")
+        set(kind "character(*)")
+        set(actual "c_text(${dummy})")
+      elseif(type STREQUAL "int")
+        set(kind "integer")
+        set(actual "int(${dummy}, c_int)")
+      elseif(type STREQUAL "double")
+        set(procedure ${name}_r${bytes})
+        set(kind "real(real${bits})")
+        set(actual "real(${dummy}, c_double)")
+      else()
+        set(procedure ${name}_i${bytes})
+        set(kind "integer(int${bits})")
+        set(actual "int(${dummy}, c_int64_t)")
+      endif()
+      string(APPEND dummies ", ${dummy}")
+      string(APPEND actuals ", ${actual}")
+      string(APPEND declarations "    ${kind}, intent(in) :: ${dummy}\n")
+    endforeach()
+    string(APPEND declarations "    integer, intent(out), optional :: ierr\n")
+    if(class MATCHES "checkpoint|config")  # these are made when they are first used
+      string(APPEND declarations "    call create(self)\n")
+    endif()
+    string(APPEND ${class}_calls "  subroutine ${procedure}(${dummies}, ierr)\n${declarations}"
+      "    call reprieve_finish(c_${name}(${actuals}), ierr)\n  end subroutine\n\n")
+    if(procedure STREQUAL name)
+      break()
+    endif()
+  endforeach()
+  set(${class}_calls "${${class}_calls}" PARENT_SCOPE)
+endfunction()
+
 # The types of array elements are named in C alone: Fortran knows them from the variables.
 string(REGEX REPLACE "enum reprieve_type {[^}]*}" "" enums "${text}")
 string(REGEX MATCHALL "REPRIEVE_[A-Z_]+ = [0-9]+" constants "${enums}")
@@ -95,6 +153,9 @@ foreach(function IN LISTS functions)
   set(arguments ${CMAKE_MATCH_3})
   declare_value("${CMAKE_MATCH_1}" returned)
   string(REGEX REPLACE ", " ";" arguments "${arguments}")
+  if(name IN_LIST calls)
+    add_call(${name} "${arguments}")
+  endif()
   set(names "")
   set(declarations "")
   foreach(argument IN LISTS arguments)
@@ -109,3 +170,7 @@ foreach(function IN LISTS functions)
     "        bind(c, name='reprieve_${name}')\n      import\n${declarations}    end function\n")
 endforeach()
 configure_file(${template} ${result} @ONLY)
+get_filename_component(folder ${result} DIRECTORY)
+foreach(class checkpoint config handler manager)
+  file(WRITE ${folder}/${class}_calls.inc "${${class}_calls}")
+endforeach()

@@ -30,15 +30,19 @@ module reprieve_loop
     generic :: open => open_f08
 #endif
     generic :: open => open_integer  !< restores the newest valid checkpoint, if there is one
+    !> The last step boundary: waits for all ranks; what went wrong on any of them is told here, and a notice is acted on.
+    !> A loop of next_step does the same at its end. Collective.
     procedure :: finish => handler_finish
     procedure :: close => handler_close
     procedure, private :: next_step_i4, next_step_i8
     generic :: next_step => next_step_i4, next_step_i8  !< once per iteration: do while (handler%next_step(steps))
-    procedure :: step_begin
-    procedure :: step_end
-    procedure :: save_if_preempted
+    procedure :: step_begin         !< a step boundary, after which a step is open; collective
+    procedure :: step_end           !< the step that is open is complete; not collective
+    procedure :: save_if_preempted  !< a step boundary without a step; collective
     procedure :: scope_begin
-    procedure :: scope_end
+    procedure :: scope_end          !< collective
+    !> fail(message): this rank cannot go on. Every rank gets reprieve_error_cluster with the message, at its next step
+    !> boundary. Returns that as well, or ends the program if ierr is not there.
     procedure :: fail
     procedure :: total_run_calls
     procedure :: preempted
@@ -46,8 +50,9 @@ module reprieve_loop
     procedure :: restored_from
     procedure :: already_finished
     procedure :: last_save
+    !> Tells that steps of another length begin, longer ones above all: the next boundary asks for notices. Collective.
     procedure :: begin_phase
-    procedure :: request_checkpoint
+    procedure :: request_checkpoint  !< at one of the next step boundaries; one rank is enough
     procedure :: exit_code
   end type
 
@@ -62,15 +67,18 @@ module reprieve_loop
 #endif
     generic :: open => manager_open_integer
     procedure :: close => manager_close
-    procedure, private :: manager_save_i4, manager_save_i8, save_in_background_i4, save_in_background_i8
-    generic :: save => manager_save_i4, manager_save_i8
-    generic :: save_in_background => save_in_background_i4, save_in_background_i8
+    procedure, private :: manager_save_i4, manager_save_i8, manager_save_in_background_i4, manager_save_in_background_i8
+    generic :: save => manager_save_i4, manager_save_i8  !< save(number); collective
+    !> save_in_background(number) copies the state and returns; a thread writes the copy. It becomes a checkpoint in
+    !> finish_background_save, or in the next save, restore or close. Collective.
+    generic :: save_in_background => manager_save_in_background_i4, manager_save_in_background_i8
     procedure :: save_next
     procedure :: background_save_pending
     procedure :: background_save_written
-    procedure :: finish_background_save
+    !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
+    procedure :: finish_background_save => manager_finish_background_save
     procedure :: restore_latest => manager_restore_latest
-    procedure :: restore => manager_restore
+    procedure :: restore => manager_restore  !< restore(file); collective
     procedure :: latest => manager_latest
     procedure :: checkpoints => manager_checkpoints
   end type
@@ -127,14 +135,6 @@ contains
     if (present(config)) handle_of = config%handle
   end function
 
-  !> The last step boundary: waits for all ranks; what went wrong on any of them is told here, and a notice is acted on.
-  !> A loop of next_step does the same at its end. Collective.
-  subroutine handler_finish(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_handler_finish(self%handle), ierr)
-  end subroutine
-
   !> Tells what went wrong on any rank since the last boundary. Collective.
   subroutine handler_close(self, ierr)
     class(reprieve_handler), intent(inout) :: self
@@ -163,27 +163,6 @@ contains
     next_step_i4 = self%next_step_i8(int(steps, int64), ierr)
   end function
 
-  !> A step boundary, after which a step is open. Collective.
-  subroutine step_begin(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_step_begin(self%handle), ierr)
-  end subroutine
-
-  !> The step that is open is complete. Not collective.
-  subroutine step_end(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_step_end(self%handle), ierr)
-  end subroutine
-
-  !> A step boundary without a step. Collective.
-  subroutine save_if_preempted(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_save_if_preempted(self%handle), ierr)
-  end subroutine
-
   !> Until scope_end a scope is open. mode: what step boundaries do in it when the job is about to end. With
   !> reprieve_scope_save_now, as without a mode, they save and leave, as outside of it; with reprieve_scope_save_at_end they
   !> mark it, and the end of the scope saves and leaves.
@@ -196,22 +175,6 @@ contains
     else
       call reprieve_finish(c_scope_begin(self%handle), ierr)
     end if
-  end subroutine
-
-  !> Collective.
-  subroutine scope_end(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_scope_end(self%handle), ierr)
-  end subroutine
-
-  !> This rank cannot go on: every rank gets reprieve_error_cluster with the message, at its next step boundary. Returns
-  !> that as well, or ends the program if ierr is not there.
-  subroutine fail(self, message, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    character(*), intent(in) :: message
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_fail(self%handle, c_text(message)), ierr)
   end subroutine
 
   !> Steps that are complete, over all restarts; -1 if the handler is not open.
@@ -291,20 +254,6 @@ contains
     call reprieve_finish(status, ierr)
   end function
 
-  !> Tells that steps of another length begin, longer ones above all: the next boundary asks for notices. Collective.
-  subroutine begin_phase(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_begin_phase(self%handle), ierr)
-  end subroutine
-
-  !> Asks for a checkpoint at one of the next step boundaries. One rank is enough.
-  subroutine request_checkpoint(self, ierr)
-    class(reprieve_handler), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_request_checkpoint(self%handle), ierr)
-  end subroutine
-
   !> The code to leave with after reprieve_preempted; -1 before that.
   integer function exit_code(self)
     class(reprieve_handler), intent(in) :: self
@@ -347,21 +296,6 @@ contains
     call reprieve_finish(c_manager_close(self%handle), ierr)
   end subroutine
 
-  !> Collective.
-  subroutine manager_save_i8(self, number, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer(int64), intent(in) :: number
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_manager_save(self%handle, number), ierr)
-  end subroutine
-
-  subroutine manager_save_i4(self, number, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer(int32), intent(in) :: number
-    integer, intent(out), optional :: ierr
-    call self%save(int(number, int64), ierr)
-  end subroutine
-
   !> The same with a number that follows all that are in the directory: the steps of the handler that uses this manager if
   !> they do, else one more than the greatest. Collective.
   !> @param number  the number that was taken
@@ -377,22 +311,6 @@ contains
     call reprieve_finish(status, ierr)
   end subroutine
 
-  !> Copies the state and returns; a thread writes the copy. It becomes a checkpoint in finish_background_save, or in the
-  !> next save, restore or close. Collective.
-  subroutine save_in_background_i8(self, number, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer(int64), intent(in) :: number
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_manager_save_in_background(self%handle, number), ierr)
-  end subroutine
-
-  subroutine save_in_background_i4(self, number, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer(int32), intent(in) :: number
-    integer, intent(out), optional :: ierr
-    call self%save_in_background(int(number, int64), ierr)
-  end subroutine
-
   !> Whether a save in the background has begun that is not committed. Not collective; the same on every rank.
   logical function background_save_pending(self)
     class(reprieve_manager), intent(in) :: self
@@ -404,13 +322,6 @@ contains
     class(reprieve_manager), intent(in) :: self
     background_save_written = c_manager_background_save_written(self%handle) == 1
   end function
-
-  !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
-  subroutine finish_background_save(self, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_manager_finish_background_save(self%handle), ierr)
-  end subroutine
 
   !> Whether there is a checkpoint: the newest valid one is restored then. Collective.
   logical function manager_restore_latest(self, info, ierr)
@@ -426,14 +337,6 @@ contains
     if (present(info)) info = info_of(c)
     call reprieve_finish(status, ierr)
   end function
-
-  !> Collective.
-  subroutine manager_restore(self, file, ierr)
-    class(reprieve_manager), intent(inout) :: self
-    character(*), intent(in) :: file
-    integer, intent(out), optional :: ierr
-    call reprieve_finish(c_manager_restore(self%handle, c_text(file)), ierr)
-  end subroutine
 
   !> Whether there is a checkpoint, and which is the newest. Collective.
   logical function manager_latest(self, info, ierr)
@@ -467,5 +370,9 @@ contains
     end do
     call reprieve_finish(status, ierr)
   end subroutine
+
+! What only hands its arguments to C: see c_interface.cmake.
+#include <handler_calls.inc>
+#include <manager_calls.inc>
 
 end module

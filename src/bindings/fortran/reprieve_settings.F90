@@ -15,12 +15,13 @@ module reprieve_settings
     type(c_ptr), public :: handle = c_null_ptr  !< for C
     type(callback_list), pointer, public :: owned => null()  !< for handlers
   contains
-    procedure :: load_file => config_load_file
-    procedure :: load_json => config_load_json
-    procedure :: set => config_set
+    procedure :: load_file => config_load_file  !< load_file(path): replaces all settings but procedures by those of JSON
+    procedure :: load_json => config_load_json  !< load_json(json)
+    procedure :: set => config_set  !< overrides one setting: call config%set('termination.grace_period_s', '30')
+    !> Overrides settings by the environment variables REPRIEVE_... now: what is set afterwards goes before them.
     procedure :: apply_environment => config_apply_environment
     procedure :: read_environment => config_read_environment
-    procedure :: set_exit => config_set_exit
+    procedure :: set_exit => config_set_exit  !< set_exit(way): reprieve_exit_leave, reprieve_exit_return, ...
     procedure :: set_exit_fn => config_set_exit_fn
     procedure :: set_save_fn => config_set_save_fn
     procedure :: set_step_fn => config_set_step_fn
@@ -47,40 +48,6 @@ contains
     if (wanted) address_if = procedure_address
   end function
 
-  !> Replaces all settings by those of a JSON file; procedures stay.
-  subroutine config_load_file(self, path, ierr)
-    class(reprieve_config), intent(inout) :: self
-    character(*), intent(in) :: path
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_config_load_file(self%handle, c_text(path)), ierr)
-  end subroutine
-
-  subroutine config_load_json(self, json, ierr)
-    class(reprieve_config), intent(inout) :: self
-    character(*), intent(in) :: json
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_config_load_json(self%handle, c_text(json)), ierr)
-  end subroutine
-
-  !> Overrides one setting: call config%set('termination.grace_period_s', '30')
-  subroutine config_set(self, key, value, ierr)
-    class(reprieve_config), intent(inout) :: self
-    character(*), intent(in) :: key, value
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_config_set(self%handle, c_text(key), c_text(value)), ierr)
-  end subroutine
-
-  !> Overrides settings by the environment variables REPRIEVE_... now: what is set afterwards goes before them.
-  subroutine config_apply_environment(self, ierr)
-    class(reprieve_config), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_config_apply_environment(self%handle), ierr)
-  end subroutine
-
   !> Whether the variables REPRIEVE_... of rank 0 go before these settings (.true., the default), or are not looked at.
   subroutine config_read_environment(self, read, ierr)
     class(reprieve_config), intent(inout) :: self
@@ -88,15 +55,6 @@ contains
     integer, intent(out), optional :: ierr
     call create(self)
     call reprieve_finish(c_config_read_environment(self%handle, merge(1_c_int, 0_c_int, read)), ierr)
-  end subroutine
-
-  !> way: reprieve_exit_leave, reprieve_exit_return, ...
-  subroutine config_set_exit(self, way, ierr)
-    class(reprieve_config), intent(inout) :: self
-    integer, intent(in) :: way
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_config_set_exit(self%handle, int(way, c_int)), ierr)
   end subroutine
 
   ! Procedures are used as long as the config is there, and handlers that were opened with it are open. Without a
@@ -192,5 +150,8 @@ contains
     call release(self%owned)
     call reprieve_finish(status, ierr)
   end subroutine
+
+! What only hands its arguments to C: see c_interface.cmake.
+#include <config_calls.inc>
 
 end module

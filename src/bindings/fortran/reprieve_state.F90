@@ -29,14 +29,21 @@ module reprieve_state
     procedure :: add_per_rank_custom
     procedure :: add_component
     procedure :: when_values_restored
-    procedure :: allow_missing
-    procedure :: allow_shared        !< boxes may overlap, and every rank keeps its own copies
-    procedure :: add_former_name
-    procedure, private :: add_constant_text, add_constant_i4, add_constant_i8, add_constant_r4, add_constant_r8
-    generic :: add_constant => add_constant_text, add_constant_i4, add_constant_i8, add_constant_r4, add_constant_r8
-    procedure :: add_constant_file
+    procedure :: allow_missing       !< allow_missing(name)
+    !> allow_shared(name): the boxes of a distributed variable may overlap, as nodes on the border of two ranks do, of which
+    !> both have a copy. A restore with the same boxes gives every rank its own copy back; on another split all get that of
+    !> the lowest rank that had it.
+    procedure :: allow_shared
+    procedure :: add_former_name     !< add_former_name(name, former)
+    procedure, private :: add_constant_text => add_constant, add_constant_integer_i4, add_constant_integer_i8
+    procedure, private :: add_constant_real_r4, add_constant_real_r8
+    !> add_constant(name, value): what the run is about, the name of a case, a parameter. A checkpoint with another value is an
+    !> error. See reprieve_manager.h.
+    generic :: add_constant => add_constant_text, add_constant_integer_i4, add_constant_integer_i8
+    generic :: add_constant => add_constant_real_r4, add_constant_real_r8
+    procedure :: add_constant_file   !< add_constant_file(name, file): the same for the content of a file
     procedure :: annotate            !< units, a description, names of dimensions
-    procedure :: allow_dropped
+    procedure :: allow_dropped       !< allow_dropped(name)
     procedure :: on_migration
     procedure :: destroy => checkpoint_destroy
   end type
@@ -274,95 +281,6 @@ contains
     call reprieve_finish(c_when_values_restored(self%handle, c_funloc(call_prepare), c_loc(calls)), ierr)
   end subroutine
 
-  subroutine allow_missing(self, name, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_allow_missing(self%handle, c_text(name)), ierr)
-  end subroutine
-
-  !> The boxes of a distributed variable may overlap: nodes on the border of two ranks, of which both have a copy. A restore
-  !> with the same boxes gives every rank its own copy back; on another split all get that of the lowest rank that had it.
-  subroutine allow_shared(self, name, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_allow_shared(self%handle, c_text(name)), ierr)
-  end subroutine
-
-  subroutine add_former_name(self, name, former, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name, former
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_former_name(self%handle, c_text(name), c_text(former)), ierr)
-  end subroutine
-
-  subroutine allow_dropped(self, name, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_allow_dropped(self%handle, c_text(name)), ierr)
-  end subroutine
-
-  !> What the run is about: the name of a case, a parameter. A checkpoint with another value is an error. See reprieve_manager.h.
-  subroutine add_constant_text(self, name, value, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    character(*), intent(in) :: value
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_constant(self%handle, c_text(name), c_text(value)), ierr)
-  end subroutine
-
-  subroutine add_constant_i8(self, name, value, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    integer(int64), intent(in) :: value
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_constant_integer(self%handle, c_text(name), value), ierr)
-  end subroutine
-
-  subroutine add_constant_i4(self, name, value, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    integer(int32), intent(in) :: value
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_constant_integer(self%handle, c_text(name), int(value, int64)), ierr)
-  end subroutine
-
-  subroutine add_constant_r8(self, name, value, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    real(real64), intent(in) :: value
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_constant_real(self%handle, c_text(name), value), ierr)
-  end subroutine
-
-  subroutine add_constant_r4(self, name, value, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name
-    real(real32), intent(in) :: value
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_constant_real(self%handle, c_text(name), real(value, real64)), ierr)
-  end subroutine
-
-  !> The same for the content of a file.
-  subroutine add_constant_file(self, name, file, ierr)
-    class(reprieve_checkpoint), intent(inout) :: self
-    character(*), intent(in) :: name, file
-    integer, intent(out), optional :: ierr
-    call create(self)
-    call reprieve_finish(c_add_constant_file(self%handle, c_text(name), c_text(file)), ierr)
-  end subroutine
-
   !> What a registered variable means, for those who read the file with h5py or xarray: its units, a description, the names of
   !> its dimensions, in the order of the array's. Trailing spaces do not count. See reprieve_manager.h.
   subroutine annotate(self, name, units, description, dims, ierr)
@@ -426,5 +344,8 @@ contains
     if (status == reprieve_ok) call free_callbacks(self%owned)
     call reprieve_finish(status, ierr)
   end subroutine
+
+! What only hands its arguments to C: see c_interface.cmake.
+#include <checkpoint_calls.inc>
 
 end module
