@@ -1,5 +1,3 @@
-#include "background.hpp"
-
 #include <mpi.h>
 #include <spdlog/fmt/fmt.h>
 
@@ -8,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "commands.hpp"
 #include "measure.hpp"
 #include "options.hpp"
 #include "ranks.hpp"

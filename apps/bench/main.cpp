@@ -4,13 +4,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "background.hpp"
-#include "registers.hpp"
+#include "commands.hpp"
 #include "reprieve/reprieve.hpp"
-#include "restore.hpp"
-#include "save.hpp"
-#include "scale.hpp"
-#include "step.hpp"
 
 namespace {
 

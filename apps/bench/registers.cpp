@@ -1,5 +1,3 @@
-#include "registers.hpp"
-
 #include <mpi.h>
 #include <spdlog/fmt/fmt.h>
 
@@ -7,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "commands.hpp"
 #include "options.hpp"
 #include "ranks.hpp"
 #include "report.hpp"

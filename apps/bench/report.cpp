@@ -2,38 +2,30 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <iostream>
 
 namespace reprieve::bench {
 
-Table::Table(std::string title, std::vector<std::string> columns) : title_(std::move(title)) {
-  rows_.push_back(std::move(columns));
+namespace {
+
+std::vector<apps::Table::Column> columns_of(const std::vector<std::string>& titles) {
+  std::vector<apps::Table::Column> columns;
+  for (const std::string& title : titles) {
+    columns.push_back({title, columns.empty() ? apps::Table::Align::left : apps::Table::Align::right});
+  }
+  return columns;
 }
 
-void Table::add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+}  // namespace
+
+Table::Table(std::string title, const std::vector<std::string>& columns)
+    : apps::Table(columns_of(columns)), title_(std::move(title)) {}
 
 void Table::print() const {
-  std::vector<std::size_t> widths(rows_.front().size(), 0);
-  for (const auto& row : rows_) {
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      widths[column] = std::max(widths[column], row[column].size());
-    }
-  }
-  fmt::print("\n{}\n", title_);
-  for (const auto& row : rows_) {
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      // The first column names the row; the others are figures.
-      if (column == 0) {
-        fmt::print("  {:<{}}", row[column], widths[column]);
-      } else {
-        fmt::print("  {:>{}}", row[column], widths[column]);
-      }
-    }
-    fmt::print("\n");
-  }
-  std::fflush(stdout);
+  std::cout << '\n' << title_ << '\n';
+  apps::Table::print(std::cout, "  ");
+  std::cout << std::flush;
 }
 
 void Report::add(nlohmann::json record) {

@@ -7,18 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "common/table.hpp"
+
 namespace reprieve::bench {
 
-/// A table with a title and rows of text, printed with aligned columns.
-class Table {
+/// A table with a title. The first column names the rows, the others are figures.
+class Table : private apps::Table {
  public:
-  Table(std::string title, std::vector<std::string> columns);
-  void add_row(std::vector<std::string> cells);
+  Table(std::string title, const std::vector<std::string>& columns);
+  using apps::Table::add_row;
   void print() const;
 
  private:
   std::string title_;
-  std::vector<std::vector<std::string>> rows_;  ///< the first is the header
 };
 
 /// Collects the results of one benchmark: each record becomes a JSON object.

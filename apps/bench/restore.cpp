@@ -1,5 +1,3 @@
-#include "restore.hpp"
-
 #include <fcntl.h>
 #include <mpi.h>
 #include <spdlog/fmt/fmt.h>
@@ -11,6 +9,7 @@
 #include <stdexcept>
 
 #include "cluster/communicator.hpp"
+#include "commands.hpp"
 #include "measure.hpp"
 #include "options.hpp"
 #include "parallel_files.hpp"

@@ -1,11 +1,10 @@
-#include "save.hpp"
-
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
 
+#include "commands.hpp"
 #include "options.hpp"
 #include "ranks.hpp"
 #include "report.hpp"

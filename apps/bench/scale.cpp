@@ -1,5 +1,3 @@
-#include "scale.hpp"
-
 #include <spdlog/fmt/fmt.h>
 
 #include <functional>
@@ -8,6 +6,7 @@
 
 #include "cluster/communicator.hpp"
 #include "cluster/mpi_channel.hpp"
+#include "commands.hpp"
 #include "measure.hpp"
 #include "options.hpp"
 #include "ranks.hpp"

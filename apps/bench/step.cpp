@@ -1,11 +1,10 @@
-#include "step.hpp"
-
 #include <spdlog/fmt/fmt.h>
 
 #include <cmath>
 #include <memory>
 #include <random>
 
+#include "commands.hpp"
 #include "report.hpp"
 #include "scratch.hpp"
 #include "statistics.hpp"

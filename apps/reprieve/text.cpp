@@ -91,27 +91,4 @@ void print_json(std::ostream& out, const Json& json) {
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-void Table::print(std::ostream& out) const {
-  std::vector<std::size_t> widths;
-  for (std::size_t column = 0; column < columns_.size(); ++column) {
-    std::size_t width = columns_[column].title.size();
-    for (const auto& row : rows_) {
-      width = std::max(width, row.at(column).size());
-    }
-    widths.push_back(width);
-  }
-  const auto print_row = [&](const auto& cell_of) {
-    std::string line;
-    for (std::size_t column = 0; column < columns_.size(); ++column) {
-      const bool right = columns_[column].align == Align::right;
-      line += fmt::format(fmt::runtime(right ? "{:>{}}" : "{:<{}}"), cell_of(column), widths[column]) + "  ";
-    }
-    out << line.substr(0, line.find_last_not_of(' ') + 1) << '\n';
-  };
-  print_row([&](std::size_t column) { return columns_[column].title; });
-  for (const auto& row : rows_) {
-    print_row([&](std::size_t column) { return row[column]; });
-  }
-}
-
 }  // namespace reprieve::tool

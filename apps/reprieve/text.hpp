@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What people read: sizes, ages, shapes and tables. And what programs read: JSON.
+/// What people read: sizes, ages, and shapes. And what programs read: JSON.
 
 #include <chrono>
 #include <cstdint>
@@ -11,10 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "common/table.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 
 namespace reprieve::tool {
 
+using apps::Table;
 using Json = nlohmann::ordered_json;
 
 /// "17 B", "1.5 KiB", "12 GiB".
@@ -48,24 +50,5 @@ Json or_null(const std::optional<T>& value) {
 
 /// Writes indented JSON; bytes that are not UTF-8 are replaced.
 void print_json(std::ostream& out, const Json& json);
-
-/// Rows of text under a header, in columns as wide as needed.
-class Table {
- public:
-  enum class Align { left, right };
-  struct Column {
-    std::string title;
-    Align align = Align::left;
-  };
-
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  /// One cell per column.
-  void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  void print(std::ostream& out) const;
-
- private:
-  std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 }  // namespace reprieve::tool

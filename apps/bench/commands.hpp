@@ -1,0 +1,24 @@
+#pragma once
+
+/// @file
+/// The subcommands, one in the source file of each name. They run when the command line is parsed. Collective over
+/// MPI_COMM_WORLD.
+
+#include <CLI/CLI.hpp>
+
+namespace reprieve::bench {
+
+/// What a step boundary costs, and how soon a signal is acted on. @param json  whether to print JSON; read when it runs
+void add_step_command(CLI::App& app, const bool& json);
+/// How soon a state is durable, by every path.
+void add_save_command(CLI::App& app, const bool& json);
+/// What a save in the background costs the program.
+void add_background_command(CLI::App& app, const bool& json);
+/// How fast a state is read back, from the page cache and from the disk.
+void add_restore_command(CLI::App& app, const bool& json);
+/// Whether the program's own arithmetic is as fast after a save or a restore as before.
+void add_registers_command(CLI::App& app, const bool& json);
+/// How costs grow.
+void add_scale_command(CLI::App& app, const bool& json);
+
+}  // namespace reprieve::bench
