@@ -1,6 +1,5 @@
 #include "common/command_line.hpp"
 
-#include <chrono>
 #include <memory>
 #include <reprieve/error.hpp>
 #include <reprieve/version.hpp>
@@ -63,7 +62,23 @@ void CommandLine::add_library_options() {
       "how much the library logs on the chief: off, error, warning, info or debug");
 }
 
-std::string CommandLine::parse(int argc, const char* const* argv) {
+void CommandLine::add_common_options(ProgramOptions& options) {
+  add_library_options();
+  const auto delay = [&options](std::int64_t ms) { options.step_delay = std::chrono::milliseconds(ms); };
+  app_.add_option_function<std::int64_t>("--step-delay-ms", delay, "sleep in every step; changes nothing else")
+      ->check(between(std::int64_t{0}, std::int64_t{3'600'000}))
+      ->group(kForTests);
+}
+
+void CommandLine::parse(int argc, const char* const* argv, ProgramOptions& options) {
+  options.answer = parse_or_answer(argc, argv);
+  if (options.answer.empty()) {
+    options.settings = library_settings();
+  }
+}
+
+/// @return empty, or what is to be shown instead of running the program
+std::string CommandLine::parse_or_answer(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -76,6 +91,7 @@ std::string CommandLine::parse(int argc, const char* const* argv) {
   return {};
 }
 
+/// Defaults, then the file, then the environment, then the command line.
 reprieve::Settings CommandLine::library_settings() const {
   const CLI::Option* const file = app_.get_config_ptr();
   reprieve::Settings settings =

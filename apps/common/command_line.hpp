@@ -5,6 +5,8 @@
 /// for the library's settings.
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
 #include <functional>
 #include <reprieve/settings.hpp>
 #include <string>
@@ -12,11 +14,24 @@
 
 namespace apps {
 
+/// A group of options.
+inline constexpr const char* kForTests = "For tests and demonstrations";
+
 /// A range that is not repeated in the help, where the text says what matters.
 template <class T>
 CLI::Validator between(T least, T greatest) {
   return CLI::Range(least, greatest).description("");
 }
+
+/// What programs that compute step by step can be told alike.
+struct ProgramOptions {
+  std::string answer;  ///< not empty: this is to be shown instead of running the program (--help, --version)
+  std::filesystem::path summary;
+  std::chrono::milliseconds step_delay{0};
+
+  /// Those of the library: command line over environment over file over defaults.
+  reprieve::Settings settings;
+};
 
 /// The command line of one program. Its own options are added to `app()`, before `parse`.
 class CommandLine {
@@ -27,18 +42,18 @@ class CommandLine {
 
   [[nodiscard]] CLI::App& app() noexcept { return app_; }
 
-  /// Adds the options that belong to the library.
-  void add_library_options();
+  /// Adds the options that belong to the library, and the delay of steps.
+  void add_common_options(ProgramOptions& options);
 
-  /// @return empty, or what is to be shown instead of running the program (--help, --version)
-  /// @throws reprieve::ConfigError
-  std::string parse(int argc, const char* const* argv);
-
-  /// The library's settings: defaults, then the file, then the environment, then the command line.
+  /// Fills in what the options of all programs have in common, and what was bound to `app()`.
   /// @throws reprieve::ConfigError, reprieve::StorageError
-  [[nodiscard]] reprieve::Settings library_settings() const;
+  void parse(int argc, const char* const* argv, ProgramOptions& options);
 
  private:
+  void add_library_options();
+  std::string parse_or_answer(int argc, const char* const* argv);
+  [[nodiscard]] reprieve::Settings library_settings() const;
+
   template <class T, class Apply>
   CLI::Option* add_library_option(const std::string& name, Apply apply, const std::string& help);
 

@@ -37,9 +37,9 @@ int report_shared(const char* name, const reprieve::Error& error) {
   std::terminate();  // not reached
 }
 
-int run_job(const char* name, int argc, char** argv, Job job) {
+int run_and_report(const char* name, int argc, char** argv, RunFunction run) {
   try {
-    return job(argc, argv, MPI_COMM_WORLD);
+    return run(argc, argv, MPI_COMM_WORLD);
   } catch (const reprieve::Error& error) {
     if (!is_shared(error)) {
       abort_with(name, error.what());
@@ -52,13 +52,26 @@ int run_job(const char* name, int argc, char** argv, Job job) {
 
 }  // namespace
 
-int run_program(const char* name, int argc, char** argv, Job job) {
+bool read_options(const Ranks& ranks, ProgramOptions& options, const std::function<void()>& parse) {
+  ranks.on_every_rank([&] {
+    parse();
+    if (options.answer.empty()) {
+      reprieve::configure_logging(options.settings.log, ranks.is_chief());
+    }
+  });
+  if (ranks.is_chief()) {
+    std::cout << options.answer << std::flush;
+  }
+  return options.answer.empty();
+}
+
+int run_program(const char* name, int argc, char** argv, RunFunction run) {
   reprieve::watch_signals();  // before MPI_Init: a notice that comes while the program starts is kept
   if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
     std::cerr << name << ": MPI_Init failed" << std::endl;
     return kExitError;
   }
-  const int exit_code = run_job(name, argc, argv, job);
+  const int exit_code = run_and_report(name, argc, argv, run);
   return MPI_Finalize() == MPI_SUCCESS ? exit_code : kExitError;
 }
 

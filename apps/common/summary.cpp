@@ -26,6 +26,11 @@ Json to_json(const Preemption& preemption) {
           {"checkpoint", preemption.checkpoint}};
 }
 
+std::string resumed_text(const reprieve::CheckpointInfo& from) {
+  return "resumed from " + from.path.filename().string() + ", saved by " + ranks_text(from.world_size) + " (" +
+         std::string(to_string(from.reason.kind)) + "): ";
+}
+
 void print(const Preemption& preemption, int exit_code) {
   std::cout << "preempted: " << preemption.notice.source << " on rank " << preemption.notice.rank << " ("
             << preemption.notice.host << ")\n"

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <reprieve/checkpoint_manager.hpp>
 #include <reprieve/termination_config.hpp>
 #include <string>
 
@@ -22,11 +24,23 @@ struct Preemption {
   std::string checkpoint;                    ///< path of the committed file
 };
 
+/// What the results of all programs have in common.
+struct Outcome {
+  int world_size = 1;
+  std::uint64_t run_calls = 0;
+  std::optional<std::string> restored_from;      ///< file name
+  std::optional<std::uint64_t> restored_digest;  ///< of the state right after the restore
+  std::optional<Preemption> preemption;          ///< nothing: the run finished
+};
+
 /// To be called in an exit function.
 /// @param run_calls  calls of run before the save
 Preemption preemption_of(const reprieve::ExitContext& context, std::uint64_t run_calls);
 
 Json to_json(const Preemption& preemption);
+
+/// "resumed from ckpt-7.h5, saved by 4 ranks (preemption): "
+std::string resumed_text(const reprieve::CheckpointInfo& from);
 
 /// Tells on standard output how it went.
 void print(const Preemption& preemption, int exit_code);

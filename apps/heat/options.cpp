@@ -5,8 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "common/command_line.hpp"
-
 namespace heat {
 namespace {
 
@@ -88,31 +86,22 @@ std::filesystem::path xdmf_file(const Options& options) {
   return options.xdmf == "none" ? std::filesystem::path() : options.xdmf;
 }
 
-void add_watching_options(CLI::App& app, double& progress_s, std::int64_t& step_delay_ms) {
-  app.add_option("--progress", progress_s, "time between lines of progress; 0: none")
-      ->option_text("SECONDS=2")
-      ->check(between(0.0, 1e6));
-  app.add_option("--step-delay-ms", step_delay_ms, "sleep in every step; changes nothing else")
-      ->check(between(std::int64_t{0}, std::int64_t{3'600'000}))
-      ->group("For tests and demonstrations");
-}
-
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
   Options options;
-  std::int64_t step_delay_ms = 0;
   double progress_s = 2;
   apps::CommandLine line(kDescription, "reprieve-heat", "heat");
   line.app().footer(kExamples);
   add_equation_options(line.app(), options);
-  line.add_library_options();
-  add_watching_options(line.app(), progress_s, step_delay_ms);
-  options.answer = line.parse(argc, argv);
+  line.app()
+      .add_option("--progress", progress_s, "time between lines of progress; 0: none")
+      ->option_text("SECONDS=2")
+      ->check(between(0.0, 1e6));
+  line.add_common_options(options);
+  line.parse(argc, argv, options);
   if (options.answer.empty()) {
-    options.step_delay = std::chrono::milliseconds(step_delay_ms);
     options.progress_interval = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * progress_s));
-    options.settings = line.library_settings();
     options.xdmf = xdmf_file(options);
   }
   return options;

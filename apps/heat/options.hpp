@@ -6,33 +6,23 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <reprieve/settings.hpp>
-#include <string>
 
+#include "common/command_line.hpp"
 #include "heat/grid.hpp"
 #include "heat/sine_mode.hpp"
 
 namespace heat {
 
-struct Options {
-  /// Not empty: this is to be shown instead of computing (--help, --version).
-  std::string answer;
-
+struct Options : apps::ProgramOptions {
   Index points{64, 64, 64};
   Boundary boundary = Boundary::dirichlet;
   Modes modes{1, 1, 1};
   double diffusivity = 1;
   double time_step_fraction = 0.9;  ///< of the longest stable time step
   std::uint64_t steps = 2000;
-  Index ranks{};  ///< per dimension; 0: as MPI likes
-  std::filesystem::path summary;
+  Index ranks{};               ///< per dimension; 0: as MPI likes
   std::filesystem::path xdmf;  ///< the side file for ParaView; empty: none
-
-  std::chrono::milliseconds step_delay{0};
   std::chrono::milliseconds progress_interval{2000};
-
-  /// Those of the library: command line over environment over file over defaults.
-  reprieve::Settings settings;
 };
 
 /// Reads the command line, the file that `--config` names, and the environment. Not collective.

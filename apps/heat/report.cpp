@@ -22,6 +22,16 @@ std::string error_text(const Summary& summary) {
 
 }  // namespace
 
+Summary summary_of(const Simulation& simulation) {
+  return {{},
+          simulation.topology().ranks(),
+          simulation.steps_done(),
+          simulation.time(),
+          simulation.digest(),
+          simulation.error(),
+          simulation.expected_error()};
+}
+
 apps::Json to_json(const Summary& summary) {
   using apps::Json;
   const auto& restored = summary.restored_digest;
@@ -58,9 +68,8 @@ void Report::resumed(const reprieve::CheckpointInfo& from, const Simulation& sim
   first_step_ = simulation.steps_done();
   start_ = last_line_ = Clock::now();
   if (is_chief_) {
-    std::cout << "resumed from " << from.path.filename().string() << ", saved by " << ranks_text(from.world_size)
-              << " (" << to_string(from.reason.kind) << "): step " << first_step_ << ", time "
-              << scientific(simulation.time()) << ", field " << apps::to_hex(digest) << std::endl;
+    std::cout << apps::resumed_text(from) << "step " << first_step_ << ", time " << scientific(simulation.time())
+              << ", field " << apps::to_hex(digest) << std::endl;
   }
 }
 

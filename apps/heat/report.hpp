@@ -5,27 +5,24 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <reprieve/checkpoint_manager.hpp>
-#include <string>
 
 #include "common/summary.hpp"
 #include "heat/simulation.hpp"
 
 namespace heat {
 
-struct Summary {
-  int world_size = 1;
+struct Summary : apps::Outcome {
   Index ranks{};
   std::uint64_t step = 0;
   double time = 0;
-  std::optional<std::string> restored_from;      ///< file name
-  std::optional<std::uint64_t> restored_digest;  ///< of the field right after the restore
-  std::uint64_t digest = 0;
+  std::uint64_t digest = 0;  ///< of the field
   double error = 0;
   double expected_error = 0;
-  std::optional<apps::Preemption> preemption;  ///< nothing: the run finished
 };
+
+/// Collective; the same on every rank.
+Summary summary_of(const Simulation& simulation);
 
 /// apps/heat/README.md describes the keys.
 apps::Json to_json(const Summary& summary);

@@ -3,8 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
-#include "common/command_line.hpp"
-
 namespace trainer {
 namespace {
 
@@ -58,39 +56,30 @@ void add_training_options(CLI::App& app, Options& options) {
       ->type_name("FILE");
 }
 
-void add_watching_options(CLI::App& app, Options& options, std::int64_t& step_delay_ms) {
+void add_failing_options(CLI::App& app, Options& options) {
   const std::map<std::string, FailPoint> points{{"begin", FailPoint::begin}, {"end", FailPoint::end}};
-  const std::string group = "For tests and demonstrations";
-  app.add_option("--step-delay-ms", step_delay_ms, "sleep in every step; changes nothing else")
-      ->check(between(std::int64_t{0}, std::int64_t{3'600'000}))
-      ->group(group);
-  app.add_option("--fail-rank", options.fail_rank, "this rank throws in step --fail-step")->group(group);
+  app.add_option("--fail-rank", options.fail_rank, "this rank throws in step --fail-step")->group(apps::kForTests);
   app.add_option("--fail-step", options.fail_step, "counted from 0, over all restarts")
       ->capture_default_str()
-      ->group(group);
+      ->group(apps::kForTests);
   app.add_option("--fail-point", options.fail_point,
                  "begin: before the exchange of gradients, where the other ranks wait in vain; end: after it")
       ->transform(CLI::CheckedTransformer(points).description(""))
       ->default_str("end")
       ->type_name("begin|end")
-      ->group(group);
+      ->group(apps::kForTests);
 }
 
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
   Options options;
-  std::int64_t step_delay_ms = 0;
   apps::CommandLine line(kDescription, "reprieve-trainer", "trainer");
   line.app().footer(kExamples);
   add_training_options(line.app(), options);
-  line.add_library_options();
-  add_watching_options(line.app(), options, step_delay_ms);
-  options.answer = line.parse(argc, argv);
-  if (options.answer.empty()) {
-    options.step_delay = std::chrono::milliseconds(step_delay_ms);
-    options.settings = line.library_settings();
-  }
+  line.add_common_options(options);
+  add_failing_options(line.app(), options);
+  line.parse(argc, argv, options);
   return options;
 }
 

@@ -3,14 +3,12 @@
 /// @file
 /// What the program can be told, on the command line and in a JSON file.
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <reprieve/settings.hpp>
-#include <string>
 #include <vector>
 
+#include "common/command_line.hpp"
 #include "trainer/optimizer.hpp"
 
 namespace trainer {
@@ -21,13 +19,8 @@ enum class FailPoint : std::uint8_t {
   end,    ///< after it: the others hear of it at the next check, unless they wait in the next exchange before that
 };
 
-struct Options {
-  /// Not empty: this is to be shown instead of training (--help, --version).
-  std::string answer;
-
+struct Options : apps::ProgramOptions {
   std::filesystem::path data;  ///< empty: the data set that comes with the program
-  std::filesystem::path summary;
-
   std::uint64_t epochs = 40;
   std::uint64_t steps_per_epoch = 0;  ///< 0: as many as the training set has batches
   std::uint64_t batch_size = 64;      ///< of all ranks together
@@ -37,13 +30,9 @@ struct Options {
   double noise = 0.1;
   std::uint64_t seed = 1;
 
-  std::chrono::milliseconds step_delay{0};
   int fail_rank = -1;
   std::uint64_t fail_step = 0;
   FailPoint fail_point = FailPoint::end;
-
-  /// Those of the library: command line over environment over file over defaults.
-  reprieve::Settings settings;
 };
 
 /// Reads the command line, the file that `--config` names, and the environment. Not collective.

@@ -50,15 +50,13 @@ void Report::start(const Training& training, const Dataset& dataset, const std::
             << "checkpoints: " << options_.settings.directory << std::endl;
 }
 
-void Report::resumed(const reprieve::CheckpointInfo& from, const Training& training) {
+void Report::resumed(const reprieve::CheckpointInfo& from, const Training& training, std::uint64_t /*digest*/) {
   const Progress& progress = training.state().progress;
   first_step_ = epoch_step_ = progress.step;
   epoch_ = progress.epoch;
   start_ = epoch_start_ = Clock::now();
   if (is_chief_) {
-    std::cout << "resumed from " << from.path.filename().string() << ", saved by " << ranks_text(from.world_size)
-              << " (" << to_string(from.reason.kind)
-              << "): " << place_text(progress, options_, training.steps_per_epoch()) << std::endl;
+    std::cout << apps::resumed_text(from) << place_text(progress, options_, training.steps_per_epoch()) << std::endl;
   }
 }
 

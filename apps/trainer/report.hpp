@@ -19,7 +19,7 @@ class Report {
   Report(bool is_chief, const Options& options);
 
   void start(const Training& training, const Dataset& dataset, const std::filesystem::path& data, int world_size);
-  void resumed(const reprieve::CheckpointInfo& from, const Training& training);
+  void resumed(const reprieve::CheckpointInfo& from, const Training& training, std::uint64_t digest);
   /// To be called after every step; prints a line at the end of an epoch.
   void after_step(const Training& training);
   void preempted(const Summary& summary, int exit_code) const;

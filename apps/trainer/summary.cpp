@@ -3,15 +3,14 @@
 #include "common/text.hpp"
 
 namespace trainer {
-namespace {
 
-using apps::Json;
-
-Json hex_or_null(const std::optional<std::uint64_t>& digest) { return digest ? Json(apps::to_hex(*digest)) : Json(); }
-
-}  // namespace
+Summary summary_of(const Training& training) {
+  return {{}, training.state().progress, training.evaluate(), training.digests()};
+}
 
 apps::Json to_json(const Summary& summary) {
+  using apps::Json;
+  const auto& restored = summary.restored_digest;
   return {
       {"status", summary.preemption ? "preempted" : "finished"},
       {"world_size", summary.world_size},
@@ -23,7 +22,7 @@ apps::Json to_json(const Summary& summary) {
       {"accuracy", summary.evaluation.accuracy},
       {"state_digest", apps::to_hex(summary.digests.all)},
       {"shared_state_digest", apps::to_hex(summary.digests.shared)},
-      {"restored_shared_state_digest", hex_or_null(summary.restored_shared_digest)},
+      {"restored_shared_state_digest", restored ? Json(apps::to_hex(*restored)) : Json()},
       {"preemption", summary.preemption ? apps::to_json(*summary.preemption) : Json()},
   };
 }

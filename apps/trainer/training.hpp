@@ -8,6 +8,7 @@
 
 #include "common/ranks.hpp"
 #include "trainer/dataset.hpp"
+#include "trainer/digest.hpp"
 #include "trainer/model.hpp"
 #include "trainer/options.hpp"
 #include "trainer/state.hpp"
@@ -43,6 +44,11 @@ class Training {
 
   /// The model on the held-out images. Collective.
   [[nodiscard]] Evaluation evaluate() const;
+
+  /// Fingerprints of the state, see digest_of. Collective.
+  [[nodiscard]] Digests digests() const { return digest_of(state_, ranks_); }
+  /// That of what does not depend on the number of ranks.
+  [[nodiscard]] std::uint64_t digest() const { return digests().shared; }
 
   [[nodiscard]] const TrainingState& state() const noexcept { return state_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
