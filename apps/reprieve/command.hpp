@@ -17,6 +17,7 @@ enum ExitCode : int {
   kTrouble = 2,  ///< wrong usage, or something could not be read
 };
 
+void add_status(CLI::App& app, int& exit_code);
 void add_ls(CLI::App& app, int& exit_code);
 void add_show(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);

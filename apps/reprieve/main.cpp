@@ -15,6 +15,7 @@
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  reprieve status                               what runs here, how far is it, what would be lost now?
   reprieve ls checkpoints                       what is there, and is it sound?
   reprieve show checkpoints/ckpt-120.h5         what is in it?
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
@@ -50,6 +51,7 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   int exit_code = kGood;
+  add_status(app, exit_code);
   add_ls(app, exit_code);
   add_show(app, exit_code);
   add_verify(app, exit_code);

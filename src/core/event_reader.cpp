@@ -44,4 +44,13 @@ std::string event_time(std::chrono::system_clock::time_point time) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, microseconds % 1'000'000);
 }
 
+std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text) {
+  std::tm parts{};
+  const char* const rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr || (*rest != '.' && *rest != 'Z')) {
+    return std::nullopt;
+  }
+  return std::chrono::system_clock::from_time_t(timegm(&parts));
+}
+
 }  // namespace reprieve::core

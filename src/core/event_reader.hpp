@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,8 @@ std::vector<nlohmann::json> read_events(const std::filesystem::path& file,
 
 /// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
 std::string event_time(std::chrono::system_clock::time_point time);
+
+/// The time that such a text stands for, to the second; nothing if it is none.
+std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text);
 
 }  // namespace reprieve::core

@@ -1,0 +1,173 @@
+#include "run_status.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/event_reader.hpp"
+#include "supervisor/run_progress.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+using Event = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+using Stage = supervisor::ChiefProgress::Stage;
+
+template <class T>
+T member(const Event& event, const char* key, T otherwise) {
+  const auto found = event.find(key);
+  try {
+    return found == event.end() || found->is_null() ? otherwise : found->get<T>();
+  } catch (const nlohmann::json::exception&) {
+    return otherwise;  // of another version of the library
+  }
+}
+
+std::string name_of(const Event& event) { return member<std::string>(event, "event", ""); }
+
+std::optional<TimePoint> time_of(const Event& event) {
+  return core::time_of_event(member<std::string>(event, "time", ""));
+}
+
+/// How many steps were made between two events of one start, and in which time.
+class Pace {
+ public:
+  void begin(const Event& ready) {
+    first_ = ready;
+    last_ = ready;
+  }
+  void take(const Event& event) {
+    if (!first_.is_null() && event.contains("run_calls")) {
+      last_ = event;
+    }
+  }
+  [[nodiscard]] std::optional<double> steps_per_second() const {
+    const double seconds = member(last_, "monotonic_s", 0.0) - member(first_, "monotonic_s", 0.0);
+    const auto steps = static_cast<double>(member<std::uint64_t>(last_, "run_calls", 0)) -
+                       static_cast<double>(member<std::uint64_t>(first_, "run_calls", 0));
+    return seconds > 0 && steps > 0 ? std::optional(steps / seconds) : std::nullopt;
+  }
+
+ private:
+  Event first_;
+  Event last_;
+};
+
+RunState state_of(const supervisor::ChiefProgress& chief, bool lives) {
+  switch (chief.stage) {
+    case Stage::saved:
+      return RunState::saved;
+    case Stage::failed:
+      return RunState::failed;
+    case Stage::finished:
+      return RunState::finished;
+    case Stage::starting:
+    case Stage::restoring:
+      return lives ? RunState::starting : RunState::gone;
+    case Stage::running:
+      break;
+  }
+  if (!lives) {
+    return RunState::gone;
+  }
+  return chief.leaving ? RunState::leaving : RunState::running;
+}
+
+bool works(RunState state) {
+  return state == RunState::starting || state == RunState::running || state == RunState::leaving;
+}
+
+Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
+
+}  // namespace
+
+const char* to_string(RunState state) {
+  constexpr std::array kNames{"starting", "running", "leaving", "saved", "finished", "failed", "gone"};
+  return kNames.at(static_cast<std::size_t>(state));
+}
+
+std::uint64_t RunStatus::step_at(TimePoint now) const {
+  if (state != RunState::running || !steps_per_second || !told_at || now < *told_at) {
+    return told_step;
+  }
+  return told_step + static_cast<std::uint64_t>(*steps_per_second * Seconds(now - *told_at).count());
+}
+
+std::optional<Seconds> RunStatus::at_risk(TimePoint now) const {
+  if (!works(state) || !started) {
+    return std::nullopt;
+  }
+  const TimePoint since = saved && saved->time ? std::max(*saved->time, *started) : *started;
+  return std::max(Seconds(now - since), Seconds(0));
+}
+
+std::optional<RunStatus> status_of(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events,
+                                   bool lives) {
+  RunStatus status;
+  supervisor::ChiefProgress chief;
+  Pace pace;
+  for (const Event& event : events) {
+    const std::string name = name_of(event);
+    chief.take(event);
+    pace.take(event);
+    if (name == "start") {
+      ++status.starts;
+      status.started = time_of(event);
+      status.message.clear();
+      pace = {};
+    } else if (name == "ready") {
+      pace.begin(event);
+    } else if (name == "save_finished") {
+      status.saved = SavedState{member<std::uint64_t>(event, "number", 0), chief.newest_step,
+                                member<std::uint64_t>(event, "bytes", 0), time_of(event)};
+    } else if (name == "notice") {
+      status.message = member<std::string>(event, "source", "");
+    } else if (name == "went_on") {
+      status.message.clear();
+    }
+    if (event.contains("run_calls")) {
+      status.told_step = member<std::uint64_t>(event, "run_calls", status.told_step);
+      status.told_at = time_of(event);
+    }
+  }
+  if (status.starts == 0) {
+    return std::nullopt;
+  }
+  status.directory = directory;
+  status.state = state_of(chief, lives);
+  status.message = chief.error && status.state == RunState::failed ? chief.error->message : status.message;
+  status.host = chief.host;
+  status.pid = chief.pid;
+  status.ranks = chief.world_size;
+  status.steps_per_second = pace.steps_per_second();
+  return status;
+}
+
+Json to_json(const RunStatus& status, TimePoint now) {
+  Json json{{"directory", status.directory.string()},
+            {"state", to_string(status.state)},
+            {"message", status.message},
+            {"host", status.host},
+            {"pid", status.pid},
+            {"ranks", status.ranks},
+            {"starts", status.starts},
+            {"started", time_or_null(status.started)},
+            {"step", status.told_step},
+            {"step_told_at", time_or_null(status.told_at)},
+            {"step_estimate", status.step_at(now)},
+            {"steps_per_second", or_null(status.steps_per_second)}};
+  json["checkpoint"] = Json();
+  if (status.saved) {
+    json["checkpoint"] = {{"number", status.saved->number},
+                          {"step", or_null(status.saved->step)},
+                          {"bytes", status.saved->bytes},
+                          {"time", time_or_null(status.saved->time)}};
+  }
+  const auto at_risk = status.at_risk(now);
+  json["at_risk_s"] = at_risk ? Json(at_risk->count()) : Json();
+  return json;
+}
+
+}  // namespace reprieve::tool

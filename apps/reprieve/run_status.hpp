@@ -1,0 +1,69 @@
+#pragma once
+
+/// @file
+/// How a run stands, from what it has written into its checkpoint directory. Pure.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+using TimePoint = std::chrono::system_clock::time_point;
+
+enum class RunState {
+  starting,  ///< opens its directory, or restores
+  running,
+  leaving,  ///< has a notice, and has not left yet
+  saved,    ///< has left after a notice, to be started again
+  finished,
+  failed,  ///< with an error that all ranks heard
+  gone,    ///< ended without a word: killed, or its node was lost
+};
+
+const char* to_string(RunState state);
+
+/// The last checkpoint that the run has committed.
+struct SavedState {
+  std::uint64_t number = 0;
+  std::optional<std::uint64_t> step;  ///< calls of run
+  std::uint64_t bytes = 0;
+  std::optional<TimePoint> time;
+};
+
+struct RunStatus {
+  std::filesystem::path directory;
+  RunState state = RunState::gone;
+  std::string message;  ///< of the notice or the error, if there is one
+  std::string host;     ///< of the chief
+  int pid = 0;
+  int ranks = 0;
+  int starts = 0;               ///< of runs in this directory, as far as the log reaches
+  std::uint64_t told_step = 0;  ///< as last told
+  std::optional<TimePoint> told_at;
+  std::optional<double> steps_per_second;  ///< of the last start, up to what it told last
+  std::optional<SavedState> saved;
+  std::optional<TimePoint> started;  ///< the last start
+
+  /// Where it is by now, if it works on at the same rate.
+  [[nodiscard]] std::uint64_t step_at(TimePoint now) const;
+  /// The work that would be lost if the run were killed now: since its last checkpoint, or since its start. Nothing if
+  /// nothing runs.
+  [[nodiscard]] std::optional<std::chrono::duration<double>> at_risk(TimePoint now) const;
+};
+
+/// @param events  of the directory's event log, oldest first
+/// @param lives  whether a process of the run that stands last in the log lives, as far as can be seen from here
+/// Nothing if the log tells of no run.
+std::optional<RunStatus> status_of(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events,
+                                   bool lives);
+
+Json to_json(const RunStatus& status, TimePoint now);
+
+}  // namespace reprieve::tool

@@ -1,0 +1,222 @@
+// reprieve status [DIR...]
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "command.hpp"
+#include "core/event_reader.hpp"
+#include "core/text.hpp"
+#include "core/worker_record.hpp"
+#include "files.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "reprieve/error.hpp"
+#include "run_status.hpp"
+#include "supervisor/run_follower.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::system_clock;
+
+constexpr const char* kFooter =
+    R"(Shows every run below the directories, by what it has written there: its event log (events.jsonl) and the list of its
+processes. The run itself notices nothing of it, and may work on another node.
+
+  STATE    running; leaving: it has a notice; saved: it has left, to be started again; finished; failed; gone: it has
+           ended without a word, so it was killed, or its node was lost
+  STEP     calls of run(). With ~ it follows from the rate, as a run tells its step when it saves
+  AT RISK  the work that would be lost if the run were killed now: since its last checkpoint, or since its start
+  STARTS   how often a run was started in this directory
+
+Examples:
+  reprieve status                              every run below this directory
+  reprieve status run1 run2 --watch            again every two seconds
+  reprieve status --json | jq '.[] | select(.state == "gone") | .directory'
+
+Exit codes: 0 shown, 2 there is no run, or wrong usage.)";
+
+/// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
+constexpr int kDepth = 6;
+constexpr std::size_t kLongestName = 24;
+
+struct Options {
+  std::vector<fs::path> directories{"."};
+  bool watch = false;
+  double interval_s = 2;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directories, "Directories to look in, and below; default: this one");
+  command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
+  add_duration(command, "--interval", options.interval_s, "With --watch: so often")->default_str("2s");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+/// Those with an event log, at @p top and below it.
+std::set<fs::path> run_directories(const fs::path& top) {
+  std::set<fs::path> found;
+  const auto look = [&](const fs::path& directory) {
+    std::error_code ignored;
+    if (fs::exists(directory / manager::kEventLogName, ignored)) {
+      found.insert(directory);
+    }
+  };
+  look(top);
+  std::error_code error;
+  fs::recursive_directory_iterator entry(top, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) {
+      continue;
+    }
+    if (entry.depth() >= kDepth || entry->path().filename().string().starts_with('.')) {
+      entry.disable_recursion_pending();
+    } else {
+      look(entry->path());
+    }
+  }
+  return found;
+}
+
+/// A run lists its ranks when it has restored. Before that its chief alone is known, and seen on its own node only.
+bool chief_lives(const RunStatus& status) {
+  std::string host(256, '\0');
+  if (::gethostname(host.data(), host.size() - 1) != 0) {
+    return false;
+  }
+  return status.host == host.c_str() && core::start_of_process(status.pid) != 0;
+}
+
+std::optional<RunStatus> look_at(const fs::path& directory) {
+  const std::vector<nlohmann::json> events = core::read_events(directory / manager::kEventLogName);
+  supervisor::RunFollower follower(directory);
+  auto status = status_of(directory, events, !follower.living().empty());
+  if (status && status->state == RunState::gone && chief_lives(*status)) {
+    status = status_of(directory, events, true);
+  }
+  return status;
+}
+
+std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
+  std::vector<RunStatus> runs;
+  for (const fs::path& top : directories) {
+    require_directory(top);
+    for (const fs::path& directory : run_directories(top)) {
+      if (auto status = look_at(directory.lexically_normal())) {
+        runs.push_back(std::move(*status));
+      }
+    }
+  }
+  return runs;
+}
+
+/// The end of a path says more than its beginning.
+std::string short_name(const fs::path& directory) {
+  std::string name = printable(directory.string());
+  return name.size() <= kLongestName ? name : "..." + name.substr(name.size() - kLongestName + 3);
+}
+
+std::string step_text(const RunStatus& status, TimePoint now) {
+  const std::uint64_t step = status.step_at(now);
+  return (step != status.told_step ? "~" : "") + std::to_string(step);
+}
+
+std::string rate_text(const RunStatus& status) {
+  return status.steps_per_second ? fmt::format("{:.3g}/s", *status.steps_per_second) : "-";
+}
+
+std::string saved_text(const RunStatus& status) {
+  if (!status.saved) {
+    return "none";
+  }
+  const std::string step = status.saved->step ? std::to_string(*status.saved->step) : "?";
+  return step + (status.saved->time ? ", " + human_age(*status.saved->time) + " ago" : "");
+}
+
+void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint now) {
+  constexpr auto kRight = Table::Align::right;
+  Table table({{"RUN"},
+               {"STATE"},
+               {"STEP", kRight},
+               {"RATE", kRight},
+               {"LAST SAVE", kRight},
+               {"AT RISK", kRight},
+               {"STARTS", kRight}});
+  for (const RunStatus& run : runs) {
+    const auto at_risk = run.at_risk(now);
+    table.add_row({short_name(run.directory), to_string(run.state), step_text(run, now), rate_text(run),
+                   saved_text(run), at_risk ? core::duration_text(*at_risk) : "-", std::to_string(run.starts)});
+  }
+  table.print(out);
+  for (const RunStatus& run : runs) {
+    if (!run.message.empty()) {
+      out << short_name(run.directory) << ": " << printable(run.message) << '\n';
+    }
+  }
+}
+
+void show(std::ostream& out, const Options& options) {
+  const std::vector<RunStatus> runs = look_below(options.directories);
+  const TimePoint now = Clock::now();
+  if (options.json) {
+    Json all = Json::array();
+    for (const RunStatus& run : runs) {
+      all.push_back(to_json(run, now));
+    }
+    print_json(out, all);
+    return;
+  }
+  if (runs.empty() && !options.watch) {
+    throw UsageError(
+        "there is no run: no directory here has an event log (events.jsonl). A run makes one in its checkpoint "
+        "directory; name that, or a directory above it");
+  }
+  if (runs.empty()) {
+    out << "no run yet\n";
+    return;
+  }
+  print_runs(out, runs, now);
+}
+
+/// Until the user interrupts it. On a terminal each picture takes the place of the one before.
+[[noreturn]] void watch(const Options& options) {
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options.json;
+  for (;;) {
+    std::ostringstream picture;
+    show(picture, options);
+    std::cout << (terminal ? "\033[H\033[2J" : "") << picture.str() << std::flush;
+    if (!std::cout) {
+      throw StorageError(ErrorCode::io, "cannot write to standard output");
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::max(options.interval_s, 0.1)));
+  }
+}
+
+int run(const Options& options) {
+  if (options.watch) {
+    watch(options);
+  }
+  show(std::cout, options);
+  return kGood;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "status", "How the runs below a directory stand", kFooter, define, run);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,115 @@
+// How a run stands, by the events that it has left.
+
+#include <gmock/gmock.h>
+
+#include "core/event_reader.hpp"
+#include "run_status.hpp"
+
+namespace reprieve::tool {
+namespace {
+
+using namespace std::chrono_literals;
+using Event = nlohmann::json;
+
+const TimePoint kNoon = std::chrono::sys_days(std::chrono::year(2026) / 3 / 1) + 12h;
+
+Event event(const char* name, std::chrono::seconds after_noon, Event fields = Event::object()) {
+  fields["event"] = name;
+  fields["time"] = core::event_time(kNoon + after_noon);
+  fields["monotonic_s"] = 1000.0 + static_cast<double>(after_noon.count());
+  return fields;
+}
+
+Event start(std::chrono::seconds at) {
+  return event("start", at, {{"host", "node17"}, {"pid", 4711}, {"world_size", 4}});
+}
+Event ready(std::chrono::seconds at, int step) { return event("ready", at, {{"run_calls", step}}); }
+Event save(std::chrono::seconds at, int step) {
+  return event("save_finished", at, {{"number", step}, {"run_calls", step}, {"bytes", 1000}});
+}
+
+RunStatus status(const std::vector<Event>& events, bool lives = true) {
+  return status_of("run", events, lives).value_or(RunStatus{});
+}
+
+TEST(RunStatus, NoneWithoutAStart) {
+  EXPECT_FALSE(status_of("run", {}, true).has_value());
+  EXPECT_FALSE(status_of("run", {event("retired", 0s)}, true).has_value());
+}
+
+TEST(RunStatus, OfARunThatWorks) {
+  const RunStatus run = status({start(0s), ready(10s, 100), save(60s, 200)});
+  EXPECT_EQ(run.state, RunState::running);
+  EXPECT_EQ(run.host, "node17");
+  EXPECT_EQ(run.ranks, 4);
+  EXPECT_EQ(run.told_step, 200U);
+  ASSERT_TRUE(run.steps_per_second.has_value());
+  EXPECT_DOUBLE_EQ(*run.steps_per_second, 2.0);
+  EXPECT_EQ(run.step_at(kNoon + 90s), 260U) << "thirty seconds at two steps a second";
+  EXPECT_EQ(run.at_risk(kNoon + 90s), 30s);
+}
+
+TEST(RunStatus, BeforeTheFirstSaveAllIsAtRisk) {
+  const RunStatus run = status({start(0s), ready(10s, 0)});
+  EXPECT_EQ(run.at_risk(kNoon + 70s), 70s);
+  EXPECT_FALSE(run.steps_per_second.has_value());
+  EXPECT_EQ(run.step_at(kNoon + 70s), 0U) << "no rate, no guess";
+}
+
+TEST(RunStatus, WhatAnEarlierStartSavedIsNotAtRiskFromThen) {
+  const RunStatus run = status({start(0s), ready(1s, 0), save(60s, 50), start(600s), ready(601s, 50)});
+  EXPECT_EQ(run.starts, 2);
+  EXPECT_EQ(run.at_risk(kNoon + 610s), 10s);
+}
+
+TEST(RunStatus, EndsThatWereTold) {
+  EXPECT_EQ(status({start(0s), ready(1s, 0), event("finished", 9s, {{"run_calls", 5}})}).state, RunState::finished);
+  EXPECT_EQ(status({start(0s), ready(1s, 0), event("exit", 9s, {{"run_calls", 5}})}).state, RunState::saved);
+  const RunStatus failed = status({start(0s), ready(1s, 0), event("error", 9s, {{"message", "rank 3: no more data"}})});
+  EXPECT_EQ(failed.state, RunState::failed);
+  EXPECT_EQ(failed.message, "rank 3: no more data");
+  EXPECT_FALSE(failed.at_risk(kNoon + 10s).has_value());
+}
+
+TEST(RunStatus, AnEndWithoutAWord) {
+  const RunStatus run = status({start(0s), ready(10s, 100), save(60s, 200)}, false);
+  EXPECT_EQ(run.state, RunState::gone);
+  EXPECT_EQ(run.step_at(kNoon + 90s), 200U) << "it makes no more steps";
+  EXPECT_FALSE(run.at_risk(kNoon + 90s).has_value());
+  EXPECT_EQ(status({start(0s)}, false).state, RunState::gone);
+  EXPECT_EQ(status({start(0s)}, true).state, RunState::starting);
+}
+
+TEST(RunStatus, ANoticeIsToldUntilTheRunGoesOn) {
+  const Event notice = event("notice", 5s, {{"source", "signal SIGTERM"}});
+  EXPECT_EQ(status({start(0s), ready(1s, 0), notice}).state, RunState::leaving);
+  EXPECT_EQ(status({start(0s), ready(1s, 0), notice}).message, "signal SIGTERM");
+  const RunStatus on = status({start(0s), ready(1s, 0), notice, event("went_on", 6s, {{"run_calls", 7}})});
+  EXPECT_EQ(on.state, RunState::running);
+  EXPECT_EQ(on.message, "");
+}
+
+TEST(RunStatus, FieldsOfTheWrongTypeAreNoTrouble) {
+  const RunStatus run = status({event("start", 0s, {{"host", 5}, {"pid", "x"}}), ready(1s, 3),
+                                event("save_finished", 2s, {{"number", 9}, {"bytes", "many"}})});
+  EXPECT_EQ(run.state, RunState::running);
+  ASSERT_TRUE(run.saved.has_value());
+  EXPECT_EQ(run.saved->bytes, 0U);
+}
+
+TEST(RunStatus, Json) {
+  const Json json = to_json(status({start(0s), ready(10s, 100), save(60s, 200)}), kNoon + 90s);
+  EXPECT_EQ(json["state"], "running");
+  EXPECT_EQ(json["step_estimate"], 260);
+  EXPECT_EQ(json["checkpoint"]["time"], "2026-03-01T12:01:00Z");
+  EXPECT_DOUBLE_EQ(json["at_risk_s"], 30);
+}
+
+TEST(EventTime, ThereAndBack) {
+  EXPECT_EQ(core::time_of_event(core::event_time(kNoon + 61s)), kNoon + 61s);
+  EXPECT_FALSE(core::time_of_event("yesterday").has_value());
+  EXPECT_FALSE(core::time_of_event("").has_value());
+}
+
+}  // namespace
+}  // namespace reprieve::tool
