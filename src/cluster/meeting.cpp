@@ -140,17 +140,6 @@ void Communicator::barrier(std::string_view what) { meet(Kind::barrier, 0, {}, w
 
 std::int64_t Communicator::max(std::int64_t value, std::string_view what) { return meet(Kind::max, value, {}, what); }
 
-std::int64_t Communicator::sum(std::int64_t value, std::string_view what) {
-  meet(Kind::sum, 0, {}, what);
-  std::int64_t& mine = prepared_->mine[Prepared::kValue];
-  std::int64_t& all = prepared_->all[Prepared::kValue];
-  mine = value;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm_, &request), "MPI_Iallreduce");
-  wait(request, what);
-  return all;
-}
-
 void Communicator::agree(const core::Outcome& mine, std::string_view what) { meet(Kind::agree, 0, mine, what); }
 
 }  // namespace reprieve::cluster

@@ -12,7 +12,7 @@
 namespace reprieve::cluster {
 
 /// What a rank came for. With it, ranks that are in different operations find out.
-enum class Communicator::Kind : std::int64_t { agree, barrier, broadcast, gather, scatter, exchange, max, sum, end };
+enum class Communicator::Kind : std::int64_t { agree, barrier, broadcast, gather, scatter, exchange, max, end };
 
 struct Communicator::Prepared {
   /// A failure on its way to all ranks. Longer texts follow in parts.

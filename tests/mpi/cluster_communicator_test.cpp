@@ -141,7 +141,7 @@ TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
   REPRIEVE_NEEDS_RANKS(2);
   Communicator comm(MPI_COMM_WORLD, 10s);
   const int victim = comm.size() - 1;
-  constexpr int kOperations = 8;
+  constexpr int kOperations = 7;
   for (int failing = 0; failing <= kOperations; ++failing) {
     int done = 0;
     const auto step = [&](auto&& operation) {
@@ -165,8 +165,7 @@ TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
       });
       step([&] { comm.exchange(out, in, "e"); });
       step([&] { static_cast<void>(comm.max(1, "f")); });
-      step([&] { static_cast<void>(comm.sum(1, "g")); });
-      step([&] { comm.agree({}, "h"); });
+      step([&] { comm.agree({}, "g"); });
       step([] {});
       return 5;
     };
@@ -254,10 +253,9 @@ TEST(Communicator, RanksInDifferentOperationsFindOut) {
   EXPECT_NO_THROW(comm.barrier("after it"));
 }
 
-TEST(Communicator, ReducesToTheMaximumAndTheSum) {
+TEST(Communicator, ReducesToTheMaximum) {
   Communicator comm(MPI_COMM_WORLD, 10s);
   EXPECT_EQ(comm.max(-comm.rank(), "test"), 0);
-  EXPECT_EQ(comm.sum(comm.rank(), "test"), comm.size() * (comm.size() - 1) / 2);
 }
 
 TEST(Communicator, AgreementWithoutAFailureIsSilent) {
