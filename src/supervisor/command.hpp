@@ -22,8 +22,6 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  /// Its process until it has ended.
-  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   /// To be told of children that have ended: takes up its own.
   void on_ended(const EndedChild& child);
   /// The exit code; nothing while it runs.
