@@ -4,6 +4,7 @@
 /// The words for a save: how and why it is made, what a user adds to it, and what is known of it afterwards. No MPI.
 
 #include <any>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +22,20 @@ enum class WriterKind {
   direct,  ///< the chief lays the file out, every rank writes its data with pwrite at the offsets of the datasets
   mpio,    ///< collective HDF5 transfers through MPI-IO, read back and compared before the commit
 };
+
+namespace detail {
+
+struct WriterTraits {
+  WriterKind kind;
+  const char* name;    ///< in settings
+  bool in_background;  ///< can write while the program goes on
+};
+inline constexpr std::array<WriterTraits, 2> kWriters{{
+    {WriterKind::direct, "direct", true},
+    {WriterKind::mpio, "mpio", false},
+}};
+
+}  // namespace detail
 
 /// How the direct writer hands bytes to the file system. What a file system cannot do is replaced by the next simpler
 /// way, without an error.

@@ -23,6 +23,7 @@
 #include "manager/save.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
+#include "storage/write/writers.hpp"
 
 namespace reprieve {
 
@@ -238,8 +239,8 @@ void CheckpointManager::Impl::get_ready_to_save() {
 
 void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
   check_not_in_save_fn("save_in_background");
-  if (options.writer != WriterKind::direct) {
-    throw UsageError("only the direct writer saves in the background");
+  if (storage::row_of(options.writer).make_alone == nullptr) {
+    throw UsageError("this writer does not save in the background");
   }
   get_ready_to_save();
   background->begin(request);

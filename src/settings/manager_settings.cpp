@@ -4,6 +4,18 @@
 
 namespace reprieve {
 
+namespace {
+
+core::Names<WriterKind> writer_names() {
+  core::Names<WriterKind> names;
+  for (const detail::WriterTraits& writer : detail::kWriters) {
+    names.emplace_back(writer.name, writer.kind);
+  }
+  return names;
+}
+
+}  // namespace
+
 // A prefix has at most 180 bytes: file systems allow names of 255, and number, time and suffixes take up to 60.
 core::Table<ManagerOptions> manager_settings() {
   using core::duration;
@@ -17,7 +29,7 @@ core::Table<ManagerOptions> manager_settings() {
       core::whole_number("max_to_keep", &O::max_to_keep, {0, 1e9}, "newest checkpoints to keep; 0: all"),
       duration<Second>("keep_every_s", &O::keep_every, {0, kYear},
                        "beyond max_to_keep, keep one checkpoint for every such span of time; 0: off"),
-      core::choice("writer", &O::writer, {{"direct", WriterKind::direct}, {"mpio", WriterKind::mpio}},
+      core::choice("writer", &O::writer, writer_names(),
                    "how the data reach the file: each rank by itself, or collectively through MPI-IO"),
       core::choice("io", &O::io,
                    {{"auto", FileIo::automatic},
@@ -51,10 +63,11 @@ core::Table<ManagerOptions> manager_settings() {
 
 void validate(const ManagerOptions& options) {
   core::check_all(manager_settings(), options);
-  if (options.background && options.writer != WriterKind::direct) {
-    throw ConfigError(
-        "checkpoints are written in the background by the direct writer only: set writer to direct, or background to "
-        "false");
+  for (const detail::WriterTraits& writer : detail::kWriters) {
+    if (options.background && options.writer == writer.kind && !writer.in_background) {
+      throw ConfigError(std::string("the ") + writer.name +
+                        " writer does not write in the background: set writer to direct, or background to false");
+    }
   }
 }
 

@@ -53,7 +53,7 @@ LayoutCache& LayoutCache::operator=(LayoutCache&&) noexcept = default;
 
 CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                                    LayoutCache& cache)
-    : comm_(comm), options_(options), laid_out_(cache.content()) {
+    : comm_(comm), options_(options), writer_(row_of(options.writer)), laid_out_(cache.content()) {
   plan_.file = std::move(file);
   // What need not be durable is done when it is in the page cache.
   plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
@@ -99,8 +99,7 @@ void CheckpointWriter::create_file(Messages descriptions, FileMetadata metadata)
         LayoutCache::Content{options_.writer, std::move(descriptions), LaidOutFile(std::move(index)), {}});
     std::vector<Pieces> pieces;  // the same for all ranks, and each a walk through all boxes
     for (const StoredVariable& variable : laid_out_->file.index().variables) {
-      const bool together = options_.writer == WriterKind::mpio;
-      pieces.push_back({together ? most_pieces(variable) : 0, is_scattered(variable)});
+      pieces.push_back({writer_.piece_bytes > 0 ? most_pieces(variable) : 0, is_scattered(variable)});
     }
     for (int rank = 0; rank < comm_.size(); ++rank) {
       laid_out_->places.push_back(encode_places(static_cast<std::size_t>(rank), pieces));
@@ -138,7 +137,7 @@ std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) cons
     const BoxRow row = laid_out_->file.index().row(variable, b);
     const Box box = FileIndex::dataset_box(variable, row);
     std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
-    count += BlockSplit(box, variable.type.size_bytes, kMpioPieceBytes).count();
+    count += BlockSplit(box, variable.type.size_bytes, writer_.piece_bytes).count();
     most = std::max(most, count);
   }
   return most;
@@ -206,10 +205,10 @@ void CheckpointWriter::add_items(const LocalVariable& variable, const Dataset& d
 std::uint64_t CheckpointWriter::own_bytes() const { return plan_.own_bytes(); }
 
 void CheckpointWriter::write_alone() {
-  if (options_.writer != WriterKind::direct) {
-    throw UsageError("only the direct writer works in the background");
+  if (writer_.make_alone == nullptr) {
+    throw UsageError("this writer does not work in the background");
   }
-  written_ = write_direct(plan_);
+  written_ = writer_.make_alone()->write(plan_);
   core::kill_point(core::KillPoint::save_part_written);
   if (written_.file && options_.durable) {
     written_.file->sync();
@@ -219,11 +218,8 @@ void CheckpointWriter::write_alone() {
 }
 
 void CheckpointWriter::write_together() {
-  comm_.agree(core::capture([&] {
-                written_ = options_.writer == WriterKind::direct ? write_two_phase(comm_, plan_, what_ + "writing")
-                                                                 : write_mpio(comm_, plan_);
-              }),
-              what_ + "writing");
+  const std::string what = what_ + "writing";
+  comm_.agree(core::capture([&] { written_ = writer_.make(comm_, plan_, what)->write(plan_); }), what);
   core::kill_point(core::KillPoint::save_part_written);
 }
 
@@ -292,10 +288,10 @@ void CheckpointWriter::finish(const std::string& what) {
               what);
 }
 
-/// Parallel HDF5 opens the file for writing: it must have left the structure as it was laid out.
+/// If HDF5 opened the file for writing, it must have left the structure as it was laid out.
 void CheckpointWriter::check_structure(const PosixFile& file) const {
   const Seal& seal = laid_out_->file.seal();
-  if (options_.writer == WriterKind::mpio &&
+  if (writer_.opens_structure &&
       structure_digest(file, laid_out_->file.index(), seal.checksums.region) != seal.structure_digest) {
     throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
   }

@@ -13,7 +13,7 @@
 #include "storage/format/seal.hpp"
 #include "storage/write/layout_cache.hpp"
 #include "storage/write/state_copy.hpp"
-#include "storage/write/transfer.hpp"
+#include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
 
@@ -49,7 +49,7 @@ class CheckpointWriter {
   [[nodiscard]] std::uint64_t own_bytes() const;
 
   /// Writes this rank's part and makes it durable. Needs neither MPI nor HDF5, and can be called on another thread.
-  /// @throws StorageError; UsageError for the mpio writer
+  /// @throws StorageError; UsageError for a writer that cannot
   void write_alone();
 
   /// Writes the state: every rank its part, or all together. Collective.
@@ -62,7 +62,7 @@ class CheckpointWriter {
   [[nodiscard]] std::uint64_t state_bytes() const noexcept { return plan_.state_bytes; }
 
  private:
-  /// How the ranks hold a variable: `most_pieces` (for the mpio writer alone) and `is_scattered`.
+  /// How the ranks hold a variable: `most_pieces` (where they write it together) and `is_scattered`.
   struct Pieces {
     std::uint64_t most;
     bool scattered;
@@ -84,6 +84,7 @@ class CheckpointWriter {
 
   cluster::Communicator& comm_;
   WriteOptions options_;
+  const WriterRow& writer_;
   std::string what_;  ///< for messages: "save 7: "
   std::vector<LocalVariable> variables_;
   WritePlan plan_;

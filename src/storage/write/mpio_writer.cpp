@@ -5,8 +5,8 @@
 #include "cluster/communicator.hpp"
 #include "core/log.hpp"
 #include "storage/hdf5/hdf5_types.hpp"
-#include "storage/write/transfer.hpp"
 #include "storage/write/watchdog.hpp"
+#include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
 
@@ -134,16 +134,29 @@ class CollectiveTransfer {
   core::Outcome failure_;
 };
 
+class MpioWriter final : public Writer {
+ public:
+  explicit MpioWriter(cluster::Communicator& comm) : comm_(comm) {}
+
+  WrittenPart write(const WritePlan& plan) override {
+    const QuietHdf5 quiet;
+    comm_.agree(core::capture([&] { CollectiveTransfer(comm_, plan).run(); }), "writing through MPI-IO");
+    // MPI-IO can lose data without a word: what counts is what can be read back. Any rank may have written for others,
+    // so every rank keeps the file open to make it durable.
+    WrittenPart part{checksums_of(plan.items), PosixFile::open_to_write(plan.file)};
+    check_items(*part.file, plan.items, part.checksums);
+    return part;
+  }
+
+ private:
+  cluster::Communicator& comm_;
+};
+
 }  // namespace
 
-WrittenPart write_mpio(cluster::Communicator& comm, const WritePlan& plan) {
-  const QuietHdf5 quiet;
-  comm.agree(core::capture([&] { CollectiveTransfer(comm, plan).run(); }), "writing through MPI-IO");
-  // MPI-IO can lose data without a word: what counts is what can be read back. Any rank may have written for others, so
-  // every rank keeps the file open to make it durable.
-  WrittenPart part{checksums_of(plan.items), PosixFile::open_to_write(plan.file)};
-  check_items(*part.file, plan.items, part.checksums);
-  return part;
+std::unique_ptr<Writer> make_mpio_writer(cluster::Communicator& comm, const WritePlan& /*plan*/,
+                                         const std::string& /*what*/) {
+  return std::make_unique<MpioWriter>(comm);
 }
 
 }  // namespace reprieve::storage

@@ -7,7 +7,7 @@
 #include "storage/format/file_index.hpp"
 #include "storage/write/data_stream.hpp"
 #include "storage/write/row_cursor.hpp"
-#include "storage/write/transfer.hpp"
+#include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
 
@@ -131,10 +131,10 @@ std::uint64_t scattered_bytes(const WritePlan& plan) {
   return bytes;
 }
 
-/// A rank that fails says so before the next exchange, so that the others are not left alone in it.
-class TwoPhaseWriter {
+/// One file. A rank that fails says so before the next exchange, so that the others are not left alone in it.
+class PieceExchange {
  public:
-  TwoPhaseWriter(cluster::Communicator& comm, const WritePlan& plan, const std::string& what)
+  PieceExchange(cluster::Communicator& comm, const WritePlan& plan, const std::string& what)
       : comm_(comm), plan_(plan), what_(what), map_(comm.size(), scattered_bytes(plan)), chunk_(map_.chunk_of(rank())) {
     for (const WritePlan::Variable& variable : plan.variables) {
       const auto items = std::span(plan.items).subspan(variable.first_item, variable.item_count);
@@ -274,18 +274,25 @@ class TwoPhaseWriter {
   std::optional<Chunk> collected_;
 };
 
-bool is_worth_it(const WritePlan& plan) {
-  const std::uint64_t bytes = scattered_bytes(plan);
-  return bytes >= kLeastScatteredBytes && bytes >= plan.state_bytes / kLeastScatteredPart;
-}
+class TwoPhaseWriter final : public Writer {
+ public:
+  TwoPhaseWriter(cluster::Communicator& comm, std::string what) : comm_(comm), what_(std::move(what)) {}
+  WrittenPart write(const WritePlan& plan) override { return PieceExchange(comm_, plan, what_).run(); }
+
+ private:
+  cluster::Communicator& comm_;
+  std::string what_;
+};
 
 }  // namespace
 
-WrittenPart write_two_phase(cluster::Communicator& comm, const WritePlan& plan, const std::string& what) {
-  if (comm.size() > 1 && is_worth_it(plan)) {
-    return TwoPhaseWriter(comm, plan, what).run();
-  }
-  return write_direct(plan);
+std::unique_ptr<Writer> make_two_phase_writer(cluster::Communicator& comm, std::string what) {
+  return std::make_unique<TwoPhaseWriter>(comm, std::move(what));
+}
+
+bool exchange_is_worth_it(const WritePlan& plan, int ranks) {
+  const std::uint64_t bytes = scattered_bytes(plan);
+  return ranks > 1 && bytes >= kLeastScatteredBytes && bytes >= plan.state_bytes / kLeastScatteredPart;
 }
 
 }  // namespace reprieve::storage

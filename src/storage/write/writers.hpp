@@ -1,0 +1,92 @@
+#pragma once
+
+/// @file
+/// The ways in which the ranks' data reach a file that has been laid out. All leave the same bytes.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "reprieve/save.hpp"
+#include "storage/write/write_plan.hpp"
+
+namespace reprieve::cluster {
+class Communicator;
+}
+
+namespace reprieve::storage {
+
+/// Writes one file.
+class Writer {
+ public:
+  Writer() = default;
+  virtual ~Writer() = default;
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Writes this rank's part; the checksums are those of all blocks of the plan. Called once.
+  /// Collective, unless it was made by `make_alone`: then it needs neither MPI nor HDF5, on any thread.
+  /// @throws StorageError, CorruptError (on this rank alone: the caller agrees); UnresponsiveError
+  [[nodiscard]] virtual WrittenPart write(const WritePlan& plan) = 0;
+};
+
+/// Every rank its own items at their places.
+[[nodiscard]] std::unique_ptr<Writer> make_direct_writer();
+
+/// What some ranks have in small pieces is brought together by the ranks, window by window of the file, so that each
+/// writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and collective I/O in ROMIO", 1999.) Takes
+/// 16 to 24 MiB of memory more, and twice that where the pieces are a few bytes.
+[[nodiscard]] std::unique_ptr<Writer> make_two_phase_writer(cluster::Communicator& comm, std::string what);
+/// Whether the small pieces of a plan are worth it. The same on all ranks.
+[[nodiscard]] bool exchange_is_worth_it(const WritePlan& plan, int ranks);
+
+/// One of these two.
+[[nodiscard]] std::unique_ptr<Writer> make_direct_or_two_phase_writer(cluster::Communicator& comm,
+                                                                      const WritePlan& plan, const std::string& what);
+
+/// Collective HDF5 transfers through MPI-IO; then this rank's items are read back and compared.
+///
+/// A failing rank can leave the others inside of an MPI-IO call from which nothing returns. If one stage takes longer
+/// than the communicator's time limit, a line on stderr names the rank, the file and the stage, and the process is
+/// aborted: there is no other way out of such a call.
+[[nodiscard]] std::unique_ptr<Writer> make_mpio_writer(cluster::Communicator& comm, const WritePlan& plan,
+                                                       const std::string& what);
+/// The largest piece of one transfer there. MPI-IO counts in int; far below that, buffers stay small as well.
+inline constexpr std::uint64_t kMpioPieceBytes = std::uint64_t{64} << 20U;
+
+/// A kind of writer, and how one is made. Its name in settings stands in the table of reprieve/save.hpp.
+struct WriterRow {
+  WriterKind kind;
+  /// For all ranks together. @param plan  is known by then: how it is written may depend on it @param what  for
+  /// messages
+  std::unique_ptr<Writer> (*make)(cluster::Communicator& comm, const WritePlan& plan, const std::string& what);
+  /// For one rank by itself, in the background; null if it cannot do that.
+  std::unique_ptr<Writer> (*make_alone)();
+  /// If it makes collective transfers, of which every rank must make as many: at most that much in each.
+  std::uint64_t piece_bytes;
+  /// It opens the file by HDF5, which may change the structure that was laid out.
+  bool opens_structure;
+};
+
+inline constexpr std::array<WriterRow, detail::kWriters.size()> kWriterRows{{
+    {WriterKind::direct, make_direct_or_two_phase_writer, make_direct_writer, 0, false},
+    {WriterKind::mpio, make_mpio_writer, nullptr, kMpioPieceBytes, true},
+}};
+
+/// Whether both tables have the same kinds, and agree on what can be done in the background.
+constexpr bool tables_of_writers_agree() {
+  for (std::size_t i = 0; i < kWriterRows.size(); ++i) {
+    const detail::WriterTraits& traits = detail::kWriters[i];
+    if (kWriterRows[i].kind != traits.kind || (kWriterRows[i].make_alone != nullptr) != traits.in_background) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(tables_of_writers_agree());
+
+/// @throws Error (internal) if there is no row
+[[nodiscard]] const WriterRow& row_of(WriterKind kind);
+
+}  // namespace reprieve::storage
