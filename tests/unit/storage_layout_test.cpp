@@ -21,13 +21,13 @@ constexpr ElementType kDouble{ElementClass::floating, 8};
 constexpr ElementType kInt{ElementClass::signed_integer, 4};
 
 Description replicated(std::string name, Extents shape, ElementType type = kDouble) {
-  return {std::move(name), Distribution::replicated, type, std::move(shape), {}};
+  return {{std::move(name), Distribution::replicated, type, std::move(shape)}};
 }
 Description per_rank(std::string name, Extents shape) {
-  return {std::move(name), Distribution::per_rank, kDouble, std::move(shape), {}};
+  return {{std::move(name), Distribution::per_rank, kDouble, std::move(shape)}};
 }
 Description distributed(std::string name, Extents shape, std::vector<Box> boxes) {
-  return {std::move(name), Distribution::distributed, kDouble, std::move(shape), std::move(boxes)};
+  return {{std::move(name), Distribution::distributed, kDouble, std::move(shape)}, std::move(boxes)};
 }
 
 using ByRank = std::vector<std::vector<Description>>;

@@ -49,7 +49,11 @@ Annotation decode_annotation(Decoder& message) {
 LocalVariable collect_array(const std::string& name, const state::Variable& variable) {
   const DistributedArray array = variable.describe();
   state::check_array(name, array);
-  LocalVariable local{{name, variable.distribution, array.type, array.global_shape, {}}, {}};
+  LocalVariable local;
+  local.description.name = name;
+  local.description.distribution = variable.distribution;
+  local.description.type = array.type;
+  local.description.shape = array.global_shape;
   local.description.is_shared = variable.shared;
   for (const MemoryBox& box : array.boxes) {
     if (volume(box.extent) > 0) {

@@ -11,6 +11,7 @@
 #include "state/registry.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/format/blocks.hpp"
+#include "storage/format/variable_facts.hpp"
 
 namespace reprieve::storage {
 
@@ -20,17 +21,10 @@ struct TextLengths {
   std::uint64_t longest = 0;  ///< in bytes
 };
 
-/// One variable as one rank sees it.
-struct Description {
-  std::string name;
-  state::Distribution distribution = state::Distribution::replicated;
-  ElementType type;
-  Extents shape;           ///< distributed: the global shape; otherwise that of this rank's value
-  std::vector<Box> boxes;  ///< distributed: this rank's boxes, without empty ones
-  bool is_shared = false;  ///< distributed: boxes may overlap
-  Annotation annotation{};
-  Members members{};
-  bool is_copy = false;  ///< not registered: it stands beside a shared variable (shared_copies.hpp)
+/// One variable as one rank sees it. Its shape, if it is distributed, is the global one; otherwise that of this rank's
+/// value.
+struct Description : VariableFacts {
+  std::vector<Box> boxes{};  ///< distributed: this rank's boxes, without empty ones
   std::optional<TextLengths> texts{};
 };
 

@@ -14,6 +14,7 @@
 #include "storage/bytes/codec.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_metadata.hpp"
+#include "storage/format/variable_facts.hpp"
 
 namespace reprieve::storage {
 
@@ -21,22 +22,15 @@ inline constexpr int kFormatVersion = 1;
 /// What the seal takes at the start of the file.
 inline constexpr std::uint64_t kSealBytes = 4096;
 
-/// One dataset of the file. The elements of a per-rank variable lie one rank after the other in one dimension.
-struct StoredVariable {
-  std::string name;
-  state::Distribution distribution = state::Distribution::replicated;
-  ElementType type;
-  Extents shape;                       ///< of the dataset
+/// One dataset of the file, and its shape. The elements of a per-rank variable lie one rank after the other in one
+/// dimension. `is_shared` is of interest only while a file is written; it is not stored.
+struct StoredVariable : VariableFacts {
   std::uint64_t file_offset = 0;       ///< of the first element, in bytes from the start of the file
   std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
   std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
   std::size_t box_count = 0;
   /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
   bool small = false;
-  bool is_shared = false;  ///< the same: boxes were allowed to overlap
-  Annotation annotation{};
-  Members members{};     ///< of elements that are structs, if they are known
-  bool is_copy = false;  ///< not registered by a program: it stands beside a shared variable
 
   /// Size of the dataset; the shape has been checked not to overflow.
   [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }

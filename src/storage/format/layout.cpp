@@ -135,14 +135,7 @@ class Planner {
   void add(std::size_t v) {
     const Description& chief = by_rank_.front()[v];
     StoredVariable& variable = index_.variables.emplace_back();
-    variable.name = chief.name;
-    variable.distribution = chief.distribution;
-    variable.type = chief.type;
-    variable.shape = chief.shape;
-    variable.is_shared = chief.is_shared;
-    variable.is_copy = chief.is_copy;
-    variable.annotation = chief.annotation;
-    variable.members = chief.members;
+    static_cast<VariableFacts&>(variable) = chief;
     variable.first_box = index_.boxes.size();
     if (chief.distribution == Distribution::replicated) {
       add_row(variable, 0, Extents(chief.shape.size(), 0), chief.shape);

@@ -55,7 +55,10 @@ void set_content(LocalVariable& variable, Extents shape, Bytes content) {
 }
 
 LocalVariable per_rank(std::string name, ElementType type) {
-  LocalVariable variable{{std::move(name), Distribution::per_rank, type, {}, {}}, {}};
+  LocalVariable variable;
+  variable.description.name = std::move(name);
+  variable.description.distribution = Distribution::per_rank;
+  variable.description.type = type;
   variable.description.is_copy = true;
   return variable;
 }

@@ -53,13 +53,8 @@ std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
   std::vector<VariableInfo> list;
   for (const StoredVariable& variable : index.variables) {
     VariableInfo& info = list.emplace_back();
-    info.name = variable.name;
-    info.distribution = variable.distribution;
-    info.type = variable.type;
-    info.shape = variable.shape;
+    static_cast<VariableFacts&>(info) = variable;
     info.bytes = variable.bytes();
-    info.annotation = variable.annotation;
-    info.members = variable.members;
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
         info.rank_shapes.push_back(index.row(variable, rank).extent);

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/file_address.hpp"
-#include "state/registry.hpp"
 #include "storage/format/file_metadata.hpp"
+#include "storage/format/variable_facts.hpp"
 
 namespace reprieve::storage {
 
@@ -20,16 +20,10 @@ namespace reprieve::storage {
 /// @throws CorruptError, StorageError; MismatchError for a future format version
 FileMetadata read_metadata(const core::FileAddress& file);
 
-/// One variable as the tools show it.
-struct VariableInfo {
-  std::string name;
-  state::Distribution distribution = state::Distribution::replicated;
-  ElementType type;
-  Extents shape;                     ///< global shape; per-rank: the number of elements of all ranks together
-  std::vector<Extents> rank_shapes;  ///< per-rank variables: the shape on each rank
+/// One variable as the tools show it. Its shape, if each rank has its own, is the number of elements of all together.
+struct VariableInfo : VariableFacts {
+  std::vector<Extents> rank_shapes{};  ///< per-rank variables: the shape on each rank
   std::uint64_t bytes = 0;
-  Annotation annotation{};
-  Members members{};
 };
 
 /// Lists the variables, sorted by name. Not collective. @throws as read_metadata

@@ -22,7 +22,9 @@ constexpr const char* kComparing = "comparing what the ranks registered";
 /// A variable as far as it is known from its registration alone. The shapes of values are not: they may differ until
 /// the first save; only where dimensions are named is their number looked at.
 LocalVariable declared(const std::string& name, const state::Variable& variable) {
-  LocalVariable known{{name, variable.distribution, {}, {}, {}}, {}};
+  LocalVariable known;
+  known.description.name = name;
+  known.description.distribution = variable.distribution;
   known.description.is_shared = variable.shared;
   known.description.annotation = variable.annotation;
   known.description.members = variable.members;
