@@ -170,6 +170,7 @@ foreach(function IN LISTS functions)
     "        bind(c, name='reprieve_${name}')\n      import\n${declarations}    end function\n")
 endforeach()
 configure_file(${template} ${result} @ONLY)
+file(TOUCH ${result})  # configure_file leaves a file of the same text as it is
 get_filename_component(folder ${result} DIRECTORY)
 foreach(class checkpoint config handler manager)
   file(WRITE ${folder}/${class}_calls.inc "${${class}_calls}")
