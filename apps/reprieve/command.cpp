@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "reprieve/error.hpp"
 
@@ -24,8 +26,21 @@ void require_program(const std::vector<std::string>& program, const std::vector<
     throw UsageError(fmt::format("{} is neither an option nor behind the --: {}", strays.front(), usage));
   }
   if (program.empty()) {
-    throw UsageError(fmt::format("what is to be run? {}", usage));
+    throw UsageError(fmt::format("the program to run is missing behind the --: {}", usage));
   }
+}
+
+void show_program_in_usage(CLI::App& command) {
+  class WithProgram : public CLI::Formatter {
+   public:
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+      std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+      return usage.substr(0, usage.find_last_not_of('\n') + 1) + " -- COMMAND...\n";
+    }
+  };
+  const auto formatter = std::make_shared<WithProgram>();
+  formatter->column_width(command.get_formatter()->get_column_width());
+  command.formatter(formatter);
 }
 
 }  // namespace reprieve::tool

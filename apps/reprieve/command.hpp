@@ -5,7 +5,9 @@
 /// leaves its exit code.
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprieve::tool {
@@ -34,6 +36,28 @@ void add_sbatch_template(CLI::App& app, int& exit_code);
 
 /// Takes a time with a unit into @p seconds: "90", "90s", "5m", "2h".
 CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning);
+
+/// An option whose value is one of the names in @p values. A wrong name is told with those that there are.
+template <class Value>
+CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
+                        const std::string& meaning) {
+  std::string names;
+  for (const auto& [each, unused] : values) {
+    names += (names.empty() ? "" : ", ") + each;
+  }
+  const auto read = [&value, values = std::move(values), names](const std::vector<std::string>& words) {
+    const auto found = values.find(words.front());
+    if (found == values.end()) {
+      throw CLI::ValidationError("found \"" + words.front() + "\"; allowed: " + names);
+    }
+    value = found->second;
+    return true;
+  };
+  return command.add_option(name, read, meaning)->type_name("NAME");
+}
+
+/// The usage line of a command that runs a program shows that too: "reprieve run [OPTIONS] -- COMMAND...".
+void show_program_in_usage(CLI::App& command);
 
 /// @throws UsageError unless there is a program, and nothing else that is no option
 /// @param usage  "reprieve run [options] -- mpirun -n 4 ./program"

@@ -68,13 +68,14 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  const std::map<std::string, NoticeWay> ways{{"command", NoticeWay::command},
-                                              {"time-limit", NoticeWay::time_limit},
-                                              {"slurm-grace", NoticeWay::slurm_grace},
-                                              {"term-to-launcher", NoticeWay::launcher},
-                                              {"rank", NoticeWay::rank}};
-  command.add_option("--as", options.way, "How the platform gives notice, see below; default: command")
-      ->transform(CLI::CheckedTransformer(ways).description(""))
+  show_program_in_usage(command);
+  add_choice<NoticeWay>(command, "--as", options.way,
+                        {{"command", NoticeWay::command},
+                         {"time-limit", NoticeWay::time_limit},
+                         {"slurm-grace", NoticeWay::slurm_grace},
+                         {"term-to-launcher", NoticeWay::launcher},
+                         {"rank", NoticeWay::rank}},
+                        "How the platform gives notice, see below; default: command")
       ->type_name("WAY");
   command.add_option("--signal", options.signal, "Another signal than that of the way: TERM, USR1, USR2, INT, HUP");
   add_duration(command, "--grace", options.grace_s, "The platform kills what is left so long after the notice");

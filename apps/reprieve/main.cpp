@@ -9,6 +9,7 @@
 
 #include "command.hpp"
 #include "core/log.hpp"
+#include "core/setting.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
 
@@ -44,6 +45,22 @@ std::vector<std::string> take_program(int& argc, char** argv) {
   return {dashes + 1, end};
 }
 
+/// Whether the first word is no command and no option; then the nearest command is told.
+bool is_no_command(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) {
+    return false;
+  }
+  const auto meant = reprieve::core::nearest(word, names);
+  std::cerr << "reprieve: there is no command \"" << word << "\"" << (meant ? "; did you mean \"" + *meant + "\"?" : "")
+            << " `reprieve --help` lists them all.\n";
+  return true;
+}
+
 int parse_and_run(int argc, char** argv) {
   using namespace reprieve::tool;
   CLI::App app("Looks after checkpoints, and after the runs that write them.", "reprieve");
@@ -65,6 +82,13 @@ int parse_and_run(int argc, char** argv) {
   add_advise(app, exit_code);
   add_launch_agent(app, exit_code);
   add_sbatch_template(app, exit_code);
+  if (argc == 1) {
+    std::cerr << app.help();
+    return kTrouble;
+  }
+  if (is_no_command(app, argc, argv)) {
+    return kTrouble;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

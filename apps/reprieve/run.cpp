@@ -130,6 +130,7 @@ void define_slurm(CLI::App& command, Options& options) {
 }
 
 void define(CLI::App& command, Options& options) {
+  show_program_in_usage(command);
   define_restarts(command, options);
   define_end(command, options);
   define_slurm(command, options);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <optional>
+#include <regex>
 
 #include "command.hpp"
 #include "reprieve/error.hpp"
@@ -49,14 +51,12 @@ void require_one_line(const std::string& option, const std::string& value) {
 }
 
 void define(CLI::App& command, Options& options) {
-  const std::map<std::string, Launcher> launchers{{"srun", Launcher::srun}, {"mpirun", Launcher::mpirun}};
-  const std::map<std::string, Requeue> ways{
-      {"scontrol", Requeue::scontrol}, {"requeue-exit", Requeue::requeue_exit}, {"none", Requeue::none}};
-  command.add_option("--launcher", options.launcher, "srun (default) or mpirun")
-      ->transform(CLI::CheckedTransformer(launchers));
-  command
-      .add_option("--requeue", options.requeue, "scontrol (default), requeue-exit (the site has RequeueExit), or none")
-      ->transform(CLI::CheckedTransformer(ways));
+  add_choice<Launcher>(command, "--launcher", options.launcher,
+                       {{"srun", Launcher::srun}, {"mpirun", Launcher::mpirun}}, "srun (default) or mpirun");
+  add_choice<Requeue>(
+      command, "--requeue", options.requeue,
+      {{"scontrol", Requeue::scontrol}, {"requeue-exit", Requeue::requeue_exit}, {"none", Requeue::none}},
+      "scontrol (default), requeue-exit (the site has RequeueExit), or none");
   command.add_option("--nodes", options.nodes, "Number of nodes")->check(CLI::PositiveNumber)->capture_default_str();
   command.add_option("--tasks-per-node", options.tasks_per_node, "Ranks on each node")
       ->check(CLI::PositiveNumber)
@@ -77,6 +77,39 @@ void define(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_option("--program", options.program, "The program and its arguments, as in a shell")
       ->capture_default_str();
+}
+
+/// Slurm's forms of a time limit: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]].
+/// Nothing for one without a limit. @throws UsageError if it is none of them
+std::optional<double> time_limit_s(const std::string& text) {
+  static const std::regex forms(R"((?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?)");
+  std::smatch part;
+  if (text == "UNLIMITED" || text == "INFINITE") {
+    return std::nullopt;
+  }
+  if (!std::regex_match(text, part, forms)) {
+    throw UsageError(fmt::format(
+        "--time: found \"{}\"; allowed: what Slurm takes, as in 90 (minutes), 4:00:00 or 1-12:00:00", text));
+  }
+  const auto number = [&](std::size_t index) { return part[index].matched ? std::stod(part[index]) : 0.0; };
+  if (part[1].matched) {
+    return 86'400 * number(1) + 3600 * number(2) + 60 * number(3) + number(4);
+  }
+  if (part[4].matched) {
+    return 3600 * number(2) + 60 * number(3) + number(4);
+  }
+  return 60 * number(2) + number(3);
+}
+
+void check_times(const Options& options) {
+  const auto limit = time_limit_s(options.time);
+  if (limit && *limit <= options.grace_s) {
+    throw UsageError(
+        fmt::format("--grace: the job would be told to save {} s before its end, but --time {} gives it only {:.0f} s "
+                    "in all; ask for "
+                    "a longer time",
+                    options.grace_s, options.time, *limit));
+  }
 }
 
 std::string head(const Options& options) {
@@ -140,6 +173,7 @@ int run(const Options& options) {
                                                                         {"--program", options.program}}) {
     require_one_line(option, value);
   }
+  check_times(options);
   std::cout << head(options) << body(options);
   return kGood;
 }
