@@ -42,6 +42,7 @@ struct BoxView {
 template <class Byte>
 [[nodiscard]] std::vector<Box> boxes_of(const std::vector<BoxView<Byte>>& views) {
   std::vector<Box> boxes;
+  boxes.reserve(views.size());
   for (const auto& view : views) {
     boxes.push_back(view.box);
   }

@@ -135,7 +135,7 @@ class Planner {
   void add(std::size_t v) {
     const Description& chief = by_rank_.front()[v];
     StoredVariable& variable = index_.variables.emplace_back();
-    static_cast<VariableFacts&>(variable) = chief;
+    variable.facts() = chief.facts();
     variable.first_box = index_.boxes.size();
     if (chief.distribution == Distribution::replicated) {
       add_row(variable, 0, Extents(chief.shape.size(), 0), chief.shape);

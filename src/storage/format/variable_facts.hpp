@@ -19,6 +19,9 @@ struct VariableFacts {
   bool is_copy = false;    ///< not registered by a program: it stands beside a shared variable (shared_copies.hpp)
   Annotation annotation{};
   Members members{};  ///< of elements that are structs, if they are known
+
+  [[nodiscard]] VariableFacts& facts() noexcept { return *this; }
+  [[nodiscard]] const VariableFacts& facts() const noexcept { return *this; }
 };
 
 }  // namespace reprieve::storage

@@ -53,7 +53,7 @@ std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
   std::vector<VariableInfo> list;
   for (const StoredVariable& variable : index.variables) {
     VariableInfo& info = list.emplace_back();
-    static_cast<VariableFacts&>(info) = variable;
+    info.facts() = variable.facts();
     info.bytes = variable.bytes();
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
