@@ -11,7 +11,7 @@ namespace {
 /// A per-rank variable that stands beside another one; null if the file has none.
 const StoredVariable* beside(const FileIndex& index, const std::string& name) {
   const StoredVariable* const found = index.find(name);
-  return found != nullptr && found->is_copy && found->distribution == Distribution::per_rank ? found : nullptr;
+  return found != nullptr && found->is_copy && found->distribution == state::Distribution::per_rank ? found : nullptr;
 }
 
 /// The boxes of an array that hold anything, as they were described when they were saved.
