@@ -78,8 +78,8 @@ void define(CLI::App& command, Options& options) {
                         "How the platform gives notice, see below; default: command")
       ->type_name("WAY");
   command.add_option("--signal", options.signal, "Another signal than that of the way: TERM, USR1, USR2, INT, HUP");
-  add_duration(command, "--grace", options.grace_s, "The platform kills what is left so long after the notice");
-  add_duration(command, "--after", options.after_s, "Give notice so long after the ranks are ready");
+  add_duration(command, "--grace", options.grace_s, "How long after the notice the platform kills what is left");
+  add_duration(command, "--after", options.after_s, "How long after the ranks are ready the notice is given");
   command.add_option("--after-steps", options.after_steps, "Give notice when the run has done so many steps, instead")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}).description(""))
       ->type_name("N")

@@ -68,7 +68,7 @@ struct Options {
 
 void define_restarts(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Restarts";
-  command.add_option("--restarts", options.restarts, "Start a saved or crashed run again, so often at most")
+  command.add_option("--restarts", options.restarts, "How often a saved or crashed run is started again, at most")
       ->check(CLI::Range(0, 1'000'000))
       ->group(kGroup);
   add_duration(command, "--backoff", options.backoff_s,
@@ -87,7 +87,7 @@ void define_end(CLI::App& command, Options& options) {
   command.add_option("--deadline", options.deadline, "The same as a time: 2026-03-01T12:00:00 (local, or with Z UTC)")
       ->excludes(time_left)
       ->group(kGroup);
-  add_duration(command, "--lead", options.lead_s, "Tell the ranks so long before the end")
+  add_duration(command, "--lead", options.lead_s, "How long before the end the ranks are told")
       ->default_str("2 min, or a quarter of the time if that is less")
       ->group(kGroup);
   command
@@ -96,7 +96,7 @@ void define_end(CLI::App& command, Options& options) {
                   "the start on. A program that uses another one is ended")
       ->group(kGroup);
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
-               "A notice waits so long for a program that does not use the library")
+               "How long a notice waits for a program to show that it uses the library")
       ->group(kGroup);
 }
 

@@ -130,11 +130,10 @@ std::string head(const Options& options) {
   add(options.array.empty() ? "--output=%x-%j.out" : "--output=%x-%A_%a.out");
   add("--open-mode=append");
   text +=
-      "# SIGURG to this script alone, so long before the time limit; and at the start of the grace time where the\n"
-      "# site has SlurmctldParameters=preempt_send_user_signal. SIGURG because it ends no program that does not know "
-      "it:\n"
-      "# what comes before `reprieve run` listens does no harm, and is not missed, since `reprieve run` asks Slurm as "
-      "well.\n";
+      "# SIGURG to this script alone, that many seconds before the time limit, and at the start of the grace time\n"
+      "# where the site has SlurmctldParameters=preempt_send_user_signal. SIGURG because it ends no program that does\n"
+      "# not know it: what comes before `reprieve run` listens does no harm, and is not missed, since `reprieve run`\n"
+      "# asks Slurm as well.\n";
   add(fmt::format("--signal=B:URG@{}", options.grace_s));
   return text;
 }

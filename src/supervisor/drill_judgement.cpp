@@ -199,7 +199,7 @@ void Judge::judge_missing_save() {
   const ObservedNotice& notice = *facts_.notice;
   if (!notice.save_error.empty()) {
     add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
-        "mend the cause; `df` and `df -i` tell whether the file system is full");
+        "remove the cause that the error names; `df` and `df -i` tell whether the file system is full");
   } else if (!notice.blocked_ranks.empty()) {
     add(Grade::problem, "output_blocked",
         fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
