@@ -50,7 +50,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} 
 file(GLOB_RECURSE docs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.md
   ${PROJECT_SOURCE_DIR}/apps/*.md ${PROJECT_SOURCE_DIR}/configs/*.md ${PROJECT_SOURCE_DIR}/slurm/*.md
   ${PROJECT_SOURCE_DIR}/tests/*.md)
-file(GLOB tutorial RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/guide/tutorial/heat*)
+file(GLOB tutorial RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/guide/tutorial/heat*
+  ${PROJECT_SOURCE_DIR}/apps/guide/*.svg)
 foreach(file IN LISTS docs tutorial ITEMS README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
     tests/consumer/CMakeLists.txt tests/consumer/Makefile tests/consumer/consumer.cpp)  # a whole program, as an example
   get_filename_component(folder ${file} DIRECTORY)
