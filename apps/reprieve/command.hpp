@@ -30,6 +30,7 @@ void add_xdmf(CLI::App& app, int& exit_code);
 /// @param program  what stands behind the `--` of the command line; must outlive the parsing
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
 void add_drill(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+void add_doctor(CLI::App& app, int& exit_code);
 void add_advise(CLI::App& app, int& exit_code);
 void add_launch_agent(CLI::App& app, int& exit_code);
 void add_sbatch_template(CLI::App& app, int& exit_code);

@@ -5,18 +5,16 @@
 #include <map>
 #include <utility>
 
+#include "findings.hpp"
+
 namespace reprieve::tool {
 
 namespace {
 
 using supervisor::DrillFacts;
 using supervisor::DrillVerdict;
-using supervisor::Finding;
 using supervisor::ObservedNotice;
 using supervisor::ObservedStart;
-
-/// For lines on a terminal.
-constexpr std::size_t kWidth = 110;
 
 const char* id_of(DrillVerdict verdict) {
   switch (verdict) {
@@ -40,20 +38,6 @@ const char* words_of(DrillVerdict verdict) {
       break;
   }
   return "the drill could not tell";
-}
-
-const char* mark_of(Finding::Grade grade) {
-  switch (grade) {
-    case Finding::Grade::good:
-      return "ok      ";
-    case Finding::Grade::warning:
-      return "look at ";
-    case Finding::Grade::problem:
-      return "PROBLEM ";
-    case Finding::Grade::unknown:
-      break;
-  }
-  return "unknown ";
 }
 
 Json start_json(const ObservedStart& start) {
@@ -116,27 +100,6 @@ Json grace_json(const DrillFacts& facts) {
           {"signal_lead_s", supervisor::signal_lead_s(*costs)}};
 }
 
-/// Breaks at blanks; lines after the first are indented by @p indent.
-std::string wrap(const std::string& text, std::size_t indent) {
-  std::string result;
-  std::size_t column = indent;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::size_t length = end - begin;
-    if (column > indent && column + 1 + length > kWidth) {
-      result += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      result += ' ';
-      ++column;
-    }
-    result += text.substr(begin, length);
-    column += length;
-    begin = end + 1;
-  }
-  return result;
-}
-
 }  // namespace
 
 DrillReport make_report(DrillFacts facts, std::vector<std::filesystem::path> kept) {
@@ -148,17 +111,12 @@ DrillReport make_report(DrillFacts facts, std::vector<std::filesystem::path> kep
 
 Json to_json(const DrillReport& report) {
   const DrillFacts& facts = report.facts;
-  Json findings = Json::array();
-  for (const Finding& finding : report.findings) {
-    findings.push_back(
-        {{"grade", to_string(finding.grade)}, {"id", finding.id}, {"text", finding.text}, {"advice", finding.advice}});
-  }
   Json kept = Json::array();
   for (const auto& directory : report.kept) {
     kept.push_back(directory.string());
   }
   return {{"verdict", id_of(report.verdict)},
-          {"findings", findings},
+          {"findings", to_json(report.findings)},
           {"command", facts.command},
           {"signal", facts.signal},
           {"grace_s", facts.grace_s},
@@ -177,13 +135,7 @@ void print_text(std::ostream& out, const DrillReport& report) {
     out << fmt::format("notice  {}, at step {} or so\n", facts.notice->told, facts.notice->last_step.value_or(0));
   }
   out << '\n';
-  constexpr std::size_t kIndent = 8;
-  for (const Finding& finding : report.findings) {
-    out << mark_of(finding.grade) << wrap(printable(finding.text), kIndent) << '\n';
-    if (!finding.advice.empty()) {
-      out << std::string(kIndent, ' ') << wrap("-> " + printable(finding.advice), kIndent) << '\n';
-    }
-  }
+  print_findings(out, report.findings);
   if (const auto costs = supervisor::grace_costs(facts)) {
     out << fmt::format("\nSlurm: #SBATCH --signal=B:URG@{0} for a script with `reprieve run`, B:USR1@{0} for others\n",
                        supervisor::signal_lead_s(*costs));

@@ -25,6 +25,7 @@ constexpr const char* kFooter = R"(Examples:
   reprieve xdmf checkpoints                     let ParaView open them
   reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
   reprieve drill -- mpirun -n 4 ./program       would my job survive a preemption? a rehearsal with the real thing
+  reprieve doctor checkpoints                   is this machine fit for it?
   reprieve advise checkpoints                   how often to save, and how long before the end to give notice
   reprieve sbatch-template                      a batch script for Slurm
 
@@ -79,6 +80,7 @@ int parse_and_run(int argc, char** argv) {
   const std::vector<std::string> program = take_program(argc, argv);
   add_run(app, exit_code, program);
   add_drill(app, exit_code, program);
+  add_doctor(app, exit_code);
   add_advise(app, exit_code);
   add_launch_agent(app, exit_code);
   add_sbatch_template(app, exit_code);

@@ -1,0 +1,56 @@
+#pragma once
+
+/// @file
+/// What `reprieve doctor` makes of what it has seen of a machine. Pure.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervisor/drill_judgement.hpp"
+
+namespace reprieve::tool {
+
+/// The place of the checkpoints, as it was tried.
+struct PlaceFacts {
+  std::string path;
+  std::string file_system;                 ///< "ext4", or a number where the name is not known
+  bool in_memory = false;                  ///< what lies there is gone when the machine is
+  std::string failure;                     ///< what could not be done at all; nothing else is known then
+  bool locks = false;                      ///< a second lock on one file was refused
+  bool direct = false;                     ///< writes past the page cache are possible
+  std::optional<double> sync_s;            ///< fsync of a small file, the longest of some
+  std::optional<double> bytes_per_second;  ///< of a durable write
+  std::uint64_t free_bytes = 0;
+};
+
+/// What a site has set, as `scontrol show config` tells it.
+struct SlurmFacts {
+  bool signals_before_preemption = false;  ///< SlurmctldParameters=preempt_send_user_signal
+  std::optional<double> kill_wait_s;
+  std::string requeue_exit;  ///< codes
+  std::string preempt_mode;  ///< "REQUEUE", "CANCEL", "OFF", ...
+};
+
+struct MachineFacts {
+  PlaceFacts place;
+  std::string mpirun;  ///< first line of `mpirun --version`; empty: not found
+  bool in_slurm_job = false;
+  std::optional<SlurmFacts> slurm;             ///< if Slurm answers
+  std::string settings_error;                  ///< what is wrong with REPRIEVE_ variables
+  std::vector<std::string> unknown_variables;  ///< REPRIEVE_ variables that nobody reads
+  std::uint64_t shared_memory_bytes = 0;       ///< free in /dev/shm
+  std::uint64_t temporary_bytes = 0;           ///< free in the directory for temporary files
+  std::optional<std::uint64_t> file_size_limit;
+  std::uint64_t open_files_limit = 0;
+};
+
+/// Reads the output of `scontrol show config`.
+SlurmFacts parse_slurm_config(const std::string& text);
+
+/// In the order in which a job meets them.
+std::vector<supervisor::Finding> examine(const MachineFacts& facts);
+
+}  // namespace reprieve::tool

@@ -1,0 +1,93 @@
+// What `reprieve doctor` makes of a machine.
+
+#include <gmock/gmock.h>
+
+#include "examination.hpp"
+
+namespace reprieve::tool {
+namespace {
+
+using supervisor::Finding;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+MachineFacts sound_machine() {
+  MachineFacts facts;
+  facts.place = {"/scratch", "ext4", false, "", true, true, 0.01, 1e9, std::uint64_t{1} << 40U};
+  facts.mpirun = "mpirun (Open MPI) 4.1.4";
+  facts.shared_memory_bytes = facts.temporary_bytes = std::uint64_t{1} << 30U;
+  facts.open_files_limit = 1024;
+  return facts;
+}
+
+/// Those that are not good, by their names.
+std::vector<std::string> troubles(const MachineFacts& facts) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : examine(facts)) {
+    if (finding.grade != Finding::Grade::good) {
+      EXPECT_NE(finding.advice, "") << finding.id << ": what is one to do?";
+      ids.push_back(finding.id);
+    }
+  }
+  return ids;
+}
+
+TEST(Examination, OfASoundMachine) {
+  EXPECT_THAT(troubles(sound_machine()), IsEmpty());
+  EXPECT_GE(examine(sound_machine()).size(), 4U);
+}
+
+TEST(Examination, EachTroubleIsNamedAlone) {
+  const auto with = [](auto change) {
+    MachineFacts facts = sound_machine();
+    change(facts);
+    return troubles(facts);
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(with([](auto& facts) { facts.place.failure = "cannot write"; }), Ids{"directory"});
+  EXPECT_EQ(with([](auto& facts) { facts.place.in_memory = true; }), Ids{"memory"});
+  EXPECT_EQ(with([](auto& facts) { facts.place.locks = false; }), Ids{"locks"});
+  EXPECT_EQ(with([](auto& facts) { facts.place.direct = false; }), Ids{"direct"});
+  EXPECT_EQ(with([](auto& facts) { facts.place.sync_s = 2.0; }), Ids{"sync"});
+  EXPECT_EQ(with([](auto& facts) { facts.mpirun.clear(); }), Ids{"mpirun"});
+  EXPECT_EQ(with([](auto& facts) { facts.in_slurm_job = true; }), Ids{"slurm"});
+  EXPECT_EQ(with([](auto& facts) { facts.settings_error = "REPRIEVE_X"; }), Ids{"settings"});
+  EXPECT_EQ(with([](auto& facts) { facts.unknown_variables = {"REPRIEVE_X"}; }), Ids{"variables"});
+  EXPECT_EQ(with([](auto& facts) { facts.shared_memory_bytes = 0; }), Ids{"shared_memory"});
+  EXPECT_EQ(with([](auto& facts) { facts.temporary_bytes = 0; }), Ids{"temporary"});
+  EXPECT_EQ(with([](auto& facts) { facts.file_size_limit = 1000; }), Ids{"file_size"});
+  EXPECT_EQ(with([](auto& facts) { facts.open_files_limit = 64; }), Ids{"open_files"});
+}
+
+constexpr const char* kConfig = R"(Configuration data as of 2026-03-01T12:00:00
+KillWait                = 30 sec
+PreemptMode             = REQUEUE
+RequeueExit             = 42
+SlurmctldParameters     = enable_configless,preempt_send_user_signal
+)";
+
+TEST(SlurmConfig, IsRead) {
+  const SlurmFacts facts = parse_slurm_config(kConfig);
+  EXPECT_TRUE(facts.signals_before_preemption);
+  EXPECT_EQ(facts.kill_wait_s, 30);
+  EXPECT_EQ(facts.requeue_exit, "42");
+  EXPECT_EQ(facts.preempt_mode, "REQUEUE");
+}
+
+TEST(SlurmConfig, WhatIsMissingIsNotSet) {
+  const SlurmFacts facts = parse_slurm_config("RequeueExit = (null)\nKillWait = soon\nrubbish\n=\n");
+  EXPECT_FALSE(facts.signals_before_preemption);
+  EXPECT_FALSE(facts.kill_wait_s.has_value());
+  EXPECT_EQ(facts.requeue_exit, "");
+}
+
+TEST(Examination, OfASiteThatTellsJobsTooLate) {
+  MachineFacts facts = sound_machine();
+  facts.slurm = parse_slurm_config("KillWait = 2 sec\nPreemptMode = CANCEL,GANG\n");
+  EXPECT_EQ(troubles(facts), (std::vector<std::string>{"preempt_mode", "preempt_send_user_signal", "kill_wait"}));
+  facts.slurm = parse_slurm_config(kConfig);
+  EXPECT_THAT(troubles(facts), IsEmpty());
+}
+
+}  // namespace
+}  // namespace reprieve::tool
