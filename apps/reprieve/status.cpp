@@ -105,7 +105,9 @@ std::optional<RunStatus> look_at(const fs::path& directory) {
   supervisor::RunFollower follower(directory);
   auto status = status_of(directory, events, !follower.living().empty());
   if (status && status->state == RunState::gone && chief_lives(*status)) {
-    status = status_of(directory, events, true);
+    // Later the list of its ranks says more: another process may have got the number of a chief that has gone.
+    auto starting = status_of(directory, events, true);
+    return starting->state == RunState::starting ? starting : status;
   }
   return status;
 }
