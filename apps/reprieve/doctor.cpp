@@ -116,19 +116,21 @@ std::uint64_t free_bytes(const fs::path& path) {
 PlaceFacts try_place(const fs::path& path) {
   PlaceFacts facts;
   facts.path = path.string();
-  const std::string name = fmt::format(".reprieve.doctor.{}", ::getpid());
+  // The host, as other nodes may try the same directory just now.
+  const std::string name = fmt::format(".reprieve.doctor.{}.{}", core::host_name(), ::getpid());
   try {
     const auto opened = std::make_shared<const core::Directory>(core::Directory::open(path));
     const core::Directory& directory = *opened;
     struct statfs status {};
     if (::fstatfs(directory.descriptor(), &status) == 0) {
       facts.file_system = name_of_file_system(status.f_type);
-      facts.in_memory = status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
     }
     facts.free_bytes = free_bytes(path);
     const core::FileAddress address(opened, name, path / name);
     try {
+      storage::check_file_size_limit(path, kProbeBytes);
       const storage::PosixFile file = storage::PosixFile::create(address);
+      facts.in_memory = file.is_in_memory();
       facts.locks = locks_hold(directory, name);
       facts.direct = storage::PosixFile::open_direct(address).has_value();
       facts.sync_s = slowest_sync_s(file);

@@ -1,10 +1,8 @@
 #include "files.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 
+#include "core/environment.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
@@ -48,11 +46,8 @@ void require_directory(const fs::path& directory) {
 }
 
 manager::LockHolder this_process() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) {
-    host[0] = '?';
-  }
-  return manager::LockHolder::self(host.data(), 1);
+  const std::string host = core::host_name();
+  return manager::LockHolder::self(host.empty() ? "?" : host, 1);
 }
 
 std::vector<fs::path> set_aside_files(const fs::path& directory) {

@@ -55,7 +55,8 @@ class Pace {
   Event last_;
 };
 
-RunState state_of(const supervisor::ChiefProgress& chief, bool lives) {
+/// @param saves_alone  it has saved, and no handler was ready before
+RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone) {
   switch (chief.stage) {
     case Stage::saved:
       return RunState::saved;
@@ -65,6 +66,9 @@ RunState state_of(const supervisor::ChiefProgress& chief, bool lives) {
       return RunState::finished;
     case Stage::starting:
     case Stage::restoring:
+      if (saves_alone) {
+        return lives ? RunState::running : RunState::ended;
+      }
       return lives ? RunState::starting : RunState::gone;
     case Stage::running:
       break;
@@ -84,7 +88,7 @@ Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc
 }  // namespace
 
 const char* to_string(RunState state) {
-  constexpr std::array kNames{"starting", "running", "leaving", "saved", "finished", "failed", "gone"};
+  constexpr std::array kNames{"starting", "running", "leaving", "saved", "finished", "failed", "gone", "ended"};
   return kNames.at(static_cast<std::size_t>(state));
 }
 
@@ -108,6 +112,7 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
   RunStatus status;
   supervisor::ChiefProgress chief;
   Pace pace;
+  bool saves = false;
   for (const Event& event : events) {
     const std::string name = name_of(event);
     chief.take(event);
@@ -116,10 +121,14 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
       ++status.starts;
       status.started = time_of(event);
       status.message.clear();
+      status.has_handler = false;
+      saves = false;
       pace = {};
     } else if (name == "ready") {
+      status.has_handler = true;
       pace.begin(event);
     } else if (name == "save_finished") {
+      saves = true;
       status.saved = SavedState{member<std::uint64_t>(event, "number", 0), chief.newest_step,
                                 member<std::uint64_t>(event, "bytes", 0), time_of(event)};
     } else if (name == "notice") {
@@ -136,7 +145,7 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
     return std::nullopt;
   }
   status.directory = directory;
-  status.state = state_of(chief, lives);
+  status.state = state_of(chief, lives, saves && !status.has_handler);
   status.message = chief.error && status.state == RunState::failed ? chief.error->message : status.message;
   status.host = chief.host;
   status.pid = chief.pid;

@@ -25,6 +25,7 @@ enum class RunState {
   finished,
   failed,  ///< with an error that all ranks heard
   gone,    ///< ended without a word: killed, or its node was lost
+  ended,   ///< in a way that nobody tells: it saved by a manager without a handler
 };
 
 const char* to_string(RunState state);
@@ -44,6 +45,7 @@ struct RunStatus {
   std::string host;     ///< of the chief
   int pid = 0;
   int ranks = 0;
+  bool has_handler = false;     ///< in the last start, as far as it came
   int starts = 0;               ///< of runs in this directory, as far as the log reaches
   std::uint64_t told_step = 0;  ///< as last told
   std::optional<TimePoint> told_at;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "command.hpp"
+#include "core/environment.hpp"
 #include "core/event_reader.hpp"
 #include "core/text.hpp"
 #include "core/worker_record.hpp"
@@ -35,7 +36,8 @@ constexpr const char* kFooter =
 processes. The run itself notices nothing of it, and may work on another node.
 
   STATE    running; leaving: it has a notice; saved: it has left, to be started again; finished; failed; gone: it has
-           ended without a word, so it was killed, or its node was lost
+           ended without a word, so it was killed, or its node was lost; ended: it had a manager without a handler,
+           which tells nothing of its end
   STEP     calls of run(). With ~ it follows from the rate, as a run tells its step when it saves
   AT RISK  the work that would be lost if the run were killed now: since its last checkpoint, or since its start
   STARTS   how often a run was started in this directory
@@ -93,11 +95,7 @@ std::set<fs::path> run_directories(const fs::path& top) {
 
 /// A run lists its ranks when it has restored. Before that its chief alone is known, and seen on its own node only.
 bool chief_lives(const RunStatus& status) {
-  std::string host(256, '\0');
-  if (::gethostname(host.data(), host.size() - 1) != 0) {
-    return false;
-  }
-  return status.host == host.c_str() && core::start_of_process(status.pid) != 0;
+  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
 }
 
 std::optional<RunStatus> look_at(const fs::path& directory) {
@@ -105,9 +103,9 @@ std::optional<RunStatus> look_at(const fs::path& directory) {
   supervisor::RunFollower follower(directory);
   auto status = status_of(directory, events, !follower.living().empty());
   if (status && status->state == RunState::gone && chief_lives(*status)) {
-    // Later the list of its ranks says more: another process may have got the number of a chief that has gone.
-    auto starting = status_of(directory, events, true);
-    return starting->state == RunState::starting ? starting : status;
+    // With a handler the list of its ranks says more: another process may have got the number of a chief that has gone.
+    auto alone = status_of(directory, events, true);
+    return alone->has_handler ? status : alone;
   }
   return status;
 }

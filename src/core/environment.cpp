@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 
 namespace reprieve::core {
@@ -35,6 +36,11 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   }
   result.push_back(nullptr);
   return result;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace reprieve::core

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The environment of this process, and of programs that it starts.
+/// The environment of this process, and of programs that it starts; the host on which it runs.
 
 #include <functional>
 #include <map>
@@ -24,5 +24,8 @@ using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 /// Arguments or an environment as exec takes them: pointers to the texts, and a null one at the end. Valid as long as
 /// the texts are.
 [[nodiscard]] std::vector<char*> pointers_to(std::vector<std::string>& texts);
+
+/// The name of this host; empty if it is not known.
+[[nodiscard]] std::string host_name();
 
 }  // namespace reprieve::core

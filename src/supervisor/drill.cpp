@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "core/directory.hpp"
 #include "core/drill_orders.hpp"
+#include "core/environment.hpp"
 #include "core/file_rights.hpp"
 #include "core/log.hpp"
 #include "core/worker_directories.hpp"
@@ -42,11 +42,6 @@ constexpr std::chrono::seconds kRunKilledTimeout = 10s;
 constexpr double kOrphanTime = 4.0;
 /// From the last word of the ranks to the end of the command.
 constexpr std::chrono::seconds kLeaveTimeout = 30s;
-
-std::string name_of_host() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
   core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
@@ -81,7 +76,7 @@ void tidy(const fs::path& path, const std::function<void(const core::Directory& 
 
 Drill::Drill(DrillSettings settings)
     : settings_(std::move(settings)),
-      host_(name_of_host()),
+      host_(core::host_name()),
       scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
   facts_.command = settings_.command;
   facts_.way = settings_.way;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/directory.hpp"
+#include "core/environment.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
@@ -25,11 +26,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
-
-std::string this_host() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 PreemptionMessage message_of(const Json& event) {
   const auto text = [&](const char* key) {
@@ -141,7 +137,7 @@ std::vector<std::string> RunFollower::living() {
   std::vector<std::string> elsewhere;
   for (const core::Worker& worker : workers_) {
     const std::string name = fmt::format("rank {} (process {} on {})", worker.rank, worker.pid, worker.host);
-    if (worker.host != this_host()) {
+    if (worker.host != core::host_name()) {
       elsewhere.push_back(name);
     } else if (worker.start != 0 && core::start_of_process(worker.pid) == worker.start) {
       names.push_back(name);

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <fstream>
 #include <system_error>
 
 #include "core/environment.hpp"
+#include "core/event_log.hpp"
 #include "core/event_reader.hpp"
 #include "core/log.hpp"
 #include "termination/signal_flag.hpp"
@@ -18,14 +18,6 @@
 namespace reprieve::supervisor {
 
 namespace {
-
-/// In the checkpoint directory.
-constexpr const char* kEventLogName = "events.jsonl";
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 /// False if the process has gone.
 bool send(pid_t pid, int signal) {
@@ -68,7 +60,7 @@ std::string SupervisedRun::send_notice() const {
     return told;
   }
   const std::vector<ProcessInfo> all = descendants_of(::getpid());
-  for (const NoticeTarget& target : notice_targets(pid_, all, progress_, host_name())) {
+  for (const NoticeTarget& target : notice_targets(pid_, all, progress_, core::host_name())) {
     if (send(target.pid, target.signal)) {
       const auto process =
           std::find_if(all.begin(), all.end(), [&](const ProcessInfo& each) { return each.pid == target.pid; });
@@ -123,7 +115,7 @@ RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::files
   const std::string start = core::event_time(started_wall_clock_);
   RunProgress progress;
   for (const auto& each : directories) {
-    for (const nlohmann::json& event : core::read_events(each / kEventLogName)) {
+    for (const nlohmann::json& event : core::read_events(each / core::kEventLogName)) {
       const auto time = event.find("time");
       if (time != event.end() && time->is_string() && time->get_ref<const std::string&>() >= start) {
         progress.take(each.string(), event);

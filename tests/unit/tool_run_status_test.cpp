@@ -80,6 +80,15 @@ TEST(RunStatus, AnEndWithoutAWord) {
   EXPECT_EQ(status({start(0s)}, true).state, RunState::starting);
 }
 
+TEST(RunStatus, OfAManagerWithoutAHandlerNobodyTellsTheEnd) {
+  const std::vector<Event> events{start(0s), save(5s, 1)};
+  EXPECT_EQ(status(events, false).state, RunState::ended);
+  EXPECT_EQ(status(events, true).state, RunState::running);
+  EXPECT_FALSE(status(events, true).has_handler);
+  EXPECT_EQ(status({start(0s), save(5s, 1), start(9s)}, false).state, RunState::gone)
+      << "the later start saved nothing";
+}
+
 TEST(RunStatus, ANoticeIsToldUntilTheRunGoesOn) {
   const Event notice = event("notice", 5s, {{"source", "signal SIGTERM"}});
   EXPECT_EQ(status({start(0s), ready(1s, 0), notice}).state, RunState::leaving);
