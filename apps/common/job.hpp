@@ -19,7 +19,7 @@
 namespace apps {
 
 /// A model under a handler.
-/// @tparam Model   register_state, check_restored, finished, step and digest; summary_of(model) makes its Outcome
+/// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its Outcome
 /// @tparam Report  resumed, after_step, preempted and finished: what people see
 template <class Model, class Report>
 class Job {
@@ -40,6 +40,7 @@ class Job {
         checkpoints_changed_(std::move(checkpoints_changed)) {
     model_.register_state(checkpoint_);
     reprieve::TerminationConfig termination = options_.settings.termination;
+    termination.total_steps = model_.total_steps();
     termination.exit_fn = [this](const reprieve::ExitContext& context) { leave(context); };
     handler_.emplace(ranks_.handle(), checkpoint_, options_.settings.directory, std::move(termination),
                      options_.settings.manager);

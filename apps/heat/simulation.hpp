@@ -43,6 +43,7 @@ class Simulation {
   void step();
 
   [[nodiscard]] bool finished() const noexcept { return step_ >= options_.steps; }
+  [[nodiscard]] std::uint64_t total_steps() const noexcept { return options_.steps; }
   [[nodiscard]] std::uint64_t steps_done() const noexcept { return step_; }
   [[nodiscard]] double time() const noexcept { return time_; }
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }

@@ -96,7 +96,16 @@ std::uint64_t RunStatus::step_at(TimePoint now) const {
   if (state != RunState::running || !steps_per_second || !told_at || now < *told_at) {
     return told_step;
   }
-  return told_step + static_cast<std::uint64_t>(*steps_per_second * Seconds(now - *told_at).count());
+  const auto step = told_step + static_cast<std::uint64_t>(*steps_per_second * Seconds(now - *told_at).count());
+  return total_steps > 0 ? std::min(step, std::max(total_steps, told_step)) : step;
+}
+
+std::optional<Seconds> RunStatus::time_left(TimePoint now) const {
+  if (!works(state) || total_steps == 0 || !steps_per_second) {
+    return std::nullopt;
+  }
+  const std::uint64_t step = step_at(now);
+  return Seconds(step < total_steps ? static_cast<double>(total_steps - step) / *steps_per_second : 0.0);
 }
 
 std::optional<Seconds> RunStatus::at_risk(TimePoint now) const {
@@ -126,6 +135,9 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
       pace = {};
     } else if (name == "ready") {
       status.has_handler = true;
+      status.total_steps = member<std::uint64_t>(event, "total_steps", 0);
+      status.job_end = core::time_of_event(member<std::string>(event, "job_end", ""));
+      status.slurm_job = member<std::string>(event, "slurm_job", "");
       pace.begin(event);
     } else if (name == "save_finished") {
       saves = true;
@@ -166,7 +178,12 @@ Json to_json(const RunStatus& status, TimePoint now) {
             {"step", status.told_step},
             {"step_told_at", time_or_null(status.told_at)},
             {"step_estimate", status.step_at(now)},
-            {"steps_per_second", or_null(status.steps_per_second)}};
+            {"steps_per_second", or_null(status.steps_per_second)},
+            {"total_steps", status.total_steps > 0 ? Json(status.total_steps) : Json()},
+            {"job_end", time_or_null(status.job_end)},
+            {"slurm_job", status.slurm_job.empty() ? Json() : Json(status.slurm_job)}};
+  const auto seconds_or_null = [](const std::optional<Seconds>& time) { return time ? Json(time->count()) : Json(); };
+  json["time_left_s"] = seconds_or_null(status.time_left(now));
   json["checkpoint"] = Json();
   if (status.saved) {
     json["checkpoint"] = {{"number", status.saved->number},
@@ -174,8 +191,7 @@ Json to_json(const RunStatus& status, TimePoint now) {
                           {"bytes", status.saved->bytes},
                           {"time", time_or_null(status.saved->time)}};
   }
-  const auto at_risk = status.at_risk(now);
-  json["at_risk_s"] = at_risk ? Json(at_risk->count()) : Json();
+  json["at_risk_s"] = seconds_or_null(status.at_risk(now));
   return json;
 }
 

@@ -52,9 +52,14 @@ struct RunStatus {
   std::optional<double> steps_per_second;  ///< of the last start, up to what it told last
   std::optional<SavedState> saved;
   std::optional<TimePoint> started;  ///< the last start
+  std::uint64_t total_steps = 0;     ///< of the whole run; 0: it does not say
+  std::optional<TimePoint> job_end;  ///< when the batch system ends the job
+  std::string slurm_job;
 
   /// Where it is by now, if it works on at the same rate.
   [[nodiscard]] std::uint64_t step_at(TimePoint now) const;
+  /// How long it still takes at the same rate. Nothing if nothing runs, or the run does not say how long it is.
+  [[nodiscard]] std::optional<std::chrono::duration<double>> time_left(TimePoint now) const;
   /// The work that would be lost if the run were killed now: since its last checkpoint, or since its start. Nothing if
   /// nothing runs.
   [[nodiscard]] std::optional<std::chrono::duration<double>> at_risk(TimePoint now) const;

@@ -38,7 +38,9 @@ processes. The run itself notices nothing of it, and may work on another node.
   STATE    running; leaving: it has a notice; saved: it has left, to be started again; finished; failed; gone: it has
            ended without a word, so it was killed, or its node was lost; ended: it had a manager without a handler,
            which tells nothing of its end
-  STEP     calls of run(). With ~ it follows from the rate, as a run tells its step when it saves
+  STEP     calls of run(). With ~ it follows from the rate since the run last told its step, a minute ago at most
+  LEFT     how long the run still takes at this rate, if it says how many steps it makes (termination.total_steps)
+  SAVED    the step of the last checkpoint
   AT RISK  the work that would be lost if the run were killed now: since its last checkpoint, or since its start
   STARTS   how often a run was started in this directory
 
@@ -51,7 +53,7 @@ Exit codes: 0 shown, 2 there is no run, or wrong usage.)";
 
 /// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
 constexpr int kDepth = 6;
-constexpr std::size_t kLongestName = 24;
+constexpr std::size_t kLongestName = 20;
 
 struct Options {
   std::vector<fs::path> directories{"."};
@@ -142,8 +144,28 @@ std::string saved_text(const RunStatus& status) {
   if (!status.saved) {
     return "none";
   }
-  const std::string step = status.saved->step ? std::to_string(*status.saved->step) : "?";
-  return step + (status.saved->time ? ", " + human_age(*status.saved->time) + " ago" : "");
+  return status.saved->step ? std::to_string(*status.saved->step) : "?";
+}
+
+std::string time_text(const std::optional<std::chrono::duration<double>>& time) {
+  return time ? core::duration_text(*time) : "-";
+}
+
+/// Where it works, what it saved, and what ends it.
+std::string details_of(const RunStatus& run, TimePoint now) {
+  std::string text =
+      fmt::format("{}: {} on {} (process {})", short_name(run.directory),
+                  count_text(static_cast<std::uint64_t>(run.ranks), "rank"), printable(run.host), run.pid);
+  if (run.saved && run.saved->time) {
+    text += fmt::format("; saved {} {} ago", human_size(run.saved->bytes), human_age(*run.saved->time));
+  }
+  if (!run.slurm_job.empty()) {
+    text += "; Slurm job " + printable(run.slurm_job);
+  }
+  if (run.job_end && *run.job_end > now) {
+    text += fmt::format("; the job ends in {}", core::duration_text(*run.job_end - now));
+  }
+  return text;
 }
 
 void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint now) {
@@ -152,16 +174,20 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
                {"STATE"},
                {"STEP", kRight},
                {"RATE", kRight},
-               {"LAST SAVE", kRight},
+               {"LEFT", kRight},
+               {"SAVED", kRight},
                {"AT RISK", kRight},
                {"STARTS", kRight}});
   for (const RunStatus& run : runs) {
-    const auto at_risk = run.at_risk(now);
     table.add_row({short_name(run.directory), to_string(run.state), step_text(run, now), rate_text(run),
-                   saved_text(run), at_risk ? core::duration_text(*at_risk) : "-", std::to_string(run.starts)});
+                   time_text(run.time_left(now)), saved_text(run), time_text(run.at_risk(now)),
+                   std::to_string(run.starts)});
   }
   table.print(out);
   for (const RunStatus& run : runs) {
+    if (run.at_risk(now)) {
+      out << details_of(run, now) << '\n';
+    }
     if (!run.message.empty()) {
       out << short_name(run.directory) << ": " << printable(run.message) << '\n';
     }

@@ -53,6 +53,7 @@ class Training {
   [[nodiscard]] const TrainingState& state() const noexcept { return state_; }
   [[nodiscard]] const Model& model() const noexcept { return model_; }
   [[nodiscard]] std::uint64_t steps_per_epoch() const noexcept { return steps_per_epoch_; }
+  [[nodiscard]] std::uint64_t total_steps() const noexcept { return options_.epochs * steps_per_epoch_; }
 
  private:
   [[nodiscard]] Samples noisy_samples(std::span<const std::uint32_t> indices);

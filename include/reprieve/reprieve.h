@@ -7,7 +7,7 @@
  *
  * Every function that can fail returns a code: REPRIEVE_OK (0), one of the REPRIEVE_ERROR_... or REPRIEVE_PREEMPTED.
  * The text that belongs to it is reprieve_last_error_message(). No C++ exception leaves a function, and none ends the
- * process, but through the exit function of the configuration (see reprieve_config_set_exit).
+ * process, but through the exit function of the configuration (see reprieve_config_set_exit) and by reprieve_abort.
  *
  * What goes wrong while variables are registered or settings are made (a negative shape, an unknown key) is returned at
  * once, and also kept: reprieve_handler_open and reprieve_manager_open then fail with it on every rank, even if it
@@ -23,7 +23,7 @@
  *     reprieve_handler* handler = NULL;
  *     reprieve_checkpoint_create(&state);
  *     reprieve_add_distributed(state, "field", REPRIEVE_DOUBLE, field, 2, shape, offset, extent, NULL);
- *     if (reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler) != REPRIEVE_OK) { ... }
+ *     if (reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler) != REPRIEVE_OK) { reprieve_abort(); }
  *     int status = REPRIEVE_OK;
  *     while (reprieve_next_step(handler, steps, &status)) { advance(field); }
  *     reprieve_handler_close(&handler);
@@ -75,6 +75,11 @@ REPRIEVE_EXPORT const char* reprieve_last_error_message(void);
 REPRIEVE_EXPORT int reprieve_last_error_origin_rank(void);
 /** Lower-case name of a code, for logs: "no_space", "ok", "preempted"; "unknown" for other numbers. */
 REPRIEVE_EXPORT const char* reprieve_status_name(int status);
+/** Ends the job because of the last function that failed on this thread, and does not return: for programs that do not
+ * treat the error otherwise. One rank prints the message for all (those that have the same error wait for it, at most
+ * three seconds) and ends the job by MPI_Abort, with exit code 1. After REPRIEVE_PREEMPTED, which is no error, the
+ * process ends with the restart code. Not collective: ranks without an error may go on until they are ended. */
+REPRIEVE_EXPORT void reprieve_abort(void);
 /** Sets the text for an error that a callback is about to report. Returns 1, so that a callback can end with
  * `return reprieve_callback_error("no memory for the particles");`. */
 REPRIEVE_EXPORT int reprieve_callback_error(const char* message);

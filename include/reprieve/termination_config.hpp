@@ -48,7 +48,7 @@ REPRIEVE_EXPORT void leave_together(const ExitContext& context);
 REPRIEVE_EXPORT void hold_until_taken(const ExitContext& context);
 
 /// An alternative exit function: throws `Preempted` on every rank, so that the program can unwind and leave in its own
-/// order (it should return `Preempted::exit_code()` from main).
+/// order (it should return `Preempted::exit_code()` from main). If nobody catches it, the process ends with that code.
 [[noreturn]] REPRIEVE_EXPORT void throw_preempted(const ExitContext& context);
 
 /// The default abort function: MPI_Abort, the one call that ends peers which wait in MPI under every launcher.
@@ -126,6 +126,9 @@ struct TerminationConfig {
   /// time, whichever is shorter; never more than half of the time.
   std::optional<std::chrono::milliseconds> end_lead;
 
+  /// How many calls of `run` (steps of `step_fn`, if there is one) the run makes in all; 0: not known. Tools tell by it
+  /// when the run will end; nothing else depends on it.
+  std::uint64_t total_steps = 0;
   /// Checkpoint every so many calls of `run` (steps of `step_fn`, if there is one); 0: off.
   std::uint64_t save_every_steps = 0;
   /// Checkpoint whenever so much time has passed since the last one; zero: off.

@@ -1,5 +1,7 @@
 #include "bindings/guard.hpp"
 
+#include "cluster/job_end.hpp"
+#include "handler/exit.hpp"
 #include "reprieve/reprieve.h"
 #include "reprieve/termination_config.hpp"
 
@@ -11,6 +13,7 @@ struct LastError {
   int code = REPRIEVE_OK;
   std::string message;
   int origin_rank = -1;
+  std::exception_ptr error;
   std::string from_callback;
 };
 
@@ -52,6 +55,7 @@ std::string reason_of(int result, LastError& last) {
 
 int remember(const std::exception_ptr& error) noexcept {
   try {
+    last_error().error = error;
     return keep_any(error);
   } catch (...) {  // not even for the text
     return REPRIEVE_ERROR_NO_MEMORY;
@@ -76,6 +80,24 @@ extern "C" {
 const char* reprieve_last_error_message(void) { return last_error().message.c_str(); }
 
 int reprieve_last_error_origin_rank(void) { return last_error().origin_rank; }
+
+void reprieve_abort(void) {
+  const std::exception_ptr error = last_error().error;
+  if (!error) {
+    reprieve::cluster::end_job(
+        reprieve::UsageError("reprieve_abort was called, but no function of the library has failed on this thread"));
+  }
+  try {
+    std::rethrow_exception(error);
+  } catch (const reprieve::Preempted& preempted) {
+    reprieve::handler::leave_alone(preempted.exit_code());
+  } catch (const reprieve::Error& known) {
+    reprieve::cluster::end_job(known);
+  } catch (...) {
+    const reprieve::core::Failure failure = reprieve::core::failure_of(error);
+    reprieve::cluster::end_job(reprieve::Error(failure.code, failure.message));
+  }
+}
 
 const char* reprieve_status_name(int status) {
   switch (status) {

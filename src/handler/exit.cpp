@@ -1,9 +1,14 @@
 // The ways to leave: exit and abort functions for a TerminationConfig.
 
+#include "handler/exit.hpp"
+
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <system_error>
 #include <thread>
@@ -65,7 +70,37 @@ void flush() {
   std::fflush(nullptr);
 }
 
+/// The terminate handler from before.
+std::atomic<std::terminate_handler> terminate_before{nullptr};
+
+/// The state is saved, so nobody's forgetting to catch `Preempted` may cost the restart.
+[[noreturn]] void on_terminate() {
+  if (const std::exception_ptr error = std::current_exception()) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Preempted& preempted) {
+      handler::leave_alone(preempted.exit_code());
+    } catch (...) {
+      // The handler from before treats it.
+    }
+  }
+  terminate_before.load()();
+  std::abort();
+}
+
+void leave_at_uncaught_preemption() noexcept {
+  if (std::get_terminate() != on_terminate) {
+    terminate_before = std::set_terminate(on_terminate);
+  }
+}
+
 }  // namespace
+
+void handler::leave_alone(int exit_code) noexcept {
+  flush();
+  finalize(exit_code, Clock::now() + kLeaveTimeout);
+  _exit(exit_code);
+}
 
 void leave_together(const ExitContext& context) {
   const auto end = Clock::now() + kLeaveTimeout;
@@ -86,7 +121,10 @@ void hold_until_taken(const ExitContext& context) {
   _exit(context.exit_code);
 }
 
-void throw_preempted(const ExitContext& context) { throw Preempted(context); }
+void throw_preempted(const ExitContext& context) {
+  leave_at_uncaught_preemption();
+  throw Preempted(context);
+}
 
 void abort_job(MPI_Comm comm, int exit_code) {
   std::fflush(nullptr);

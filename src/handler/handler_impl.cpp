@@ -63,6 +63,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       surroundings_(handler::find_surroundings(comm_, config, manager.options().read_environment)),
       log_(manager.impl()),
       rehearsal_(manager.impl().drill, log_),
+      news_(manager.impl().drill.has_value(), log_),
       notices_(comm_, handler::sources_of(comm_, config, surroundings_, manager.directory()), rehearsal_),
       policy_({config.save_every_steps, config.check_interval, config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
@@ -88,6 +89,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   heed_the_end();
   plan_periodic_save();
   if (comm_.is_chief()) {
+    if (!restored) {
+      core::log::info("no checkpoint in {}: beginning at step {}", manager.directory().string(), steps());
+    }
     handler::remove_error_report(manager.directory());
     warn_if_earlier_saves_do_not_fit();
   }
@@ -221,7 +225,7 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
   }
   longest_step_ = std::max(longest_step_, verdict.step_time);
   longest_known_step_ = std::max(longest_known_step_, verdict.step_time);
-  rehearsal_.tell_steps(run_calls, verdict.step_time);
+  news_.tell(run_calls, verdict.step_time);
 }
 
 /// Before a boundary is counted, so that the round stops this rank there. The thread looks only now and then.
@@ -262,8 +266,8 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
   if (comm_.is_chief() && config.save_every.count() > 0 && !notice) {
     wake_at(saver_.last_time() + config.save_every);
   }
-  if (const auto next = rehearsal_.next_tell(); next && comm_.is_chief()) {
-    wake_at(*next);
+  if (comm_.is_chief()) {
+    wake_at(news_.next());
   }
   if (policy_.trains_on() && notice && notice->deadline && policy_.has_verdict()) {
     const auto lead = std::chrono::duration_cast<Clock::duration>(handler::final_save_lead(policy_.grace()));

@@ -23,6 +23,7 @@
 #include "handler/run_log.hpp"
 #include "handler/save_policy.hpp"
 #include "handler/saver.hpp"
+#include "handler/step_news.hpp"
 #include "handler/surroundings.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
@@ -160,6 +161,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   const handler::Surroundings surroundings_;
   handler::RunLog log_;
   handler::Rehearsal rehearsal_;
+  handler::StepNews news_;
   handler::Notices notices_;
   handler::SavePolicy policy_;
   handler::Saver saver_;

@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "cluster/job_end.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
 #include "reprieve/preemption_watcher.hpp"
@@ -12,7 +13,10 @@
 
 namespace reprieve {
 
-void watch_signals(const std::vector<int>& signals) { termination::install_signal_handler(signals); }
+void watch_signals(const std::vector<int>& signals) {
+  cluster::end_job_at_uncaught_errors();  // this is the first call of a program
+  termination::install_signal_handler(signals);
+}
 
 namespace {
 

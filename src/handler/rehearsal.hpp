@@ -28,10 +28,6 @@ class Rehearsal {
   /// The state is saved, and the rank leaves.
   void end_notice() noexcept { notice_.reset(); }
 
-  /// Tells of the length of the steps, now and then.
-  void tell_steps(std::uint64_t run_calls, std::chrono::nanoseconds step_time);
-  /// When it should be told again.
-  [[nodiscard]] std::optional<Clock::time_point> next_tell() const noexcept;
   /// Which ranks have had a notice of their own, and how long ago. Collective.
   void tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);
 
@@ -39,7 +35,6 @@ class Rehearsal {
   std::optional<core::DrillOrders> orders_;
   RunLog& log_;
   std::optional<termination::LocalNotice> notice_;
-  Clock::time_point last_told_;
 };
 
 }  // namespace reprieve::handler

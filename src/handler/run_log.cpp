@@ -2,7 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/environment.hpp"
+#include "core/event_reader.hpp"
+#include "termination/deadline.hpp"
 #include "termination/signal_flag.hpp"
+#include "termination/slurm_job.hpp"
 
 namespace reprieve::handler {
 
@@ -19,16 +23,36 @@ Json names_of(const std::vector<int>& signals) {
   return names;
 }
 
+/// As far as it is known at the start.
+std::optional<termination::WallClock::time_point> end_of_job(const TerminationConfig& config) {
+  if (config.end_time) {
+    return config.end_time;
+  }
+  const auto known =
+      termination::end_in_environment(*config.platform, core::environment_variable, termination::WallClock::now());
+  return known ? std::optional(known->end) : std::nullopt;
+}
+
 }  // namespace
 
 void RunLog::ready(std::uint64_t run_calls, const TerminationConfig& config, const PlatformInfo& platform,
                    std::string_view agreement) {
-  manager_.record("ready", {{"run_calls", run_calls},
-                            {"signals", names_of(*config.signals)},
-                            {"restart_code", *config.restart_code},
-                            {"platform", to_string(platform.platform)},
-                            {"device", to_string(platform.device)},
-                            {"agreement", agreement}});
+  Json fields{{"run_calls", run_calls},
+              {"signals", names_of(*config.signals)},
+              {"restart_code", *config.restart_code},
+              {"platform", to_string(platform.platform)},
+              {"device", to_string(platform.device)},
+              {"agreement", agreement}};
+  if (config.total_steps > 0) {
+    fields["total_steps"] = config.total_steps;
+  }
+  if (const auto end = end_of_job(config)) {
+    fields["job_end"] = core::event_time(*end);
+  }
+  if (const auto job = termination::slurm_job_id(core::environment_variable)) {
+    fields["slurm_job"] = *job;
+  }
+  manager_.record("ready", fields);
 }
 
 void RunLog::already_finished(std::uint64_t run_calls, bool refused) {
@@ -75,8 +99,13 @@ void RunLog::failed(std::uint64_t run_calls, int rank, ErrorCode code, const std
                   {{"rank", rank}, {"error", to_string(code)}, {"message", message}, {"run_calls", run_calls}});
 }
 
-void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length) {
-  manager_.run_record.record("step", {{"run_calls", run_calls}, {"step_s", Seconds(length).count()}});
+void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool only_record) {
+  const Json fields{{"run_calls", run_calls}, {"step_s", Seconds(length).count()}};
+  if (only_record) {
+    manager_.run_record.record("step", fields);
+  } else {
+    manager_.record("step", fields);
+  }
 }
 
 void RunLog::arrivals(const Json& of_ranks) { manager_.record("arrivals", {{"ranks", of_ranks}}); }

@@ -41,8 +41,9 @@ class RunLog {
   void finished(std::uint64_t run_calls);
   void failed(std::uint64_t run_calls, int rank, ErrorCode code, const std::string& message);
 
-  // For a drill.
-  void step(std::uint64_t run_calls, std::chrono::nanoseconds length);
+  /// How far the run is. @param only_record  for its supervisor alone
+  void step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool only_record);
+  /// For a drill.
   void arrivals(const nlohmann::json& of_ranks);
 
  private:

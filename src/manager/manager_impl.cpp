@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cluster/job_end.hpp"
 #include "core/environment.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
@@ -54,6 +55,7 @@ void run_initialize(cluster::Communicator& comm, const std::function<void()>& in
 std::unique_ptr<CheckpointManager::Impl> CheckpointManager::Impl::open(MPI_Comm parent, Checkpoint& state,
                                                                        const fs::path& path,
                                                                        ManagerOptions&& manager_options) {
+  cluster::end_job_at_uncaught_errors();
   const auto ranks = cluster::Communicator::make(parent, manager::opening_timeout(manager_options));
   const auto make = [&] { return std::make_unique<Impl>(ranks, state, path, std::move(manager_options)); };
   return ranks->together(make, "opening the checkpoint directory");

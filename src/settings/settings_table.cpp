@@ -125,6 +125,8 @@ core::Table<TerminationConfig> termination_settings() {
                      duration<Second>("end_lead_s", &Milliseconds::value, {0, kYear},
                                       "how long before the end of the job the notice comes"),
                      "the grace period, or else 120 s or a quarter of the time"),
+      core::whole_number("total_steps", &C::total_steps, {0, 1e15},
+                         "how many calls the run makes in all, for tools that tell when it ends; 0: not known"),
       core::whole_number("save_every_steps", &C::save_every_steps, {0, 1e15}, "checkpoint every so many calls; 0: off"),
       duration<Second>("save_every_s", &C::save_every, {0, kYear}, "checkpoint every so many seconds; 0: off"),
       duration<Second>("poll_interval_s", &C::poll_interval, {0.001, 3600},

@@ -15,7 +15,9 @@ namespace {
 using storage::Comparison;
 using storage::FileIndex;
 using storage::StoredVariable;
+using storage::ways_out;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 /// A file with replicated numbers of these names.
@@ -95,6 +97,15 @@ TEST_F(Versions, OneStoredVariableIsTakenOverOnce) {
   state.add_former_name("b", "old");
   EXPECT_THAT(compare(state, file_with({"old"})).differences,
               ElementsAre("variable 'b': registered, but not in the checkpoint"));
+}
+
+TEST_F(Versions, DifferencesWithAWayOutSaySo) {
+  EXPECT_THAT(ways_out({"variable 'a': registered with the shape [2], stored with [3]"}, 4), IsEmpty());
+  state.add_replicated("a", a);
+  state.add_replicated("b", b);
+  EXPECT_THAT(ways_out(compare(state, file_with({"a"})).differences, 4), ElementsAre(HasSubstr("allow_missing")));
+  EXPECT_THAT(ways_out(compare(state, file_with({"a", "c"})).differences, 4),
+              ElementsAre(HasSubstr("add_former_name"), HasSubstr("allow_missing"), HasSubstr("allow_dropped")));
 }
 
 TEST_F(Versions, WhatIsDroppedIsLeftOutWithAllBelowIt) {

@@ -89,6 +89,21 @@ TEST(RunStatus, OfAManagerWithoutAHandlerNobodyTellsTheEnd) {
       << "the later start saved nothing";
 }
 
+TEST(RunStatus, HowLongItStillTakes) {
+  Event begin = ready(10s, 100);
+  begin["total_steps"] = 500;
+  begin["job_end"] = core::event_time(kNoon + 1h);
+  begin["slurm_job"] = "15_3";
+  const RunStatus run = status({start(0s), begin, event("step", 60s, {{"run_calls", 200}})});
+  EXPECT_EQ(run.step_at(kNoon + 90s), 260U);
+  EXPECT_EQ(run.time_left(kNoon + 90s), 120s);
+  EXPECT_EQ(run.time_left(kNoon + 2h), 0s) << "it is late, but not further than its end";
+  EXPECT_EQ(run.step_at(kNoon + 2h), 500U);
+  EXPECT_EQ(run.job_end, kNoon + 1h);
+  EXPECT_EQ(run.slurm_job, "15_3");
+  EXPECT_FALSE(status({start(0s), begin}, false).time_left(kNoon).has_value());
+}
+
 TEST(RunStatus, ANoticeIsToldUntilTheRunGoesOn) {
   const Event notice = event("notice", 5s, {{"source", "signal SIGTERM"}});
   EXPECT_EQ(status({start(0s), ready(1s, 0), notice}).state, RunState::leaving);

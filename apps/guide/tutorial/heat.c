@@ -68,10 +68,7 @@ int main(int argc, char** argv) {
   while (status == REPRIEVE_OK && reprieve_next_step(handler, steps, &status)) {                /* + */
     advance(u, next, rows, up, down);
   }
-  if (status != REPRIEVE_OK) {                              /* + */
-    fprintf(stderr, "%s\n", reprieve_last_error_message()); /* + */
-    return 1;                                               /* + */
-  }                                                         /* + */
+  if (status != REPRIEVE_OK) reprieve_abort();                                                  /* + */
   reprieve_handler_close(&handler);                         /* + */
   reprieve_checkpoint_destroy(&state);                      /* + */
 

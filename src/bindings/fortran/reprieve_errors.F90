@@ -1,13 +1,13 @@
 !> Errors. Use module reprieve.
 module reprieve_errors
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: error_unit
+  use, intrinsic :: iso_fortran_env, only: error_unit, output_unit
   use reprieve_c
   implicit none
   private
 
   public :: reprieve_error_message, reprieve_error_rank, reprieve_error_name, reprieve_callback_error
-  public :: reprieve_version, reprieve_finish
+  public :: reprieve_version, reprieve_finish, reprieve_abort_job
 
 contains
 
@@ -49,9 +49,15 @@ contains
     if (present(ierr)) then
       ierr = status
     else if (status /= reprieve_ok) then
-      flush (error_unit)
-      error stop 'reprieve: '//reprieve_error_message()
+      call reprieve_abort_job()
     end if
+  end subroutine
+
+  !> Ends the job with the message of the last error, which one rank prints for all, and exit code 1. Does not return.
+  subroutine reprieve_abort_job()
+    flush (output_unit)
+    flush (error_unit)
+    call c_abort()
   end subroutine
 
 end module

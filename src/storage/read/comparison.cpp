@@ -104,7 +104,7 @@ class FileComparison {
     if (variable.may_be_missing) {
       result_.remarks.push_back(line_about(name, "not in the checkpoint; stays as it is"));
     } else {
-      result_.differences.push_back(line_about(name, "registered, but not in the checkpoint"));
+      result_.differences.push_back(line_about(name, std::string(kNotStored)));
     }
   }
 
@@ -112,7 +112,7 @@ class FileComparison {
     if (registry_.may_drop(name)) {
       result_.remarks.push_back(line_about(name, "in the checkpoint, and dropped"));
     } else {
-      result_.differences.push_back(line_about(name, "in the checkpoint, but not registered"));
+      result_.differences.push_back(line_about(name, std::string(kNotRegistered)));
     }
   }
 
@@ -142,7 +142,7 @@ class FileComparison {
     return variable.redistribute
                ? ""
                : "a per-rank variable saved by " + std::to_string(index_.metadata.world_size) +
-                     " ranks cannot be restored on " + std::to_string(size_) + " without a redistribution function";
+                     " ranks cannot be restored on " + std::to_string(size_) + ' ' + std::string(kNoRedistribution);
   }
 
   const Checkpoint::Registry& registry_;
@@ -231,6 +231,28 @@ std::string value_difference(const FileIndex& index, const StoredVariable& store
 std::string array_difference(const StoredVariable& stored, const DistributedArray& array) {
   const std::string other = type_difference(array.type, stored.type);
   return other.empty() ? shape_difference(array.global_shape, stored.shape) : other;
+}
+
+std::vector<std::string> ways_out(const Differences& differences, int saved_ranks) {
+  const auto any = [&](std::string_view text) {
+    return std::any_of(differences.begin(), differences.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  std::vector<std::string> ways;
+  if (any(kNotStored) && any(kNotRegistered)) {
+    ways.emplace_back("a variable that has a new name: add_former_name(new name, old name)");
+  }
+  if (any(kNotStored)) {
+    ways.emplace_back("a variable that is new in the program: allow_missing(name) leaves it as it is");
+  }
+  if (any(kNotRegistered)) {
+    ways.emplace_back("a variable that the program no longer has: allow_dropped(name)");
+  }
+  if (any(kNoRedistribution)) {
+    ways.push_back("start on " + std::to_string(saved_ranks) +
+                   " ranks, or register per-rank variables with a redistribution function, for one in_order()");
+  }
+  return ways;
 }
 
 void throw_unless_fits(const std::string& name, const std::string& difference) {

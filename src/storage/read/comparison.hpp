@@ -4,6 +4,7 @@
 /// Does a checkpoint fit the registered state? Pure.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "state/registry.hpp"
@@ -29,6 +30,14 @@ struct Comparison {
   std::vector<std::string> remarks;
   std::vector<std::string> warnings;  ///< what is restored all the same, and may be wrong: a line each
 };
+
+/// Lines of differences, without the variable's name, for which there is a way out.
+inline constexpr std::string_view kNotStored = "registered, but not in the checkpoint";
+inline constexpr std::string_view kNotRegistered = "in the checkpoint, but not registered";
+inline constexpr std::string_view kNoRedistribution = "without a redistribution function";
+
+/// What to do about @p differences: a line each; empty if nobody can tell. @param saved_ranks  of the checkpoint
+[[nodiscard]] std::vector<std::string> ways_out(const Differences& differences, int saved_ranks);
 
 /// Compares all names and kinds, and the types and shapes of values, for rank @p rank of @p size. Touches no variable,
 /// and describes no array.

@@ -55,7 +55,7 @@ Bytes encode(const std::vector<std::string>& lines) {
 }
 
 /// Throws one error with the differences of all ranks. Lines that are the same on all ranks are shown once.
-void throw_if_different(const std::vector<Bytes>& lines_of_ranks, const std::string& file) {
+void throw_if_different(const std::vector<Bytes>& lines_of_ranks, const std::string& file, int saved_ranks) {
   std::map<std::string, std::vector<std::size_t>> ranks_of;
   for (std::size_t rank = 0; rank < lines_of_ranks.size(); ++rank) {
     for (Decoder decoder(lines_of_ranks[rank]); !decoder.at_end();) {
@@ -63,12 +63,17 @@ void throw_if_different(const std::vector<Bytes>& lines_of_ranks, const std::str
     }
   }
   std::string text;
+  Differences differences;
   for (const auto& [line, ranks] : ranks_of) {
+    differences.push_back(line);
     text += "\n  " + line;
     if (ranks.size() != lines_of_ranks.size()) {
       text += " (rank " + std::to_string(ranks.front()) +
               (ranks.size() > 1 ? " and " + std::to_string(ranks.size() - 1) + " more" : "") + ")";
     }
+  }
+  for (const std::string& way : ways_out(differences, saved_ranks)) {
+    text += "\n  -> " + way;
   }
   if (!text.empty()) {
     throw MismatchError(file + " does not fit the registered state:" + text);
@@ -164,7 +169,7 @@ void Restorer::compare(Operation&& operation) {
   agreed("comparing", std::forward<Operation>(operation));
   const std::string what = what_ + ": comparing";
   const auto lines = comm_.gather(encode(comparison_.differences), what);
-  comm_.on_chief([&] { throw_if_different(lines, file_.string()); }, what);
+  comm_.on_chief([&] { throw_if_different(lines, file_.string(), index_->metadata.world_size); }, what);
 }
 
 /// To find memory whose layout is declared changes nothing, so that does not count.

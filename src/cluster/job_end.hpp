@@ -1,0 +1,21 @@
+#pragma once
+
+/// @file
+/// The end of a job whose program handles an error on no rank: one report instead of one for each rank.
+
+#include "reprieve/error.hpp"
+
+namespace reprieve::cluster {
+
+/// Prints @p error on standard error and ends the job with exit code 1, by MPI_Abort if MPI is at work. Where several
+/// ranks have an error, one of them prints it: they wait their turn, and the first one ends the others meanwhile. A
+/// rank that alone has an error which all ranks should have waits a second for that, and at most two for its turn. Not
+/// collective.
+[[noreturn]] void end_job(const Error& error) noexcept;
+
+/// From now on an Error that nobody catches ends the job by `end_job`, instead of by abort() on every rank. Other
+/// exceptions are treated as before, and so is everything if the program has set a terminate handler of its own.
+/// Calling it again does nothing. Thread: main.
+void end_job_at_uncaught_errors() noexcept;
+
+}  // namespace reprieve::cluster

@@ -1,0 +1,37 @@
+#include "handler/step_news.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "handler/run_log.hpp"
+
+namespace reprieve::handler {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kDrillInterval = 100ms;
+constexpr std::chrono::seconds kShortest = 5s;
+constexpr std::chrono::seconds kLongest = 60s;
+
+}  // namespace
+
+std::chrono::steady_clock::duration news_interval(std::chrono::steady_clock::duration elapsed) noexcept {
+  return std::clamp<std::chrono::steady_clock::duration>(elapsed / 10, kShortest, kLongest);
+}
+
+void StepNews::tell(std::uint64_t run_calls, std::chrono::nanoseconds step_time) noexcept {
+  const auto now = Clock::now();
+  if (now < next_) {
+    return;
+  }
+  next_ = now + (for_drill_ ? Clock::duration(kDrillInterval) : news_interval(now - begin_));
+  try {
+    log_.step(run_calls, step_time, for_drill_);
+  } catch (const std::bad_alloc&) {
+    // The step itself must not fail for it.
+  }
+}
+
+}  // namespace reprieve::handler

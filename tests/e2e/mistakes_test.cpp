@@ -1,0 +1,115 @@
+// What a program that catches nothing prints, on many ranks, when its user makes a mistake: one report, not one for
+// each rank.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "e2e/limits.hpp"
+#include "support/process.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr int kManyRanks = 16;
+/// With the lines of the launcher, which has its own.
+constexpr std::ptrdiff_t kMostLines = 12;
+
+class Mistake : public testing::Test {
+ protected:
+  struct Result {
+    std::optional<int> code;
+    std::string err;
+  };
+
+  [[nodiscard]] Result run(int ranks, const std::string& mistake = "") const {
+    Mpirun job({.ranks = ranks,
+                .arguments = {program("e2e_unhandled"), directory_.string(), mistake},
+                .mpirun_options = {"-q"},
+                .environment = environment_,
+                .directory = files_.path()});
+    const auto code = job.wait(kHang);
+    return {code, job.err()};
+  }
+
+  /// The end of a program with a mistake, after a run without.
+  void expect_one_report(const std::string& mistake, const std::string& report) const {
+    const Result result = run(kManyRanks, mistake);
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(report));
+    const std::string begin = "\nreprieve: ";
+    const std::string text = "\n" + result.err;
+    const auto at = text.find(begin);
+    ASSERT_NE(at, std::string::npos) << result.err;
+    EXPECT_EQ(text.find(begin, at + 1), std::string::npos) << "told twice:\n" << result.err;
+    EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), kMostLines) << result.err;
+  }
+
+  void make_checkpoints(int ranks = kManyRanks) const {
+    const Result good = run(ranks);
+    ASSERT_EQ(good.code, 0) << good.err;
+  }
+
+  TemporaryDirectory files_;
+  Environment environment_;
+  fs::path directory_ = files_.path() / "checkpoints";
+};
+
+TEST_F(Mistake, AWrongName) {
+  make_checkpoints();
+  expect_one_report("name", "add_former_name");
+}
+
+TEST_F(Mistake, AWrongShape) {
+  make_checkpoints();
+  expect_one_report("shape", "registered with the shape [144], stored with [128]");
+}
+
+TEST_F(Mistake, AWrongType) {
+  make_checkpoints();
+  expect_one_report("type", "elements of type float32, stored with float64");
+}
+
+TEST_F(Mistake, AnotherNumberOfRanksForAValueOfEachRank) {
+  make_checkpoints(3);
+  expect_one_report("", "start on 3 ranks");
+}
+
+TEST_F(Mistake, ANameThatIsRegisteredTwice) { expect_one_report("twice", "'seed' is registered already"); }
+
+TEST_F(Mistake, ADirectoryThatIsAFile) {
+  std::ofstream(directory_) << "a file\n";
+  expect_one_report("", "Not a directory");
+}
+
+TEST_F(Mistake, ADirectoryThatAnotherRunUses) {
+  make_checkpoints(2);
+  Process other({.arguments = {"flock", (directory_ / ".reprieve.lock").string(), "sleep", "1000"}});
+  environment_["REPRIEVE_CHECKPOINTS_LOCK_TIMEOUT_S"] = "0.5";
+  expect_one_report("", "is in use by the run of process");
+}
+
+TEST_F(Mistake, AStepThatThrows) { expect_one_report("step", "the pressure is negative"); }
+
+/// It is of no concern to the library, which changes nothing there.
+TEST_F(Mistake, AnExceptionOfTheProgramsOwn) {
+  const Result result = run(2, "outside");
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("the mesh is empty"));
+}
+
+/// The state is saved: the job is started again, whatever the program forgot.
+TEST_F(Mistake, APreemptionThatNobodyCatches) {
+  const Result result = run(2, "preempted");
+  EXPECT_EQ(result.code, 42) << result.err;
+}
+
+}  // namespace
+}  // namespace reprieve::test
