@@ -1,12 +1,11 @@
 #include "progress.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <iostream>
 #include <utility>
 
-#include "text.hpp"
+#include "core/text.hpp"
 
 namespace reprieve::tool {
 
@@ -14,11 +13,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kDelay = std::chrono::milliseconds(500);
 constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr auto kLogInterval = std::chrono::seconds(10);
 constexpr const char* kWipe = "\r\x1b[K";
 }  // namespace
 
 Progress::Progress(std::string label)
-    : label_(std::move(label)), terminal_(::isatty(STDERR_FILENO) == 1), next_(Clock::now() + kDelay) {}
+    : label_(std::move(label)),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      begin_(Clock::now()),
+      next_(begin_ + (terminal_ ? Clock::duration(kDelay) : kLogInterval)) {}
 
 Progress::~Progress() {
   if (shown_) {
@@ -27,15 +30,19 @@ Progress::~Progress() {
 }
 
 void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
-  if (!terminal_ || total_bytes == 0 || Clock::now() < next_) {
+  const auto now = Clock::now();
+  if (total_bytes == 0 || now < next_) {
     return;
   }
-  const double percent = 100.0 * static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
-  std::cerr << kWipe
-            << fmt::format("{}  {:.0f} %  ({} of {})", label_, percent, human_size(done_bytes), human_size(total_bytes))
-            << std::flush;
-  shown_ = true;
-  next_ = Clock::now() + kInterval;
+  const std::string text = label_ + ": " + core::transfer_text(done_bytes, total_bytes, now - begin_);
+  if (terminal_) {
+    std::cerr << kWipe << text << std::flush;
+    shown_ = true;
+    next_ = now + kInterval;
+  } else {
+    std::cerr << text << std::endl;
+    next_ = now + kLogInterval;
+  }
 }
 
 }  // namespace reprieve::tool

@@ -9,8 +9,8 @@
 
 namespace reprieve::tool {
 
-/// Shows "label  42 %  (1.2 GiB of 2.9 GiB)" on standard error, in place, and wipes it at the end. Shows nothing if
-/// standard error is not a terminal, or if all is over in less than half a second.
+/// Shows "label: 1.2 GiB of 2.9 GiB, 410.0 MiB/s, 4 s left" on standard error. On a terminal in place, after half a
+/// second, and wiped at the end; elsewhere a line every ten seconds.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -24,6 +24,7 @@ class Progress {
   std::string label_;
   bool terminal_;
   bool shown_ = false;
+  std::chrono::steady_clock::time_point begin_;
   std::chrono::steady_clock::time_point next_;
 };
 

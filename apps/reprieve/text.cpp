@@ -10,17 +10,7 @@
 
 namespace reprieve::tool {
 
-std::string human_size(std::uint64_t bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  // 1023.95 would be shown as 1024.0 of the smaller unit.
-  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
+std::string human_size(std::uint64_t bytes) { return core::size_text(bytes); }
 
 std::string human_age(std::chrono::system_clock::time_point time) {
   using std::chrono::seconds;
@@ -66,9 +56,16 @@ std::string reason_text(const SaveReason& reason) {
 }
 
 std::string printable(const std::string& text) {
-  std::string result = text;
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '\n') {
+      result += result.empty() || result.back() == ':' ? " " : "; ";
+      i = std::min(text.find_first_not_of(' ', i + 1), text.size()) - 1;
+    } else {
+      result += c < 0x20 || c == 0x7f ? '?' : text[i];
+    }
+  }
   return result;
 }
 

@@ -34,7 +34,7 @@ std::string shape_text(const Extents& shape);
 /// "preemption: signal SIGTERM on rank 2 (node17)".
 std::string reason_text(const SaveReason& reason);
 
-/// @p text without the characters that would steer a terminal: they come from files.
+/// @p text on one line, and without the characters that would steer a terminal: they come from files.
 std::string printable(const std::string& text);
 
 /// "1 variable", "2 variables".

@@ -23,6 +23,18 @@ TEST(Text, DurationsAreShort) {
   EXPECT_EQ(duration_text(7500s), "2 h 5 min");
 }
 
+TEST(Text, SizesHaveAUnit) {
+  EXPECT_EQ(size_text(17), "17 B");
+  EXPECT_EQ(size_text(1536), "1.5 KiB");
+}
+
+TEST(Text, ATransferTellsItsRateAndWhatIsLeft) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  EXPECT_EQ(transfer_text(100 * kMiB, 400 * kMiB, 10s), "100.0 MiB of 400.0 MiB, 10.0 MiB/s, 30 s left");
+  EXPECT_EQ(transfer_text(0, 400, 10s), "0 B of 400 B, 0 B/s");
+  EXPECT_EQ(transfer_text(500, 400, 10s), "500 B of 400 B, 50 B/s");
+}
+
 TEST(Text, ListsAreShapes) {
   EXPECT_EQ(list_text(std::array<std::uint64_t, 2>{3, 4}), "[3, 4]");
   EXPECT_EQ(list_text({}), "[]");

@@ -26,6 +26,9 @@ bool BlockReader::read_right(const Place& place, std::span<std::byte> content) c
   const Dataset dataset = dataset_of(place.variable);
   digest_.reset();
   read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
+  if (news_ != nullptr) {
+    news_->add(content.size());
+  }
   const std::uint64_t expected = index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
   if (!verify_ || digest_.digest() == expected) {
     return true;

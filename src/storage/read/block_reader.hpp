@@ -8,6 +8,7 @@
 #include <string>
 
 #include "storage/bytes/posix_file.hpp"
+#include "storage/bytes/transfer_news.hpp"
 #include "storage/format/box_search.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
@@ -20,6 +21,9 @@ class BlockReader {
   /// differs is read once more past the page cache before it counts as damaged.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
       : file_(file), index_(index), verify_(verify) {}
+
+  /// From now on what is read is counted there; null: nowhere.
+  void count_in(TransferNews* news) noexcept { news_ = news; }
 
   /// Reads the whole box of a row, elements side by side in C order; @p content has the box's size.
   /// @throws CorruptError that names variable and region; StorageError
@@ -70,6 +74,7 @@ class BlockReader {
   const PosixFile& file_;
   const FileIndex& index_;
   bool verify_;
+  TransferNews* news_ = nullptr;
   const StoredVariable* searched_ = nullptr;  ///< the variable of which the places are known
   std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;  ///< of the block that was read last

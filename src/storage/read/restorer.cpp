@@ -214,9 +214,16 @@ void Restorer::open() {
   });
 }
 
+/// @param what  that is done from now on
+void Restorer::tell_about(const char* what, std::uint64_t bytes_of_rank) {
+  news_.emplace(std::string(what) + ' ' + file_.string(), bytes_of_rank);
+  reader_->count_in(&*news_);
+}
+
 void Restorer::prove() {
   if (verify_) {
     open();
+    tell_about("verifying", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     storage::prove(comm_, *reader_, *index_, file_.string());
   }
 }
@@ -277,7 +284,14 @@ void Restorer::find_same_splits() {
 
 void Restorer::fill_arrays() {
   find_same_splits();
+  std::uint64_t bytes = 0;
+  for (const RestoreTarget& target : comparison_.arrays) {
+    for (const MemoryBox& box : target.array.boxes) {
+      bytes += volume(box.extent) * target.array.type.size_bytes;
+    }
+  }
   read_twice("reading the arrays", [&] {
+    tell_about("reading", bytes);
     for (const RestoreTarget& target : comparison_.arrays) {
       stored_->fill(*target.stored, target.array);
     }

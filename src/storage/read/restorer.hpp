@@ -66,6 +66,7 @@ class Restorer {
   void load_index_from(int root);
   [[nodiscard]] int second_reader() const;
   void open();
+  void tell_about(const char* what, std::uint64_t bytes_of_rank);
   void add_differences(Differences more);
   void read_values();
   void take_over_values();
@@ -86,6 +87,7 @@ class Restorer {
   Comparison comparison_;
   std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
   std::optional<PosixFile> opened_;
+  std::optional<TransferNews> news_;
   std::optional<BlockReader> reader_;
   std::optional<StoredCheckpoint> stored_;
 };

@@ -31,7 +31,8 @@ constexpr std::uint64_t end_of_buffer(std::uint64_t base) {
 
 void DataStream::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes) : file_(file) {
+DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes)
+    : file_(file), news_("writing " + file.path().string(), expected_bytes) {
   if (io == FileIo::page_cache ||
       (io == FileIo::automatic && (expected_bytes < kLeastForAutomatic || file.is_in_memory()))) {
     return;
@@ -57,6 +58,7 @@ void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
     if (!queue_) {
       file_.write_all(bytes, offset);
+      news_.add(bytes.size());
       return;
     }
     if (current_ && (offset != end_ || end_ == end_of_buffer(base_))) {
@@ -71,6 +73,7 @@ void DataStream::write(std::span<const std::byte> bytes, std::uint64_t offset) {
     end_ += part.size();
     offset += part.size();
     bytes = bytes.subspan(part.size());
+    news_.add(part.size());
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "reprieve/save.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/bytes/transfer_news.hpp"
 #include "storage/write/write_queue.hpp"
 
 namespace reprieve::storage {
@@ -64,6 +65,7 @@ class DataStream {
   void wait_for_one();
 
   const PosixFile& file_;
+  TransferNews news_;
   std::optional<PosixFile> direct_;  ///< the same file, opened with O_DIRECT
   std::vector<Buffer> buffers_;
   std::vector<std::size_t> free_;
