@@ -8,20 +8,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <set>
 #include <sstream>
 #include <thread>
 
 #include "command.hpp"
-#include "core/environment.hpp"
 #include "core/event_reader.hpp"
 #include "core/text.hpp"
-#include "core/worker_record.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
+#include "run_directories.hpp"
 #include "run_status.hpp"
-#include "supervisor/run_follower.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -51,8 +48,6 @@ Examples:
 
 Exit codes: 0 shown, 2 there is no run, or wrong usage.)";
 
-/// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
-constexpr int kDepth = 6;
 constexpr std::size_t kLongestName = 20;
 
 struct Options {
@@ -69,55 +64,13 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
-/// Those with an event log, at @p top and below it.
-std::set<fs::path> run_directories(const fs::path& top) {
-  std::set<fs::path> found;
-  const auto look = [&](const fs::path& directory) {
-    std::error_code ignored;
-    if (fs::exists(directory / manager::kEventLogName, ignored)) {
-      found.insert(directory);
-    }
-  };
-  look(top);
-  std::error_code error;
-  fs::recursive_directory_iterator entry(top, fs::directory_options::skip_permission_denied, error);
-  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    std::error_code ignored;
-    if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) {
-      continue;
-    }
-    if (entry.depth() >= kDepth || entry->path().filename().string().starts_with('.')) {
-      entry.disable_recursion_pending();
-    } else {
-      look(entry->path());
-    }
-  }
-  return found;
-}
-
-/// A run lists its ranks when it has restored. Before that its chief alone is known, and seen on its own node only.
-bool chief_lives(const RunStatus& status) {
-  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
-}
-
-std::optional<RunStatus> look_at(const fs::path& directory) {
-  const std::vector<nlohmann::json> events = core::read_events(directory / manager::kEventLogName);
-  supervisor::RunFollower follower(directory);
-  auto status = status_of(directory, events, !follower.living().empty());
-  if (status && status->state == RunState::gone && chief_lives(*status)) {
-    // With a handler the list of its ranks says more: another process may have got the number of a chief that has gone.
-    auto alone = status_of(directory, events, true);
-    return alone->has_handler ? status : alone;
-  }
-  return status;
-}
-
 std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
   std::vector<RunStatus> runs;
   for (const fs::path& top : directories) {
     require_directory(top);
     for (const fs::path& directory : run_directories(top)) {
-      if (auto status = look_at(directory.lexically_normal())) {
+      const auto events = core::read_events(directory / manager::kEventLogName);
+      if (auto status = look_at(directory.lexically_normal(), events)) {
         runs.push_back(std::move(*status));
       }
     }
