@@ -20,6 +20,7 @@ enum ExitCode : int {
 };
 
 void add_status(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_ls(CLI::App& app, int& exit_code);
 void add_show(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);

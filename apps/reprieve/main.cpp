@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   reprieve status                               what runs here, how far is it, what would be lost now?
+  reprieve report checkpoints                   what became of it? a page: starts, lost work, saves, notices
   reprieve ls checkpoints                       what is there, and is it sound?
   reprieve show checkpoints/ckpt-120.h5         what is in it?
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
@@ -70,6 +71,7 @@ int parse_and_run(int argc, char** argv) {
   app.footer(kFooter);
   int exit_code = kGood;
   add_status(app, exit_code);
+  add_report(app, exit_code);
   add_ls(app, exit_code);
   add_show(app, exit_code);
   add_verify(app, exit_code);

@@ -1,0 +1,469 @@
+#include "event_walk.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/event_reader.hpp"
+#include "event_fields.hpp"
+#include "supervisor/run_progress.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+using ChiefStage = supervisor::ChiefProgress::Stage;
+
+/// Goes through the events. Within a start the monotonic clock counts; between two of them only the wall clock is
+/// there.
+class EventWalk {
+ public:
+  RunReport walk(const RunStatus& status, const std::vector<LogEvent>& events, TimePoint now) {
+    report_.status = status;
+    for (const LogEvent& event : events) {
+      take(event);
+    }
+    if (!report_.starts.empty()) {
+      end_last_start(status, now);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  using Reaction = void (EventWalk::*)(const LogEvent&);
+  static const std::map<std::string, Reaction>& reactions() {
+    static const std::map<std::string, Reaction> table{
+        {"restore_started", &EventWalk::on_restore_started},
+        {"restore", &EventWalk::on_restore},
+        {"restore_failed", &EventWalk::on_restore_ended},
+        {"passed_over", &EventWalk::on_restore_ended},
+        {"ready", &EventWalk::on_ready},
+        {"notice", &EventWalk::on_notice},
+        {"agreement", &EventWalk::on_agreement},
+        {"save_started", &EventWalk::on_save_started},
+        {"save_finished", &EventWalk::on_save_finished},
+        {"save_failed", &EventWalk::on_save_failed},
+        {"save_skipped", &EventWalk::on_save_skipped},
+        {"exit", &EventWalk::on_exit},
+        {"finished", &EventWalk::on_finished},
+    };
+    return table;
+  }
+
+  /// What the time that passes is counted as.
+  enum class Phase { startup, restore, work };
+
+  void take(const LogEvent& event) {
+    const std::string name = text_in(event, "event");
+    if (name == "start") {
+      on_start(event);
+      return;
+    }
+    if (report_.starts.empty()) {
+      return;  // the beginning of the log is missing
+    }
+    pass_time(event);
+    chief_.take(event);
+    if (const auto reaction = reactions().find(name); reaction != reactions().end()) {
+      (this->*reaction->second)(event);
+    }
+    if (name != "ready" && name != "restore") {
+      tell_step(event);
+    }
+  }
+
+  void pass_time(const LogEvent& event) {
+    if (const auto monotonic = number_in(event, "monotonic_s")) {
+      spend(plausible(*monotonic - monotonic_s_.value_or(*monotonic)).value_or(0));
+      monotonic_s_ = monotonic;
+    }
+    if (const auto wall = wall_clock_in(event)) {
+      wall_s_ = wall;
+    }
+  }
+
+  void spend(double seconds) {
+    now_s_ += seconds;
+    current().end_s = now_s_;
+    switch (phase_) {
+      case Phase::startup:
+        current().times.startup_s += seconds;
+        startup_s_ += seconds;
+        break;
+      case Phase::restore:
+        current().times.restore_s += seconds;
+        break;
+      case Phase::work:
+        span_->work_s += seconds;
+        span_->end_s = now_s_;
+        break;
+    }
+  }
+
+  void on_start(const LogEvent& event) {
+    const auto wall = wall_clock_in(event);
+    double gap_s = 0;
+    if (!report_.starts.empty()) {
+      if (wall && wall_s_) {
+        report_.clock_set_back |= *wall < *wall_s_;
+        gap_s = plausible(*wall - *wall_s_).value_or(0);
+      }
+      end_start(gap_s);
+    }
+    chief_.take(event);
+    saves_ = has_handler_ = false;
+    phase_ = Phase::startup;
+    startup_s_ = 0;
+    monotonic_s_ = number_in(event, "monotonic_s");
+    wall_s_ = wall ? wall : wall_s_;
+    ReportedStart start;
+    start.time = core::time_of_event(text_in(event, "time"));
+    start.host = chief_.host;
+    start.pid = chief_.pid;
+    start.ranks = chief_.world_size;
+    start.begin_s = start.end_s = start.ready_s = now_s_;
+    report_.starts.push_back(std::move(start));
+  }
+
+  void on_restore_started(const LogEvent&) {
+    close_span();
+    phase_ = Phase::restore;
+    restoring_ = chief_.restoring.filename().string();
+    if (!current().restore_begin_s) {
+      current().restore_begin_s = now_s_;
+    }
+  }
+  void on_restore_ended(const LogEvent&) {
+    if (phase_ == Phase::restore) {
+      phase_ = Phase::startup;
+      startup_s_ = 0;
+      current().restore_end_s = now_s_;
+    }
+  }
+  void on_restore(const LogEvent& event) {
+    on_restore_ended(event);
+    begin_at(count_in(event, "run_calls"));
+  }
+  void on_ready(const LogEvent& event) {
+    has_handler_ = true;
+    begin_at(count_in(event, "run_calls"));
+    begin_work();
+  }
+
+  /// The start goes on from this step: what was done beyond it is lost, checkpoint or not.
+  void begin_at(std::optional<std::uint64_t> step) {
+    if (!step) {
+      return;
+    }
+    current().step_from = current().step_to = step;
+    report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
+    for (; !kept_.empty(); kept_.pop_back()) {
+      WorkSpan& span = report_.spans[kept_.back()];
+      if (!span.to || *span.to <= *step) {
+        break;
+      }
+      if (span.from && *span.from < *step) {
+        split(kept_.back(), *step);
+        break;
+      }
+      span.fate = Fate::lost;
+    }
+  }
+
+  /// The part of a span of work beyond @p step is lost.
+  void split(std::size_t place, std::uint64_t step) {
+    WorkSpan lost = report_.spans[place];
+    WorkSpan& kept = report_.spans[place];
+    const double part = static_cast<double>(step - *kept.from) / static_cast<double>(*kept.to - *kept.from);
+    kept.to = lost.from = step;
+    kept.work_s *= part;
+    kept.end_s = lost.begin_s = kept.begin_s + (kept.end_s - kept.begin_s) * part;
+    lost.work_s -= kept.work_s;
+    lost.fate = Fate::lost;
+    report_.spans.push_back(lost);
+  }
+
+  void begin_work() {
+    if (phase_ != Phase::work) {
+      current().ready_s = now_s_;
+      open_span();
+      phase_ = Phase::work;
+    }
+  }
+
+  /// Without a handler nobody says when the work begins: all since the start or the restore is counted as such.
+  void begin_work_in_retrospect() {
+    const double work_s = startup_s_;
+    begin_work();
+    current().times.startup_s -= work_s;
+    current().ready_s = span_->begin_s = now_s_ - work_s;
+    span_->work_s = work_s;
+  }
+
+  void open_span() {
+    span_ = WorkSpan{.start = report_.starts.size() - 1, .begin_s = now_s_, .end_s = now_s_};
+    span_->from = span_->to = current().step_to;
+  }
+
+  void close_span() {
+    if (span_) {
+      not_kept_.push_back(report_.spans.size());
+      report_.spans.push_back(*span_);
+      span_.reset();
+    }
+  }
+
+  void tell_step(const LogEvent& event) {
+    const auto step = count_in(event, "run_calls");
+    if (!step || *step < current().step_to.value_or(0)) {
+      return;  // of a save in the background: an older step
+    }
+    current().step_to = step;
+    if (span_) {
+      span_->to = step;
+      span_->from = span_->from ? span_->from : step;
+    }
+    report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
+  }
+
+  void on_save_started(const LogEvent& event) {
+    tell_step(event);
+    if (phase_ != Phase::work) {
+      begin_work_in_retrospect();
+    }
+    close_span();
+    open_span();
+    saving_ = Saving{count_in(event, "number"), not_kept_.size()};
+  }
+
+  void on_save_finished(const LogEvent& event) {
+    const auto number = count_in(event, "number");
+    if (!saving_ || saving_->number != number || !span_) {  // the line of its beginning was cut
+      on_save_started(event);
+    }
+    const double seconds = plausible(number_in(event, "seconds")).value_or(0);
+    const double blocked_s = plausible(number_in(event, "blocked_seconds")).value_or(seconds);
+    stood_still(blocked_s);
+    if (const auto reason = event.find("reason"); reason != event.end() && reason->is_object()) {
+      saves_by_itself_ |= text_in(*reason, "kind") != "preemption";
+    }
+    if (const auto last = not_kept_.begin() + static_cast<std::ptrdiff_t>(saving_->spans); last != not_kept_.begin()) {
+      interval_s_ = std::max(interval_s_, report_.spans[*(last - 1)].work_s);
+    }
+    keep(saving_->spans);
+    saving_.reset();
+    saves_ = true;
+    report_.saves.push_back({now_s_, number.value_or(0), count_in(event, "run_calls"),
+                             count_in(event, "bytes").value_or(0), seconds, blocked_s});
+    if (ReportedNotice* notice = open_notice(); notice != nullptr && !notice->committed_s) {
+      notice->committed_s = since(*notice);
+    }
+  }
+
+  /// How much of a failed save in the background the program stood still is not known: all of it is taken.
+  void on_save_failed(const LogEvent&) {
+    ++report_.failed_saves;
+    if (saving_ && span_) {
+      stood_still(span_->work_s);
+    }
+    saving_.reset();
+  }
+  void on_save_skipped(const LogEvent&) { ++report_.skipped_saves; }
+
+  void stood_still(double seconds) {
+    const double part = std::min(seconds, span_->work_s);
+    span_->work_s -= part;
+    current().times.save_s += part;
+  }
+
+  /// The first @p count spans that were not kept until now.
+  void keep(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      report_.spans[not_kept_[i]].fate = Fate::kept;
+      kept_.push_back(not_kept_[i]);
+    }
+    not_kept_.erase(not_kept_.begin(), not_kept_.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+
+  void keep_all() {
+    const bool works = span_.has_value();
+    close_span();
+    keep(not_kept_.size());
+    saving_.reset();
+    if (works) {
+      open_span();  // it may go on
+    }
+  }
+
+  void on_notice(const LogEvent& event) {
+    ReportedNotice notice;
+    const double age_s = plausible(number_in(event, "age_s")).value_or(0);
+    notice.at_s = now_s_ - age_s;
+    notice.start = report_.starts.size() - 1;
+    notice.source = text_in(event, "source");
+    notice.message = text_in(event, "message");
+    notice.host = text_in(event, "host");
+    notice.rank = small_number_in(event, "rank", -1);
+    if (const auto left_s = number_in(event, "time_left_s")) {
+      notice.grace_s = plausible(*left_s + age_s);
+    }
+    report_.notices.push_back(std::move(notice));
+  }
+  void on_agreement(const LogEvent& event) {
+    if (ReportedNotice* notice = open_notice()) {
+      notice->agreed_s = plausible(number_in(event, "seconds_from_notice").value_or(since(*notice)));
+    }
+  }
+  void on_exit(const LogEvent& event) {
+    tell_step(event);
+    if (ReportedNotice* notice = open_notice()) {
+      notice->left_s = since(*notice);
+    }
+    keep_all();
+  }
+  void on_finished(const LogEvent& event) {
+    tell_step(event);
+    keep_all();
+    kept_.clear();  // a run that begins anew takes nothing away from one that came to its end
+  }
+
+  ReportedNotice* open_notice() {
+    const bool is_open = !report_.notices.empty() && report_.notices.back().start + 1 == report_.starts.size();
+    return is_open ? &report_.notices.back() : nullptr;
+  }
+  [[nodiscard]] double since(const ReportedNotice& notice) const { return now_s_ - notice.at_s; }
+
+  [[nodiscard]] Ending ending() const {
+    switch (chief_.stage) {
+      case ChiefStage::saved:
+        return Ending::saved;
+      case ChiefStage::failed:
+        return Ending::failed;
+      case ChiefStage::finished:
+        return Ending::finished;
+      default:
+        return saves_ && !has_handler_ ? Ending::untold : Ending::killed;
+    }
+  }
+
+  void end_last_start(const RunStatus& status, TimePoint now) {
+    const bool works =
+        status.state == RunState::starting || status.state == RunState::running || status.state == RunState::leaving;
+    if (!works) {
+      end_start(0);
+      return;
+    }
+    const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+    spend(plausible(now_s - wall_s_.value_or(now_s)).value_or(0));
+    current().ending = Ending::working;
+    finish_spans(Fate::unsaved);
+  }
+
+  void end_start(double gap_s) {
+    ReportedStart& start = current();
+    start.ending = ending();
+    start.why = why();
+    const bool is_told = start.ending != Ending::killed && start.ending != Ending::untold;
+    const double told_s = span_ ? span_->work_s : 0;
+    finish_spans(fate_of_rest(start.ending));
+    const double perhaps_s = is_told || phase_ != Phase::work ? 0
+                             : saves_by_itself_               ? std::max(0.0, interval_s_ - told_s)
+                                                              : gap_s;
+    start.times.unknown_s += std::min(gap_s, perhaps_s);
+    start.times.down_s += gap_s - std::min(gap_s, perhaps_s);
+    if (start.ending == Ending::killed && start.times.unknown_s > 0) {
+      start.perhaps_lost_steps = steps_in(start.times.unknown_s);
+    }
+    now_s_ += gap_s;
+  }
+
+  /// What becomes of the work after the last save.
+  static Fate fate_of_rest(Ending ending) {
+    if (ending == Ending::untold) {
+      return Fate::untold;
+    }
+    return ending == Ending::saved || ending == Ending::finished ? Fate::kept : Fate::lost;
+  }
+
+  void finish_spans(Fate fate) {
+    close_span();
+    for (const std::size_t place : not_kept_) {
+      report_.spans[place].fate = fate;
+    }
+    not_kept_.clear();
+    saving_.reset();
+    if (current().ready_s == current().begin_s && phase_ != Phase::work) {
+      current().ready_s = current().end_s;
+    }
+  }
+
+  /// By the pace of this start.
+  [[nodiscard]] std::optional<std::uint64_t> steps_in(double seconds) const {
+    double steps = 0, work_s = 0;
+    for (auto span = report_.spans.rbegin(); span != report_.spans.rend() && is_of_this_start(*span); ++span) {
+      steps += static_cast<double>(span->steps());
+      work_s += span->steps() > 0 ? span->work_s : 0;
+    }
+    const double count = work_s > 0 ? seconds * steps / work_s : 0;
+    return count >= 1 && count < 1e15 ? std::optional(static_cast<std::uint64_t>(count)) : std::nullopt;
+  }
+  [[nodiscard]] bool is_of_this_start(const WorkSpan& span) const { return span.start + 1 == report_.starts.size(); }
+
+  [[nodiscard]] std::string why() {
+    switch (ending()) {
+      case Ending::failed:
+        return chief_.error ? chief_.error->message : "";
+      case Ending::saved:
+        return open_notice() != nullptr ? open_notice()->source : "";
+      case Ending::killed:
+        return why_killed();
+      default:
+        return "";
+    }
+  }
+
+  [[nodiscard]] std::string why_killed() {
+    if (chief_.stage == ChiefStage::restoring) {
+      return "while it read " + restoring_;
+    }
+    if (chief_.leaving && open_notice() != nullptr) {
+      return "after a notice (" + open_notice()->source + "), before its state was saved";
+    }
+    if (saving_) {
+      return "during a save";
+    }
+    return phase_ == Phase::work ? "while it worked" : "before its first step";
+  }
+
+  ReportedStart& current() { return report_.starts.back(); }
+
+  struct Saving {
+    std::optional<std::uint64_t> number;
+    std::size_t spans = 0;  ///< of `not_kept_`: those that the save keeps
+  };
+
+  RunReport report_;
+  supervisor::ChiefProgress chief_;
+  double now_s_ = 0;  ///< since the first start
+  std::optional<double> wall_s_;
+  std::optional<double> monotonic_s_;
+  Phase phase_ = Phase::startup;
+  double startup_s_ = 0;  ///< since the start, or since the restore
+  bool saves_ = false;
+  bool has_handler_ = false;
+  bool saves_by_itself_ = false;  ///< also without a notice
+  double interval_s_ = 0;         ///< the longest work between two saves
+  std::string restoring_;
+  std::optional<Saving> saving_;
+  std::optional<WorkSpan> span_;       ///< the work of now
+  std::vector<std::size_t> not_kept_;  ///< places of spans of this start
+  std::vector<std::size_t> kept_;      ///< those that a later start can still go back behind, oldest first
+};
+
+}  // namespace
+
+RunReport walk_events(const RunStatus& status, const std::vector<nlohmann::json>& events, TimePoint now) {
+  return EventWalk().walk(status, events, now);
+}
+
+}  // namespace reprieve::tool

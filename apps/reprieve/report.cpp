@@ -1,0 +1,219 @@
+// reprieve report [DIR...]
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "command.hpp"
+#include "core/event_reader.hpp"
+#include "files.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "report_metrics.hpp"
+#include "report_page.hpp"
+#include "reprieve/error.hpp"
+#include "run_directories.hpp"
+#include "run_report.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter =
+    R"(Tells what became of every run below the directories, from its event log (events.jsonl): all starts and how each
+ended, where the time went, what work was lost and why, how long the saves took, whether the notices came in time, and
+what to set. The page is one file of HTML that needs no network and no other file: mail it, print it, keep it.
+
+  kept      work that a checkpoint or the end of the run has kept
+  lost      work that had to be done again: steps after the checkpoint that a later start went on from
+  unknown   a killed start cannot say when it was killed: what it did after its last word is not known
+
+With --prometheus, --openmetrics or --json no page is written unless --out asks for one. A file that is there and is not
+from an earlier report is not written over. Readers never see half a file.
+
+Examples:
+  reprieve report checkpoints                            writes report.html
+  reprieve report /scratch/me --out - > me.html          all runs below, to standard output
+  reprieve report checkpoints --mtbf 6h --grace 2min     what the site says of its nodes and its partition
+  reprieve report checkpoints --json | jq '.[].times'    where the time went
+  reprieve report /scratch --prometheus /var/lib/prometheus/node-exporter/reprieve.prom
+
+Exit codes: 0 written, 2 there is no run, a file cannot be written, or wrong usage.)";
+
+/// More than any log that people keep; older events are left out.
+constexpr std::size_t kLongestLog = std::size_t{256} << 20;
+
+struct Options {
+  std::vector<fs::path> directories{"."};
+  std::string page;
+  std::string prometheus;
+  std::string openmetrics;
+  double mtbf_s = 0;
+  double grace_s = 0;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directories, "Directories to look in, and below; default: this one");
+  command.add_option("--out", options.page, "Where the page goes; - is standard output (default: report.html)")
+      ->type_name("FILE");
+  command.add_option("--prometheus", options.prometheus, "Numbers in the text format of Prometheus; - as above")
+      ->type_name("FILE");
+  command.add_option("--openmetrics", options.openmetrics, "The same in the format of OpenMetrics; - as above")
+      ->type_name("FILE");
+  add_duration(command, "--mtbf", options.mtbf_s, "For the advice: mean time between failures of the whole job")
+      ->default_str("as measured");
+  add_duration(command, "--grace", options.grace_s, "Time from a notice to the kill, where the notice does not tell it")
+      ->default_str("not known");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+std::vector<RunReport> report_below(const Options& options, TimePoint now) {
+  const auto if_given = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  const AdviceQuestion question{if_given(options.mtbf_s), if_given(options.grace_s), std::nullopt};
+  std::set<fs::path> directories;
+  for (const fs::path& top : options.directories) {
+    require_directory(top);
+    for (const fs::path& directory : run_directories(top)) {
+      directories.insert(directory.lexically_normal());
+    }
+  }
+  std::vector<RunReport> reports;
+  for (const fs::path& directory : directories) {
+    const auto events = core::read_events(directory / manager::kEventLogName, kLongestLog);
+    if (const auto status = look_at(directory, events)) {
+      reports.push_back(report_run(*status, events, question, now));
+    }
+  }
+  if (reports.empty()) {
+    throw UsageError(
+        "there is no run: no directory here has an event log (events.jsonl) that tells of one. A run makes one in its "
+        "checkpoint directory; name that, or a directory above it");
+  }
+  return reports;
+}
+
+[[noreturn]] void refuse_to_write(const fs::path& file, const std::string& problem) {
+  throw StorageError(ErrorCode::io, fmt::format("cannot write {}: {}", printable(file.string()), problem));
+}
+
+/// Only what an earlier report has written may be written over.
+void require_ours(const fs::path& file, std::string_view marker) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (status.type() == fs::file_type::not_found) {
+    return;
+  }
+  std::string beginning(marker.size(), '\0');
+  if (fs::is_regular_file(status)) {
+    std::ifstream(file, std::ios::binary).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  }
+  if (beginning != marker) {
+    throw UsageError(printable(file.string()) +
+                     " is there already and is not from an earlier report: it is left as it is; name another file, or "
+                     "remove it");
+  }
+}
+
+void write_all(int descriptor, std::string_view text, const fs::path& file) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      refuse_to_write(file, std::generic_category().message(errno));
+    }
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+  }
+}
+
+/// A new file beside it takes its place at once, so nobody reads half of it.
+void replace_file(const fs::path& file, std::string_view text) {
+  fs::path temporary = file;
+  temporary += fmt::format(".{}.tmp", ::getpid());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    refuse_to_write(file, std::generic_category().message(errno));
+  }
+  try {
+    write_all(descriptor, text, file);
+    std::error_code error;
+    fs::rename(temporary, file, error);
+    if (error) {
+      refuse_to_write(file, error.message());
+    }
+  } catch (...) {
+    static_cast<void>(::close(descriptor));
+    static_cast<void>(::unlink(temporary.c_str()));
+    throw;
+  }
+  if (::close(descriptor) != 0) {
+    refuse_to_write(file, std::generic_category().message(errno));
+  }
+}
+
+/// Returns whether it went to a file.
+bool write_out(const std::string& name, std::string_view text, std::string_view marker) {
+  if (name == "-") {
+    std::cout << text;
+    return false;
+  }
+  require_ours(name, marker);
+  replace_file(name, text);
+  return true;
+}
+
+void require_one_for_standard_output(const Options& options) {
+  const int count = static_cast<int>(options.json) + static_cast<int>(options.page == "-") +
+                    static_cast<int>(options.prometheus == "-") + static_cast<int>(options.openmetrics == "-");
+  if (count > 1) {
+    throw UsageError(
+        "standard output takes one of --json, --out, --prometheus and --openmetrics: name a file for the "
+        "others");
+  }
+}
+
+int run(const Options& options) {
+  require_one_for_standard_output(options);
+  const TimePoint now = std::chrono::system_clock::now();
+  const std::vector<RunReport> reports = report_below(options, now);
+  if (!options.prometheus.empty()) {
+    write_out(options.prometheus, metrics_text(reports, MetricsFormat::prometheus, now), kMetricsMarker);
+  }
+  if (!options.openmetrics.empty()) {
+    write_out(options.openmetrics, metrics_text(reports, MetricsFormat::openmetrics, now), kMetricsMarker);
+  }
+  if (options.json) {
+    Json all = Json::array();
+    for (const RunReport& report : reports) {
+      all.push_back(to_json(report, now));
+    }
+    print_json(std::cout, all);
+  }
+  const bool is_page_alone = options.prometheus.empty() && options.openmetrics.empty() && !options.json;
+  if (is_page_alone || !options.page.empty()) {
+    const std::string page = options.page.empty() ? "report.html" : options.page;
+    if (write_out(page, report_page(reports, now), kPageMarker) && !options.json) {
+      std::cout << fmt::format("{}: the report of {}\n", printable(page), count_text(reports.size(), "run"));
+    }
+  }
+  return kGood;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "report", "What became of runs: a page, or numbers for monitoring", kFooter,
+                       define, run);
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,285 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include "markup.hpp"
+#include "report_charts.hpp"
+#include "report_page.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+/// More rows than that nobody reads; --json has them all.
+constexpr std::size_t kMostRows = 400;
+constexpr std::size_t kMostLosses = 10;
+
+std::string tile(const char* title, const std::string& value, const std::string& note = "") {
+  return fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>\n", title, value,
+                     note.empty() ? "" : "<small>" + note + "</small>");
+}
+
+std::string tiles(const RunReport& report, TimePoint now) {
+  const RunStatus& status = report.status;
+  std::string saved_note = "none";
+  if (status.saved) {
+    saved_note = fmt::format("{}{}", status.saved->time ? time_element(*status.saved->time) + ", " : "",
+                             human_size(status.saved->bytes));
+  }
+  std::string text = tile("State", to_string(status.state), html(status.message));
+  text += tile("Step", std::to_string(status.told_step),
+               status.steps_per_second ? fmt::format("{:.3g} a second", *status.steps_per_second) : "");
+  text += tile("Last checkpoint", status.saved ? std::to_string(status.saved->number) : "-", saved_note);
+  text += tile("Starts", std::to_string(report.starts.size()), count_text(report.notices.size(), "notice"));
+  text += tile("Lost work", span_text(report.times.lost_s), count_text(report.lost_steps, "step"));
+  if (const auto at_risk = status.at_risk(now)) {
+    text += tile("At risk now", span_text(at_risk->count()), "since the last checkpoint");
+  }
+  return "<dl class=\"tiles\">\n" + text + "</dl>\n";
+}
+
+std::string time_table(const RunReport& report) {
+  std::string rows;
+  for (const TimeKind& kind : time_kinds()) {
+    const double seconds = report.times.*kind.seconds;
+    std::string steps;
+    if (kind.seconds == &TimeSums::kept_s) {
+      steps = std::to_string(report.kept_steps);
+    } else if (kind.seconds == &TimeSums::lost_s) {
+      steps = std::to_string(report.lost_steps);
+    }
+    rows += fmt::format(
+        "<tr><td class=\"t\">{} {}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+        "class=\"w\">{}</td></tr>\n",
+        swatch(kind.id), kind.title, seconds > 0 ? span_text(seconds) : "-", share_text(seconds, report.length_s()),
+        steps, kind.meaning);
+  }
+  rows += fmt::format(
+      "<tr><th>Together</th><th class=\"n\">{}</th><th class=\"n\">{}</th><th class=\"n\"></th><th></th></tr>\n",
+      span_text(report.length_s()), report.length_s() > 0 ? "100 %" : "");
+  return "<div class=\"scroll\"><table><thead><tr><th>What</th><th class=\"n\">Time</th><th class=\"n\">Share</th><th "
+         "class=\"n\">Steps</th><th>Meaning</th></tr></thead><tbody>\n" +
+         rows + "</tbody></table></div>\n";
+}
+
+std::string honesty(const RunReport& report) {
+  std::string text;
+  if (report.times.unknown_s > 0) {
+    text +=
+        "<p class=\"soft\">A killed start cannot say when it was killed. It is counted as unknown for as long after "
+        "its last word as the longest work between two saves; if it never saved by itself, until the next start. What "
+        "is lost is therefore at least what is told here.</p>\n";
+  }
+  if (report.clock_set_back) {
+    text +=
+        "<p class=\"soft\">Between two starts the clock of the machine was set back, or the starts overlapped: the "
+        "time between these is counted as none.</p>\n";
+  }
+  return text;
+}
+
+/// What to do about it.
+std::string remedy(const ReportedStart& start, bool had_notice) {
+  if (start.ending == Ending::failed) {
+    return "The error is told above; the work since the last checkpoint was lost with it.";
+  }
+  if (start.ending != Ending::killed) {
+    return "A later start went on from an older step: the newest checkpoint was damaged or taken away, or the run "
+           "began anew.";
+  }
+  if (had_notice) {
+    return "The grace was too short, or the save too slow: the advice below says how much is needed.";
+  }
+  return "No notice reached the ranks. If the platform gives one, <code>reprieve drill</code> shows where it is lost; "
+         "against failures without notice, save as often as the advice below says.";
+}
+
+std::string loss_text(const RunReport& report, std::size_t number) {
+  const ReportedStart& start = report.starts[number];
+  const bool had_notice = std::ranges::any_of(
+      report.notices, [&](const ReportedNotice& notice) { return notice.start == number && !notice.committed_s; });
+  std::string text = fmt::format("<p><strong>Start {}</strong>{} {}{}: {} of work was lost", number + 1,
+                                 start.host.empty() ? "" : " on " + html(start.host), to_string(start.ending),
+                                 start.why.empty() ? "" : " (" + html(start.why) + ")", span_text(start.times.lost_s));
+  if (start.lost_steps > 0) {
+    text += ", " + count_text(start.lost_steps, "step");
+  }
+  if (start.times.unknown_s > 0) {
+    text += fmt::format("; perhaps up to {} more, after its last word", span_text(start.times.unknown_s));
+  }
+  if (start.perhaps_lost_steps) {
+    text += fmt::format(" (about {})", count_text(*start.perhaps_lost_steps, "step"));
+  }
+  return fmt::format("<div class=\"loss\">{}.</p>\n<p class=\"soft\">{}</p></div>\n", text, remedy(start, had_notice));
+}
+
+/// The greatest losses first.
+std::string losses(const RunReport& report) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < report.starts.size(); ++i) {
+    const ReportedStart& start = report.starts[i];
+    if (start.ending == Ending::killed || start.ending == Ending::failed || start.times.lost_s > 0) {
+      places.push_back(i);
+    }
+  }
+  const auto cost = [&](std::size_t i) { return report.starts[i].times.lost_s + report.starts[i].times.unknown_s; };
+  std::ranges::stable_sort(places, std::greater<>(), cost);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(places.size(), kMostLosses); ++i) {
+    text += loss_text(report, places[i]);
+  }
+  if (places.size() > kMostLosses) {
+    text += fmt::format("<p class=\"soft\">{} more, with smaller losses, are in the table of starts.</p>\n",
+                        places.size() - kMostLosses);
+  }
+  return text.empty() ? "<p>Nothing: no start was killed or failed.</p>\n" : text;
+}
+
+std::string quantile_row(const char* name, std::size_t count, const Quantiles& values,
+                         const std::function<std::string(double)>& text) {
+  return fmt::format(
+      "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+      "class=\"n\">{}</td></tr>\n",
+      name, count, text(values.median), text(values.upper), text(values.greatest));
+}
+
+std::vector<double> of_saves(const RunReport& report, double (*value)(const ReportedSave&)) {
+  std::vector<double> values;
+  values.reserve(report.saves.size());
+  for (const ReportedSave& save : report.saves) {
+    values.push_back(value(save));
+  }
+  return values;
+}
+
+std::string failures_of_saves(const RunReport& report) {
+  std::string text;
+  if (report.failed_saves > 0) {
+    text += fmt::format("<p><strong>{} failed.</strong></p>\n", count_text(report.failed_saves, "save"));
+  }
+  if (report.skipped_saves > 0) {
+    text +=
+        fmt::format("<p>{} left out, as the one before was still being written in the background.</p>\n",
+                    report.skipped_saves == 1 ? "1 save was" : std::to_string(report.skipped_saves) + " saves were");
+  }
+  return text;
+}
+
+std::string saves_part(const RunReport& report) {
+  if (report.saves.empty()) {
+    return "<p>No save is on record.</p>\n" + failures_of_saves(report);
+  }
+  const std::size_t count = report.saves.size();
+  const auto times = quantiles(of_saves(report, [](const ReportedSave& save) { return save.seconds; }));
+  const auto stops = quantiles(of_saves(report, [](const ReportedSave& save) { return save.blocked_s; }));
+  const auto sizes =
+      quantiles(of_saves(report, [](const ReportedSave& save) { return static_cast<double>(save.bytes); }));
+  const auto size_text = [](double bytes) { return human_size(static_cast<std::uint64_t>(bytes)); };
+  return "<div class=\"charts\">\n" + save_time_chart(report) + save_size_chart(report) +
+         "</div>\n<div class=\"scroll\"><table><thead><tr><th></th><th class=\"n\">Count</th><th "
+         "class=\"n\">Median</th><th class=\"n\">90th percentile</th><th "
+         "class=\"n\">Greatest</th></tr></thead><tbody>\n" +
+         quantile_row("Time of a save", count, times, span_text) +
+         quantile_row("Program stood still", count, stops, span_text) +
+         quantile_row("Size of the state", count, sizes, size_text) + "</tbody></table></div>\n" +
+         failures_of_saves(report);
+}
+
+std::string time_or_dash(const std::optional<double>& seconds) { return seconds ? span_text(*seconds) : "-"; }
+
+std::string row_limit_text(std::size_t count) {
+  return count > kMostRows
+             ? fmt::format("<p class=\"soft\">The last {} of {}; --json has them all.</p>\n", kMostRows, count)
+             : "";
+}
+
+std::size_t first_row(std::size_t count) { return count > kMostRows ? count - kMostRows : 0; }
+
+std::string verdict_on(const ReportedNotice& notice, const std::optional<double>& asked_grace_s) {
+  const auto grace_s = notice.grace_s ? notice.grace_s : asked_grace_s;
+  if (!notice.committed_s) {
+    return "not saved";
+  }
+  if (!grace_s) {
+    return "saved";
+  }
+  return *notice.committed_s <= *grace_s ? "in time: " + share_text(*notice.committed_s, *grace_s) + " of the grace"
+                                         : "TOO LATE";
+}
+
+std::string notices_part(const RunReport& report) {
+  if (report.notices.empty()) {
+    return "<p>No notice is on record.</p>\n";
+  }
+  const auto& asked_grace_s = report.advice.question.grace_s;
+  std::string rows;
+  for (std::size_t i = first_row(report.notices.size()); i < report.notices.size(); ++i) {
+    const ReportedNotice& notice = report.notices[i];
+    rows += fmt::format(
+        "<tr><td class=\"n\">{}</td><td class=\"w\">{}{}</td><td>{}</td><td class=\"n\">{}</td><td "
+        "class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"t\">{}</td></tr>\n",
+        notice.start + 1, html(notice.source), notice.message.empty() ? "" : ": " + html(notice.message),
+        notice.rank < 0 ? "-" : fmt::format("rank {} ({})", notice.rank, html(notice.host)),
+        time_or_dash(notice.agreed_s), time_or_dash(notice.committed_s), time_or_dash(notice.left_s),
+        time_or_dash(notice.grace_s ? notice.grace_s : asked_grace_s), verdict_on(notice, asked_grace_s));
+  }
+  return "<div class=\"scroll\"><table><thead><tr><th class=\"n\">Start</th><th>Notice</th><th>At</th><th "
+         "class=\"n\">Agreed after</th><th class=\"n\">Saved after</th><th class=\"n\">Left after</th><th "
+         "class=\"n\">Grace</th><th>Saved?</th></tr></thead><tbody>\n" +
+         rows + "</tbody></table></div>\n" + row_limit_text(report.notices.size());
+}
+
+std::string advice_part(const RunReport& report) {
+  std::ostringstream text;
+  print_text(text, report.advice);
+  std::string lines;
+  std::istringstream stream(text.str());
+  for (std::string line; std::getline(stream, line);) {
+    lines += html(line) + "\n";
+  }
+  return "<pre>" + lines +
+         "</pre>\n<p class=\"sources soft\">Interval: J. W. Young, Communications of the ACM 17(9), 1974; J. T. Daly, "
+         "Future Generation Computer Systems 22(3), 2006. Time between failures, where none came: the rule of three, "
+         "J. A. Hanley and A. Lippman-Hand, JAMA 249(13), 1983. <code>reprieve advise</code> takes what you know of "
+         "the machine: --mtbf, --grace, --time-limit.</p>\n";
+}
+
+std::string start_row(const ReportedStart& start, std::size_t number) {
+  const auto step = [](const std::optional<std::uint64_t>& value) { return value ? std::to_string(*value) : "-"; };
+  return fmt::format(
+      "<tr><td class=\"n\">{}</td><td class=\"t\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+      "class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"w\">{}</td></tr>\n",
+      number, start.time ? time_element(*start.time) : "-", html(start.host), start.ranks,
+      span_text(start.end_s - start.begin_s), step(start.step_from), step(start.step_to), to_string(start.ending),
+      start.times.lost_s > 0 ? span_text(start.times.lost_s) : "-", html(start.why));
+}
+
+std::string starts_part(const RunReport& report) {
+  std::string rows;
+  for (std::size_t i = first_row(report.starts.size()); i < report.starts.size(); ++i) {
+    rows += start_row(report.starts[i], i + 1);
+  }
+  return "<div class=\"scroll\"><table><thead><tr><th class=\"n\">Start</th><th>Begin</th><th>Host</th><th "
+         "class=\"n\">Ranks</th><th class=\"n\">Time</th><th class=\"n\">From step</th><th class=\"n\">To step</th>"
+         "<th>End</th><th class=\"n\">Lost</th><th>Why</th></tr></thead><tbody>\n" +
+         rows + "</tbody></table></div>\n" + row_limit_text(report.starts.size());
+}
+
+}  // namespace
+
+std::string run_section(const RunReport& report, std::size_t number, TimePoint now) {
+  const auto part = [](const char* title, const std::string& text) {
+    return fmt::format("<h3>{}</h3>\n{}", title, text);
+  };
+  return fmt::format("<section id=\"run-{}\">\n<h2>{}</h2>\n<p>{}</p>\n", number,
+                     html(report.status.directory.string()), kept_text(report)) +
+         tiles(report, now) + part("Timeline", timeline_chart(report) + timeline_legend()) +
+         part("Where the time went", time_chart(report.times) + time_table(report) + honesty(report)) +
+         part("What was lost, and why", losses(report)) + part("Saves", saves_part(report)) +
+         part("Notices", notices_part(report)) + part("Advice", advice_part(report)) +
+         part("Starts", starts_part(report)) + "</section>\n";
+}
+
+}  // namespace reprieve::tool

@@ -1,0 +1,150 @@
+#pragma once
+
+/// @file
+/// What became of a run: all its starts, and where the time went. From its event log. Pure.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "advice.hpp"
+#include "run_status.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+/// Where the time went, in seconds. Together they are the time from the first start to the last event, or to now.
+struct TimeSums {
+  double kept_s = 0;     ///< steps that a checkpoint or the end of the run has kept
+  double lost_s = 0;     ///< steps that had to be made again, or have to be
+  double unsaved_s = 0;  ///< steps of a run that works, since its last checkpoint
+  double save_s = 0;     ///< for which the program stood still for a save
+  double restore_s = 0;
+  double startup_s = 0;  ///< from the start to the first step, without the restore
+  double down_s = 0;     ///< nothing ran: in the queue, for one
+  double unknown_s = 0;  ///< after the last word of a start that was killed: it worked, or was gone already
+
+  void add(const TimeSums& other);
+  [[nodiscard]] double total_s() const;
+};
+
+/// One of the sums, with its name for programs and for people.
+struct TimeKind {
+  const char* id;
+  const char* title;
+  const char* meaning;
+  double TimeSums::*seconds;
+};
+std::span<const TimeKind> time_kinds();
+
+/// What became of some work.
+enum class Fate { kept, lost, unsaved, untold };
+
+/// Steps between two saves. Places in time are seconds since the first start; those of other structures here too.
+struct WorkSpan {
+  std::size_t start = 0;
+  double begin_s = 0;
+  double end_s = 0;
+  double work_s = 0;  ///< without the time for saves
+  std::optional<std::uint64_t> from = {};
+  std::optional<std::uint64_t> to = {};
+  Fate fate = Fate::unsaved;
+
+  [[nodiscard]] std::uint64_t steps() const { return from && to && *to > *from ? *to - *from : 0; }
+};
+
+enum class Ending {
+  working,   ///< it has not ended
+  saved,     ///< left after a notice, its state saved
+  finished,  ///< made its last step
+  failed,    ///< with an error that all ranks heard
+  killed,    ///< without a word
+  untold,    ///< it had no handler, which would have told
+};
+const char* to_string(Ending ending);
+
+struct ReportedStart {
+  std::optional<TimePoint> time;
+  std::string host;
+  int pid = 0;
+  int ranks = 0;
+  double begin_s = 0;
+  double end_s = 0;    ///< its last event
+  double ready_s = 0;  ///< when it began to work; its end if it did not come so far
+  std::optional<double> restore_begin_s;
+  std::optional<double> restore_end_s;
+  std::optional<std::uint64_t> step_from;
+  std::optional<std::uint64_t> step_to;  ///< as told last
+  Ending ending = Ending::killed;
+  std::string why;
+  TimeSums times;  ///< with the time until the next start
+  std::uint64_t lost_steps = 0;
+  /// Of a killed one: so many steps more than it told may be lost, by its rate and its distance between saves.
+  std::optional<std::uint64_t> perhaps_lost_steps;
+};
+
+struct ReportedSave {
+  double at_s = 0;
+  std::uint64_t number = 0;
+  std::optional<std::uint64_t> step;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  double blocked_s = 0;
+};
+
+/// Times in seconds since the rank had it.
+struct ReportedNotice {
+  double at_s = 0;
+  std::size_t start = 0;
+  std::string source;
+  std::string message;
+  std::string host;
+  int rank = -1;
+  std::optional<double> grace_s;  ///< if it came with a deadline
+  std::optional<double> agreed_s;
+  std::optional<double> committed_s;
+  std::optional<double> left_s;
+};
+
+struct StepPoint {
+  std::size_t start = 0;
+  double at_s = 0;
+  std::uint64_t step = 0;
+};
+
+struct RunReport {
+  RunStatus status;
+  std::vector<ReportedStart> starts;
+  std::vector<WorkSpan> spans;
+  std::vector<StepPoint> points;
+  std::vector<ReportedSave> saves;
+  std::vector<ReportedNotice> notices;
+  TimeSums times;
+  std::uint64_t kept_steps = 0;
+  std::uint64_t lost_steps = 0;
+  std::uint64_t failed_saves = 0;
+  std::uint64_t skipped_saves = 0;
+  bool clock_set_back = false;  ///< between two starts: the time between them is not known
+  Advice advice;
+
+  [[nodiscard]] double length_s() const { return times.total_s(); }
+};
+
+/// Of several numbers; zeros if there are none.
+struct Quantiles {
+  double median = 0;
+  double upper = 0;  ///< 90th percentile
+  double greatest = 0;
+};
+Quantiles quantiles(std::vector<double> values);
+
+/// @param status  what status_of says of the same events
+RunReport report_run(const RunStatus& status, const std::vector<nlohmann::json>& events, const AdviceQuestion& question,
+                     TimePoint now);
+
+Json to_json(const RunReport& report, TimePoint now);
+
+}  // namespace reprieve::tool
