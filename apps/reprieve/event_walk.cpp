@@ -1,11 +1,13 @@
 #include "event_walk.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
 #include "core/event_reader.hpp"
 #include "event_fields.hpp"
+#include "handler/step_news.hpp"
 #include "supervisor/run_progress.hpp"
 
 namespace reprieve::tool {
@@ -38,6 +40,8 @@ class EventWalk {
         {"restore_failed", &EventWalk::on_restore_ended},
         {"passed_over", &EventWalk::on_restore_ended},
         {"ready", &EventWalk::on_ready},
+        {"step", &EventWalk::on_step},
+        {"steps", &EventWalk::on_steps},
         {"notice", &EventWalk::on_notice},
         {"agreement", &EventWalk::on_agreement},
         {"save_started", &EventWalk::on_save_started},
@@ -295,6 +299,15 @@ class EventWalk {
     }
   }
 
+  void on_step(const LogEvent& event) {
+    tells_steps_ = true;
+    note_step_length(event, "step_s");
+  }
+  void on_steps(const LogEvent& event) { note_step_length(event, "longest_step_s"); }
+  void note_step_length(const LogEvent& event, const char* key) {
+    longest_step_s_ = std::max(longest_step_s_, plausible(number_in(event, key)).value_or(0));
+  }
+
   void on_notice(const LogEvent& event) {
     ReportedNotice notice;
     const double age_s = plausible(number_in(event, "age_s")).value_or(0);
@@ -366,15 +379,28 @@ class EventWalk {
     const bool is_told = start.ending != Ending::killed && start.ending != Ending::untold;
     const double told_s = span_ ? span_->work_s : 0;
     finish_spans(fate_of_rest(start.ending));
-    const double perhaps_s = is_told || phase_ != Phase::work ? 0
-                             : saves_by_itself_               ? std::max(0.0, interval_s_ - told_s)
-                                                              : gap_s;
-    start.times.unknown_s += std::min(gap_s, perhaps_s);
-    start.times.down_s += gap_s - std::min(gap_s, perhaps_s);
+    const double perhaps_s = is_told || phase_ != Phase::work ? 0 : std::min(gap_s, longest_silence_s(told_s));
+    start.times.unknown_s += perhaps_s;
+    start.times.down_s += gap_s - perhaps_s;
     if (start.ending == Ending::killed && start.times.unknown_s > 0) {
       start.perhaps_lost_steps = steps_in(start.times.unknown_s);
     }
     now_s_ += gap_s;
+  }
+
+  /// For so long a start can work after its last word: it tells its step now and then, and when it saves.
+  /// @param told_s  its work since the last save, up to its last word
+  [[nodiscard]] double longest_silence_s(double told_s) {
+    double longest_s = kLongestTime;
+    if (saves_by_itself_) {
+      longest_s = std::max(0.0, interval_s_ - told_s);
+    }
+    if (tells_steps_) {
+      const std::chrono::duration<double> worked(std::clamp(current().end_s - current().ready_s, 0.0, kLongestTime));
+      const auto news = handler::news_interval(std::chrono::duration_cast<std::chrono::nanoseconds>(worked));
+      longest_s = std::min(longest_s, std::chrono::duration<double>(news).count() + longest_step_s_);
+    }
+    return longest_s;
   }
 
   /// What becomes of the work after the last save.
@@ -453,6 +479,8 @@ class EventWalk {
   bool has_handler_ = false;
   bool saves_by_itself_ = false;  ///< also without a notice
   double interval_s_ = 0;         ///< the longest work between two saves
+  bool tells_steps_ = false;      ///< programs with an older library do not
+  double longest_step_s_ = 0;
   std::string restoring_;
   std::optional<Saving> saving_;
   std::optional<WorkSpan> span_;       ///< the work of now

@@ -108,26 +108,24 @@ std::string swatch(const std::string& kind) {
 }
 
 std::string time_chart(const TimeSums& times) {
-  constexpr double kWidthOfBar = 1000;
-  const ChartScale place{times.total_s(), 0, kWidthOfBar};
+  const ChartScale percent{times.total_s(), 0, 100};
   std::string svg;
   double begin_s = 0;
   for (const TimeKind& kind : time_kinds()) {
     const double seconds = times.*kind.seconds;
-    const double x = place.at(begin_s), width = place.at(seconds);
-    if (seconds > 0 && width >= 0.5) {
-      svg += fmt::format(
-          "<rect class=\"k-{}\" x=\"{}\" y=\"0\" width=\"{:.1f}\" height=\"36\"><title>{}: {}</title></rect>", kind.id,
-          coordinate(x), width, kind.title, span_text(seconds));
+    const double x = percent.at(begin_s), width = seconds > 0 ? percent.at(seconds) : 0;
+    if (width >= 0.05) {
+      svg +=
+          fmt::format("<rect class=\"k-{}\" x=\"{:.2f}%\" width=\"{:.2f}%\" height=\"36\"><title>{}: {}</title></rect>",
+                      kind.id, x, width, kind.title, span_text(seconds));
     }
-    if (width >= 56) {
-      svg += fmt::format("<text class=\"on-bar\" x=\"{}\" y=\"23\">{}</text>", coordinate(x + width / 2),
+    if (width >= 12) {
+      svg += fmt::format("<text class=\"on-bar\" x=\"{:.2f}%\" y=\"23\">{}</text>", x + width / 2,
                          share_text(seconds, times.total_s()));
     }
     begin_s += seconds;
   }
-  return "<svg class=\"sums\" viewBox=\"0 0 1000 36\" role=\"img\" aria-label=\"Where the time went\">" + svg +
-         "</svg>\n";
+  return "<svg class=\"sums\" role=\"img\" aria-label=\"Where the time went\">" + svg + "</svg>\n";
 }
 
 std::string save_time_chart(const RunReport& report) {

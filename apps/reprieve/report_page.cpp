@@ -32,7 +32,8 @@ std::string overview(const std::vector<RunReport>& reports) {
         span_text(report.length_s()), share_text(report.times.kept_s, report.length_s()),
         span_text(report.times.lost_s));
   }
-  return "<div class=\"scroll\"><table><thead><tr><th>Run</th><th>State</th><th class=\"n\">Starts</th><th "
+  return "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>Run</th><th>State</th><th "
+         "class=\"n\">Starts</th><th "
          "class=\"n\">Time</th><th class=\"n\">Kept</th><th class=\"n\">Lost</th></tr></thead><tbody>\n" +
          rows + "</tbody></table></div>\n";
 }
@@ -52,10 +53,14 @@ std::string kept_text(const RunReport& report) {
       fmt::format("Of {} between the first start and {}, {} became steps that were kept", span_text(report.length_s()),
                   report.starts.back().ending == Ending::working ? "now" : "the last event",
                   share_text(report.times.kept_s, report.length_s()));
-  if (report.times.lost_s > 0) {
-    text += fmt::format("; {} ({}) was lost work", share_text(report.times.lost_s, report.length_s()),
-                        span_text(report.times.lost_s));
-  }
+  const auto add = [&](double seconds, const char* words) {
+    if (seconds > 0) {
+      text += fmt::format("; {} ({}) {}", share_text(seconds, report.length_s()), span_text(seconds), words);
+    }
+  };
+  add(report.times.lost_s, "was lost work");
+  add(report.times.down_s, "nothing ran");
+  add(report.times.unknown_s, "is not known");
   return text + ".";
 }
 

@@ -52,15 +52,17 @@ std::string time_table(const RunReport& report) {
     }
     rows += fmt::format(
         "<tr><td class=\"t\">{} {}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
-        "class=\"w\">{}</td></tr>\n",
+        "class=\"w wide\">{}</td></tr>\n",
         swatch(kind.id), kind.title, seconds > 0 ? span_text(seconds) : "-", share_text(seconds, report.length_s()),
         steps, kind.meaning);
   }
   rows += fmt::format(
-      "<tr><th>Together</th><th class=\"n\">{}</th><th class=\"n\">{}</th><th class=\"n\"></th><th></th></tr>\n",
+      "<tr><th>Together</th><th class=\"n\">{}</th><th class=\"n\">{}</th><th class=\"n\"></th><th "
+      "class=\"wide\"></th></tr>\n",
       span_text(report.length_s()), report.length_s() > 0 ? "100 %" : "");
-  return "<div class=\"scroll\"><table><thead><tr><th>What</th><th class=\"n\">Time</th><th class=\"n\">Share</th><th "
-         "class=\"n\">Steps</th><th>Meaning</th></tr></thead><tbody>\n" +
+  return "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>What</th><th class=\"n\">Time</th><th "
+         "class=\"n\">Share</th><th "
+         "class=\"n\">Steps</th><th class=\"wide\">Meaning</th></tr></thead><tbody>\n" +
          rows + "</tbody></table></div>\n";
 }
 
@@ -68,9 +70,10 @@ std::string honesty(const RunReport& report) {
   std::string text;
   if (report.times.unknown_s > 0) {
     text +=
-        "<p class=\"soft\">A killed start cannot say when it was killed. It is counted as unknown for as long after "
-        "its last word as the longest work between two saves; if it never saved by itself, until the next start. What "
-        "is lost is therefore at least what is told here.</p>\n";
+        "<p class=\"soft\">A killed start cannot say when it was killed. The time after its last word is counted as "
+        "unknown for as long as it can have worked without another one: a run tells its step at least every minute, "
+        "and "
+        "when it saves. What is lost is therefore at least what is told here.</p>\n";
   }
   if (report.clock_set_back) {
     text +=
@@ -96,13 +99,16 @@ std::string remedy(const ReportedStart& start, bool had_notice) {
          "against failures without notice, save as often as the advice below says.";
 }
 
+std::string ending_text(Ending ending) { return ending == Ending::killed ? "was killed" : to_string(ending); }
+
 std::string loss_text(const RunReport& report, std::size_t number) {
   const ReportedStart& start = report.starts[number];
   const bool had_notice = std::ranges::any_of(
       report.notices, [&](const ReportedNotice& notice) { return notice.start == number && !notice.committed_s; });
-  std::string text = fmt::format("<p><strong>Start {}</strong>{} {}{}: {} of work was lost", number + 1,
-                                 start.host.empty() ? "" : " on " + html(start.host), to_string(start.ending),
-                                 start.why.empty() ? "" : " (" + html(start.why) + ")", span_text(start.times.lost_s));
+  std::string text = fmt::format("<p><strong>Start {}</strong>{} {}{}: ", number + 1,
+                                 start.host.empty() ? "" : " on " + html(start.host), ending_text(start.ending),
+                                 start.why.empty() ? "" : " (" + html(start.why) + ")");
+  text += start.times.lost_s > 0 ? span_text(start.times.lost_s) + " of work was lost" : "no work is known to be lost";
   if (start.lost_steps > 0) {
     text += ", " + count_text(start.lost_steps, "step");
   }
@@ -178,7 +184,7 @@ std::string saves_part(const RunReport& report) {
       quantiles(of_saves(report, [](const ReportedSave& save) { return static_cast<double>(save.bytes); }));
   const auto size_text = [](double bytes) { return human_size(static_cast<std::uint64_t>(bytes)); };
   return "<div class=\"charts\">\n" + save_time_chart(report) + save_size_chart(report) +
-         "</div>\n<div class=\"scroll\"><table><thead><tr><th></th><th class=\"n\">Count</th><th "
+         "</div>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th></th><th class=\"n\">Count</th><th "
          "class=\"n\">Median</th><th class=\"n\">90th percentile</th><th "
          "class=\"n\">Greatest</th></tr></thead><tbody>\n" +
          quantile_row("Time of a save", count, times, span_text) +
@@ -225,7 +231,8 @@ std::string notices_part(const RunReport& report) {
         time_or_dash(notice.agreed_s), time_or_dash(notice.committed_s), time_or_dash(notice.left_s),
         time_or_dash(notice.grace_s ? notice.grace_s : asked_grace_s), verdict_on(notice, asked_grace_s));
   }
-  return "<div class=\"scroll\"><table><thead><tr><th class=\"n\">Start</th><th>Notice</th><th>At</th><th "
+  return "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th "
+         "class=\"n\">Start</th><th>Notice</th><th>At</th><th "
          "class=\"n\">Agreed after</th><th class=\"n\">Saved after</th><th class=\"n\">Left after</th><th "
          "class=\"n\">Grace</th><th>Saved?</th></tr></thead><tbody>\n" +
          rows + "</tbody></table></div>\n" + row_limit_text(report.notices.size());
@@ -261,7 +268,8 @@ std::string starts_part(const RunReport& report) {
   for (std::size_t i = first_row(report.starts.size()); i < report.starts.size(); ++i) {
     rows += start_row(report.starts[i], i + 1);
   }
-  return "<div class=\"scroll\"><table><thead><tr><th class=\"n\">Start</th><th>Begin</th><th>Host</th><th "
+  return "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th "
+         "class=\"n\">Start</th><th>Begin</th><th>Host</th><th "
          "class=\"n\">Ranks</th><th class=\"n\">Time</th><th class=\"n\">From step</th><th class=\"n\">To step</th>"
          "<th>End</th><th class=\"n\">Lost</th><th>Why</th></tr></thead><tbody>\n" +
          rows + "</tbody></table></div>\n" + row_limit_text(report.starts.size());

@@ -45,6 +45,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}
 .loss{border-left:4px solid var(--lost);padding:2px 0 2px 12px;margin:.75rem 0}.sources{font-size:.88rem}
 footer{border-top:1px solid var(--line);margin-top:2rem;padding-top:.75rem;font-size:.88rem;color:var(--soft)}
+@media (max-width:600px){.wide{display:none}th,td{padding-right:10px}}
 @media print{:root{--page:#fff;--ink:#000;--soft:#444;--line:#bbb;--card:#fff;--kept-back:#c9eadf;--lost-back:#ffd1cc;
 --restore-back:#b6dcff;--queue:#e3e7eb;--idle-back:#e3e7eb}body{max-width:none;padding:0;font-size:11pt}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}.scroll{overflow:visible}svg.timeline{min-width:0}

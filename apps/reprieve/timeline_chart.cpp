@@ -54,7 +54,9 @@ const char* word_of(Ending ending) {
 class Timeline {
  public:
   explicit Timeline(const RunReport& report)
-      : report_(report), time_{report.length_s(), kPictureLeft, kPictureRight}, step_{greatest_step(), kPlotBottom, kPlotTop} {}
+      : report_(report),
+        time_{report.length_s(), kPictureLeft, kPictureRight},
+        step_{greatest_step(), kPlotBottom, kPlotTop} {}
 
   std::string draw() {
     axes();
@@ -64,10 +66,10 @@ class Timeline {
     notices();
     ends();
     return fmt::format(
-        "<div class=\"scroll\"><svg class=\"timeline\" viewBox=\"0 0 {} {}\" role=\"img\" "
+        "<div class=\"scroll\" tabindex=\"0\"><svg class=\"timeline\" viewBox=\"0 0 {} {}\" role=\"img\" "
         "aria-label=\"Timeline: {}, {}, {}\">{}</svg></div>\n",
-        kPictureWidth, kPictureHeight, count_text(report_.starts.size(), "start"), count_text(report_.saves.size(), "save"),
-        count_text(report_.notices.size(), "notice"), svg_);
+        kPictureWidth, kPictureHeight, count_text(report_.starts.size(), "start"),
+        count_text(report_.saves.size(), "save"), count_text(report_.notices.size(), "notice"), svg_);
   }
 
  private:
@@ -87,7 +89,8 @@ class Timeline {
   void axes() {
     for (const double step : count_ticks(step_.greatest, 4)) {
       const std::string y = coordinate(step_.at(step));
-      svg_ += fmt::format("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", kPictureLeft, kPictureRight, y, y);
+      svg_ += fmt::format("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", kPictureLeft, kPictureRight,
+                          y, y);
       text(kPictureLeft - 8, step_.at(step) + 4, "end", count_tick_text(step));
     }
     for (const double seconds : time_ticks(time_.greatest, 8)) {
@@ -134,8 +137,9 @@ class Timeline {
       }
       field(kind_of(first.fate), first.begin_s, end_s, 1);
     }
+    const double least_width = report_.saves.size() > 200 ? 0.2 : 1;  // many must not hide the work between them
     for (const ReportedSave& save : report_.saves) {
-      field("save", save.at_s - save.blocked_s, save.at_s, 1);
+      field("save", save.at_s - save.blocked_s, save.at_s, least_width);
     }
   }
 
@@ -154,8 +158,10 @@ class Timeline {
     std::optional<std::size_t> start;
     double last_x = 0;
     std::string skipped;
+    double drawn_to = -1;
     const auto close = [&] {
-      if (!line.empty()) {
+      if (!line.empty() && last_x >= drawn_to + 0.5) {  // else a start so short that it cannot be seen
+        drawn_to = last_x;
         svg_ += "<polyline class=\"steps\" points=\"" + line + skipped + "\"/>";
       }
       line.clear();

@@ -14,7 +14,7 @@ class ToolGeneral : public ToolTest {};
 TEST_F(ToolGeneral, HelpTeachesByExamples) {
   const Result help = tool({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const std::string command : {"ls", "show", "verify", "diff", "prune"}) {
+  for (const std::string command : {"report", "ls", "show", "verify", "diff", "prune"}) {
     EXPECT_THAT(help.out, HasSubstr("reprieve " + command + " "));
     const Result of_command = tool({command, "--help"});
     EXPECT_EQ(of_command.code, 0);
