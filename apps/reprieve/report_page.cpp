@@ -53,14 +53,14 @@ std::string kept_text(const RunReport& report) {
       fmt::format("Of {} between the first start and {}, {} became steps that were kept", span_text(report.length_s()),
                   report.starts.back().ending == Ending::working ? "now" : "the last event",
                   share_text(report.times.kept_s, report.length_s()));
-  const auto add = [&](double seconds, const char* words) {
+  const auto add = [&](double seconds, const char* before, const char* after) {
     if (seconds > 0) {
-      text += fmt::format("; {} ({}) {}", share_text(seconds, report.length_s()), span_text(seconds), words);
+      text += fmt::format("; {}{} ({}) {}", before, share_text(seconds, report.length_s()), span_text(seconds), after);
     }
   };
-  add(report.times.lost_s, "was lost work");
-  add(report.times.down_s, "nothing ran");
-  add(report.times.unknown_s, "is not known");
+  add(report.times.lost_s, "", "was lost work");
+  add(report.times.down_s, "in ", "nothing ran");
+  add(report.times.unknown_s, "of ", "nothing is known");
   return text + ".";
 }
 

@@ -84,7 +84,12 @@ std::string honesty(const RunReport& report) {
 }
 
 /// What to do about it.
-std::string remedy(const ReportedStart& start, bool had_notice) {
+std::string remedy(const RunReport& report, const ReportedStart& start, bool had_notice) {
+  if (report.saves.empty() || report.saves.front().at_s > start.end_s) {
+    return "Nothing had been saved until then: set <code>save_every_s</code> or <code>save_every_steps</code>, by "
+           "which the "
+           "run saves now and then.";
+  }
   if (start.ending == Ending::failed) {
     return "The error is told above; the work since the last checkpoint was lost with it.";
   }
@@ -118,7 +123,8 @@ std::string loss_text(const RunReport& report, std::size_t number) {
   if (start.perhaps_lost_steps) {
     text += fmt::format(" (about {})", count_text(*start.perhaps_lost_steps, "step"));
   }
-  return fmt::format("<div class=\"loss\">{}.</p>\n<p class=\"soft\">{}</p></div>\n", text, remedy(start, had_notice));
+  return fmt::format("<div class=\"loss\">{}.</p>\n<p class=\"soft\">{}</p></div>\n", text,
+                     remedy(report, start, had_notice));
 }
 
 /// The greatest losses first.

@@ -117,6 +117,18 @@ TEST(ReportPage, TellsWhatBecameOfARun) {
                   HasSubstr("90th percentile"), HasSubstr("Daly 2006"), HasSubstr("2026-03-01 12:01:00 UTC")));
   EXPECT_THAT(page, HasSubstr("<strong>Start 2</strong> on node17 failed (node17): 5 s of work was lost, 10 steps"));
   EXPECT_THAT(page, HasSubstr("<strong>Start 3</strong> on node17 was killed"));
+  EXPECT_THAT(page, HasSubstr("of work was lost"));
+  EXPECT_THAT(page, HasSubstr("; in "));
+  EXPECT_THAT(page, Not(HasSubstr("Nothing had been saved")));
+}
+
+TEST(ReportPage, TellsWhoNeverSavedToDoSo) {
+  const std::string page =
+      report_page({report_on({page_event("start", 0), page_event("ready", 1, {{"run_calls", 0}}),
+                              page_event("error", 9001, {{"run_calls", 500}, {"message", "a rank failed"}})})},
+                  kPageNoon);
+  EXPECT_THAT(page, AllOf(HasSubstr("failed (a rank failed): 2 h 30 min of work was lost, 500 steps"),
+                          HasSubstr("Nothing had been saved until then")));
 }
 
 TEST(ReportPage, WhatALogSaysStaysText) {
