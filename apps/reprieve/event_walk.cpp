@@ -131,6 +131,7 @@ class EventWalk {
 
   void on_restore_started(const LogEvent&) {
     close_span();
+    startup_s_ = 0;
     phase_ = Phase::restore;
     restoring_ = chief_.restoring.filename().string();
     if (!current().restore_begin_s) {
@@ -191,6 +192,7 @@ class EventWalk {
     if (phase_ != Phase::work) {
       current().ready_s = now_s_;
       open_span();
+      startup_s_ = 0;
       phase_ = Phase::work;
     }
   }

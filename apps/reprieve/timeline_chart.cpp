@@ -121,7 +121,7 @@ class Timeline {
       const ReportedStart& start = report_.starts[i];
       field("startup", start.begin_s, start.ready_s);
       if (start.restore_begin_s) {
-        field("restore", *start.restore_begin_s, start.restore_end_s.value_or(start.end_s), 1.5);
+        field("restore", *start.restore_begin_s, start.restore_end_s.value_or(start.ready_s), 1.5);
       }
       const double next_s = i + 1 < report_.starts.size() ? report_.starts[i + 1].begin_s : start.end_s;
       field("unknown", start.end_s, next_s - start.times.down_s);

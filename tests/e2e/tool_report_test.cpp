@@ -110,7 +110,7 @@ TEST_F(ToolReport, WritesOverItsOwnPagesOnly) {
   ASSERT_EQ(report({checkpoints_.string(), "--out", page}).code, 0);
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
-    files += entry.is_regular_file() ? 1 : 0;
+    files += entry.is_regular_file() ? 1U : 0U;
   }
   EXPECT_EQ(files, 1U);
   struct stat status {};

@@ -277,6 +277,17 @@ TEST(RunReport, LinesThatAreMissingOrForeignAreNoTrouble) {
   EXPECT_TRUE(std::isfinite(report.length_s()));
 }
 
+TEST(RunReport, ARestoreInTheMiddleOfTheWorkCountsNothingTwice) {
+  Log log;
+  log.start(0).add("save_started", 10, {{"number", 1}}).add("save_finished", 4, {{"number", 1}, {"seconds", 4.0}});
+  log.add("restore_started", 5, {{"file", "ckpt-1.h5"}}).save(2, 20);
+  const RunReport report = log.report();
+  expect_whole(report, 25);
+  EXPECT_THAT(report.times.startup_s, about(0));
+  EXPECT_THAT(report.times.kept_s, about(15));
+  EXPECT_THAT(report.times.restore_s, about(2));
+}
+
 TEST(RunReport, AnEmptyLogHasNoStarts) {
   const RunReport report = report_run({}, {}, {}, kReportNoon);
   EXPECT_TRUE(report.starts.empty());
