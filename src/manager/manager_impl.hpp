@@ -115,9 +115,9 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<core::DrillOrders> drill;  ///< the same on every rank
   manager::CheckpointDirectory directory;
   std::optional<manager::DirectoryLock> lock;  ///< the chief's
-  storage::LayoutCache layout;                 ///< the chief's
-  core::EventLog events;                       ///< the chief's
-  core::EventLog run_record;                   ///< the chief's
+  storage::LayoutCache layout;
+  core::EventLog events;      ///< the chief's
+  core::EventLog run_record;  ///< the chief's
 
   std::optional<manager::RunIdentity> identity;  ///< the chief's
   /// Of this run, with every file read once: what is in it later is not what the run began with. The chief's.

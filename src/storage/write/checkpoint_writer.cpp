@@ -1,7 +1,9 @@
 /// @file
 /// How a checkpoint file comes to be:
-///  1. every rank describes its variables; the chief gathers the descriptions and compares them        (collective)
-///  2. the chief lays the file out with HDF5, takes the disk space, and tells every rank its places   (collective)
+///  1. every rank describes its variables; one reduction tells whether any has changed since the save before. If so,
+///     the chief gathers the descriptions and compares them, lays the file out with HDF5, and tells every rank its
+///     places; else all stays as it was                                                               (collective)
+///  2. the chief brings the metadata up to date, and takes the disk space                              (collective)
 ///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
 ///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
 ///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
@@ -41,9 +43,9 @@ std::vector<std::vector<Description>> decode_all(const Messages& messages) {
 
 struct LayoutCache::Content {
   WriterKind writer;
-  Messages descriptions;  ///< of all ranks, for which the layout was made
-  LaidOutFile file;
-  Messages places;  ///< for all ranks
+  Bytes description;                  ///< of this rank's variables, for which the layout was made
+  Bytes places;                       ///< this rank's
+  std::unique_ptr<LaidOutFile> file;  ///< the chief's
 };
 
 LayoutCache::LayoutCache() = default;
@@ -73,44 +75,81 @@ void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::
   comm_.agree(outcome, what);
 }
 
-void CheckpointWriter::lay_out(const FileMetadata& metadata, const std::string& what) {
-  Messages descriptions = comm_.gather(encode_descriptions(variables_), what);
-  comm_.on_chief([&] { create_file(std::move(descriptions), metadata); }, what);
-  apply_places(comm_.scatter(comm_.is_chief() ? laid_out_->places : Messages{}, what));
-}
-
-/// Chief: everything about the file that is known before its data.
-void CheckpointWriter::create_file(Messages descriptions, FileMetadata metadata) {
+/// One reduction tells whether the layout of the save before serves this one as well: then nothing else is told.
+void CheckpointWriter::lay_out(FileMetadata metadata, const std::string& what) {
   metadata.format_version = kFormatVersion;
   metadata.world_size = comm_.size();
   fill_versions(metadata);
-  auto kept = std::move(laid_out_);  // not kept on if anything fails
-  if (kept) {
-    check_file_size_limit(plan_.file, kept->file.index().file_size);
+  Bytes description;
+  bool serves = false;
+  comm_.agree(core::capture([&] {
+                description = encode_descriptions(variables_);
+                serves = kept_layout_serves(description, metadata);
+              }),
+              what);
+  if (comm_.max(serves ? 0 : 1, what) != 0) {
+    lay_out_anew(std::move(description), metadata, what);
   }
-  if (kept && kept->writer == options_.writer && kept->descriptions == descriptions &&
-      kept->file.replace_metadata(metadata)) {
-    laid_out_ = std::move(kept);
-  } else {
-    FileIndex index = plan_file(decode_all(descriptions), metadata);
-    // The limit holds for files in memory too, and HDF5 does not survive an error there.
-    check_file_size_limit(plan_.file, most_file_bytes(index));
-    laid_out_ = std::make_unique<LayoutCache::Content>(
-        LayoutCache::Content{options_.writer, std::move(descriptions), LaidOutFile(std::move(index)), {}});
-    std::vector<Pieces> pieces;  // the same for all ranks, and each a walk through all boxes
-    for (const StoredVariable& variable : laid_out_->file.index().variables) {
-      pieces.push_back({writer_.piece_bytes > 0 ? most_pieces(variable) : 0, is_scattered(variable)});
-    }
-    for (int rank = 0; rank < comm_.size(); ++rank) {
-      laid_out_->places.push_back(encode_places(static_cast<std::size_t>(rank), pieces));
+  comm_.on_chief([&] { laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
+  apply_places(laid_out_->places);
+}
+
+/// On this rank. A layout that cannot be brought up to date is not kept.
+bool CheckpointWriter::kept_layout_serves(const Bytes& description, const FileMetadata& metadata) {
+  auto kept = std::move(laid_out_);
+  if (!kept || kept->writer != options_.writer || kept->description != description) {
+    return false;
+  }
+  if (comm_.is_chief()) {
+    check_file_size_limit(plan_.file, kept->file->index().file_size);
+    if (!kept->file->replace_metadata(metadata)) {
+      return false;
     }
   }
-  laid_out_->file.put_on_disk(plan_.file, options_.recycle);
+  laid_out_ = std::move(kept);
+  return true;
+}
+
+void CheckpointWriter::lay_out_anew(Bytes description, const FileMetadata& metadata, const std::string& what) {
+  laid_out_.reset();
+  const Messages descriptions = comm_.gather(description, what);
+  std::unique_ptr<LaidOutFile> file;
+  Messages places;
+  comm_.on_chief(
+      [&] {
+        file = make_file(descriptions, metadata);
+        places = places_in(file->index());
+      },
+      what);
+  Bytes own = comm_.scatter(std::move(places), what);
+  laid_out_ = std::make_unique<LayoutCache::Content>(
+      LayoutCache::Content{options_.writer, std::move(description), std::move(own), std::move(file)});
+}
+
+/// Chief: everything about the file that is known before its data.
+std::unique_ptr<LaidOutFile> CheckpointWriter::make_file(const Messages& descriptions,
+                                                         const FileMetadata& metadata) const {
+  FileIndex index = plan_file(decode_all(descriptions), metadata);
+  // The limit holds for files in memory too, and HDF5 does not survive an error there.
+  check_file_size_limit(plan_.file, most_file_bytes(index));
+  return std::make_unique<LaidOutFile>(std::move(index));
+}
+
+/// Chief: for each rank.
+Messages CheckpointWriter::places_in(const FileIndex& index) const {
+  std::vector<Pieces> pieces;  // the same for all ranks, and each a walk through all boxes
+  for (const StoredVariable& variable : index.variables) {
+    pieces.push_back({writer_.piece_bytes > 0 ? most_pieces(index, variable) : 0, is_scattered(index, variable)});
+  }
+  Messages places;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    places.push_back(encode_places(index, static_cast<std::size_t>(rank), pieces));
+  }
+  return places;
 }
 
 /// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
-Bytes CheckpointWriter::encode_places(std::size_t rank, std::span<const Pieces> pieces) const {
-  const FileIndex& index = laid_out_->file.index();
+Bytes CheckpointWriter::encode_places(const FileIndex& index, std::size_t rank, std::span<const Pieces> pieces) {
   Encoder message;
   message.word(index.state_bytes());
   for (std::size_t v = 0; v < index.variables.size(); ++v) {
@@ -130,11 +169,11 @@ Bytes CheckpointWriter::encode_places(std::size_t rank, std::span<const Pieces> 
 }
 
 /// The greatest number of pieces that a rank contributes to the collective transfers of a variable.
-std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) const {
+std::uint64_t CheckpointWriter::most_pieces(const FileIndex& index, const StoredVariable& variable) const {
   std::vector<std::uint64_t> pieces(static_cast<std::size_t>(comm_.size()), 0);
   std::uint64_t most = 0;
   for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRow row = laid_out_->file.index().row(variable, b);
+    const BoxRow row = index.row(variable, b);
     const Box box = FileIndex::dataset_box(variable, row);
     std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
     count += BlockSplit(box, variable.type.size_bytes, writer_.piece_bytes).count();
@@ -144,8 +183,7 @@ std::uint64_t CheckpointWriter::most_pieces(const StoredVariable& variable) cons
 }
 
 /// Whether any rank has it in pieces that are too small for a write of their own.
-bool CheckpointWriter::is_scattered(const StoredVariable& variable) const {
-  const FileIndex& index = laid_out_->file.index();
+bool CheckpointWriter::is_scattered(const FileIndex& index, const StoredVariable& variable) {
   for (std::size_t b = 0; b < variable.box_count; ++b) {
     const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
     if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
@@ -240,7 +278,7 @@ void CheckpointWriter::seal(const std::string& what) {
 
 /// Chief: every rank sent its checksums in the order of its rows.
 void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
-  FileIndex& index = laid_out_->file.index();
+  FileIndex& index = laid_out_->file->index();
   std::vector<std::size_t> taken(by_rank.size(), 0);
   for (const StoredVariable& variable : index.variables) {
     for (std::size_t b = 0; b < variable.box_count; ++b) {
@@ -260,13 +298,13 @@ void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
 }
 
 void CheckpointWriter::write_checksums_and_seal() {
-  const auto checksums = std::as_bytes(std::span(laid_out_->file.index().checksums));
+  const auto checksums = std::as_bytes(std::span(laid_out_->file->index().checksums));
   if (!written_.file) {
     written_.file.emplace(PosixFile::open_to_write(plan_.file));
   }
   const PosixFile& file = *written_.file;
   check_structure(file);
-  Seal seal = laid_out_->file.seal();
+  Seal seal = laid_out_->file->seal();
   file.write_all(checksums, seal.checksums.region.offset);
   core::kill_point(core::KillPoint::save_checksums_written);
   seal.checksums.digest = xxh3(checksums);
@@ -290,9 +328,9 @@ void CheckpointWriter::finish(const std::string& what) {
 
 /// If HDF5 opened the file for writing, it must have left the structure as it was laid out.
 void CheckpointWriter::check_structure(const PosixFile& file) const {
-  const Seal& seal = laid_out_->file.seal();
+  const Seal& seal = laid_out_->file->seal();
   if (writer_.opens_structure &&
-      structure_digest(file, laid_out_->file.index(), seal.checksums.region) != seal.structure_digest) {
+      structure_digest(file, laid_out_->file->index(), seal.checksums.region) != seal.structure_digest) {
     throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
   }
 }

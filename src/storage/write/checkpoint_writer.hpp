@@ -10,12 +10,15 @@
 
 #include "cluster/communicator.hpp"
 #include "storage/format/description.hpp"
+#include "storage/format/file_index.hpp"
 #include "storage/format/seal.hpp"
 #include "storage/write/layout_cache.hpp"
 #include "storage/write/state_copy.hpp"
 #include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
+
+class LaidOutFile;
 
 struct WriteOptions {
   WriterKind writer = WriterKind::direct;
@@ -69,11 +72,15 @@ class CheckpointWriter {
   };
 
   void collect(const Checkpoint::Registry& registry, const std::string& what);
-  void lay_out(const FileMetadata& metadata, const std::string& what);
-  void create_file(std::vector<Bytes> descriptions, FileMetadata metadata);
-  [[nodiscard]] Bytes encode_places(std::size_t rank, std::span<const Pieces> pieces) const;
-  [[nodiscard]] std::uint64_t most_pieces(const StoredVariable& variable) const;
-  [[nodiscard]] bool is_scattered(const StoredVariable& variable) const;
+  void lay_out(FileMetadata metadata, const std::string& what);
+  [[nodiscard]] bool kept_layout_serves(const Bytes& description, const FileMetadata& metadata);
+  void lay_out_anew(Bytes description, const FileMetadata& metadata, const std::string& what);
+  [[nodiscard]] std::unique_ptr<LaidOutFile> make_file(const std::vector<Bytes>& descriptions,
+                                                       const FileMetadata& metadata) const;
+  [[nodiscard]] std::vector<Bytes> places_in(const FileIndex& index) const;
+  [[nodiscard]] static Bytes encode_places(const FileIndex& index, std::size_t rank, std::span<const Pieces> pieces);
+  [[nodiscard]] std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable) const;
+  [[nodiscard]] static bool is_scattered(const FileIndex& index, const StoredVariable& variable);
   void apply_places(const Bytes& message);
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void seal(const std::string& what);
@@ -88,7 +95,7 @@ class CheckpointWriter {
   std::string what_;  ///< for messages: "save 7: "
   std::vector<LocalVariable> variables_;
   WritePlan plan_;
-  std::unique_ptr<LayoutCache::Content>& laid_out_;  ///< the chief's
+  std::unique_ptr<LayoutCache::Content>& laid_out_;
   WrittenPart written_;
   bool durable_ = false;  ///< this rank's part is
 };

@@ -7,8 +7,8 @@
 
 namespace reprieve::storage {
 
-/// What the chief keeps from one save to the next: as long as all ranks register the same variables and shapes, the
-/// file is not laid out anew.
+/// What a rank keeps from one save to the next: as long as no rank registers other variables or shapes than before, the
+/// file is not laid out anew, and the ranks tell each other nothing of them.
 class LayoutCache {
  public:
   LayoutCache();
