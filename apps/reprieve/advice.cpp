@@ -16,6 +16,9 @@ namespace reprieve::tool {
 
 namespace {
 
+/// Shorter runs say little: they start, warm up and end.
+constexpr double kLeastRecordS = 60;
+
 using supervisor::RunHistory;
 using Seconds = std::chrono::duration<double>;
 
@@ -101,6 +104,10 @@ NoticeAdvice advise_notice(const Advice& known) {
 
 std::vector<std::string> find_missing(const Advice& known) {
   std::vector<std::string> missing;
+  if (known.history.observed_s < kLeastRecordS) {
+    missing.push_back(fmt::format("the record is of {}: too little to advise on; ask again after some minutes of work",
+                                  time_text(known.history.observed_s)));
+  }
   if (known.history.saves_s.empty()) {
     missing.emplace_back(
         "no save is on record: let the program save, by save_every_steps, save_every_s, a notice, or `reprieve drill`");

@@ -68,6 +68,11 @@ class REPRIEVE_EXPORT Checkpoint {
   void add_replicated(std::string name, T& value) {
     add_value<T>(std::move(name), detail::make_access(value));
   }
+  /// Of a type that cannot be stored: the compiler says what to do.
+  template <class T>
+  requires(!Storable<T> && !ValueFunction<T> && !detail::kIsView<T>) void add_replicated(const std::string&, T&) {
+    detail::tell_how_to_store<T>();
+  }
 
   /// The same for memory that the caller owns.
   template <Element T>
@@ -174,6 +179,11 @@ class REPRIEVE_EXPORT Checkpoint {
       };
     }
     add_value<T>(std::move(name), detail::make_access(value), std::move(any));
+  }
+  /// Of a type that cannot be stored: the compiler says what to do.
+  template <class T>
+  requires(!Storable<T> && !ValueFunction<T> && !detail::kIsView<T>) void add_per_rank(const std::string&, T&) {
+    detail::tell_how_to_store<T>();
   }
 
   /// The same for memory that the caller owns, with a fixed number of elements. Views are kept by value: the memory

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -19,11 +20,39 @@ namespace reprieve {
 /// Numbers of elements per dimension, slowest-varying first (C order).
 using Extents = std::vector<std::uint64_t>;
 
+/// One number of an IndexList.
+class Index {
+ public:
+  /// @throws UsageError if it is negative
+  template <std::integral I>
+  constexpr Index(I value) : value_(static_cast<std::uint64_t>(value)) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::signed_integral<I>) {
+      if (value < 0) {
+        throw_negative(value);
+      }
+    }
+  }
+  constexpr operator std::uint64_t() const noexcept { return value_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  [[noreturn]] REPRIEVE_EXPORT static void throw_negative(std::int64_t value);
+
+  std::uint64_t value_;
+};
+
+/// Extents that can be written as a list of any integers: `{nx, 3}` with an int nx.
+class IndexList : public Extents {
+ public:
+  IndexList() = default;
+  IndexList(std::initializer_list<Index> numbers) : Extents(numbers.begin(), numbers.end()) {}
+  IndexList(Extents extents) : Extents(std::move(extents)) {}  // NOLINT(google-explicit-constructor)
+};
+
 /// Where this rank's part of a distributed array lies, in the global array and in memory.
 struct DistributedLayout {
-  Extents global_shape;  ///< shape of the whole array; the same on all ranks
-  Extents offset;        ///< first global index of this rank's box
-  Extents extent;        ///< size of this rank's box; a zero means that this rank holds nothing
+  IndexList global_shape;  ///< shape of the whole array; the same on all ranks
+  IndexList offset;        ///< first global index of this rank's box
+  IndexList extent;        ///< size of this rank's box; a zero means that this rank holds nothing
 
   /// Distance in bytes between neighbours in memory, per dimension. Empty: the box is dense, in C order.
   std::vector<std::ptrdiff_t> strides_bytes = {};
@@ -40,11 +69,11 @@ struct DistributedLayout {
 /// @param ghost  layers per dimension, the same on both sides
 /// @param element_size_bytes  size of one element
 /// @throws UsageError if the dimensions differ in number
-REPRIEVE_EXPORT DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extents extent,
-                                                    const Extents& ghost, std::size_t element_size_bytes);
+REPRIEVE_EXPORT DistributedLayout with_ghost_layers(IndexList global_shape, IndexList offset, IndexList extent,
+                                                    const IndexList& ghost, std::size_t element_size_bytes);
 
 /// Index (in elements) of the first interior element in an array padded with `ghost` layers, in C order.
-REPRIEVE_EXPORT std::size_t first_interior_index(const Extents& extent, const Extents& ghost);
+REPRIEVE_EXPORT std::size_t first_interior_index(const IndexList& extent, const IndexList& ghost);
 
 /// One box of a distributed array in this rank's memory.
 struct MemoryBox {

@@ -80,6 +80,13 @@ concept Storable =
 
 namespace detail {
 
+template <class T>
+void tell_how_to_store() {
+  static_assert(Storable<T>,
+                "Reprieve cannot store this type: specialise reprieve::Serializer for it, or, if it is a plain struct, "
+                "describe its members by reprieve::enable_record (apps/guide/state.md)");
+}
+
 template <Element T>
 class ScalarAccess final : public ValueAccess {
  public:

@@ -9,6 +9,11 @@
 
 namespace reprieve {
 
+void Index::throw_negative(std::int64_t value) {
+  throw UsageError("a layout has the negative number " + std::to_string(value) +
+                   ": shapes, offsets and extents are counts of elements");
+}
+
 namespace {
 
 void check_same_dimensions(const Extents& extent, const Extents& other, const char* other_name) {
@@ -24,7 +29,7 @@ std::uint64_t padded(const Extents& extent, const Extents& ghost, std::size_t d)
 
 }  // namespace
 
-DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extents extent, const Extents& ghost,
+DistributedLayout with_ghost_layers(IndexList global_shape, IndexList offset, IndexList extent, const IndexList& ghost,
                                     std::size_t element_size_bytes) {
   check_same_dimensions(extent, global_shape, "the global shape");
   check_same_dimensions(extent, offset, "the offset");
@@ -39,7 +44,7 @@ DistributedLayout with_ghost_layers(Extents global_shape, Extents offset, Extent
   return {std::move(global_shape), std::move(offset), std::move(extent), std::move(strides), elements, first};
 }
 
-std::size_t first_interior_index(const Extents& extent, const Extents& ghost) {
+std::size_t first_interior_index(const IndexList& extent, const IndexList& ghost) {
   check_same_dimensions(extent, ghost, "the number of ghost layers");
   std::uint64_t index = 0;
   for (std::size_t d = 0; d < extent.size(); ++d) {

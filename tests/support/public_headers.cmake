@@ -19,3 +19,10 @@ foreach(header IN LISTS public_headers)
 endforeach()
 add_library(public_headers OBJECT ${header_sources})
 target_link_libraries(public_headers PRIVATE reprieve_headers reprieve_options)
+
+# A type that cannot be stored is an error with words that help.
+add_test(NAME public_headers.cannot_be_stored
+  COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only -I ${PROJECT_SOURCE_DIR}/include
+    ${CMAKE_CURRENT_LIST_DIR}/cannot_be_stored.cpp)
+set_tests_properties(public_headers.cannot_be_stored PROPERTIES LABELS unit
+  PASS_REGULAR_EXPRESSION "specialise reprieve::Serializer.*reprieve::enable_record")

@@ -165,5 +165,14 @@ TEST(DistributedRegistration, RefusesABoxOutside) {
   EXPECT_EQ(checkpoint.size(), 0U);
 }
 
+TEST(IndexList, TakesAllIntegersButNegativeOnes) {
+  const int rows = 3;
+  const std::size_t columns = 4;
+  const DistributedLayout layout{.global_shape = {rows, columns}, .offset = {0, 0}, .extent = {rows, 2}};
+  EXPECT_EQ(layout.global_shape, (Extents{3, 4}));
+  EXPECT_EQ(layout.extent, (Extents{3, 2}));
+  EXPECT_THROW((IndexList{rows - 5}), UsageError);
+}
+
 }  // namespace
 }  // namespace reprieve
