@@ -10,6 +10,23 @@
 
 namespace reprieve::core {
 
+namespace {
+
+using Json = nlohmann::json;
+
+/// A step that a drill does not ask for is left out.
+std::optional<std::uint64_t> step_in(const Json& orders, const char* key) {
+  return orders.contains(key) ? std::optional(orders.at(key).get<std::uint64_t>()) : std::nullopt;
+}
+
+void put_step(Json& orders, const char* key, const std::optional<std::uint64_t>& step) {
+  if (step) {
+    orders[key] = *step;
+  }
+}
+
+}  // namespace
+
 std::string read_drill_orders() {
   const char* directory = std::getenv(kRunDirectoryVariable);
   if (directory == nullptr || *directory == '\0') {
@@ -24,20 +41,24 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
     return std::nullopt;
   }
   try {
-    const auto json = nlohmann::json::parse(text);
-    DrillOrders orders{json.at("subdirectory").get<std::string>(), json.at("leave_at_once").get<bool>()};
+    const Json json = Json::parse(text);
+    DrillOrders orders{json.at("subdirectory").get<std::string>(), json.at("leave_at_once").get<bool>(),
+                       step_in(json, "save_at"), step_in(json, "leave_at")};
     const std::filesystem::path name = orders.subdirectory;
     if (!name.has_filename() || name != name.filename() || name == ".." || name == ".") {
       throw ConfigError("the orders of a drill name no directory: " + text);
     }
     return orders;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw ConfigError(std::string("the orders of a drill cannot be read: ") + error.what());
   }
 }
 
 std::string to_text(const DrillOrders& orders) {
-  return nlohmann::json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}}.dump();
+  Json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
+  put_step(json, "save_at", orders.save_at);
+  put_step(json, "leave_at", orders.leave_at);
+  return json.dump();
 }
 
 }  // namespace reprieve::core

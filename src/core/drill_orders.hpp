@@ -4,6 +4,7 @@
 /// What a rehearsal of a preemption (`reprieve drill`) asks of the run that it has started: a file in the run's private
 /// directory (run_record.hpp). It works for every program that uses the library, whatever settings it takes.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -17,6 +18,11 @@ struct DrillOrders {
   /// A notice is there before the first step boundary. What is saved then is the state with which the program goes on
   /// after its restore.
   bool leave_at_once = false;
+  /// The state of this step (calls of `run`) is saved, and the run goes on. What it saves from then on stays, whatever
+  /// the settings say of old checkpoints.
+  std::optional<std::uint64_t> save_at{};
+  /// At this step the run saves and leaves, and at its end if that comes first.
+  std::optional<std::uint64_t> leave_at{};
 
   friend bool operator==(const DrillOrders&, const DrillOrders&) = default;
 };

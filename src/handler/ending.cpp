@@ -64,6 +64,9 @@ void PreemptionCheckpointHandler::Impl::close_scope() {
   agreement_.at_boundary();
   confirm_or_fail();
   act_on_notice_at_once(true);
+  if (rehearsal_is_due()) {
+    rehearse(false, {});
+  }
   steps_go_on();
 }
 
@@ -85,6 +88,9 @@ void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
     commit();
   }
   policy_.drop_decision();
+  if (!notices_.agreed() && !is_over) {
+    rehearse(is_last, {});
+  }
   steps_go_on();
 }
 

@@ -347,11 +347,16 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
       return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_verdict();
     });
   }
-  return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here);
+  return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here) && !rehearsal_is_due();
 }
 
 bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
   return policy_.saves_by_steps() && policy_.periodic_save_is_due(steps()) && !notices_.agreed();
+}
+
+/// Inside of a scope that saves at its end the state may be in pieces: the end of the scope does it.
+bool PreemptionCheckpointHandler::Impl::rehearsal_is_due() const {
+  return rehearsal_.is_due(run_calls) && patient_scopes == 0 && !notices_.agreed();
 }
 
 void PreemptionCheckpointHandler::Impl::plan_periodic_save() {
@@ -369,7 +374,9 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
   if (policy_.commit_is_due(agreement_.index())) {
     commit();
   }
-  if (policy_.decision_is_due(agreement_.index())) {
+  if (rehearsal_is_due()) {
+    rehearse(false, save_fn_args);
+  } else if (policy_.decision_is_due(agreement_.index())) {
     carry_out(policy_.take_decision(), save_fn_args);
   } else if (periodic && !policy_.preemption_is_near()) {
     save_while_running(SaveReason::Kind::periodic, save_fn_args);

@@ -111,6 +111,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void check_between_steps(const char* call) const;
   [[nodiscard]] std::uint64_t steps() const { return config.step_fn ? config.step_fn() : run_calls; }
   [[nodiscard]] bool periodic_save_is_due() const;
+  [[nodiscard]] bool rehearsal_is_due() const;
   void plan_periodic_save();
   /// Memory that runs out in a check does so on this rank alone: the others hear of it as of a step that failed.
   template <class Check>
@@ -132,6 +133,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void save_while_running(SaveReason::Kind reason, const std::vector<std::any>& save_fn_args);
   void save_for_preemption(bool is_final, const std::vector<std::any>& save_fn_args);
   [[nodiscard]] bool goes_on_after_save();
+  /// Does what a drill has ordered for this step. At the last boundary that is the end of the drill's run.
+  void rehearse(bool is_last, const std::vector<std::any>& save_fn_args);
   void commit();
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;

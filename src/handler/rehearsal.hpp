@@ -2,10 +2,13 @@
 
 /// @file
 /// What a handler does besides its work when `reprieve drill` rehearses a preemption: a notice that is there from the
-/// start, and what the drill wants to know. Without a drill nothing here does anything.
+/// start, steps at which it saves or leaves, and what the drill wants to know. Without a drill nothing here does
+/// anything.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "cluster/communicator.hpp"
@@ -20,19 +23,37 @@ class Rehearsal {
   using Clock = std::chrono::steady_clock;
 
   /// @param orders  of the drill, if this is one
-  Rehearsal(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(std::move(orders)), log_(log) {}
+  Rehearsal(std::optional<core::DrillOrders> orders, RunLog& log);
 
   /// The handler is ready. Where a restart is rehearsed, the chief has a notice from now on.
   void begin(bool is_chief);
   [[nodiscard]] const std::optional<termination::LocalNotice>& notice() const noexcept { return notice_; }
+  /// The chief has a notice from now on.
+  void give_notice(bool is_chief, const char* message);
   /// The state is saved, and the rank leaves.
   void end_notice() noexcept { notice_.reset(); }
+
+  /// What the drill has ordered for a step boundary.
+  struct Duty {
+    bool save = false;
+    bool leave = false;  ///< after a save
+  };
+  /// Whether anything is. All ranks have the same orders and count alike, so they need not ask each other.
+  [[nodiscard]] bool is_due(std::uint64_t run_calls) const noexcept {
+    return run_calls >= std::min(save_at_, leave_at_);
+  }
+  /// The same, which from now on counts as done. @param is_last  the program comes to its end here
+  [[nodiscard]] Duty take_duty(std::uint64_t run_calls, bool is_last) noexcept;
 
   /// Which ranks have had a notice of their own, and how long ago. Collective.
   void tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);
 
  private:
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
   std::optional<core::DrillOrders> orders_;
+  std::uint64_t save_at_ = kNever;   ///< not yet done
+  std::uint64_t leave_at_ = kNever;  ///< the same
   RunLog& log_;
   std::optional<termination::LocalNotice> notice_;
 };

@@ -149,6 +149,23 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
   }
 }
 
+void PreemptionCheckpointHandler::Impl::rehearse(bool is_last, const std::vector<std::any>& save_fn_args) {
+  const handler::Rehearsal::Duty duty = rehearsal_.take_duty(run_calls, is_last);
+  if (duty.save) {
+    policy_.drop_commit();
+    saver_.settle();
+    if (!saver_.has_saved(agreement_.index())) {
+      save(SaveReason::Kind::user, save_fn_args);
+    }
+  }
+  if (duty.leave) {
+    policy_.drop_decision();
+    rehearsal_.give_notice(comm_.is_chief(), "end of a replay");
+    learn_notice(0);
+    save_for_preemption(true, save_fn_args);
+  }
+}
+
 /// Whether there is time for more steps and another save. The time left after this one is agreed on anew: all ranks
 /// must decide alike.
 bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {

@@ -315,6 +315,9 @@ void Save::record_finished(const SaveReport& report) {
 void Save::retire() {
   try {
     core::kill_point(core::KillPoint::retire_begun);
+    if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
+      return;  // the drill still needs that step
+    }
     const manager::RetentionPolicy policy{manager_.options.max_to_keep, manager_.options.keep_every};
     for (const std::uint64_t number : manager_.directory.retire(
              policy, staged_.number, manager_.identity->directory_id(), manager_.options.recycle)) {

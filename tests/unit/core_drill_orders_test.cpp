@@ -16,6 +16,13 @@ TEST(DrillOrders, ComeBackAsTheyWereWritten) {
     const DrillOrders orders{".drill-7", leave};
     EXPECT_EQ(parse_drill_orders(to_text(orders)), orders);
   }
+  const DrillOrders replay{.subdirectory = ".drill-7", .save_at = 0, .leave_at = 12};
+  EXPECT_EQ(parse_drill_orders(to_text(replay)), replay);
+}
+
+TEST(DrillOrders, WithoutStepsAreAsOlderVersionsReadThem) {
+  EXPECT_EQ(to_text({".drill-7", true}), R"({"leave_at_once":true,"subdirectory":".drill-7"})");
+  EXPECT_THROW(parse_drill_orders(R"({"leave_at_once":true,"subdirectory":"d","leave_at":"soon"})"), ConfigError);
 }
 
 TEST(DrillOrders, NoneOutsideOfADrill) {
