@@ -68,7 +68,9 @@ std::optional<Difference> compare_descriptions(const std::string& name, const Va
   }
   if (a->shape != b->shape || a->rank_shapes != b->rank_shapes) {
     auto [in_a, in_b] = different_shapes(*a, *b);
-    return differ(Problem::shape, std::move(in_a), std::move(in_b));
+    Difference difference = differ(Problem::shape, std::move(in_a), std::move(in_b));
+    difference.other_ranks = a->rank_shapes.size() != b->rank_shapes.size();
+    return difference;
   }
   return std::nullopt;
 }

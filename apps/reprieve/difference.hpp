@@ -27,6 +27,7 @@ struct Difference {
   Problem problem = Problem::values;
   std::string a;  ///< kind, type, shape: what it is there
   std::string b;
+  bool other_ranks = false;  ///< a per-rank variable of so many ranks here, and so many there
   // For values:
   std::uint64_t elements = 0;     ///< in the whole variable
   Comparison comparison;          ///< counts and sizes

@@ -11,10 +11,10 @@
 #include <map>
 
 #include "command.hpp"
-#include "difference.hpp"
 #include "drill_report.hpp"
-#include "files.hpp"
 #include "reprieve/error.hpp"
+#include "state_comparison.hpp"
+#include "supervisor/rank_option.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::tool {
@@ -43,8 +43,17 @@ Ways of the notice (--as):
   term-to-launcher  SIGTERM to mpirun or srun itself: a script that kills its children
   rank              SIGTERM to one rank alone: its node is taken away
 
+What is compared is what the program registered. To find what it forgot to register, or restores wrongly (ghost layers, a
+generator, a counter): --replay N starts it twice more, once undisturbed from the beginning to N steps after the save, once
+resumed, and compares the states there. Use it before the first long job, and after each change of the state.
+
+With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value in a variable (double; float: 1e-4)
+are rounding, and no problem. On the same number of ranks every bit must be equal.
+
 Examples:
   reprieve drill -- reprieve run -- mpirun -n 4 ./train             the recommended way to start a job
+  reprieve drill --replay 5 -- mpirun -n 4 ./train                  is everything registered that the steps need?
+  reprieve drill --replay 5 --ranks 3 -- mpirun -n 4 ./train        and on another number of ranks?
   reprieve drill --grace 30s -- ./job.sh                            a batch script, by the signal of --signal=B:USR1@30
   reprieve drill --as time-limit -- mpirun -n 4 ./train             what if Slurm signals every process?
   reprieve drill --as command --signal TERM --grace 10s -- ./job.sh docker stop, Kubernetes
@@ -61,6 +70,8 @@ struct Options {
   std::uint64_t after_steps = 0;
   double ready_timeout_s = 60;
   double timeout_s = 600;
+  std::uint64_t replay = 0;
+  int ranks = 0;
   std::vector<std::string> ignore;
   std::string run_directory;
   bool keep = false;
@@ -87,8 +98,15 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
                "A program that opens no checkpoint directory for so long does not use the library");
   add_duration(command, "--timeout", options.timeout_s, "Wait no longer than that for steps, or for the second start");
-  command.add_option("--ignore", options.ignore, "Variables that may change between the restore and the first step")
-      ->delimiter(',');
+  CLI::Option* replay =
+      command.add_option("--replay", options.replay, "Compare the next N steps with those of an undisturbed run, too")
+          ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}).description(""))
+          ->type_name("N");
+  command.add_option("--ranks", options.ranks, "With --replay: the resumed run has M ranks; rounding is told apart")
+      ->check(CLI::Range(1, 100'000'000).description(""))
+      ->type_name("M")
+      ->needs(replay);
+  command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");
   command.add_flag("--keep", options.keep, "Leave the checkpoints of the drill, and say where they are");
@@ -111,29 +129,16 @@ int signal_of(const Options& options) {
 
 milliseconds to_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
 
-supervisor::StateComparison compare(const std::filesystem::path& saved, const std::filesystem::path& restored,
-                                    const std::vector<std::string>& ignore) {
-  const auto unwatched = [](std::uint64_t, std::uint64_t) {};
-  supervisor::StateComparison comparison;
-  try {
-    for (const auto& file : {saved, restored}) {
-      if (const auto damages = storage::verify_file(file, unwatched); !damages.empty()) {
-        comparison.failure = fmt::format("{} is damaged: {}", file.string(), damage_text(damages.front()));
-        return comparison;
-      }
-    }
-    const DifferenceReport report = find_differences(saved, restored, unwatched);
-    comparison.variables = report.variables;
-    comparison.bytes = report.bytes;
-    for (const Difference& difference : report.differences) {
-      if (std::find(ignore.begin(), ignore.end(), difference.variable) == ignore.end()) {
-        comparison.different.push_back(difference.variable);
-      }
-    }
-  } catch (const Error& error) {
-    comparison.failure = error.what();
+/// The command of the run that resumes on another number of ranks.
+std::vector<std::string> command_on(int ranks, const std::vector<std::string>& command) {
+  auto changed = supervisor::with_ranks(command, ranks);
+  if (!changed) {
+    throw UsageError(
+        "--ranks replaces the number behind -n, -np, --np or --ntasks of mpirun, mpiexec or srun, and there is none in "
+        "the command: drill the line that starts the ranks, as in `reprieve drill --replay 5 --ranks 3 -- mpirun -n 4 "
+        "./program`");
   }
-  return comparison;
+  return *std::move(changed);
 }
 
 supervisor::DrillSettings settings_of(const Options& options) {
@@ -152,7 +157,12 @@ supervisor::DrillSettings settings_of(const Options& options) {
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;
   }
-  settings.compare = [&](const auto& saved, const auto& restored) { return compare(saved, restored, options.ignore); };
+  settings.replay_steps = options.replay;
+  if (options.ranks > 0) {
+    settings.replay_ranks = options.ranks;
+    settings.replay_command = command_on(options.ranks, options.command);
+  }
+  settings.compare = [&](const auto& a, const auto& b) { return compare_states(a, b, options.ignore); };
   settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };
   return settings;
 }

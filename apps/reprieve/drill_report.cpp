@@ -15,6 +15,7 @@ using supervisor::DrillFacts;
 using supervisor::DrillVerdict;
 using supervisor::ObservedNotice;
 using supervisor::ObservedStart;
+using supervisor::StateDifference;
 
 const char* id_of(DrillVerdict verdict) {
   switch (verdict) {
@@ -33,7 +34,7 @@ const char* words_of(DrillVerdict verdict) {
     case DrillVerdict::would_survive:
       return "the job would survive";
     case DrillVerdict::would_lose_work:
-      return "the job would lose work, or not go on by itself";
+      return "the job would lose work, go another way, or not go on by itself";
     case DrillVerdict::could_not_tell:
       break;
   }
@@ -79,12 +80,45 @@ Json notice_json(const ObservedNotice& notice) {
           {"restart_code", notice.restart_code == 0 ? Json() : Json(notice.restart_code)}};
 }
 
+const char* id_of(StateDifference::Kind kind) {
+  switch (kind) {
+    case StateDifference::Kind::values:
+      return "values";
+    case StateDifference::Kind::rounding:
+      return "rounding";
+    case StateDifference::Kind::other_ranks:
+      break;
+  }
+  return "other_ranks";
+}
+
 Json state_json(const supervisor::StateComparison& state) {
-  return {{"equal", state.failure.empty() && state.different.empty()},
-          {"variables", state.variables},
-          {"bytes", state.bytes},
-          {"different", state.different},
-          {"failure", state.failure}};
+  Json names = Json::array();
+  Json differences = Json::array();
+  for (const StateDifference& each : state.different) {
+    names.push_back(each.variable);
+    differences.push_back({{"variable", each.variable},
+                           {"kind", id_of(each.kind)},
+                           {"what", each.what},
+                           {"relative_error", each.relative_error}});
+  }
+  return {{"equal", state.equal()}, {"variables", state.variables}, {"bytes", state.bytes},
+          {"different", names},     {"differences", differences},   {"failure", state.failure}};
+}
+
+/// One of the two runs of a replay.
+Json replayed_json(const ObservedStart& start, const std::optional<supervisor::StateComparison>& state) {
+  Json json = start_json(start);
+  json["stopped_at_step"] = or_null(start.stopped_at());
+  json["compared"] = state ? state_json(*state) : Json();
+  return json;
+}
+
+Json replay_json(const supervisor::ReplayFacts& replay) {
+  return {{"from_step", replay.from_step},
+          {"steps", replay.steps},
+          {"undisturbed", replayed_json(replay.undisturbed, replay.start)},
+          {"resumed", replay.resumed ? replayed_json(*replay.resumed, replay.end) : Json()}};
 }
 
 Json grace_json(const DrillFacts& facts) {
@@ -124,6 +158,7 @@ Json to_json(const DrillReport& report) {
           {"notice", facts.notice ? notice_json(*facts.notice) : Json()},
           {"second_start", facts.second ? start_json(*facts.second) : Json()},
           {"state", facts.state ? state_json(*facts.state) : Json()},
+          {"replay", facts.replay ? replay_json(*facts.replay) : Json()},
           {"grace_needed", grace_json(facts)},
           {"kept", kept}};
 }

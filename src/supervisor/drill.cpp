@@ -83,6 +83,7 @@ Drill::Drill(DrillSettings settings)
   facts_.signal = termination::signal_name(settings_.signal);
   facts_.grace_s = Seconds(settings_.grace).count();
   facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
+  facts_.replay_steps = settings_.replay_steps;
 }
 
 Drill::~Drill() {
@@ -100,7 +101,7 @@ DrillFacts Drill::run() {
   signals_ = std::make_unique<SignalQueue>();
   run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
   adopt_orphans();
-  start(1);
+  start(facts_.first, {.subdirectory = scratch_name_}, settings_.command);
   if (await_ready() && await_moment()) {
     give_notice();
     watch_end();
@@ -108,6 +109,9 @@ DrillFacts Drill::run() {
   end_start();
   if (facts_.notice && facts_.notice->saved_s && !facts_.interrupted) {
     restart();
+  }
+  if (settings_.replay_steps > 0 && came_back()) {
+    replay();
   }
   return facts_;
 }
@@ -125,15 +129,17 @@ bool Drill::ended() const { return run_->code().has_value() || facts_.interrupte
 // ---------------------------------------------------------------------------------------------------------------------
 // One start, and what it tells.
 
-void Drill::start(int number) {
-  record_ = run_directory_->make(number);
-  write_orders(record_, {.subdirectory = scratch_name_, .leave_at_once = number > 1});
-  run_ = std::make_unique<SupervisedRun>(settings_.command, LaunchSettings{.tool = {},
-                                                                           .run_directory = record_,
-                                                                           .shield_daemons = false,
-                                                                           .shield = Shield::session,
-                                                                           .output = STDERR_FILENO});
-  say(fmt::format("start {}: {}", number, fmt::join(settings_.command, " ")));
+void Drill::start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
+  current_ = &start;
+  subdirectory_ = orders.subdirectory;
+  record_ = run_directory_->make(++starts_);
+  write_orders(record_, orders);
+  run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
+                                                                 .run_directory = record_,
+                                                                 .shield_daemons = false,
+                                                                 .shield = Shield::session,
+                                                                 .output = STDERR_FILENO});
+  say(fmt::format("start {}: {}", starts_, fmt::join(command, " ")));
 }
 
 /// Waits, and takes up what has come in the meantime.
@@ -144,9 +150,9 @@ void Drill::pump(std::chrono::milliseconds limit) {
   for (const EndedChild& child : reap()) {
     run_->on_ended(child);
   }
-  if (run_->code() && !current().code) {
-    current().code = run_->code();
-    if (notice_at_ && !second_) {
+  if (run_->code() && !current_->code) {
+    current_->code = run_->code();
+    if (watches_notice()) {
       facts_.notice->ended_s = since_notice();
     }
   }
@@ -157,8 +163,8 @@ void Drill::pump(std::chrono::milliseconds limit) {
 
 void Drill::take(const RecordedEvent& recorded) {
   const Json& event = recorded.event;
-  take_start(event, current());
-  if (notice_at_ && !second_) {
+  take_start(event, *current_);
+  if (watches_notice()) {
     take_notice(event, since_notice(recorded));
   }
 }
@@ -168,10 +174,10 @@ void Drill::take_start(const Json& event, ObservedStart& start) {
   if (name == "start") {
     const fs::path opened = event.value("directory", "");
     start.opened = true;
-    start.directory = chosen_directory(opened, scratch_name_);
+    start.directory = chosen_directory(opened, subdirectory_);
     start.world_size = event.value("world_size", 0);
-    start.in_scratch &= opened.filename() == scratch_name_;
-    if (opened.filename() == scratch_name_) {
+    start.in_scratch &= opened.filename() == subdirectory_;
+    if (opened.filename() == subdirectory_) {
       scratch_.insert(opened);
     }
     if (event.value("in_new_directory", false)) {
@@ -189,11 +195,13 @@ void Drill::take_start(const Json& event, ObservedStart& start) {
     last_step_ = event.value("run_calls", std::uint64_t{0});
   } else if (name == "open_failed" || name == "restore_failed" || name == "error") {
     start.error = event.value("message", "");
-  } else if (name == "save_finished" && second_) {
-    restored_save_step_ = event.value("run_calls", std::uint64_t{0});
-    restored_file_ = start.directory / scratch_name_ / event.value("file", "");
-  } else if (name == "save_finished" && !notice_at_) {
-    newest_save_ = event.value("run_calls", std::uint64_t{0});
+  } else if (name == "save_finished") {
+    start.saves.push_back(
+        {event.value("run_calls", std::uint64_t{0}), start.directory / subdirectory_ / event.value("file", "")});
+  } else if (name == "exit") {
+    start.left_at = event.value("run_calls", std::uint64_t{0});
+  } else if (name == "finished") {
+    start.finished_at = event.value("run_calls", std::uint64_t{0});
   }
 }
 
@@ -299,7 +307,9 @@ void Drill::give_notice() {
   ranks_ = rank_processes(processes);
   facts_.notice.emplace();
   facts_.notice->last_step = last_step_;
-  facts_.notice->older_step = newest_save_;
+  if (!facts_.first.saves.empty()) {
+    facts_.notice->older_step = facts_.first.saves.back().step;
+  }
   facts_.notice->ranks_survive_signal =
       !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
                                      [&](const auto& rank) { return survives(rank.second, settings_.signal); });
@@ -391,18 +401,16 @@ void Drill::end_start() {
 
 void Drill::restart() {
   keep_saved();
-  second_ = true;
-  facts_.second.emplace();
-  start(2);
-  await_second_end();
+  start(facts_.second.emplace(), {.subdirectory = scratch_name_, .leave_at_once = true}, settings_.command);
+  await_end();
   end_start();
   if (facts_.second->restored_step) {
     compare_states();
   }
 }
 
-/// It leaves at its first step boundary, by the drill's orders.
-void Drill::await_second_end() {
+/// Of a start that leaves by the drill's orders: the second one at its first step boundary.
+void Drill::await_end() {
   const auto begin = Clock::now();
   auto last_word = Clock::time_point::max() - kLeaveTimeout;
   while (!facts_.interrupted && !(run_->code() && processes_of_run(record_).empty())) {
@@ -410,9 +418,9 @@ void Drill::await_second_end() {
     if (last_word > Clock::now() && (run_->progress().saved() != nullptr || run_->code())) {
       last_word = Clock::now();
     }
-    const bool too_long = Clock::now() - begin >= (facts_.second->opened ? settings_.timeout : settings_.ready_timeout);
-    if (!facts_.second->in_scratch || too_long || Clock::now() >= last_word + kLeaveTimeout) {
-      facts_.second->timed_out = too_long;
+    const bool too_long = Clock::now() - begin >= (current_->opened ? settings_.timeout : settings_.ready_timeout);
+    if (!current_->in_scratch || too_long || Clock::now() >= last_word + kLeaveTimeout) {
+      current_->timed_out = too_long;
       return;
     }
   }
@@ -432,17 +440,24 @@ void Drill::keep_saved() {
 }
 
 void Drill::compare_states() {
-  if (restored_file_.empty()) {
+  if (facts_.second->saves.empty()) {
     return;
   }
+  const ObservedSave& restored = facts_.second->saves.back();
   facts_.state.emplace();
   if (saved_copy_.empty()) {
     facts_.state->failure = "there is no room for a copy of the first checkpoint";
-  } else if (restored_save_step_ != facts_.second->restored_step) {
+  } else if (restored.step != facts_.second->restored_step) {
     facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
   } else if (settings_.compare) {
-    facts_.state = settings_.compare(saved_copy_, restored_file_);
+    facts_.state = settings_.compare(saved_copy_, restored.file);
   }
+}
+
+/// The restart resumed where the first start left, with what it had saved.
+bool Drill::came_back() const {
+  return !facts_.interrupted && facts_.state && facts_.state->equal() &&
+         facts_.second->restored_step == facts_.notice->saved_step;
 }
 
 void Drill::clean_up() const {

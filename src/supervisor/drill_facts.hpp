@@ -16,6 +16,12 @@
 
 namespace reprieve::supervisor {
 
+/// A checkpoint that a start committed.
+struct ObservedSave {
+  std::uint64_t step = 0;  ///< calls of `run` in it
+  std::filesystem::path file;
+};
+
 /// One start of the command.
 struct ObservedStart {
   bool opened = false;              ///< a rank has opened a checkpoint directory
@@ -26,9 +32,15 @@ struct ObservedStart {
   std::optional<std::uint64_t> begins_at;      ///< calls of `run` when it was ready
   std::optional<std::uint64_t> restored_step;  ///< calls of `run` in the checkpoint that it restored
   double restore_s = 0;
-  std::string error;        ///< the last one that the ranks agreed on
-  std::optional<int> code;  ///< of the command, as a shell shows it
-  bool timed_out = false;   ///< the drill waited no longer
+  std::vector<ObservedSave> saves;           ///< in the order of their commits
+  std::optional<std::uint64_t> left_at;      ///< the step at which the ranks left, saved
+  std::optional<std::uint64_t> finished_at;  ///< the step at which the program came to its end
+  std::string error;                         ///< the last one that the ranks agreed on
+  std::optional<int> code;                   ///< of the command, as a shell shows it
+  bool timed_out = false;                    ///< the drill waited no longer
+
+  /// Where it stopped by itself, in one way or the other.
+  [[nodiscard]] std::optional<std::uint64_t> stopped_at() const { return left_at ? left_at : finished_at; }
 };
 
 /// A rank that had a notice of its own.
@@ -65,12 +77,41 @@ struct ObservedNotice {
   int restart_code = 0;  ///< the ranks' code; 0: they did not leave together
 };
 
-/// The state that was saved, and the same after the restart.
+/// A variable that is not the same in two checkpoints.
+struct StateDifference {
+  enum class Kind {
+    values,       ///< another value, or another type or shape
+    rounding,     ///< floating-point numbers that are as close as another order of sums leaves them
+    other_ranks,  ///< one part for each rank, of another number of ranks: cannot be compared
+  };
+  std::string variable;
+  Kind kind = Kind::values;
+  std::string what{};         ///< "first at element [3, 4] (1.5 against 1.25)"
+  double relative_error = 0;  ///< of rounding: the greatest difference, as a part of the greatest magnitude in it
+};
+
+/// Two checkpoints, variable by variable.
 struct StateComparison {
   std::size_t variables = 0;
   std::uint64_t bytes = 0;
-  std::vector<std::string> different;  ///< names of variables
-  std::string failure;                 ///< why there was none; empty otherwise
+  std::vector<StateDifference> different;
+  std::string failure;  ///< why there was none; empty otherwise
+
+  [[nodiscard]] bool equal() const noexcept { return failure.empty() && different.empty(); }
+};
+
+/// The same steps once more, in two runs: one from the beginning to the end, which nothing disturbs, and one that goes
+/// on from the checkpoint. What the program needs and did not register makes them different.
+struct ReplayFacts {
+  std::uint64_t from_step = 0;  ///< of the checkpoint
+  std::uint64_t steps = 0;      ///< that the user asked for
+  int ranks = 0;                ///< that the user asked for, of the resumed run; 0: as many as of the first start
+  ObservedStart undisturbed;
+  std::optional<StateComparison> start;  ///< the first start and the undisturbed run at `from_step`
+  std::optional<ObservedStart> resumed;  ///< nothing unless these two are equal
+  std::optional<StateComparison> end;    ///< the undisturbed and the resumed run where both have stopped
+
+  [[nodiscard]] std::uint64_t to_step() const noexcept { return from_step + steps; }
 };
 
 struct DrillFacts {
@@ -84,6 +125,8 @@ struct DrillFacts {
   std::optional<ObservedNotice> notice;  ///< nothing if the first start did not come so far
   std::optional<ObservedStart> second;   ///< nothing if there was nothing to restart from
   std::optional<StateComparison> state;
+  std::uint64_t replay_steps = 0;     ///< that the user asked for
+  std::optional<ReplayFacts> replay;  ///< nothing unless the restart resumed with the state that was saved
 };
 
 /// What the time from the notice to the end was made of; nothing unless the state was saved.

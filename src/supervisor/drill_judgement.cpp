@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "supervisor/replay_judgement.hpp"
 #include "supervisor/verdict.hpp"
 
 namespace reprieve::supervisor {
@@ -37,6 +38,7 @@ class Judge {
     } else {
       judge_notice();
     }
+    judge_steps_after();
     return std::move(findings_);
   }
 
@@ -61,6 +63,7 @@ class Judge {
   void judge_restart();
   void judge_restored();
   void judge_state();
+  void judge_steps_after();
 
   [[nodiscard]] std::string lost_work() const;
 
@@ -339,19 +342,31 @@ void Judge::judge_restored() {
   }
 }
 
+void Judge::judge_steps_after() {
+  if (facts_.interrupted || facts_.replay_steps == 0) {
+    return;
+  }
+  if (facts_.replay) {
+    std::ranges::move(judge_replay(*facts_.replay), std::back_inserter(findings_));
+  } else {
+    add(Grade::unknown, "no_replay",
+        "there was no replay: it begins where a restart resumes with exactly the state that was saved");
+  }
+}
+
 void Judge::judge_state() {
   if (!facts_.state || !facts_.state->failure.empty()) {
     add(Grade::warning, "state_not_compared",
         "the state after the restore was not compared: " +
             (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
-  } else if (facts_.state->different.empty()) {
+  } else if (facts_.state->equal()) {
     add(Grade::good, "state",
         fmt::format("the state before the first step is bit by bit the one that was saved: {} variables, {} bytes",
                     facts_.state->variables, facts_.state->bytes));
   } else {
     add(Grade::problem, "state_differs",
         fmt::format("{} of {} variables are not as they were saved when the steps go on: {}",
-                    facts_.state->different.size(), facts_.state->variables, fmt::join(facts_.state->different, ", ")),
+                    facts_.state->different.size(), facts_.state->variables, names_of(facts_.state->different)),
         "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
         "meant to change with --ignore");
   }

@@ -276,7 +276,7 @@ TEST(DrillJudgement, Restart) {
 
 TEST(DrillJudgement, State) {
   DrillFacts facts = survivor();
-  facts.state->different = {"model/weights"};
+  facts.state->different = {{.variable = "model/weights"}};
   expect_problem(facts, "state_differs");
   EXPECT_THAT(find(facts, "state_differs").text, HasSubstr("model/weights"));
   facts.state->failure = "damaged";
