@@ -69,6 +69,13 @@ TEST_F(DrillReplay, OnAnotherNumberOfRanks) {
   EXPECT_EQ(result.report["replay"]["undisturbed"]["world_size"], 2);
 }
 
+TEST_F(DrillReplay, RoundingOnAnotherNumberOfRanksIsNoProblem) {
+  const Result result = drill({"--after-steps", "20", "--replay", "10", "--ranks", "3"}, ring("sum"));
+  EXPECT_EQ(result.code, 0) << result.all();
+  EXPECT_EQ(result.grade("replay_rounding"), "warning") << result.all();
+  EXPECT_EQ(result.report["replay"]["resumed"]["compared"]["differences"][0]["kind"], "rounding");
+}
+
 TEST_F(DrillReplay, CannotTellOfAProgramThatIsAnotherOneEachTime) {
   const Result result = drill({"--after-steps", "20", "--replay", "4"}, ring("random"));
   EXPECT_EQ(result.code, 2) << result.all();

@@ -4,6 +4,7 @@
 //   (none)          the ghost cells are exchanged at the begin of each step: a restore needs nothing more
 //   exchange_late   at the end of each step, so that the first step after a restore uses what is not restored
 //   random          with a source that is another one in each start
+//   sum             with a sink that follows from the sum of all cells: its last bits depend on the number of ranks
 //   no_finish       without finish() at the end
 
 #include <mpi.h>
@@ -24,7 +25,7 @@ constexpr std::uint64_t kCells = 60;
 
 class Ring {
  public:
-  explicit Ring(const std::string& fault) : exchanges_late_(fault == "exchange_late") {
+  explicit Ring(const std::string& fault) : exchanges_late_(fault == "exchange_late"), drains_(fault == "sum") {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     const auto ranks = static_cast<std::uint64_t>(size_);
@@ -54,12 +55,26 @@ class Ring {
       next[i] = cells_[i] + 0.1 * (cells_[i - 1] - 2 * cells_[i] + cells_[i + 1]) + source_;
     }
     cells_.swap(next);
+    if (drains_) {
+      drain();
+    }
     if (exchanges_late_) {
       exchange();
     }
   }
 
  private:
+  void drain() {
+    double sum = 0;
+    for (std::uint64_t i = 1; i <= count_; ++i) {
+      sum += cells_[i];
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    for (std::uint64_t i = 1; i <= count_; ++i) {
+      cells_[i] -= 1e-3 * sum / static_cast<double>(kCells);
+    }
+  }
+
   void exchange() {
     const int left = (rank_ + size_ - 1) % size_;
     const int right = (rank_ + 1) % size_;
@@ -70,6 +85,7 @@ class Ring {
   }
 
   bool exchanges_late_;
+  bool drains_;
   int rank_ = 0;
   int size_ = 1;
   std::uint64_t first_ = 0;
