@@ -41,9 +41,10 @@ void Drill::replay() {
 /// From the beginning, in a directory that no start has used.
 void Drill::run_undisturbed() {
   ReplayFacts& replay = *facts_.replay;
+  const std::string directory = scratch_name_ + "-undisturbed";
+  scratch_.insert(facts_.first.directory / directory);  // also if the run is ended before it tells that it is there
   say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
-  start(replay.undisturbed,
-        {.subdirectory = scratch_name_ + "-undisturbed", .save_at = replay.from_step, .leave_at = replay.to_step()},
+  start(replay.undisturbed, {.subdirectory = directory, .save_at = replay.from_step, .leave_at = replay.to_step()},
         settings_.command);
   await_end();
   end_start();
