@@ -204,7 +204,7 @@ void ReplayJudge::judge_differences(const Differences& values, const Differences
     add(Grade::problem, "replay_differs",
         fmt::format("{} goes another way: {}, variable {} differs {}; {} of {} variables differ: {}", who(), when(),
                     values.front().variable, values.front().what, values.size(), end.variables, names_of(values)),
-        kNotRegistered);
+        (on_other_ranks() ? "a generator for each rank does that by design; else " : "") + std::string(kNotRegistered));
   } else if (!rounding.empty()) {
     const auto largest = std::max_element(rounding.begin(), rounding.end(), [](const auto& a, const auto& b) {
       return a.relative_error < b.relative_error;

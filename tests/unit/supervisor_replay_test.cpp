@@ -106,6 +106,7 @@ TEST(ReplayJudgement, OtherRanks) {
   EXPECT_THAT(judge_replay(facts)[1].text, HasSubstr("one part for each rank: generator"));
   facts.end->different.push_back({"step", Kind::values, "(4 against 5)"});
   expect(only(facts, 2), Grade::problem, "replay_differs");
+  EXPECT_THAT(only(facts, 2).advice, HasSubstr("by design; else something that the program needs"));
   facts.resumed->world_size = 2;
   expect(only(facts), Grade::unknown, "replay_ranks");
 }
