@@ -91,6 +91,10 @@ const std::vector<Metric>& metrics() {
       {"reprieve_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", states},
       {"reprieve_run_step", "gauge", "Step as the run told it last.",
        [](Report report, TimePoint) { return one(count(report.status.told_step)); }},
+      {"reprieve_run_total_steps", "gauge", "Steps that the run makes in all; absent if it does not say.",
+       [](Report report, TimePoint) {
+         return one_if(report.status.total_steps > 0, count(report.status.total_steps));
+       }},
       {"reprieve_at_risk_seconds", "gauge", "Work that would be lost if the run were killed now; absent if it ended.",
        at_risk},
       {"reprieve_last_checkpoint_timestamp_seconds", "gauge", "When the last checkpoint was saved, since 1970.",

@@ -34,6 +34,9 @@ std::string tiles(const RunReport& report, TimePoint now) {
   text += tile("Last checkpoint", status.saved ? std::to_string(status.saved->number) : "-", saved_note);
   text += tile("Starts", std::to_string(report.starts.size()), count_text(report.notices.size(), "notice"));
   text += tile("Lost work", span_text(report.times.lost_s), count_text(report.lost_steps, "step"));
+  if (const auto left = status.time_left(now)) {
+    text += tile("Time left", span_text(left->count()), fmt::format("to step {}, at this pace", status.total_steps));
+  }
   if (const auto at_risk = status.at_risk(now)) {
     text += tile("At risk now", span_text(at_risk->count()), "since the last checkpoint");
   }
@@ -152,7 +155,7 @@ std::string losses(const RunReport& report) {
 std::string quantile_row(const char* name, std::size_t count, const Quantiles& values,
                          const std::function<std::string(double)>& text) {
   return fmt::format(
-      "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+      "<tr><td class=\"t\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
       "class=\"n\">{}</td></tr>\n",
       name, count, text(values.median), text(values.upper), text(values.greatest));
 }

@@ -27,7 +27,7 @@ MetricEvent metric_event(const char* name, int at_s, MetricEvent fields = Metric
 
 RunReport run_of_metrics(const std::string& directory, bool lives) {
   std::vector<MetricEvent> events{
-      metric_event("start", 0), metric_event("ready", 2, {{"run_calls", 0}}),
+      metric_event("start", 0), metric_event("ready", 2, {{"run_calls", 0}, {"total_steps", 500}}),
       metric_event("save_started", 10, {{"number", 80}, {"run_calls", 80}}),
       metric_event("save_finished", 13, {{"number", 80}, {"run_calls", 80}, {"seconds", 3}, {"bytes", 4096}}),
       metric_event("steps", 15, {{"run_calls", 100}})};
@@ -135,6 +135,7 @@ TEST(ReportMetrics, TheParserIsStrict) {
 TEST(ReportMetrics, OfARunThatWorks) {
   const Samples samples = parsed({run_of_metrics("run", true)});
   EXPECT_EQ(samples.at("reprieve_run_step{directory=\"run\"}"), 100);
+  EXPECT_EQ(samples.at("reprieve_run_total_steps{directory=\"run\"}"), 500);
   EXPECT_EQ(samples.at("reprieve_run_state{directory=\"run\",state=\"running\"}"), 1);
   EXPECT_EQ(samples.at("reprieve_run_state{directory=\"run\",state=\"gone\"}"), 0);
   EXPECT_EQ(samples.at("reprieve_last_checkpoint_bytes{directory=\"run\"}"), 4096);
