@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -63,6 +64,11 @@ std::string span_text(double seconds) {
   }
   const auto hours = static_cast<long>(seconds / 3600);
   return fmt::format("{} d {} h", hours / 24, hours % 24);
+}
+
+std::string bytes_text(double bytes) {
+  constexpr double kMost = 9e18;  // a log may tell more than a file can have
+  return human_size(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, kMost)));
 }
 
 std::string share_text(double part, double whole) {

@@ -145,9 +145,7 @@ std::string save_size_chart(const RunReport& report) {
   for (const ReportedSave& save : report.saves) {
     bars.push_back({save.at_s, static_cast<double>(save.bytes), 0});
   }
-  return bar_chart(bars, report.length_s(), {"Size of the state in each save", [](double bytes) {
-                                               return human_size(static_cast<std::uint64_t>(bytes));
-                                             }});
+  return bar_chart(bars, report.length_s(), {"Size of the state in each save", bytes_text});
 }
 
 }  // namespace reprieve::tool

@@ -191,14 +191,13 @@ std::string saves_part(const RunReport& report) {
   const auto stops = quantiles(of_saves(report, [](const ReportedSave& save) { return save.blocked_s; }));
   const auto sizes =
       quantiles(of_saves(report, [](const ReportedSave& save) { return static_cast<double>(save.bytes); }));
-  const auto size_text = [](double bytes) { return human_size(static_cast<std::uint64_t>(bytes)); };
   return "<div class=\"charts\">\n" + save_time_chart(report) + save_size_chart(report) +
          "</div>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th></th><th class=\"n\">Count</th><th "
          "class=\"n\">Median</th><th class=\"n\">90th percentile</th><th "
          "class=\"n\">Greatest</th></tr></thead><tbody>\n" +
          quantile_row("Time of a save", count, times, span_text) +
          quantile_row("Program stood still", count, stops, span_text) +
-         quantile_row("Size of the state", count, sizes, size_text) + "</tbody></table></div>\n" +
+         quantile_row("Size of the state", count, sizes, bytes_text) + "</tbody></table></div>\n" +
          failures_of_saves(report);
 }
 

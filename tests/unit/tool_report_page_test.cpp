@@ -194,6 +194,8 @@ TEST(ReportPage, NumbersAsPeopleReadThem) {
   EXPECT_EQ(span_text(0.02134), "0.0213 s");
   EXPECT_EQ(span_text(200), "3 min 20 s");
   EXPECT_EQ(span_text(90 * 3600), "3 d 18 h");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(1.9e19), "7.8 EiB");
   EXPECT_EQ(share_text(1, 0), "0 %");
   EXPECT_EQ(share_text(1, 3), "33 %");
   EXPECT_EQ(share_text(1, 125), "0.8 %");
