@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <sstream>
 
 #include "core/text.hpp"
 
@@ -57,15 +58,16 @@ std::string reason_text(const SaveReason& reason) {
 
 std::string printable(const std::string& text) {
   std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == '\n') {
-      result += result.empty() || result.back() == ':' ? " " : "; ";
-      i = std::min(text.find_first_not_of(' ', i + 1), text.size()) - 1;
-    } else {
-      result += c < 0x20 || c == 0x7f ? '?' : text[i];
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(0, line.find_first_not_of(' '));
+    if (!result.empty()) {
+      result += result.back() == ':' ? " " : "; ";
     }
+    result += line;
   }
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return result;
 }
 

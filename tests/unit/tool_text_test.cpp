@@ -50,7 +50,12 @@ TEST(ToolText, Reasons) {
 TEST(ToolText, TerminalIsNotSteeredByFiles) {
   SaveReason reason;
   reason.message = "\x1b[2J gone\n";
-  EXPECT_EQ(reason_text(reason), "user: ?[2J gone?");
+  EXPECT_EQ(reason_text(reason), "user: ?[2J gone");
+}
+
+TEST(ToolText, SeveralLinesBecomeOne) {
+  EXPECT_EQ(printable("does not fit:\n  variable 'a'\n  variable 'b'\n"), "does not fit: variable 'a'; variable 'b'");
+  EXPECT_EQ(printable("  "), "");
 }
 
 TEST(ToolText, JsonSurvivesBytesThatAreNotText) {
