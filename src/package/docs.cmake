@@ -1,4 +1,4 @@
-# The API reference, as HTML, by the target `docs`: build/<preset>/docs/html. A warning is an error.
+# The guide and the API reference, as HTML, by the target `docs`: build/<preset>/docs/html. A warning is an error.
 find_package(Doxygen QUIET)
 if(NOT DOXYGEN_FOUND)
   return()
@@ -19,4 +19,17 @@ set(DOXYGEN_MACRO_EXPANSION YES)
 set(DOXYGEN_EXPAND_ONLY_PREDEF YES)
 set(DOXYGEN_PREDEFINED REPRIEVE_EXPORT= __cplusplus=202002L)
 set(DOXYGEN_QUIET YES)
-doxygen_add_docs(docs ${PROJECT_SOURCE_DIR}/include/reprieve COMMENT "API reference")
+# Links to what is not part of these pages (sources, configurations) become plain text.
+set(DOXYGEN_FILTER_PATTERNS "*.md=${CMAKE_CURRENT_LIST_DIR}/docs-page.awk")
+set(DOXYGEN_USE_MDFILE_AS_MAINPAGE ${PROJECT_SOURCE_DIR}/README.md)
+set(DOXYGEN_IMAGE_PATH ${PROJECT_SOURCE_DIR}/apps/guide)
+set(DOXYGEN_TOC_INCLUDE_HEADINGS 2)
+set(DOXYGEN_GENERATE_TREEVIEW YES)
+set(DOXYGEN_DISABLE_INDEX NO)
+set(DOXYGEN_SEARCHENGINE YES)
+set(DOXYGEN_HTML_EXTRA_STYLESHEET ${CMAKE_CURRENT_LIST_DIR}/docs.css)
+file(GLOB_RECURSE pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.md ${PROJECT_SOURCE_DIR}/src/*.md
+  ${PROJECT_SOURCE_DIR}/tests/*.md)
+file(GLOB front_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/*.md)
+doxygen_add_docs(docs ${front_pages} ${pages} ${PROJECT_SOURCE_DIR}/configs/README.md
+  ${PROJECT_SOURCE_DIR}/slurm/README.md ${PROJECT_SOURCE_DIR}/include/reprieve COMMENT "guide and API reference")
