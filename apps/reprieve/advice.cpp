@@ -73,7 +73,7 @@ std::optional<IntervalAdvice> advise_interval(const Advice& known) {
   advice->young_s = supervisor::young_interval_s(save_s, advice->mtbf_s);
   advice->daly_s = supervisor::daly_interval_s(save_s, advice->mtbf_s);
   advice->lost = supervisor::lost_fraction(advice->daly_s, save_s, restart_s, advice->mtbf_s);
-  if (known.step_mean_s) {
+  if (known.step_mean_s && *known.step_mean_s > 0) {
     advice->steps = std::max(1.0, std::round(advice->daly_s / *known.step_mean_s));
   }
   if (const double present = mean(known.history.intervals_s); present > 0) {

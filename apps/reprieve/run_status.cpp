@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/event_reader.hpp"
+#include "event_fields.hpp"
 #include "supervisor/run_progress.hpp"
 
 namespace reprieve::tool {
@@ -15,21 +16,9 @@ using Event = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 using Stage = supervisor::ChiefProgress::Stage;
 
-template <class T>
-T member(const Event& event, const char* key, T otherwise) {
-  const auto found = event.find(key);
-  try {
-    return found == event.end() || found->is_null() ? otherwise : found->get<T>();
-  } catch (const nlohmann::json::exception&) {
-    return otherwise;  // of another version of the library
-  }
-}
+std::string name_of(const Event& event) { return text_in(event, "event"); }
 
-std::string name_of(const Event& event) { return member<std::string>(event, "event", ""); }
-
-std::optional<TimePoint> time_of(const Event& event) {
-  return core::time_of_event(member<std::string>(event, "time", ""));
-}
+std::optional<TimePoint> time_of(const Event& event) { return core::time_of_event(text_in(event, "time")); }
 
 /// How many steps were made between two events of one start, and in which time.
 class Pace {
@@ -44,9 +33,9 @@ class Pace {
     }
   }
   [[nodiscard]] std::optional<double> steps_per_second() const {
-    const double seconds = member(last_, "monotonic_s", 0.0) - member(first_, "monotonic_s", 0.0);
-    const auto steps = static_cast<double>(member<std::uint64_t>(last_, "run_calls", 0)) -
-                       static_cast<double>(member<std::uint64_t>(first_, "run_calls", 0));
+    const double seconds = number_in(last_, "monotonic_s").value_or(0) - number_in(first_, "monotonic_s").value_or(0);
+    const auto steps = static_cast<double>(count_in(last_, "run_calls").value_or(0)) -
+                       static_cast<double>(count_in(first_, "run_calls").value_or(0));
     return seconds > 0 && steps > 0 ? std::optional(steps / seconds) : std::nullopt;
   }
 
@@ -135,21 +124,21 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
       pace = {};
     } else if (name == "ready") {
       status.has_handler = true;
-      status.total_steps = member<std::uint64_t>(event, "total_steps", 0);
-      status.job_end = core::time_of_event(member<std::string>(event, "job_end", ""));
-      status.slurm_job = member<std::string>(event, "slurm_job", "");
+      status.total_steps = count_in(event, "total_steps").value_or(0);
+      status.job_end = core::time_of_event(text_in(event, "job_end"));
+      status.slurm_job = text_in(event, "slurm_job");
       pace.begin(event);
     } else if (name == "save_finished") {
       saves = true;
-      status.saved = SavedState{member<std::uint64_t>(event, "number", 0), chief.newest_step,
-                                member<std::uint64_t>(event, "bytes", 0), time_of(event)};
+      status.saved = SavedState{count_in(event, "number").value_or(0), chief.newest_step,
+                                count_in(event, "bytes").value_or(0), time_of(event)};
     } else if (name == "notice") {
-      status.message = member<std::string>(event, "source", "");
+      status.message = text_in(event, "source");
     } else if (name == "went_on") {
       status.message.clear();
     }
     if (event.contains("run_calls")) {
-      status.told_step = member<std::uint64_t>(event, "run_calls", status.told_step);
+      status.told_step = count_in(event, "run_calls").value_or(status.told_step);
       status.told_at = time_of(event);
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "termination/platform_traits.hpp"
 
@@ -17,7 +18,7 @@ using Stage = ChiefProgress::Stage;
 template <class T>
 std::optional<T> get(const Json& event, const char* key) {
   const auto member = event.find(key);
-  if (member == event.end()) {
+  if (member == event.end() || (std::is_integral_v<T> && !member->is_number_integer())) {
     return std::nullopt;
   }
   try {
