@@ -348,7 +348,7 @@ void Judge::judge_steps_after() {
   }
   if (facts_.replay) {
     std::ranges::move(judge_replay(*facts_.replay), std::back_inserter(findings_));
-  } else {
+  } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else it is told already why
     add(Grade::unknown, "no_replay",
         "there was no replay: it begins where a restart resumes with exactly the state that was saved");
   }

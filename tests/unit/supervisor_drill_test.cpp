@@ -283,6 +283,20 @@ TEST(DrillJudgement, State) {
   EXPECT_EQ(find(facts, "state_not_compared").grade, Grade::warning);
 }
 
+TEST(DrillJudgement, WithoutTheReplayThatWasAskedForItCannotTell) {
+  DrillFacts facts = survivor();
+  facts.replay_steps = 5;
+  facts.state->failure = "there is no room";
+  EXPECT_EQ(find(facts, "no_replay").grade, Grade::unknown);
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::could_not_tell);
+  facts.state = StateComparison{3, 1000, {{.variable = "model/weights"}}, ""};
+  EXPECT_EQ(judge_drill(facts).back().id, "state_differs") << "that is reason enough";
+  facts = survivor();
+  facts.replay_steps = 5;
+  facts.replay.emplace();
+  EXPECT_EQ(judge_drill(facts).back().id, "replay_undisturbed");
+}
+
 TEST(DrillJudgement, NothingFoundIsNoSurvival) { EXPECT_EQ(verdict_of({}), DrillVerdict::could_not_tell); }
 
 }  // namespace

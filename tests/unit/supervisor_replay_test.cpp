@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "supervisor/drill_judgement.hpp"
 #include "supervisor/rank_option.hpp"
 #include "supervisor/replay_judgement.hpp"
 
@@ -149,14 +148,6 @@ TEST(ReplayJudgement, RunsThatDoNotComeThere) {
   facts.undisturbed.code = 3;
   expect(only(facts), Grade::unknown, "replay_undisturbed");
   EXPECT_THAT(only(facts).text, HasSubstr("step 45: the command ended with exit code 3"));
-}
-
-TEST(ReplayJudgement, WithoutAReplayTheDrillCannotTell) {
-  DrillFacts facts;
-  facts.replay_steps = 5;
-  EXPECT_EQ(judge_drill(facts).back().id, "no_replay");
-  facts.replay = same_way();
-  EXPECT_EQ(judge_drill(facts).back().id, "replay");
 }
 
 }  // namespace
