@@ -18,7 +18,8 @@ using Stage = ChiefProgress::Stage;
 template <class T>
 std::optional<T> get(const Json& event, const char* key) {
   const auto member = event.find(key);
-  if (member == event.end() || (std::is_integral_v<T> && !member->is_number_integer())) {
+  constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+  if (member == event.end() || (is_count && !member->is_number_integer())) {
     return std::nullopt;
   }
   try {
