@@ -28,7 +28,7 @@ std::string tiles(const RunReport& report, TimePoint now) {
     saved_note = fmt::format("{}{}", status.saved->time ? time_element(*status.saved->time) + ", " : "",
                              human_size(status.saved->bytes));
   }
-  std::string text = tile("State", to_string(status.state), html(status.message));
+  std::string text = tile("State", to_string(status.state), html(first_line(status.message)));
   text += tile("Step", std::to_string(status.told_step),
                status.steps_per_second ? fmt::format("{:.3g} a second", *status.steps_per_second) : "");
   text += tile("Last checkpoint", status.saved ? std::to_string(status.saved->number) : "-", saved_note);

@@ -40,12 +40,6 @@ void write_if_possible(const std::string& text) {
   }
 }
 
-/// The program has printed the rest of its error.
-std::string first_line(const std::string& text) {
-  const std::string line = text.substr(0, text.find('\n'));
-  return line.size() < text.size() && line.ends_with(':') ? line.substr(0, line.size() - 1) : line;
-}
-
 }  // namespace
 
 RunOutput::RunOutput(Form form) : form_(form), terminal_(form == Form::text && ::isatty(STDERR_FILENO) == 1) {}

@@ -142,7 +142,7 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
       out << details_of(run, now) << '\n';
     }
     if (!run.message.empty()) {
-      out << short_name(run.directory) << ": " << printable(run.message) << '\n';
+      out << short_name(run.directory) << ": " << printable(first_line(run.message)) << '\n';
     }
   }
 }

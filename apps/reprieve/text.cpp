@@ -71,6 +71,11 @@ std::string printable(const std::string& text) {
   return result;
 }
 
+std::string first_line(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  return line.size() < text.size() && line.ends_with(':') ? line.substr(0, line.size() - 1) : line;
+}
+
 std::string count_text(std::uint64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -37,6 +37,9 @@ std::string reason_text(const SaveReason& reason);
 /// @p text on one line, and without the characters that would steer a terminal: they come from files.
 std::string printable(const std::string& text);
 
+/// The first line of a message, for where the rest was printed already or would be too much.
+std::string first_line(const std::string& text);
+
 /// "1 variable", "2 variables".
 std::string count_text(std::uint64_t count, const std::string& noun);
 

@@ -58,6 +58,11 @@ TEST(ToolText, SeveralLinesBecomeOne) {
   EXPECT_EQ(printable("  "), "");
 }
 
+TEST(ToolText, TheFirstLineStandsForAMessage) {
+  EXPECT_EQ(first_line("does not fit:\n  variable 'a'"), "does not fit");
+  EXPECT_EQ(first_line("it ends with a colon:"), "it ends with a colon:");
+}
+
 TEST(ToolText, JsonSurvivesBytesThatAreNotText) {
   std::ostringstream out;
   print_json(out, {{"name", "\xff"}});
