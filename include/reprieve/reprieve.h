@@ -23,9 +23,9 @@
  *     reprieve_handler* handler = NULL;
  *     reprieve_checkpoint_create(&state);
  *     reprieve_add_distributed(state, "field", REPRIEVE_DOUBLE, field, 2, shape, offset, extent, NULL);
- *     if (reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler) != REPRIEVE_OK) { reprieve_abort(); }
- *     int status = REPRIEVE_OK;
- *     while (reprieve_next_step(handler, steps, &status)) { advance(field); }
+ *     int status = reprieve_handler_open(MPI_COMM_WORLD, state, "checkpoints", NULL, &handler);
+ *     while (status == REPRIEVE_OK && reprieve_next_step(handler, steps, &status)) { advance(field); }
+ *     if (status != REPRIEVE_OK) { reprieve_abort(); }
  *     reprieve_handler_close(&handler);
  *     reprieve_checkpoint_destroy(&state);
  *     MPI_Finalize();
