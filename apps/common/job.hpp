@@ -19,7 +19,8 @@
 namespace apps {
 
 /// A model under a handler.
-/// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its Outcome
+/// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its
+///                 Outcome
 /// @tparam Report  resumed, after_step, preempted and finished: what people see
 template <class Model, class Report>
 class Job {
