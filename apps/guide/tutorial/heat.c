@@ -68,9 +68,9 @@ int main(int argc, char** argv) {
   while (status == REPRIEVE_OK && reprieve_next_step(handler, steps, &status)) {                /* + */
     advance(u, next, rows, up, down);
   }
-  if (status != REPRIEVE_OK) reprieve_abort();                                                  /* + */
-  reprieve_handler_close(&handler);                         /* + */
-  reprieve_checkpoint_destroy(&state);                      /* + */
+  if (status != REPRIEVE_OK) reprieve_abort(); /* + */
+  reprieve_handler_close(&handler);            /* + */
+  reprieve_checkpoint_destroy(&state);         /* + */
 
   print_sum(u, rows, rank, size);
   free(u);
