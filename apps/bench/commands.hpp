@@ -20,5 +20,7 @@ void add_restore_command(CLI::App& app, const bool& json);
 void add_registers_command(CLI::App& app, const bool& json);
 /// How costs grow.
 void add_scale_command(CLI::App& app, const bool& json);
+/// What the chief does alone before a save, for numbers of ranks that are not there. Not collective: rank 0 measures.
+void add_planning_command(CLI::App& app, const bool& json);
 
 }  // namespace reprieve::bench

@@ -180,7 +180,7 @@ void print_history(std::ostream& out, const Advice& advice) {
                      time_text(history.observed_s), history.finished, history.preempted, history.failed);
   if (!history.saves_s.empty()) {
     out << fmt::format("save      {} on average, {} at the slow end; {} of state\n", time_text(advice.save_mean_s),
-                       time_text(advice.save_upper_s), human_size(history.state_bytes));
+                       time_text(advice.save_upper_s), core::size_text(history.state_bytes));
   }
   if (advice.step_mean_s) {
     out << fmt::format("step      {} on average{}\n", time_text(*advice.step_mean_s),

@@ -35,9 +35,6 @@ Examples:
 
 Exit codes: 0 done, 1 the grace of --grace is too short or tight, 2 there is nothing to advise from, or wrong usage.)";
 
-/// More than any log that people keep; older events are left out.
-constexpr std::size_t kLongestLog = std::size_t{256} << 20;
-
 struct Options {
   std::vector<std::filesystem::path> directories{"checkpoints"};
   double mtbf_s = 0;
@@ -67,7 +64,7 @@ supervisor::RunHistory read_histories(const Options& options) {
       throw UsageError(fmt::format("{} has no event log ({}): the setting checkpoints.event_log writes one",
                                    directory.string(), manager::kEventLogName));
     }
-    history.add(supervisor::read_history(core::read_events(log, kLongestLog)));
+    history.add(supervisor::read_history(core::read_events(log, core::kLongestLog)));
   }
   return history;
 }

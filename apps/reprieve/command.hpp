@@ -5,6 +5,7 @@
 /// leaves its exit code.
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,6 +19,9 @@ enum ExitCode : int {
   kBad = 1,      ///< damaged; different; not safe
   kTrouble = 2,  ///< wrong usage, or something could not be read
 };
+
+/// How long another program's answer is waited for.
+inline constexpr std::chrono::seconds kAnswerLimit{5};
 
 void add_status(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
@@ -44,8 +48,10 @@ template <class Value>
 CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
                         const std::string& meaning) {
   std::string names;
+  std::string choice;  // as completion in the shells expects it
   for (const auto& [each, unused] : values) {
     names += (names.empty() ? "" : ", ") + each;
+    choice += (choice.empty() ? "" : "|") + each;
   }
   const auto read = [&value, values = std::move(values), names](const std::vector<std::string>& words) {
     const auto found = values.find(words.front());
@@ -55,7 +61,7 @@ CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::
     value = found->second;
     return true;
   };
-  return command.add_option(name, read, meaning)->type_name("NAME");
+  return command.add_option(name, read, meaning)->type_name(choice);
 }
 
 /// The usage line of a command that runs a program shows that too: "reprieve run [OPTIONS] -- COMMAND...".

@@ -49,6 +49,7 @@ void measure(Comparison& comparison, T a, T b) {
   }
   const long double scale = std::max(std::abs(wide_a), std::abs(wide_b));
   const long double relative = scale > 0 ? absolute / scale : 0;
+  comparison.largest = std::max(comparison.largest, scale);
   comparison.max_absolute = std::max(comparison.max_absolute.value_or(0), absolute);
   comparison.max_relative = std::max(comparison.max_relative.value_or(0), relative);
 }

@@ -19,6 +19,7 @@ struct Comparison {
   /// Greatest |a - b| and |a - b| / max(|a|, |b|) among the different numbers; nothing for types that are not numbers.
   std::optional<long double> max_absolute;
   std::optional<long double> max_relative;
+  long double largest = 0;  ///< magnitude of the different numbers, if their difference is finite
   /// Differences that are no finite number, since one side is infinite or not a number. The greatest leave them out.
   std::uint64_t not_finite = 0;
 };

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "core/text.hpp"
 #include "difference.hpp"
 #include "files.hpp"
 #include "progress.hpp"
@@ -91,7 +92,8 @@ std::string text_of(const Difference& difference) {
 void print_text(const Options& options, const DifferenceReport& report) {
   std::cout << fmt::format("A  {}\nB  {}\n", options.a.string(), options.b.string());
   if (report.differences.empty()) {
-    std::cout << fmt::format("equal: {}, {}\n", count_text(report.variables, "variable"), human_size(report.bytes));
+    std::cout << fmt::format("equal: {}, {}\n", count_text(report.variables, "variable"),
+                             core::size_text(report.bytes));
     return;
   }
   std::cout << fmt::format("different: {} of {}\n\n", report.differences.size(),

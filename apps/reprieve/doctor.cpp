@@ -39,7 +39,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kFooter =
     R"(Looks whether this machine is fit for runs that save themselves: the file system of the checkpoints (locks, durable
-writes, room), the launcher, what Slurm is set to, variables of the environment, limits. Each finding comes with what to
+writes, room), the launcher, what Slurm or PBS is set to, variables of the environment, limits. Each finding comes with what to
 do. It makes a file of 64 MiB in DIR for a moment. What only a real run can show, `reprieve drill` shows.
 
 Examples:
@@ -52,7 +52,6 @@ Exit codes: 0 nothing is wrong, 1 a problem was found, 2 wrong usage.)";
 constexpr std::size_t kProbeBytes = std::size_t{64} << 20U;
 constexpr std::size_t kSmallBytes = 4096;
 constexpr int kSyncs = 5;
-constexpr std::chrono::seconds kAnswerLimit{5};
 
 struct Options {
   fs::path directory{"."};
@@ -145,8 +144,6 @@ PlaceFacts try_place(const fs::path& path) {
   return facts;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 std::optional<std::uint64_t> soft_limit(int resource) {
   rlimit limit{};
   const bool is_known = ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
@@ -160,6 +157,13 @@ MachineFacts look_around(const Options& options) {
   facts.in_slurm_job = core::environment_variable("SLURM_JOB_ID").has_value();
   if (const auto config = termination::output_of({"scontrol", "show", "config"}, {}, kAnswerLimit)) {
     facts.slurm = parse_slurm_config(*config);
+  }
+  if (const auto job = core::environment_variable("PBS_JOBID")) {
+    facts.in_pbs_job = true;
+    facts.knows_wall_time = core::environment_variable("PBS_WALLTIME").has_value();
+    if (const auto answer = termination::output_of({"qstat", "-f", *job}, {}, kAnswerLimit)) {
+      facts.pbs = parse_pbs_job(*answer);
+    }
   }
   try {
     facts.unknown_variables = settings::read(settings::own_variables()).unknown;

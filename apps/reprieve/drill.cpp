@@ -47,7 +47,7 @@ What is compared is what the program registered. To find what it forgot to regis
 generator, a counter): --replay N starts it twice more, once undisturbed from the beginning to N steps after the save, once
 resumed, and compares the states there. Use it before the first long job, and after each change of the state.
 
-With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value in a variable (double; float: 1e-4)
+With --ranks M the resumed run has M ranks: differences up to 1e-9 of the largest value that differs (double; float: 1e-4)
 are rounding, and no problem. On the same number of ranks every bit must be equal.
 
 Examples:
@@ -86,8 +86,7 @@ void define(CLI::App& command, Options& options) {
                          {"slurm-grace", NoticeWay::slurm_grace},
                          {"term-to-launcher", NoticeWay::launcher},
                          {"rank", NoticeWay::rank}},
-                        "How the platform gives notice, see below; default: command")
-      ->type_name("WAY");
+                        "How the platform gives notice, see below; default: command");
   command.add_option("--signal", options.signal, "Another signal than that of the way: TERM, USR1, USR2, INT, HUP");
   add_duration(command, "--grace", options.grace_s, "How long after the notice the platform kills what is left");
   add_duration(command, "--after", options.after_s, "How long after the ranks are ready the notice is given");

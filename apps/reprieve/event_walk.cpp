@@ -16,8 +16,7 @@ namespace {
 
 using ChiefStage = supervisor::ChiefProgress::Stage;
 
-/// Goes through the events. Within a start the monotonic clock counts; between two of them only the wall clock is
-/// there.
+/// Goes through the events. Within a start the monotonic clock counts, between two of them the wall clock.
 class EventWalk {
  public:
   RunReport walk(const RunStatus& status, const std::vector<LogEvent>& events, TimePoint now) {
@@ -162,13 +161,19 @@ class EventWalk {
     }
     current().step_from = current().step_to = step;
     report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
-    for (; !kept_.empty(); kept_.pop_back()) {
-      WorkSpan& span = report_.spans[kept_.back()];
-      if (!span.to || *span.to <= *step) {
+    take_back(not_kept_, *step);
+    take_back(kept_, *step);
+  }
+
+  /// The work in these spans, the last ones of which come last, beyond @p step.
+  void take_back(std::vector<std::size_t>& spans, std::uint64_t step) {
+    for (; !spans.empty(); spans.pop_back()) {
+      WorkSpan& span = report_.spans[spans.back()];
+      if (!span.to || *span.to <= step) {
         break;
       }
-      if (span.from && *span.from < *step) {
-        split(kept_.back(), *step);
+      if (span.from && *span.from < step) {
+        split(spans.back(), step);
         break;
       }
       span.fate = Fate::lost;
@@ -177,13 +182,7 @@ class EventWalk {
 
   /// The part of a span of work beyond @p step is lost.
   void split(std::size_t place, std::uint64_t step) {
-    WorkSpan lost = report_.spans[place];
-    WorkSpan& kept = report_.spans[place];
-    const double part = static_cast<double>(step - *kept.from) / static_cast<double>(*kept.to - *kept.from);
-    kept.to = lost.from = step;
-    kept.work_s *= part;
-    kept.end_s = lost.begin_s = kept.begin_s + (kept.end_s - kept.begin_s) * part;
-    lost.work_s -= kept.work_s;
+    WorkSpan lost = report_.spans[place].cut_at(step);
     lost.fate = Fate::lost;
     report_.spans.push_back(lost);
   }
@@ -253,8 +252,8 @@ class EventWalk {
     if (const auto reason = event.find("reason"); reason != event.end() && reason->is_object()) {
       saves_by_itself_ |= text_in(*reason, "kind") != "preemption";
     }
-    if (const auto last = not_kept_.begin() + static_cast<std::ptrdiff_t>(saving_->spans); last != not_kept_.begin()) {
-      interval_s_ = std::max(interval_s_, report_.spans[*(last - 1)].work_s);
+    if (const std::size_t count = std::min(saving_->spans, not_kept_.size()); count > 0) {
+      interval_s_ = std::max(interval_s_, report_.spans[not_kept_[count - 1]].work_s);
     }
     keep(saving_->spans);
     saving_.reset();
@@ -284,6 +283,7 @@ class EventWalk {
 
   /// The first @p count spans that were not kept until now.
   void keep(std::size_t count) {
+    count = std::min(count, not_kept_.size());  // a restore may have taken some back
     for (std::size_t i = 0; i < count; ++i) {
       report_.spans[not_kept_[i]].fate = Fate::kept;
       kept_.push_back(not_kept_[i]);

@@ -62,7 +62,8 @@ void examine_place(Findings& findings, const PlaceFacts& place) {
   if (place.bytes_per_second) {
     add(findings, Grade::good, "speed",
         fmt::format("one process writes {}/s durably here; {} are free",
-                    human_size(static_cast<std::uint64_t>(*place.bytes_per_second)), human_size(place.free_bytes)));
+                    core::size_text(static_cast<std::uint64_t>(*place.bytes_per_second)),
+                    core::size_text(place.free_bytes)));
   }
 }
 
@@ -109,6 +110,24 @@ void examine_slurm(Findings& findings, const MachineFacts& facts) {
   }
 }
 
+void examine_pbs(Findings& findings, const MachineFacts& facts) {
+  if (!facts.in_pbs_job) {
+    return;
+  }
+  if (facts.pbs && facts.pbs->rerunnable) {
+    const bool can = *facts.pbs->rerunnable;
+    add(findings, can ? Grade::good : Grade::warning, "pbs_rerunnable",
+        can ? "PBS may start this job again (Rerunable)" : "PBS does not start this job again (Rerunable = False)",
+        can ? "" : "submit it with `qsub -r y`, or submit the next one from the script when the code is 42");
+  }
+  if (!facts.knows_wall_time) {
+    const std::string limit = facts.pbs ? facts.pbs->wall_time : "";
+    add(findings, Grade::warning, "pbs_wall_time", "PBS does not tell this job when it ends (PBS_WALLTIME is not set)",
+        fmt::format("export PBS_WALLTIME={} in the script, so that the run saves itself in time",
+                    limit.empty() ? "HH:MM:SS" : limit));
+  }
+}
+
 void examine_environment(Findings& findings, const MachineFacts& facts) {
   if (!facts.settings_error.empty()) {
     add(findings, Grade::problem, "settings", "the environment sets what no program accepts: " + facts.settings_error,
@@ -123,18 +142,18 @@ void examine_environment(Findings& findings, const MachineFacts& facts) {
 void examine_limits(Findings& findings, const MachineFacts& facts) {
   if (facts.shared_memory_bytes < kLittleSharedMemory) {
     add(findings, Grade::warning, "shared_memory",
-        fmt::format("/dev/shm has {} free: MPI may fail to start", human_size(facts.shared_memory_bytes)),
+        fmt::format("/dev/shm has {} free: MPI may fail to start", core::size_text(facts.shared_memory_bytes)),
         "in a container: give it more (--shm-size=1g); else remove what lies there");
   }
   if (facts.temporary_bytes < kLittleTemporary) {
     add(findings, Grade::problem, "temporary",
         fmt::format("the directory for temporary files has {} free: launchers and `reprieve run` need it",
-                    human_size(facts.temporary_bytes)),
+                    core::size_text(facts.temporary_bytes)),
         "make room there, or set TMPDIR to a directory of the node with room");
   }
   if (facts.file_size_limit) {
     add(findings, Grade::warning, "file_size",
-        fmt::format("no file may be larger than {} (ulimit -f)", human_size(*facts.file_size_limit)),
+        fmt::format("no file may be larger than {} (ulimit -f)", core::size_text(*facts.file_size_limit)),
         "ulimit -f unlimited, if a checkpoint is larger");
   }
   if (facts.open_files_limit < kFewOpenFiles) {
@@ -177,11 +196,26 @@ SlurmFacts parse_slurm_config(const std::string& text) {
   return facts;
 }
 
+PbsFacts parse_pbs_job(const std::string& text) {
+  PbsFacts facts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string value = value_of(line);
+    if (line.find("Rerunable =") != std::string::npos) {
+      facts.rerunnable = value == "True" || value == "y" || value == "1";
+    } else if (line.find("Resource_List.walltime =") != std::string::npos) {
+      facts.wall_time = value;
+    }
+  }
+  return facts;
+}
+
 Findings examine(const MachineFacts& facts) {
   Findings findings;
   examine_place(findings, facts.place);
   examine_launcher(findings, facts);
   examine_slurm(findings, facts);
+  examine_pbs(findings, facts);
   examine_environment(findings, facts);
   examine_limits(findings, facts);
   return findings;

@@ -34,11 +34,20 @@ struct SlurmFacts {
   std::string preempt_mode;  ///< "REQUEUE", "CANCEL", "OFF", ...
 };
 
+/// A PBS job, as `qstat -f` tells it.
+struct PbsFacts {
+  std::optional<bool> rerunnable;  ///< PBS may start it again
+  std::string wall_time;           ///< "01:00:00"; empty: it has no limit, or does not say
+};
+
 struct MachineFacts {
   PlaceFacts place;
   std::string mpirun;  ///< first line of `mpirun --version`; empty: not found
   bool in_slurm_job = false;
-  std::optional<SlurmFacts> slurm;             ///< if Slurm answers
+  std::optional<SlurmFacts> slurm;  ///< if Slurm answers
+  bool in_pbs_job = false;
+  std::optional<PbsFacts> pbs;                 ///< if PBS answers
+  bool knows_wall_time = false;                ///< PBS_WALLTIME is set
   std::string settings_error;                  ///< what is wrong with REPRIEVE_ variables
   std::vector<std::string> unknown_variables;  ///< REPRIEVE_ variables that nobody reads
   std::uint64_t shared_memory_bytes = 0;       ///< free in /dev/shm
@@ -49,6 +58,9 @@ struct MachineFacts {
 
 /// Reads the output of `scontrol show config`.
 SlurmFacts parse_slurm_config(const std::string& text);
+
+/// Reads the output of `qstat -f JOB`.
+PbsFacts parse_pbs_job(const std::string& text);
 
 /// In the order in which a job meets them.
 std::vector<supervisor::Finding> examine(const MachineFacts& facts);

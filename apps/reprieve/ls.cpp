@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "command.hpp"
+#include "core/text.hpp"
 #include "files.hpp"
 #include "progress.hpp"
 #include "reprieve/error.hpp"
@@ -93,7 +94,7 @@ void print_entries(const std::vector<Entry>& entries) {
     std::vector<std::string> cells{printable(entry.file.filename().string()),
                                    std::to_string(entry.number),
                                    "?",
-                                   human_size(entry.size_bytes),
+                                   core::size_text(entry.size_bytes),
                                    "?",
                                    "?",
                                    validity_text(entry)};

@@ -1,8 +1,12 @@
 // The command line tool: looks after checkpoints, and after the runs that write them. It never starts MPI itself.
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +16,7 @@
 #include "core/setting.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
+#include "text.hpp"
 
 namespace {
 
@@ -63,6 +68,15 @@ bool is_no_command(const CLI::App& app, int argc, char** argv) {
   return true;
 }
 
+/// On a terminal, at its width; elsewhere as it is, for man pages and for completion in the shells.
+void print_wrapped(std::ostream& stream, int descriptor, const std::string& text) {
+  constexpr std::size_t kLeastWidth = 80;
+  winsize size{};
+  const bool is_terminal = ::isatty(descriptor) == 1 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  stream << (is_terminal ? reprieve::tool::wrapped(text, std::max<std::size_t>(size.ws_col, kLeastWidth)) : text)
+         << std::flush;
+}
+
 int parse_and_run(int argc, char** argv) {
   using namespace reprieve::tool;
   CLI::App app("Looks after checkpoints, and after the runs that write them.", "reprieve");
@@ -87,7 +101,7 @@ int parse_and_run(int argc, char** argv) {
   add_launch_agent(app, exit_code);
   add_sbatch_template(app, exit_code);
   if (argc == 1) {
-    std::cerr << app.help();
+    print_wrapped(std::cerr, STDERR_FILENO, app.help());
     return kTrouble;
   }
   if (is_no_command(app, argc, argv)) {
@@ -96,8 +110,13 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // CLI11 prints the help or the message, and has exit codes of its own.
-    return app.exit(error) == 0 ? kGood : kTrouble;
+    // CLI11 has exit codes of its own.
+    std::ostringstream out;
+    std::ostringstream messages;
+    const bool was_asked_for = app.exit(error, out, messages) == 0;
+    print_wrapped(std::cout, STDOUT_FILENO, out.str());
+    print_wrapped(std::cerr, STDERR_FILENO, messages.str());
+    return was_asked_for ? kGood : kTrouble;
   }
   if (!std::cout.flush()) {
     throw reprieve::StorageError(reprieve::ErrorCode::io, "cannot write to standard output");

@@ -11,15 +11,6 @@
 
 namespace reprieve::tool {
 
-namespace {
-
-std::string valid_utf8(const std::string& text) {
-  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(quoted).get<std::string>();
-}
-
-}  // namespace
-
 std::string html(const std::string& text) {
   std::string escaped;
   for (const char c : printable(valid_utf8(text))) {
@@ -68,7 +59,7 @@ std::string span_text(double seconds) {
 
 std::string bytes_text(double bytes) {
   constexpr double kMost = 9e18;  // a log may tell more than a file can have
-  return human_size(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, kMost)));
+  return core::size_text(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, kMost)));
 }
 
 std::string share_text(double part, double whole) {

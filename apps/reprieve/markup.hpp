@@ -17,7 +17,7 @@ std::string coordinate(double value);
 /// "0.0213 s", "42 s", "3 min 20 s", "2 h 5 min", "3 d 4 h".
 std::string span_text(double seconds);
 
-/// A size as `human_size` has it, of bytes that were calculated with.
+/// A size as `size_text` has it, of bytes that were calculated with.
 std::string bytes_text(double bytes);
 
 /// "61 %", "0.8 %"; "0 %" if @p whole is nothing.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "command.hpp"
+#include "core/text.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
@@ -143,7 +144,7 @@ void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& opti
   print(options.dry_run ? "would remove" : "removed", plan.remove);
   print("kept", plan.keep);
   print("damaged", plan.damaged);
-  std::cout << fmt::format("{} {}\n", human_size(freed_bytes), options.dry_run ? "would be freed" : "freed");
+  std::cout << fmt::format("{} {}\n", core::size_text(freed_bytes), options.dry_run ? "would be freed" : "freed");
 }
 
 Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {

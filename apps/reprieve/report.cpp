@@ -51,9 +51,6 @@ Examples:
 
 Exit codes: 0 written, 2 there is no run, a file cannot be written, or wrong usage.)";
 
-/// More than any log that people keep; older events are left out.
-constexpr std::size_t kLongestLog = std::size_t{256} << 20;
-
 struct Options {
   std::vector<fs::path> directories{"."};
   std::string page;
@@ -91,7 +88,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   }
   std::vector<RunReport> reports;
   for (const fs::path& directory : directories) {
-    const auto events = core::read_events(directory / manager::kEventLogName, kLongestLog);
+    const auto events = core::read_events(directory / manager::kEventLogName, core::kLongestLog);
     if (const auto status = look_at(directory, events)) {
       reports.push_back(report_run(*status, events, question, now));
     }

@@ -14,9 +14,8 @@ namespace {
 
 /// What is between the quotes of a label.
 std::string label_text(const std::string& value) {
-  const std::string quoted = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string escaped;
-  for (const char c : Json::parse(quoted).get<std::string>()) {
+  for (const char c : valid_utf8(value)) {
     if (c == '\n') {
       escaped += "\\n";
     } else if (c == '\\' || c == '"') {

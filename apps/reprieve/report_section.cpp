@@ -4,6 +4,7 @@
 #include <functional>
 #include <sstream>
 
+#include "core/text.hpp"
 #include "markup.hpp"
 #include "report_charts.hpp"
 #include "report_page.hpp"
@@ -26,7 +27,7 @@ std::string tiles(const RunReport& report, TimePoint now) {
   std::string saved_note = "none";
   if (status.saved) {
     saved_note = fmt::format("{}{}", status.saved->time ? time_element(*status.saved->time) + ", " : "",
-                             human_size(status.saved->bytes));
+                             core::size_text(status.saved->bytes));
   }
   std::string text = tile("State", to_string(status.state), html(first_line(status.message)));
   text += tile("Step", std::to_string(status.told_step),

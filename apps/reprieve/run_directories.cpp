@@ -27,7 +27,7 @@ std::set<fs::path> run_directories(const fs::path& top) {
   std::set<fs::path> found;
   const auto look = [&](const fs::path& directory) {
     std::error_code ignored;
-    if (fs::exists(directory / manager::kEventLogName, ignored)) {
+    if (fs::is_regular_file(directory / manager::kEventLogName, ignored)) {
       found.insert(directory);
     }
   };

@@ -40,6 +40,16 @@ std::span<const TimeKind> time_kinds() {
   return kKinds;
 }
 
+WorkSpan WorkSpan::cut_at(std::uint64_t step) {
+  WorkSpan rest = *this;
+  const double part = static_cast<double>(step - *from) / static_cast<double>(*to - *from);
+  to = rest.from = step;
+  work_s *= part;
+  end_s = rest.begin_s = begin_s + (end_s - begin_s) * part;
+  rest.work_s -= work_s;
+  return rest;
+}
+
 const char* to_string(Ending ending) {
   constexpr std::array kNames{"working", "saved", "finished", "failed", "killed", "untold"};
   return kNames.at(static_cast<std::size_t>(ending));

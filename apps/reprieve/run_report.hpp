@@ -54,6 +54,8 @@ struct WorkSpan {
   Fate fate = Fate::unsaved;
 
   [[nodiscard]] std::uint64_t steps() const { return from && to && *to > *from ? *to - *from : 0; }
+  /// Keeps the part up to @p step, and returns the rest. `from` and `to` are known, and @p step lies between them.
+  [[nodiscard]] WorkSpan cut_at(std::uint64_t step);
 };
 
 enum class Ending {

@@ -85,7 +85,9 @@ std::uint64_t RunStatus::step_at(TimePoint now) const {
   if (state != RunState::running || !steps_per_second || !told_at || now < *told_at) {
     return told_step;
   }
-  const auto step = told_step + static_cast<std::uint64_t>(*steps_per_second * Seconds(now - *told_at).count());
+  constexpr double kMost = 1e15;  // a broken log must not make more of it than a number holds
+  const double since = std::min(kMost, *steps_per_second * Seconds(now - *told_at).count());
+  const auto step = told_step + static_cast<std::uint64_t>(since);
   return total_steps > 0 ? std::min(step, std::max(total_steps, told_step)) : step;
 }
 

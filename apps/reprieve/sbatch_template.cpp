@@ -57,19 +57,18 @@ void define(CLI::App& command, Options& options) {
       command, "--requeue", options.requeue,
       {{"scontrol", Requeue::scontrol}, {"requeue-exit", Requeue::requeue_exit}, {"none", Requeue::none}},
       "scontrol (default), requeue-exit (the site has RequeueExit), or none");
-  command.add_option("--nodes", options.nodes, "Number of nodes")->check(CLI::PositiveNumber)->capture_default_str();
-  command.add_option("--tasks-per-node", options.tasks_per_node, "Ranks on each node")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--cpus-per-task", options.cpus_per_task, "Cores for each rank")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  const auto add_number = [&](const char* name, int& number, int most, const char* meaning) {
+    command.add_option(name, number, meaning)
+        ->check(CLI::Range(1, most).description(""))
+        ->type_name("N")
+        ->capture_default_str();
+  };
+  add_number("--nodes", options.nodes, 1'000'000, "Number of nodes");
+  add_number("--tasks-per-node", options.tasks_per_node, 1'000'000, "Ranks on each node");
+  add_number("--cpus-per-task", options.cpus_per_task, 1'000'000, "Cores for each rank");
   command.add_option("--time", options.time, "Time limit of one run of the job")->capture_default_str();
-  command
-      .add_option("--grace", options.grace_s,
-                  "Seconds that a save and a step take at most, with a margin; the partition's GraceTime if it has one")
-      ->check(CLI::Range(1, 86'400))
-      ->capture_default_str();
+  add_number("--grace", options.grace_s, 86'400,
+             "Seconds that a save and a step take at most, with a margin; the partition's GraceTime if it has one");
   command.add_option("--partition", options.partition, "Partition");
   command.add_option("--name", options.name, "Name of the job")->capture_default_str();
   command.add_option("--array", options.array, "Indices of a job array: 0-9, 1,3,5, 0-99%10");

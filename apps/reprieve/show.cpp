@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "core/text.hpp"
 #include "files.hpp"
 #include "manager/file_names.hpp"
 #include "storage/read/inspect_file.hpp"
@@ -119,7 +120,7 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
   line("ranks", std::to_string(metadata.world_size));
   line("time", fmt::format("{} ({})", utc_time(time), human_age(time)));
   line("reason", reason_text(metadata.reason));
-  line("size", human_size(std::filesystem::file_size(file)));
+  line("size", core::size_text(std::filesystem::file_size(file)));
   if (metadata.has_files) {
     line("files", files_directory_of(file).string());
   }
@@ -130,7 +131,7 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
   Table table({{"VARIABLE"}, {"KIND"}, {"TYPE"}, {"SHAPE"}, {"SIZE", Table::Align::right}});
   for (const auto& variable : variables) {
     table.add_row({printable(variable.name), state::to_string(variable.distribution), type_of(variable),
-                   shape_of(variable), human_size(variable.bytes)});
+                   shape_of(variable), core::size_text(variable.bytes)});
   }
   table.print(std::cout);
   print_annotations(variables);

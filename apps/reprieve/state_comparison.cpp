@@ -25,9 +25,6 @@ using supervisor::StateComparison;
 using supervisor::StateDifference;
 using Kind = StateDifference::Kind;
 
-/// Bytes looked at together.
-constexpr std::uint64_t kPieceOfVariable = std::uint64_t{4} << 20;
-
 /// Calls @p use with each element of a variable of numbers, as a T.
 template <class T, class Use>
 void for_each_element(const std::vector<std::byte>& bytes, Use&& use) {
@@ -77,24 +74,8 @@ std::vector<std::byte> element_of(const storage::VariableReader& file, const Var
   return bytes;
 }
 
-/// The greatest magnitude in a variable of numbers.
-long double largest_of(const storage::VariableReader& file, const VariableInfo& variable) {
-  const std::uint64_t size = variable.type.size_bytes;
-  const std::uint64_t elements = variable.bytes / size;
-  const std::uint64_t piece = std::max<std::uint64_t>(1, kPieceOfVariable / size);
-  long double largest = 0;
-  std::vector<std::byte> bytes;
-  for (std::uint64_t first = 0; first < elements; first += piece) {
-    bytes.resize(std::min(piece, elements - first) * size);
-    file.read(variable.name, first, bytes);
-    for_each_number(variable.type, bytes, [&](const auto& value) {
-      largest = std::max(largest, static_cast<long double>(std::abs(std::complex<long double>(value))));
-    });
-  }
-  return largest;
-}
-
-/// The greatest difference that rounding may leave, as a part of the greatest magnitude; nothing for other types.
+/// The greatest difference that rounding may leave, as a part of the greatest of the numbers that differ; nothing for
+/// other types.
 std::optional<double> rounding_bound(ElementType type) {
   const bool is_complex = type.element_class == ElementClass::complex;
   if (!is_complex && type.element_class != ElementClass::floating) {
@@ -151,7 +132,7 @@ class Describer {
     if (!bound || !absolute || difference.comparison.not_finite > 0) {
       return;
     }
-    const long double largest = largest_of(a_, variable);
+    const long double largest = difference.comparison.largest;
     if (largest > 0 && *absolute <= *bound * largest) {
       described.kind = Kind::rounding;
       described.relative_error = static_cast<double>(*absolute / largest);
@@ -191,7 +172,9 @@ StateComparison compare_states(const fs::path& a, const fs::path& b, const std::
     comparison.bytes = report.bytes;
     const Describer describer(a, b);
     for (const Difference& difference : report.differences) {
-      if (std::find(ignore.begin(), ignore.end(), difference.variable) == ignore.end()) {
+      if (std::find(ignore.begin(), ignore.end(), difference.variable) != ignore.end()) {
+        ++comparison.ignored;
+      } else {
         comparison.different.push_back(describer.describe(difference));
       }
     }

@@ -11,8 +11,8 @@
 
 namespace reprieve::tool {
 
-/// Differences of floating-point numbers up to this part of the largest magnitude in the variable are what another
-/// order of sums may leave.
+/// Differences of floating-point numbers up to this part of the greatest of the numbers that differ are what another
+/// order of sums may leave. Numbers that are equal do not count: a fill value would hide every difference.
 inline constexpr double kFloatRounding = 1e-4;
 inline constexpr double kDoubleRounding = 1e-9;
 

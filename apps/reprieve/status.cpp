@@ -19,6 +19,8 @@
 #include "reprieve/error.hpp"
 #include "run_directories.hpp"
 #include "run_status.hpp"
+#include "slurm_queue.hpp"
+#include "termination/short_command.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -35,11 +37,13 @@ processes. The run itself notices nothing of it, and may work on another node.
   STATE    running; leaving: it has a notice; saved: it has left, to be started again; finished; failed; gone: it has
            ended without a word, so it was killed, or its node was lost; ended: it had a manager without a handler,
            which tells nothing of its end
-  STEP     calls of run(). With ~ it follows from the rate since the run last told its step, a minute ago at most
+  STEP     calls of run(). With ~ it follows from the rate since the run last told its step (every minute, or step)
   LEFT     how long the run still takes at this rate, if it says how many steps it makes (termination.total_steps)
   SAVED    the step of the last checkpoint
   AT RISK  the work that would be lost if the run were killed now: since its last checkpoint, or since its start
   STARTS   how often a run was started in this directory
+
+Where Slurm answers, the user's jobs follow, with the run of each, or why it waits.
 
 Examples:
   reprieve status                              every run below this directory
@@ -69,7 +73,7 @@ std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
   for (const fs::path& top : directories) {
     require_directory(top);
     for (const fs::path& directory : run_directories(top)) {
-      const auto events = core::read_events(directory / manager::kEventLogName);
+      const auto events = core::read_events(directory / manager::kEventLogName, core::kLongestLog);
       if (auto status = look_at(directory.lexically_normal(), events)) {
         runs.push_back(std::move(*status));
       }
@@ -110,7 +114,7 @@ std::string details_of(const RunStatus& run, TimePoint now) {
       fmt::format("{}: {} on {} (process {})", short_name(run.directory),
                   count_text(static_cast<std::uint64_t>(run.ranks), "rank"), printable(run.host), run.pid);
   if (run.saved && run.saved->time) {
-    text += fmt::format("; saved {} {} ago", human_size(run.saved->bytes), human_age(*run.saved->time));
+    text += fmt::format("; saved {} {} ago", core::size_text(run.saved->bytes), human_age(*run.saved->time));
   }
   if (!run.slurm_job.empty()) {
     text += "; Slurm job " + printable(run.slurm_job);
@@ -147,6 +151,23 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
   }
 }
 
+/// The user's jobs, where Slurm answers: also those that wait, and have no run yet.
+std::vector<QueuedJob> jobs_in_slurm() {
+  return parse_squeue(termination::output_of(squeue_command(), {}, kAnswerLimit).value_or(""));
+}
+
+void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std::vector<RunStatus>& runs) {
+  Table table({{"SLURM JOB"}, {"NAME"}, {"STATE"}, {"TIME LEFT", Table::Align::right}, {"RUN"}});
+  for (const QueuedJob& job : jobs) {
+    const auto run =
+        std::find_if(runs.begin(), runs.end(), [&](const RunStatus& each) { return each.slurm_job == job.id; });
+    table.add_row({printable(job.id), short_name(job.name), printable(job.state), printable(job.time_left),
+                   run == runs.end() ? printable(job.where) : short_name(run->directory)});
+  }
+  out << '\n';
+  table.print(out);
+}
+
 void show(std::ostream& out, const Options& options) {
   const std::vector<RunStatus> runs = look_below(options.directories);
   const TimePoint now = Clock::now();
@@ -158,16 +179,20 @@ void show(std::ostream& out, const Options& options) {
     print_json(out, all);
     return;
   }
-  if (runs.empty() && !options.watch) {
+  const std::vector<QueuedJob> jobs = jobs_in_slurm();
+  if (runs.empty() && jobs.empty() && !options.watch) {
     throw UsageError(
         "there is no run: no directory here has an event log (events.jsonl). A run makes one in its checkpoint "
         "directory; name that, or a directory above it");
   }
   if (runs.empty()) {
     out << "no run yet\n";
-    return;
+  } else {
+    print_runs(out, runs, now);
   }
-  print_runs(out, runs, now);
+  if (!jobs.empty()) {
+    print_jobs(out, jobs, runs);
+  }
 }
 
 /// Until the user interrupts it. On a terminal each picture takes the place of the one before.

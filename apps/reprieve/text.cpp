@@ -11,8 +11,6 @@
 
 namespace reprieve::tool {
 
-std::string human_size(std::uint64_t bytes) { return core::size_text(bytes); }
-
 std::string human_age(std::chrono::system_clock::time_point time) {
   using std::chrono::seconds;
   const auto age = std::chrono::duration_cast<seconds>(std::chrono::system_clock::now() - time).count();
@@ -74,6 +72,41 @@ std::string printable(const std::string& text) {
 std::string first_line(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   return line.size() < text.size() && line.ends_with(':') ? line.substr(0, line.size() - 1) : line;
+}
+
+namespace {
+
+/// Where the text of a line begins: behind the last wide gap of its left half, or where the line begins.
+std::size_t text_column(const std::string& line, std::size_t width) {
+  const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t gap = line.find("  ", begin);
+  const std::size_t column = gap == std::string::npos ? begin : line.find_first_not_of(' ', gap);
+  return column != std::string::npos && column < width * 3 / 4 ? column : begin;
+}
+
+}  // namespace
+
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t column = text_column(line, width);
+    while (line.size() > width) {
+      const std::size_t space = line.rfind(' ', width);
+      if (space == std::string::npos || space <= column) {
+        break;  // one long word
+      }
+      result += line.substr(0, line.find_last_not_of(' ', space) + 1) + '\n';
+      line = std::string(column, ' ') + line.substr(space + 1);
+    }
+    result += line + '\n';
+  }
+  return result;
+}
+
+std::string valid_utf8(const std::string& text) {
+  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
 }
 
 std::string count_text(std::uint64_t count, const std::string& noun) {

@@ -19,9 +19,6 @@ namespace reprieve::tool {
 using apps::Table;
 using Json = nlohmann::ordered_json;
 
-/// "17 B", "1.5 KiB", "12 GiB".
-std::string human_size(std::uint64_t bytes);
-
 /// Time since @p time, in its two greatest units: "8 s", "3 min", "2 h 5 min", "4 d 1 h".
 std::string human_age(std::chrono::system_clock::time_point time);
 
@@ -39,6 +36,13 @@ std::string printable(const std::string& text);
 
 /// The first line of a message, for where the rest was printed already or would be too much.
 std::string first_line(const std::string& text);
+
+/// @p text with lines of at most @p width characters, where words allow it. What goes on in the next line stands below
+/// the text of its line: in a list of options, below the descriptions.
+std::string wrapped(const std::string& text, std::size_t width);
+
+/// @p text with bytes that are not UTF-8 replaced.
+std::string valid_utf8(const std::string& text);
 
 /// "1 variable", "2 variables".
 std::string count_text(std::uint64_t count, const std::string& noun);

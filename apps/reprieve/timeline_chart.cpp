@@ -5,6 +5,7 @@
 #include <map>
 
 #include "chart_axis.hpp"
+#include "core/text.hpp"
 #include "markup.hpp"
 #include "report_charts.hpp"
 
@@ -195,7 +196,7 @@ class Timeline {
       svg_ += fmt::format(
           "<circle class=\"save\" cx=\"{}\" cy=\"{}\" r=\"3.5\"><title>checkpoint {}: {}, {}</title></circle>",
           coordinate(x), coordinate(step_.at(static_cast<double>(save.step.value_or(0)))), save.number,
-          html(human_size(save.bytes)), span_text(save.seconds));
+          html(core::size_text(save.bytes)), span_text(save.seconds));
     }
   }
 

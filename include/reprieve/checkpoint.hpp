@@ -138,7 +138,7 @@ class REPRIEVE_EXPORT Checkpoint {
   /// The same for a view, which has the extent and the strides of this rank's box. It is kept by value.
   /// @param offset  first global index of the box
   template <Element T>
-  void add_distributed(std::string name, const StridedView<T>& view, Extents global_shape, Extents offset) {
+  void add_distributed(std::string name, const StridedView<T>& view, IndexList global_shape, IndexList offset) {
     add_distributed(std::move(name), view.data,
                     DistributedLayout{std::move(global_shape), std::move(offset), view.extent, view.strides_bytes});
   }
@@ -148,8 +148,8 @@ class REPRIEVE_EXPORT Checkpoint {
   template <MemoryFunction F>
   requires(!ContiguousValue<std::remove_cvref_t<std::invoke_result_t<F&>>>) void add_distributed(std::string name,
                                                                                                  F find,
-                                                                                                 Extents global_shape,
-                                                                                                 Extents offset) {
+                                                                                                 IndexList global_shape,
+                                                                                                 IndexList offset) {
     Members members = detail::members_of_elements<detail::Found<F>>();
     add_distributed_view(
         name,

@@ -24,11 +24,12 @@ using Extents = std::vector<std::uint64_t>;
 class Index {
  public:
   /// @throws UsageError if it is negative
-  template <std::integral I>
-  constexpr Index(I value) : value_(static_cast<std::uint64_t>(value)) {  // NOLINT(google-explicit-constructor)
-    if constexpr (std::signed_integral<I>) {
-      if (value < 0) {
-        throw_negative(value);
+  template <class I>
+  requires(std::integral<I> || (std::is_enum_v<I> && std::is_convertible_v<I, std::int64_t>)) constexpr Index(I value)
+      : value_(static_cast<std::uint64_t>(value)) {  // NOLINT(google-explicit-constructor)
+    if constexpr (!std::unsigned_integral<I>) {
+      if (static_cast<std::int64_t>(value) < 0) {
+        throw_negative(static_cast<std::int64_t>(value));
       }
     }
   }

@@ -77,7 +77,7 @@ REPRIEVE_EXPORT int reprieve_last_error_origin_rank(void);
 REPRIEVE_EXPORT const char* reprieve_status_name(int status);
 /** Ends the job because of the last function that failed on this thread, and does not return: for programs that do not
  * treat the error otherwise. One rank prints the message for all (those that have the same error wait for it, at most
- * three seconds) and ends the job by MPI_Abort, with exit code 1. After REPRIEVE_PREEMPTED, which is no error, the
+ * five seconds) and ends the job by MPI_Abort, with exit code 1. After REPRIEVE_PREEMPTED, which is no error, the
  * process ends with the restart code. Not collective: ranks without an error may go on until they are ended. */
 REPRIEVE_EXPORT void reprieve_abort(void);
 /** Sets the text for an error that a callback is about to report. Returns 1, so that a callback can end with

@@ -126,8 +126,8 @@ struct TerminationConfig {
   /// time, whichever is shorter; never more than half of the time.
   std::optional<std::chrono::milliseconds> end_lead;
 
-  /// How many calls of `run` (steps of `step_fn`, if there is one) the run makes in all; 0: not known. Tools tell by it
-  /// when the run will end; nothing else depends on it.
+  /// How many calls of `run` the run makes in all, whatever `step_fn` counts; 0: not known. Tools tell by it when the
+  /// run will end; nothing else depends on it.
   std::uint64_t total_steps = 0;
   /// Checkpoint every so many calls of `run` (steps of `step_fn`, if there is one); 0: off.
   std::uint64_t save_every_steps = 0;

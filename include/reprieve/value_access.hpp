@@ -82,7 +82,8 @@ namespace detail {
 
 template <class T>
 void tell_how_to_store() {
-  static_assert(Storable<T>,
+  static_assert(!std::is_const_v<T>, "this variable is const: a restore could not write it");
+  static_assert(std::is_const_v<T> || Storable<T>,
                 "Reprieve cannot store this type: specialise reprieve::Serializer for it, or, if it is a plain struct, "
                 "describe its members by reprieve::enable_record (apps/guide/state.md)");
 }

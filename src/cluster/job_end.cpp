@@ -17,8 +17,9 @@ namespace reprieve::cluster {
 namespace {
 
 constexpr int kExitCode = 1;
-/// Within it the first rank, which has the error as well, has ended the others.
-constexpr std::chrono::milliseconds kReportTime{1000};
+/// Within it the first rank, which has the error as well, has ended the others: after MPI_Abort, mpirun takes two
+/// seconds until it sends SIGKILL.
+constexpr std::chrono::milliseconds kReportTime{2500};
 /// The ranks report one after the other, as the first to report ends the others.
 constexpr std::chrono::milliseconds kBetweenRanks{50};
 constexpr int kRanksInTurn = 40;

@@ -9,8 +9,8 @@ namespace reprieve::cluster {
 
 /// Prints @p error on standard error and ends the job with exit code 1, by MPI_Abort if MPI is at work. Where several
 /// ranks have an error, one of them prints it: they wait their turn, and the first one ends the others meanwhile. A
-/// rank that alone has an error which all ranks should have waits a second for that, and at most two for its turn. Not
-/// collective.
+/// rank that alone has an error which all ranks should have waits 2.5 s for that, and at most two seconds for its turn.
+/// Not collective.
 [[noreturn]] void end_job(const Error& error) noexcept;
 
 /// From now on an Error that nobody catches ends the job by `end_job`, instead of by abort() on every rank. Other

@@ -11,6 +11,10 @@
 namespace reprieve::core {
 
 std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::size_t tail_bytes) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    return {};  // a pipe, or a device, would never end
+  }
   std::ifstream stream(file, std::ios::binary | std::ios::ate);
   if (!stream) {
     return {};
@@ -47,7 +51,8 @@ std::string event_time(std::chrono::system_clock::time_point time) {
 std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text) {
   std::tm parts{};
   const char* const rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr || (*rest != '.' && *rest != 'Z')) {
+  constexpr int kLastYear = 2200;  // later ones overflow a count of nanoseconds
+  if (rest == nullptr || (*rest != '.' && *rest != 'Z') || parts.tm_year + 1900 > kLastYear) {
     return std::nullopt;
   }
   return std::chrono::system_clock::from_time_t(timegm(&parts));

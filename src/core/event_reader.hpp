@@ -12,6 +12,9 @@
 
 namespace reprieve::core {
 
+/// More of a log is not read, so that a broken one takes no memory without end: some hundred years of one run.
+inline constexpr std::size_t kLongestLog = std::size_t{256} << 20;
+
 /// The events of a log, oldest first. Lines that are not JSON objects (cut by a crash, or foreign) are passed over, and
 /// so is what lies more than @p tail_bytes before the end of the file. Empty if the file does not exist or cannot be
 /// read.

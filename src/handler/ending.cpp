@@ -88,7 +88,7 @@ void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
     commit();
   }
   policy_.drop_decision();
-  if (!notices_.agreed() && !is_over) {
+  if (!notices_.agreed() && !is_over && (is_last || patient_scopes == 0)) {
     rehearse(is_last, {});
   }
   steps_go_on();

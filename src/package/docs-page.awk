@@ -54,3 +54,4 @@ code { print; next }
   }
   print line rest
 }
+END { if (held) print held }

@@ -86,8 +86,9 @@ struct StateDifference {
   };
   std::string variable;
   Kind kind = Kind::values;
-  std::string what{};         ///< "first at element [3, 4] (1.5 against 1.25)"
-  double relative_error = 0;  ///< of rounding: the greatest difference, as a part of the greatest magnitude in it
+  std::string what{};  ///< "first at element [3, 4] (1.5 against 1.25)"
+  double relative_error =
+      0;  ///< of rounding: the greatest difference, as a part of the greatest of the numbers that differ
 };
 
 /// Two checkpoints, variable by variable.
@@ -95,7 +96,8 @@ struct StateComparison {
   std::size_t variables = 0;
   std::uint64_t bytes = 0;
   std::vector<StateDifference> different;
-  std::string failure;  ///< why there was none; empty otherwise
+  std::string failure;      ///< why there was none; empty otherwise
+  std::size_t ignored = 0;  ///< of the variables: they differ, as the user expects
 
   [[nodiscard]] bool equal() const noexcept { return failure.empty() && different.empty(); }
 };

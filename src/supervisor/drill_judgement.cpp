@@ -361,8 +361,8 @@ void Judge::judge_state() {
             (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
   } else if (facts_.state->equal()) {
     add(Grade::good, "state",
-        fmt::format("the state before the first step is bit by bit the one that was saved: {} variables, {} bytes",
-                    facts_.state->variables, facts_.state->bytes));
+        fmt::format("the state before the first step is bit by bit the one that was saved: {} variables{}, {} bytes",
+                    facts_.state->variables, ignored_text(*facts_.state), facts_.state->bytes));
   } else {
     add(Grade::problem, "state_differs",
         fmt::format("{} of {} variables are not as they were saved when the steps go on: {}",

@@ -22,7 +22,10 @@ bool is_among(const std::array<std::string_view, size>& words, const std::string
 std::size_t most_values_of(const std::string& option) {
   static constexpr std::array<std::string_view, 7> kTwo{"--mca",     "-mca", "--gmca", "--prtemca",
                                                         "--pmixmca", "-env", "-genv"};
-  return is_among(kTwo, option) ? 2 : 1;
+  static constexpr std::array<std::string_view, 12> kNone{
+      "--oversubscribe", "-oversubscribe",    "--allow-run-as-root", "-q",          "--quiet",  "-v", "--verbose",
+      "--tag-output",    "--report-bindings", "--timestamp-output",  "--exclusive", "--overlap"};
+  return is_among(kTwo, option) ? 2 : is_among(kNone, option) || option.find('=') != std::string::npos ? 0 : 1;
 }
 
 bool is_number(const std::string& word) {

@@ -210,19 +210,25 @@ void ReplayJudge::judge_differences(const Differences& values, const Differences
       return a.relative_error < b.relative_error;
     });
     add(Grade::warning, "replay_rounding",
-        fmt::format("{} differs by rounding only, {}: {} of {} variables, {} most ({:.2g} of its largest value)", who(),
-                    when(), rounding.size(), end.variables, largest->variable, largest->relative_error),
+        fmt::format(
+            "{} differs by rounding only, {}: {} of {} variables, {} most ({:.2g} of the largest value that differs)",
+            who(), when(), rounding.size(), end.variables, largest->variable, largest->relative_error),
         "sums in another order do that; look at it if you do not expect it");
   } else {
     add(Grade::good, "replay",
-        fmt::format("{} goes the way of an undisturbed one: {}, {} of {} variables are equal bit by bit ({} bytes)",
-                    who(), when(), end.variables - end.different.size(), end.variables, end.bytes));
+        fmt::format("{} goes the way of an undisturbed one: {}, {} of {} variables are equal bit by bit{} ({} bytes)",
+                    who(), when(), end.variables - end.different.size() - end.ignored, end.variables, ignored_text(end),
+                    end.bytes));
   }
 }
 
 }  // namespace
 
 std::vector<Finding> judge_replay(const ReplayFacts& facts) { return ReplayJudge(facts).judge(); }
+
+std::string ignored_text(const StateComparison& comparison) {
+  return comparison.ignored > 0 ? fmt::format(", {} ignored", comparison.ignored) : "";
+}
 
 std::string names_of(const std::vector<StateDifference>& differences) {
   std::vector<std::string> names(differences.size());

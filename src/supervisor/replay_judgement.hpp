@@ -15,6 +15,9 @@ namespace reprieve::supervisor {
 /// In the order in which it happens.
 std::vector<Finding> judge_replay(const ReplayFacts& facts);
 
+/// ", 2 ignored", or nothing.
+std::string ignored_text(const StateComparison& comparison);
+
 /// The variables, with commas between them.
 std::string names_of(const std::vector<StateDifference>& differences);
 

@@ -115,7 +115,7 @@ RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::files
   const std::string start = core::event_time(started_wall_clock_);
   RunProgress progress;
   for (const auto& each : directories) {
-    for (const nlohmann::json& event : core::read_events(each / core::kEventLogName)) {
+    for (const nlohmann::json& event : core::read_events(each / core::kEventLogName, core::kLongestLog)) {
       const auto time = event.find("time");
       if (time != event.end() && time->is_string() && time->get_ref<const std::string&>() >= start) {
         progress.take(each.string(), event);

@@ -37,6 +37,20 @@ for keys in 'reprieve verif\t --he\t' 'reprieve-heat --vers\t'; do
   esac
 done
 
+if command -v zsh >/dev/null; then
+  shown=$(printf "fpath=($share/zsh/site-functions \$fpath); autoload -U compinit; compinit -u -D\nreprieve verif\t --he\t\nexit\n" |
+    script -qec 'zsh -f -i' /dev/null | tr -d '\r')
+  grep -q 'Reads every byte' <<<"$shown" || fail "not completed in zsh: $shown"
+else
+  [ -s "$share/zsh/site-functions/_reprieve" ] || fail "no completion for zsh"
+fi
+if command -v fish >/dev/null; then
+  shown=$(fish -c "source $share/fish/vendor_completions.d/reprieve.fish; complete -C 'reprieve verif'; complete -C 'reprieve drill --as '")
+  grep -qx verify <<<"$shown" && grep -qx time-limit <<<"$shown" || fail "not completed in fish: $shown"
+else
+  [ -s "$share/fish/vendor_completions.d/reprieve-heat.fish" ] || fail "no completion for fish"
+fi
+
 # Docs, whose links lead somewhere; the settings and the batch scripts.
 docs=$share/doc/reprieve
 [ -s "$docs/LICENSE" ] || fail "no licence"

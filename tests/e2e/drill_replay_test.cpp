@@ -86,8 +86,8 @@ TEST_F(DrillReplay, CannotTellOfAProgramThatIsAnotherOneEachTime) {
 }
 
 TEST_F(DrillReplay, ComparesAtTheEndOfAProgramThatIsTooShort) {
-  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("", 150));
-  expect_way(result, "at step 150 (the end of the program, before the 100000 steps that were asked for)");
+  const Result result = drill({"--after-steps", "20", "--replay", "100000"}, ring("", 600));
+  expect_way(result, "at step 600 (the end of the program, before the 100000 steps that were asked for)");
 }
 
 TEST_F(DrillReplay, CannotTellAtAnEndWithoutACheckpoint) {

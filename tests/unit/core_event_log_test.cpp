@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/event_log.hpp"
+#include "core/event_reader.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::core {
@@ -149,6 +151,12 @@ TEST_F(EventLogFile, WhatIsNoFileIsLoggedOnceAndNotWrittenTo) {
   const std::string shown = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(shown, HasSubstr("/dev/full: not a regular file"));
   EXPECT_EQ(shown.find("event log"), shown.rfind("event log"));
+}
+
+/// A reader would wait for ever for somebody who writes into it.
+TEST_F(EventLogFile, APipeIsNotRead) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_THAT(read_events(file_), IsEmpty());
 }
 
 TEST_F(EventLogFile, ADirectoryThatIsNotThereIsLogged) {

@@ -25,7 +25,12 @@ TEST(Text, DurationsAreShort) {
 
 TEST(Text, SizesHaveAUnit) {
   EXPECT_EQ(size_text(17), "17 B");
+  EXPECT_EQ(size_text(0), "0 B");
+  EXPECT_EQ(size_text(1023), "1023 B");
+  EXPECT_EQ(size_text(1024), "1.0 KiB");
   EXPECT_EQ(size_text(1536), "1.5 KiB");
+  EXPECT_EQ(size_text((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(size_text(~std::uint64_t{0}), "16.0 EiB");
 }
 
 TEST(Text, ATransferTellsItsRateAndWhatIsLeft) {

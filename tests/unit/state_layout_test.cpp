@@ -172,6 +172,8 @@ TEST(IndexList, TakesAllIntegersButNegativeOnes) {
   EXPECT_EQ(layout.global_shape, (Extents{3, 4}));
   EXPECT_EQ(layout.extent, (Extents{3, 2}));
   EXPECT_THROW((IndexList{rows - 5}), UsageError);
+  enum { kWidth = 64 };
+  EXPECT_EQ((IndexList{kWidth, rows}), (Extents{64, 3}));
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ TEST(RankOption, InAllItsSpellings) {
 
 TEST(RankOption, TheProgramsOwnOptionsAreNone) {
   EXPECT_FALSE(with_ranks({"mpirun", "./a", "-n", "4"}, 3));
+  EXPECT_FALSE(with_ranks({"mpirun", "--oversubscribe", "./a", "-n", "4"}, 3)) << "that is the program's";
   EXPECT_FALSE(with_ranks({"mpirun", "-x", "PATH", "./a", "-n", "4"}, 3));
   EXPECT_EQ(with_ranks({"mpirun", "-n", "4", "./a", "-n", "4"}, 3), (Words{"mpirun", "-n", "3", "./a", "-n", "4"}));
   EXPECT_FALSE(with_ranks({"./job.sh", "-n", "4"}, 3));
@@ -99,7 +100,7 @@ TEST(ReplayJudgement, OtherRanks) {
                           {"w", Kind::rounding, "", 2e-11}};
   const Finding rounding = only(facts);
   expect(rounding, Grade::warning, "replay_rounding");
-  EXPECT_THAT(rounding.text, HasSubstr("2 of 3 variables, w most (2e-11 of its largest value)"));
+  EXPECT_THAT(rounding.text, HasSubstr("2 of 3 variables, w most (2e-11 of the largest value that differs)"));
   facts.end->different.push_back({"generator", Kind::other_ranks, "in its shape (2 ranks against 3 ranks)"});
   only(facts, 2);
   EXPECT_THAT(judge_replay(facts)[1].text, HasSubstr("one part for each rank: generator"));

@@ -38,6 +38,13 @@ TEST(ToolCompare, GreatestDifferencesMayBeOfDifferentElements) {
   EXPECT_EQ(found.max_relative, 0.5L);
 }
 
+TEST(ToolCompare, WhatIsEqualSetsNoScale) {
+  const Comparison found = compare<double>({kInfinity, 1e30, 2.0, 3.0}, {kInfinity, 1e30, 2.5, 3.0});
+  EXPECT_EQ(found.not_finite, 0U);
+  EXPECT_EQ(found.largest, 2.5L);
+  EXPECT_EQ(compare<double>({1.0}, {kInfinity}).largest, 0.0L);
+}
+
 TEST(ToolCompare, SignOfZeroCounts) {
   const Comparison found = compare<float>({0.0F}, {-0.0F});
   EXPECT_EQ(found.different, 1U);

@@ -8,6 +8,7 @@ namespace reprieve::tool {
 namespace {
 
 using supervisor::Finding;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -87,6 +88,25 @@ TEST(Examination, OfASiteThatTellsJobsTooLate) {
   EXPECT_EQ(troubles(facts), (std::vector<std::string>{"preempt_mode", "preempt_send_user_signal", "kill_wait"}));
   facts.slurm = parse_slurm_config(kConfig);
   EXPECT_THAT(troubles(facts), IsEmpty());
+}
+
+TEST(Examination, OfAPbsJob) {
+  const PbsFacts facts = parse_pbs_job(
+      "Job Id: 17.server\n"
+      "    Job_Name = heat\n"
+      "    Rerunable = False\n"
+      "    Resource_List.walltime = 01:30:00\n");
+  EXPECT_EQ(facts.rerunnable, false);
+  EXPECT_EQ(facts.wall_time, "01:30:00");
+  EXPECT_FALSE(parse_pbs_job("qstat: unknown job").rerunnable.has_value());
+
+  MachineFacts machine = sound_machine();
+  machine.in_pbs_job = true;
+  machine.pbs = facts;
+  EXPECT_THAT(troubles(machine), ElementsAre("pbs_rerunnable", "pbs_wall_time"));
+  machine.pbs->rerunnable = true;
+  machine.knows_wall_time = true;
+  EXPECT_THAT(troubles(machine), IsEmpty());
 }
 
 }  // namespace

@@ -288,6 +288,14 @@ TEST(RunReport, ARestoreInTheMiddleOfTheWorkCountsNothingTwice) {
   EXPECT_THAT(report.times.restore_s, about(2));
 }
 
+TEST(RunReport, WorkThatARestoreThrowsAwayIsLostSavedOrNot) {
+  Log log;
+  log.start(0).ready(1, 0).save(10, 10).add("step", 10, {{"run_calls", 20}}).restore(0, 10).save(10, 20);
+  const RunReport report = log.report();
+  EXPECT_THAT(report.times.kept_s, about(20)) << "steps 0 to 10, and 10 to 20 once";
+  EXPECT_THAT(report.times.lost_s, about(10));
+}
+
 TEST(RunReport, AnEmptyLogHasNoStarts) {
   const RunReport report = report_run({}, {}, {}, kReportNoon);
   EXPECT_TRUE(report.starts.empty());

@@ -9,15 +9,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ToolText, Sizes) {
-  EXPECT_EQ(human_size(0), "0 B");
-  EXPECT_EQ(human_size(1023), "1023 B");
-  EXPECT_EQ(human_size(1024), "1.0 KiB");
-  EXPECT_EQ(human_size(1536), "1.5 KiB");
-  EXPECT_EQ(human_size((1 << 20) - 1), "1.0 MiB");
-  EXPECT_EQ(human_size(~std::uint64_t{0}), "16.0 EiB");
-}
-
 TEST(ToolText, Ages) {
   // Half a second more, so that the time that passes here does not change the answer.
   const auto ago = [](auto duration) { return human_age(std::chrono::system_clock::now() - duration - 500ms); };
@@ -56,6 +47,15 @@ TEST(ToolText, TerminalIsNotSteeredByFiles) {
 TEST(ToolText, SeveralLinesBecomeOne) {
   EXPECT_EQ(printable("does not fit:\n  variable 'a'\n  variable 'b'\n"), "does not fit: variable 'a'; variable 'b'");
   EXPECT_EQ(printable("  "), "");
+}
+
+TEST(ToolText, LongLinesAreWrappedBelowTheirText) {
+  EXPECT_EQ(wrapped("  --json      Print the report as JSON\nshort\n", 30),
+            "  --json      Print the report\n              as JSON\nshort\n");
+  EXPECT_EQ(wrapped("one two three", 8), "one two\nthree\n");
+  EXPECT_EQ(wrapped("averyverylongword", 8), "averyverylongword\n");
+  EXPECT_EQ(wrapped("  averyverylongword", 8), "  averyverylongword\n");
+  EXPECT_EQ(wrapped("", 8), "");
 }
 
 TEST(ToolText, TheFirstLineStandsForAMessage) {

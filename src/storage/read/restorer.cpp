@@ -249,6 +249,7 @@ void Restorer::restore() {
 
 void Restorer::read_values() {
   read_twice("reading", [&] {
+    tell_about("reading", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     for (const RestoreTarget& target : comparison_.values) {
       if (!redistributed(target)) {
         const bool per_rank = target.stored->distribution == Distribution::per_rank;

@@ -17,10 +17,10 @@
 
 #include "core/kill_point.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/format/texts.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
+#include "storage/write/file_plan.hpp"
 #include "storage/write/versions.hpp"
 
 namespace reprieve::storage {
@@ -29,15 +29,6 @@ namespace {
 
 using Distribution = state::Distribution;
 using Messages = std::vector<Bytes>;
-
-std::vector<std::vector<Description>> decode_all(const Messages& messages) {
-  std::vector<std::vector<Description>> by_rank;
-  by_rank.reserve(messages.size());
-  for (const Bytes& message : messages) {
-    by_rank.push_back(decode_descriptions(message));
-  }
-  return by_rank;
-}
 
 }  // namespace
 
@@ -81,33 +72,26 @@ void CheckpointWriter::lay_out(FileMetadata metadata, const std::string& what) {
   metadata.world_size = comm_.size();
   fill_versions(metadata);
   Bytes description;
-  bool serves = false;
-  comm_.agree(core::capture([&] {
-                description = encode_descriptions(variables_);
-                serves = kept_layout_serves(description, metadata);
-              }),
-              what);
-  if (comm_.max(serves ? 0 : 1, what) != 0) {
+  comm_.agree(core::capture([&] { description = encode_descriptions(variables_); }), what);
+  const bool differs = !laid_out_ || laid_out_->writer != options_.writer || laid_out_->description != description;
+  if (comm_.max(differs ? 1 : 0, what) != 0 || !kept_layout_takes(metadata, what)) {
     lay_out_anew(std::move(description), metadata, what);
   }
   comm_.on_chief([&] { laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
   apply_places(laid_out_->places);
 }
 
-/// On this rank. A layout that cannot be brought up to date is not kept.
-bool CheckpointWriter::kept_layout_serves(const Bytes& description, const FileMetadata& metadata) {
-  auto kept = std::move(laid_out_);
-  if (!kept || kept->writer != options_.writer || kept->description != description) {
-    return false;
-  }
-  if (comm_.is_chief()) {
+/// False if there is no room for the metadata. A layout that cannot be brought up to date is not kept.
+bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std::string& what) {
+  bool takes = true;
+  const auto bring_up_to_date = [&] {
+    auto kept = std::move(laid_out_);
     check_file_size_limit(plan_.file, kept->file->index().file_size);
-    if (!kept->file->replace_metadata(metadata)) {
-      return false;
-    }
-  }
-  laid_out_ = std::move(kept);
-  return true;
+    takes = kept->file->replace_metadata(metadata);
+    laid_out_ = std::move(kept);
+  };
+  comm_.on_chief(bring_up_to_date, what);
+  return comm_.max(takes ? 0 : 1, what) == 0;
 }
 
 void CheckpointWriter::lay_out_anew(Bytes description, const FileMetadata& metadata, const std::string& what) {
@@ -117,80 +101,16 @@ void CheckpointWriter::lay_out_anew(Bytes description, const FileMetadata& metad
   Messages places;
   comm_.on_chief(
       [&] {
-        file = make_file(descriptions, metadata);
-        places = places_in(file->index());
+        FileIndex index = plan_from(descriptions, metadata);
+        // The limit holds for files in memory too, and HDF5 does not survive an error there.
+        check_file_size_limit(plan_.file, most_file_bytes(index));
+        file = std::make_unique<LaidOutFile>(std::move(index));
+        places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
       },
       what);
-  Bytes own = comm_.scatter(std::move(places), what);
+  Bytes own = comm_.scatter(places, what);
   laid_out_ = std::make_unique<LayoutCache::Content>(
       LayoutCache::Content{options_.writer, std::move(description), std::move(own), std::move(file)});
-}
-
-/// Chief: everything about the file that is known before its data.
-std::unique_ptr<LaidOutFile> CheckpointWriter::make_file(const Messages& descriptions,
-                                                         const FileMetadata& metadata) const {
-  FileIndex index = plan_file(decode_all(descriptions), metadata);
-  // The limit holds for files in memory too, and HDF5 does not survive an error there.
-  check_file_size_limit(plan_.file, most_file_bytes(index));
-  return std::make_unique<LaidOutFile>(std::move(index));
-}
-
-/// Chief: for each rank.
-Messages CheckpointWriter::places_in(const FileIndex& index) const {
-  std::vector<Pieces> pieces;  // the same for all ranks, and each a walk through all boxes
-  for (const StoredVariable& variable : index.variables) {
-    pieces.push_back({writer_.piece_bytes > 0 ? most_pieces(index, variable) : 0, is_scattered(index, variable)});
-  }
-  Messages places;
-  for (int rank = 0; rank < comm_.size(); ++rank) {
-    places.push_back(encode_places(index, static_cast<std::size_t>(rank), pieces));
-  }
-  return places;
-}
-
-/// Chief: what rank @p rank must know: for each variable the dataset's place and shape, and the rank's place in it.
-Bytes CheckpointWriter::encode_places(const FileIndex& index, std::size_t rank, std::span<const Pieces> pieces) {
-  Encoder message;
-  message.word(index.state_bytes());
-  for (std::size_t v = 0; v < index.variables.size(); ++v) {
-    const StoredVariable& variable = index.variables[v];
-    message.word(variable.file_offset);
-    message.words(variable.shape);
-    message.word(variable.type.size_bytes);
-    const bool per_rank = variable.distribution == Distribution::per_rank;
-    message.word(per_rank ? index.row(variable, rank).offset[0] : 0);
-    message.word(pieces[v].most);
-    message.word(pieces[v].scattered ? 1 : 0);
-    if (variable.is_shared) {
-      encode_boxes(parts_written_by(index, variable, rank), message);
-    }
-  }
-  return message.take();
-}
-
-/// The greatest number of pieces that a rank contributes to the collective transfers of a variable.
-std::uint64_t CheckpointWriter::most_pieces(const FileIndex& index, const StoredVariable& variable) const {
-  std::vector<std::uint64_t> pieces(static_cast<std::size_t>(comm_.size()), 0);
-  std::uint64_t most = 0;
-  for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRow row = index.row(variable, b);
-    const Box box = FileIndex::dataset_box(variable, row);
-    std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
-    count += BlockSplit(box, variable.type.size_bytes, writer_.piece_bytes).count();
-    most = std::max(most, count);
-  }
-  return most;
-}
-
-/// Whether any rank has it in pieces that are too small for a write of their own.
-bool CheckpointWriter::is_scattered(const FileIndex& index, const StoredVariable& variable) {
-  for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
-    if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
-      return true;
-    }
-  }
-  return false;
 }
 
 void CheckpointWriter::apply_places(const Bytes& message) {
@@ -339,7 +259,7 @@ std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoin
   constexpr const char* what = "telling the size of a checkpoint";
   const auto tell = [&] {
     const Messages descriptions = comm.gather(encode_descriptions(collect_variables(registry)), what);
-    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(decode_all(descriptions), {})) : 0;
+    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_from(descriptions, {})) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };
   return comm.together(tell, what);

@@ -10,15 +10,12 @@
 
 #include "cluster/communicator.hpp"
 #include "storage/format/description.hpp"
-#include "storage/format/file_index.hpp"
 #include "storage/format/seal.hpp"
 #include "storage/write/layout_cache.hpp"
 #include "storage/write/state_copy.hpp"
 #include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
-
-class LaidOutFile;
 
 struct WriteOptions {
   WriterKind writer = WriterKind::direct;
@@ -65,22 +62,10 @@ class CheckpointWriter {
   [[nodiscard]] std::uint64_t state_bytes() const noexcept { return plan_.state_bytes; }
 
  private:
-  /// How the ranks hold a variable: `most_pieces` (where they write it together) and `is_scattered`.
-  struct Pieces {
-    std::uint64_t most;
-    bool scattered;
-  };
-
   void collect(const Checkpoint::Registry& registry, const std::string& what);
   void lay_out(FileMetadata metadata, const std::string& what);
-  [[nodiscard]] bool kept_layout_serves(const Bytes& description, const FileMetadata& metadata);
+  [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
   void lay_out_anew(Bytes description, const FileMetadata& metadata, const std::string& what);
-  [[nodiscard]] std::unique_ptr<LaidOutFile> make_file(const std::vector<Bytes>& descriptions,
-                                                       const FileMetadata& metadata) const;
-  [[nodiscard]] std::vector<Bytes> places_in(const FileIndex& index) const;
-  [[nodiscard]] static Bytes encode_places(const FileIndex& index, std::size_t rank, std::span<const Pieces> pieces);
-  [[nodiscard]] std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable) const;
-  [[nodiscard]] static bool is_scattered(const FileIndex& index, const StoredVariable& variable);
   void apply_places(const Bytes& message);
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void seal(const std::string& what);
