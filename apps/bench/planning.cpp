@@ -11,7 +11,7 @@
 #include "ranks.hpp"
 #include "report.hpp"
 #include "statistics.hpp"
-#include "storage/format/description.hpp"
+#include "storage/format/description_message.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
 #include "storage/write/file_plan.hpp"
 
@@ -54,7 +54,8 @@ std::array<std::uint64_t, 3> grid_of(std::uint64_t ranks, int dimensions) {
 }
 
 /// A regular grid, 32 cells of each rank along each dimension.
-Bytes describe(std::uint64_t rank, std::uint64_t variables, const std::array<std::uint64_t, 3>& grid) {
+storage::DescriptionMessage describe(std::uint64_t rank, std::uint64_t variables,
+                                     const std::array<std::uint64_t, 3>& grid) {
   constexpr std::uint64_t kCells = 32;
   const std::array<std::uint64_t, 3> at{rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]};
   storage::LocalVariable variable;
@@ -97,19 +98,19 @@ std::uint64_t memory_in_use() {
 
 Planned plan(std::uint64_t ranks, std::uint64_t variables, int dimensions) {
   const auto grid = grid_of(ranks, dimensions);
-  std::vector<Bytes> descriptions;
+  storage::Told told{{describe(0, variables, grid).facts}, {}};
   for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-    descriptions.push_back(describe(rank, variables, grid));
+    told.numbers.push_back(describe(rank, variables, grid).numbers);
   }
-  Planned planned{.ranks = ranks, .variables = variables, .description_bytes = total(descriptions)};
+  Planned planned{.ranks = ranks, .variables = variables, .description_bytes = total(told.numbers)};
   const std::uint64_t before = memory_in_use();
   storage::FileIndex index;
   std::unique_ptr<storage::LaidOutFile> file;
-  std::vector<Bytes> places;
-  planned.plan_s = seconds_of([&] { index = storage::plan_from(descriptions, {}); });
+  storage::Places places;
+  planned.plan_s = seconds_of([&] { index = storage::plan_from(std::move(told), {}); });
   planned.structure_s = seconds_of([&] { file = std::make_unique<storage::LaidOutFile>(std::move(index)); });
   planned.places_s = seconds_of([&] { places = storage::places_in(file->index(), static_cast<int>(ranks), 0); });
-  planned.place_bytes = total(places);
+  planned.place_bytes = total(places.of_ranks) + ranks * places.common.size();
   planned.memory_bytes = memory_in_use() - std::min(before, memory_in_use());
   return planned;
 }

@@ -96,6 +96,12 @@ class Communicator {
   /// that of @p mine, serves again in the next exchange. A rank that failed before says so, and all throw its failure.
   void exchange(Parts& mine, Parts& theirs, std::string_view what, const core::Outcome& failure = {});
   std::int64_t max(std::int64_t value, std::string_view what);
+  /// What one reduction tells of the digests and the values of all ranks.
+  struct Comparison {
+    bool is_equal = true;       ///< the digests are
+    std::int64_t greatest = 0;  ///< of the values
+  };
+  Comparison compare(std::uint64_t digest, std::int64_t value, std::string_view what);
 
   /// If any rank has a failure, throws that of the lowest such rank, on every rank, with that rank as the origin.
   void agree(const core::Outcome& mine, std::string_view what);

@@ -140,6 +140,15 @@ void Communicator::barrier(std::string_view what) { meet(Kind::barrier, 0, {}, w
 
 std::int64_t Communicator::max(std::int64_t value, std::string_view what) { return meet(Kind::max, value, {}, what); }
 
+/// The greatest complement is that of the smallest digest.
+Communicator::Comparison Communicator::compare(std::uint64_t digest, std::int64_t value, std::string_view what) {
+  Prepared& p = *prepared_;
+  p.mine[Prepared::kDigest] = static_cast<std::int64_t>(digest);
+  p.mine[Prepared::kDigestComplement] = ~p.mine[Prepared::kDigest];
+  const std::int64_t greatest = meet(Kind::compare, value, {}, what);
+  return {p.all[Prepared::kDigest] == ~p.all[Prepared::kDigestComplement], greatest};
+}
+
 void Communicator::agree(const core::Outcome& mine, std::string_view what) { meet(Kind::agree, 0, mine, what); }
 
 }  // namespace reprieve::cluster

@@ -12,7 +12,17 @@
 namespace reprieve::cluster {
 
 /// What a rank came for. With it, ranks that are in different operations find out.
-enum class Communicator::Kind : std::int64_t { agree, barrier, broadcast, gather, scatter, exchange, max, end };
+enum class Communicator::Kind : std::int64_t {
+  agree,
+  barrier,
+  broadcast,
+  gather,
+  scatter,
+  exchange,
+  max,
+  compare,
+  end
+};
 
 struct Communicator::Prepared {
   /// A failure on its way to all ranks. Longer texts follow in parts.
@@ -23,7 +33,7 @@ struct Communicator::Prepared {
     std::uint64_t text_size = 0;
     std::array<char, 1000> text{};
   };
-  enum Slot : std::size_t { kFailing, kKind, kNegatedKind, kValue, kSlots };
+  enum Slot : std::size_t { kFailing, kKind, kNegatedKind, kValue, kDigest, kDigestComplement, kSlots };
 
   std::array<std::int64_t, kSlots> mine{};
   std::array<std::int64_t, kSlots> all{};

@@ -9,7 +9,7 @@
 
 namespace reprieve::state {
 
-std::uint64_t volume(const Extents& extent) {
+std::uint64_t volume(std::span<const std::uint64_t> extent) {
   return std::accumulate(extent.begin(), extent.end(), std::uint64_t{1}, std::multiplies<>());
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "reprieve/layout.hpp"
@@ -14,7 +15,7 @@ namespace reprieve::state {
 using Strides = std::vector<std::ptrdiff_t>;
 
 /// Number of elements; 1 for a scalar.
-[[nodiscard]] std::uint64_t volume(const Extents& extent);
+[[nodiscard]] std::uint64_t volume(std::span<const std::uint64_t> extent);
 
 /// The strides of elements that lie side by side in C order.
 [[nodiscard]] Strides dense_strides(const Extents& extent, std::size_t element_size);

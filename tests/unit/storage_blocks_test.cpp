@@ -46,9 +46,9 @@ Box random_box(std::mt19937& engine, const Extents& shape) {
 }
 
 TEST(Boxes, KnowTheirVolumeAndSize) {
-  EXPECT_EQ(volume({}), 1U);
-  EXPECT_EQ(volume({3, 0, 5}), 0U);
-  EXPECT_EQ(volume({3, 4, 5}), 60U);
+  EXPECT_EQ(volume(Extents{}), 1U);
+  EXPECT_EQ(volume(Extents{3, 0, 5}), 0U);
+  EXPECT_EQ(volume(Extents{3, 4, 5}), 60U);
   std::uint64_t bytes = 7;
   EXPECT_TRUE(checked_bytes({1ULL << 40U, 0}, 8, bytes));
   EXPECT_EQ(bytes, 0U);

@@ -91,28 +91,6 @@ TEST(PlanOfAFile, RefusesOverlappingBoxes) {
                                               HasSubstr("[3:4, 6:8] of rank 1"), HasSubstr("overlap in [3:4, 6:8]"))));
 }
 
-TEST(Descriptions, SurviveTheMessage) {
-  std::vector<LocalVariable> variables(2);
-  variables[0].description = distributed("grid", {8, 9}, {{{0, 1}, {4, 5}}, {{4, 0}, {1, 1}}});
-  variables[1].description = replicated("x/y", {}, kInt);
-  const auto decoded = decode_descriptions(encode_descriptions(variables));
-  ASSERT_EQ(decoded.size(), 2U);
-  EXPECT_EQ(decoded[0].name, "grid");
-  EXPECT_EQ(decoded[0].shape, (Extents{8, 9}));
-  EXPECT_EQ(decoded[0].boxes, variables[0].description.boxes);
-  EXPECT_EQ(decoded[1].type, kInt);
-  EXPECT_EQ(decoded[1].distribution, Distribution::replicated);
-}
-
-TEST(Descriptions, ThatAreCutShortAreNoticed) {
-  std::vector<LocalVariable> variables(1);
-  variables[0].description = distributed("grid", {8, 9}, {{{0, 1}, {4, 5}}});
-  const Bytes message = encode_descriptions(variables);
-  for (std::size_t size = 0; size < message.size(); ++size) {
-    EXPECT_THROW(decode_descriptions(std::span(message).first(size)), Error) << size;
-  }
-}
-
 TEST(Gaps, AreWhatIsNotTaken) {
   const auto gaps = gaps_between({{50, 10}, {20, 5}, {0, 0}, {60, 10}}, 10, 100);
   ASSERT_EQ(gaps.size(), 3U);

@@ -27,6 +27,8 @@ class Encoder {
     word(values.size());
     raw(values.data(), values.size_bytes());
   }
+  /// Without their number, which the reader knows.
+  void plain_words(std::span<const std::uint64_t> values) { raw(values.data(), values.size_bytes()); }
   void text(const std::string& value) {
     word(value.size());
     raw(value.data(), value.size());
@@ -57,12 +59,18 @@ class Decoder {
     return value;
   }
   std::vector<std::uint64_t> words() {
-    const auto part = take(checked(word(), sizeof(std::uint64_t)));
-    std::vector<std::uint64_t> values(part.size() / sizeof(std::uint64_t));
-    if (!values.empty()) {
-      std::memcpy(values.data(), part.data(), part.size());
-    }
+    std::vector<std::uint64_t> values;
+    plain_words(word(), values);
     return values;
+  }
+  /// Adds the next @p count words to @p values.
+  void plain_words(std::uint64_t count, std::vector<std::uint64_t>& values) {
+    const auto part = take(checked(count, sizeof(std::uint64_t)));
+    const std::size_t before = values.size();
+    values.resize(before + static_cast<std::size_t>(count));
+    if (count > 0) {
+      std::memcpy(values.data() + before, part.data(), part.size());
+    }
   }
   std::string text() {
     const auto part = take(checked(word(), 1));

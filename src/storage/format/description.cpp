@@ -13,13 +13,6 @@ namespace {
 
 /// HDF5's limit.
 constexpr std::size_t kMaxDimensions = 32;
-/// In messages between ranks.
-constexpr std::uint64_t kSharedFlag = 1;
-constexpr std::uint64_t kCopyFlag = 2;
-constexpr std::uint64_t kAnnotatedFlag = 4;
-constexpr std::uint64_t kTextsFlag = 8;
-constexpr std::uint64_t kMembersFlag = 16;
-
 /// The manifest is JSON, and link names are marked as UTF-8.
 void check_utf8(const std::string& text, const std::string& what) {
   try {
@@ -27,23 +20,6 @@ void check_utf8(const std::string& text, const std::string& what) {
   } catch (const nlohmann::json::exception&) {
     throw UsageError(what + " '" + text + "' is not valid UTF-8");
   }
-}
-
-void encode_annotation(const Annotation& annotation, Encoder& message) {
-  message.text(annotation.units);
-  message.text(annotation.description);
-  message.word(annotation.dims.size());
-  for (const std::string& dim : annotation.dims) {
-    message.text(dim);
-  }
-}
-
-Annotation decode_annotation(Decoder& message) {
-  Annotation annotation{message.text(), message.text(), {}};
-  for (std::uint64_t left = message.word(); left > 0; --left) {
-    annotation.dims.push_back(message.text());
-  }
-  return annotation;
 }
 
 LocalVariable collect_array(const std::string& name, const state::Variable& variable) {
@@ -145,108 +121,6 @@ void check_value_memory(const std::string& name, std::span<const std::byte> memo
                      " bytes is not the program's (any more): it was freed or moved after it was registered. Register "
                      "the container itself, or a function that tells where the memory is");
   }
-}
-
-void encode_boxes(std::span<const Box> boxes, Encoder& message) {
-  message.word(boxes.size());
-  for (const Box& box : boxes) {
-    message.words(box.offset);
-    message.words(box.extent);
-  }
-}
-
-std::vector<Box> decode_boxes(Decoder& message) {
-  std::vector<Box> boxes;
-  for (std::uint64_t left = message.word(); left > 0; --left) {
-    Box& box = boxes.emplace_back();
-    box.offset = message.words();
-    box.extent = message.words();
-  }
-  return boxes;
-}
-
-void encode_members(const Members& members, Encoder& message) {
-  message.word(members.size());
-  for (const Member& member : members) {
-    message.text(member.name);
-    message.word(static_cast<std::uint64_t>(member.type.element_class));
-    message.word(member.type.size_bytes);
-    message.word(member.offset);
-    message.words(member.shape);
-    encode_members(member.members, message);
-  }
-}
-
-Members decode_members(Decoder& message) {
-  Members members;
-  for (std::uint64_t left = message.word(); left > 0; --left) {
-    Member& member = members.emplace_back();
-    member.name = message.text();
-    member.type.element_class = static_cast<ElementClass>(message.word());
-    member.type.size_bytes = static_cast<std::uint32_t>(message.word());
-    member.offset = message.word();
-    member.shape = message.words();
-    member.members = decode_members(message);
-  }
-  return members;
-}
-
-Bytes encode_descriptions(std::span<const LocalVariable> variables) {
-  Encoder message;
-  message.word(variables.size());
-  for (const LocalVariable& variable : variables) {
-    const Description& description = variable.description;
-    message.text(description.name);
-    message.word(static_cast<std::uint64_t>(description.distribution));
-    message.word(static_cast<std::uint64_t>(description.type.element_class));
-    message.word(description.type.size_bytes);
-    const bool is_annotated = description.annotation != Annotation{};
-    message.word((description.is_shared ? kSharedFlag : 0) | (description.is_copy ? kCopyFlag : 0) |
-                 (is_annotated ? kAnnotatedFlag : 0) | (description.texts ? kTextsFlag : 0) |
-                 (description.members.empty() ? 0 : kMembersFlag));
-    if (is_annotated) {
-      encode_annotation(description.annotation, message);
-    }
-    if (!description.members.empty()) {
-      encode_members(description.members, message);
-    }
-    if (description.texts) {
-      message.word(description.texts->count);
-      message.word(description.texts->longest);
-    }
-    message.words(description.shape);
-    encode_boxes(description.boxes, message);
-  }
-  return message.take();
-}
-
-std::vector<Description> decode_descriptions(std::span<const std::byte> message) {
-  Decoder decoder(message);
-  std::vector<Description> descriptions;
-  for (std::uint64_t left = decoder.word(); left > 0; --left) {
-    Description& description = descriptions.emplace_back();
-    description.name = decoder.text();
-    description.distribution = static_cast<state::Distribution>(decoder.word());
-    description.type.element_class = static_cast<ElementClass>(decoder.word());
-    description.type.size_bytes = static_cast<std::uint32_t>(decoder.word());
-    const std::uint64_t flags = decoder.word();
-    description.is_shared = (flags & kSharedFlag) != 0;
-    description.is_copy = (flags & kCopyFlag) != 0;
-    if ((flags & kAnnotatedFlag) != 0) {
-      description.annotation = decode_annotation(decoder);
-    }
-    if ((flags & kMembersFlag) != 0) {
-      description.members = decode_members(decoder);
-    }
-    if ((flags & kTextsFlag) != 0) {
-      TextLengths& texts = description.texts.emplace();
-      texts.count = decoder.word();
-      texts.longest = decoder.word();
-    }
-    description.shape = decoder.words();
-    description.boxes = decode_boxes(decoder);
-  }
-  return descriptions;
 }
 
 }  // namespace reprieve::storage

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What one rank has to write, and what it tells the chief about that.
+/// What one rank has to write.
 
 #include <optional>
 #include <span>
@@ -54,12 +54,5 @@ template <class Byte>
 /// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.
 void check_texts(const std::string& name, const Annotation& annotation);
 void check_member_names(const std::string& name, const Members& members);
-
-void encode_boxes(std::span<const Box> boxes, Encoder& message);
-[[nodiscard]] std::vector<Box> decode_boxes(Decoder& message);
-void encode_members(const Members& members, Encoder& message);
-[[nodiscard]] Members decode_members(Decoder& message);
-[[nodiscard]] Bytes encode_descriptions(std::span<const LocalVariable> variables);
-[[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> message);
 
 }  // namespace reprieve::storage

@@ -11,19 +11,18 @@ namespace reprieve::storage {
 
 using nlohmann::json;
 
-void BoxTable::add(const BoxRow& row) {
+void BoxTable::add(const BoxRowView& row) {
   words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
-  for (const Extents* numbers : {&row.offset, &row.extent}) {
-    words_.insert(words_.end(), numbers->begin(), numbers->end());
-    words_.insert(words_.end(), dimensions_ - numbers->size(), 0);
+  for (const auto& numbers : {row.offset, row.extent}) {
+    words_.insert(words_.end(), numbers.begin(), numbers.end());
+    words_.insert(words_.end(), dimensions_ - numbers.size(), 0);
   }
 }
 
-BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents) const {
+BoxRowView BoxTable::view(std::size_t index, std::size_t offsets, std::size_t extents) const {
   const auto words = std::span(words_).subspan(index * row_words(), row_words());
-  const auto offset = words.subspan(kFixedWords, offsets);
-  const auto extent = words.subspan(kFixedWords + dimensions_, extents);
-  return {words[0], words[1], words[2], Extents(offset.begin(), offset.end()), Extents(extent.begin(), extent.end())};
+  return {words[0], words[1], words[2], words.subspan(kFixedWords, offsets),
+          words.subspan(kFixedWords + dimensions_, extents)};
 }
 
 bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const {
@@ -40,8 +39,14 @@ std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
   return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
 }
 
+BoxRowView FileIndex::view(const StoredVariable& variable, std::size_t box) const {
+  return boxes.view(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
+}
+
 BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
-  return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
+  const BoxRowView row = view(variable, box);
+  return {row.variable, row.rank, row.first_checksum, Extents(row.offset.begin(), row.offset.end()),
+          Extents(row.extent.begin(), row.extent.end())};
 }
 
 Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {

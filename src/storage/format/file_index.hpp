@@ -45,6 +45,15 @@ struct BoxRow {
   Extents extent;                    ///< per-rank: the shape of the piece
 };
 
+/// The same without memory of its own.
+struct BoxRowView {
+  std::uint64_t variable = 0;
+  std::uint64_t rank = 0;
+  std::uint64_t first_checksum = 0;
+  std::span<const std::uint64_t> offset;
+  std::span<const std::uint64_t> extent;
+};
+
 /// The table of boxes as it lies in the file: rows of 64-bit words, sorted by variable, then by rank. Every row has
 /// room for `dimensions()` offsets and extents.
 class BoxTable {
@@ -53,9 +62,10 @@ class BoxTable {
   BoxTable(std::size_t dimensions, std::vector<std::uint64_t> words)
       : dimensions_(dimensions), words_(std::move(words)) {}
 
-  void add(const BoxRow& row);
+  void reserve(std::size_t rows) { words_.reserve(rows * row_words()); }
+  void add(const BoxRowView& row);
   /// Row @p index, with as many offsets and extents as asked for.
-  [[nodiscard]] BoxRow row(std::size_t index, std::size_t offsets, std::size_t extents) const;
+  [[nodiscard]] BoxRowView view(std::size_t index, std::size_t offsets, std::size_t extents) const;
   /// True if the room for more offsets and extents than asked for holds zeros.
   [[nodiscard]] bool padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const;
   [[nodiscard]] std::uint64_t variable_of(std::size_t index) const { return words_[index * row_words()]; }
@@ -80,6 +90,7 @@ struct FileIndex {
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
+  [[nodiscard]] BoxRowView view(const StoredVariable& variable, std::size_t box) const;
   /// Dimensions of the extents in a variable's rows.
   [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
   /// That box in the dataset.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "core/text.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/description_message.hpp"
+#include "storage/format/gathered.hpp"
 #include "storage/format/members.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/format/texts.hpp"
@@ -117,116 +121,192 @@ void check_same_kinds(const ByRank& by_rank) {
   differences.throw_if_any();
 }
 
-std::size_t box_dimensions(const ByRank& by_rank) {
+/// Only of the texts of all ranks an array can be made. Of a replicated value the chief's are written.
+void compare_texts(ByRank& by_rank) {
+  for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
+    const Description& chief = by_rank.front()[v];
+    const bool are_replicated = chief.distribution == Distribution::replicated;
+    const bool have_all =
+        std::all_of(by_rank.begin(), by_rank.end(), [&](const auto& of_rank) { return of_rank[v].texts.has_value(); });
+    for (auto& of_rank : by_rank) {
+      of_rank[v].texts = are_replicated ? chief.texts : have_all ? of_rank[v].texts : std::nullopt;
+    }
+  }
+}
+
+std::size_t box_dimensions(const Gathered& all) {
   std::size_t dimensions = 1;
-  for (const Description& description : by_rank.front()) {
-    dimensions = std::max(dimensions, description.shape.size());
+  for (const GatheredVariable& variable : all.variables) {
+    dimensions = std::max(dimensions, variable.chiefs.shape.size());
   }
   return dimensions;
 }
+
+/// Finds boxes of one variable that overlap. Many variables often lie on one grid: what was looked at once is not
+/// looked at again.
+class OverlapCheck {
+ public:
+  /// @param variable  of this class while it exists
+  void check(const GatheredVariable& variable) {
+    const std::uint64_t digest = xxh3(std::as_bytes(std::span(variable.numbers)));
+    const auto [first, last] = known_.equal_range(digest);
+    const auto is_same = [&](const auto& known) {
+      return known.second->numbers == variable.numbers &&
+             known.second->chiefs.shape.size() == variable.chiefs.shape.size();
+    };
+    if (std::none_of(first, last, is_same)) {
+      look_at(variable);
+      known_.emplace(digest, &variable);
+    }
+  }
+
+ private:
+  static void look_at(const GatheredVariable& variable) {
+    const std::vector<Box> boxes = variable.boxes();
+    const auto overlap = find_overlap(boxes);
+    if (!overlap.empty()) {
+      const Box& a = boxes[overlap[0]];
+      const Box& b = boxes[overlap[1]];
+      std::vector<std::size_t> ranks;
+      variable.for_each_box([&](std::size_t rank, auto&&...) { ranks.push_back(rank); });
+      throw UsageError("variable '" + variable.chiefs.name + "': the boxes " + text_of(a) + " of rank " +
+                       std::to_string(ranks[overlap[0]]) + " and " + text_of(b) + " of rank " +
+                       std::to_string(ranks[overlap[1]]) + " overlap in " + text_of(intersection(a, b)) +
+                       "; if each has a copy of its own of these elements, allow_shared says so");
+    }
+  }
+
+  std::unordered_multimap<std::uint64_t, const GatheredVariable*> known_;
+};
 
 /// Adds the rows of one variable after the other.
 class Planner {
  public:
   /// @param parts  of the boxes of shared variables
-  Planner(const ByRank& by_rank, const std::vector<PartsOfBoxes>& parts, FileIndex& index)
-      : by_rank_(by_rank), parts_(parts), index_(index) {}
+  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, FileIndex& index)
+      : all_(all), parts_(parts), index_(index) {}
 
   void add(std::size_t v) {
-    const Description& chief = by_rank_.front()[v];
+    const GatheredVariable& gathered = all_.variables[v];
     StoredVariable& variable = index_.variables.emplace_back();
-    variable.facts() = chief.facts();
+    variable.facts() = gathered.chiefs.facts();
     variable.first_box = index_.boxes.size();
-    if (chief.distribution == Distribution::replicated) {
-      add_row(variable, 0, Extents(chief.shape.size(), 0), chief.shape);
-    } else if (chief.distribution == Distribution::per_rank) {
-      add_pieces(variable, v);
-    } else if (chief.is_shared) {
-      add_parts(variable, v);
+    if (variable.distribution == Distribution::replicated) {
+      add_row(variable, 0, Extents(variable.shape.size(), 0), variable.shape);
+    } else if (variable.distribution == Distribution::per_rank) {
+      add_pieces(variable, gathered.numbers);
+    } else if (variable.is_shared) {
+      add_parts(variable, gathered, parts_[v]);
     } else {
-      add_boxes(variable, v);
+      add_boxes(variable, gathered);
     }
   }
 
   [[nodiscard]] std::uint64_t checksums() const { return checksums_; }
 
  private:
-  void add_row(StoredVariable& variable, std::size_t rank, const Extents& offset, const Extents& extent) {
-    const BoxRow row{index_.variables.size() - 1, rank, checksums_, offset, extent};
-    index_.boxes.add(row);
+  using Numbers = std::span<const std::uint64_t>;
+
+  void add_row(StoredVariable& variable, std::size_t rank, Numbers offset, Numbers extent) {
+    index_.boxes.add(BoxRowView{index_.variables.size() - 1, rank, checksums_, offset, extent});
     ++variable.box_count;
-    checksums_ += BlockSplit(FileIndex::dataset_box(variable, row), variable.type.size_bytes).count();
+    checksums_ += block_count(extent, variable.type.size_bytes, variable.distribution == Distribution::per_rank);
   }
 
-  void add_pieces(StoredVariable& variable, std::size_t v) {
+  /// Most boxes are smaller than a block.
+  static std::uint64_t block_count(Numbers extent, std::uint64_t element_size, bool is_piece) {
+    const std::uint64_t elements = volume(extent);
+    if (elements <= kMaxBlockBytes / element_size) {
+      return elements > 0 ? 1 : 0;
+    }
+    Box box = is_piece ? whole({elements}) : whole({extent.begin(), extent.end()});
+    return BlockSplit(std::move(box), element_size).count();
+  }
+
+  /// The numbers are the shapes of the ranks' values.
+  void add_pieces(StoredVariable& variable, Numbers numbers) {
     std::uint64_t elements = 0;
     variable.piece_dimensions = variable.shape.size();
     variable.shape = {0};
-    for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
-      const Extents& shape = by_rank_[rank][v].shape;
-      add_row(variable, rank, {elements}, shape);
+    for (std::size_t rank = 0; rank < all_.ranks; ++rank) {
+      const Numbers shape = numbers.subspan(rank * variable.piece_dimensions, variable.piece_dimensions);
+      add_row(variable, rank, {&elements, 1}, shape);
       elements += volume(shape);
     }
     variable.shape = {elements};
   }
 
-  void add_parts(StoredVariable& variable, std::size_t v) {
-    std::size_t box = 0;
-    for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
-      for (std::size_t b = 0; b < by_rank_[rank][v].boxes.size(); ++b) {
-        for (const Box& part : parts_[v][box++]) {
-          add_row(variable, rank, part.offset, part.extent);
-        }
+  void add_parts(StoredVariable& variable, const GatheredVariable& gathered, const PartsOfBoxes& parts) {
+    auto next = parts.begin();
+    gathered.for_each_box([&](std::size_t rank, Numbers, Numbers) {
+      for (const Box& part : *next++) {
+        add_row(variable, rank, part.offset, part.extent);
       }
-    }
+    });
   }
 
-  void add_boxes(StoredVariable& variable, std::size_t v) {
-    std::vector<Box> boxes;
-    std::vector<std::size_t> ranks;
-    for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
-      for (const Box& box : by_rank_[rank][v].boxes) {
-        boxes.push_back(box);
-        ranks.push_back(rank);
-        add_row(variable, rank, box.offset, box.extent);
-      }
-    }
-    const auto overlap = find_overlap(boxes);
-    if (!overlap.empty()) {
-      const std::size_t a = overlap[0];
-      const std::size_t b = overlap[1];
-      throw UsageError("variable '" + variable.name + "': the boxes " + text_of(boxes[a]) + " of rank " +
-                       std::to_string(ranks[a]) + " and " + text_of(boxes[b]) + " of rank " + std::to_string(ranks[b]) +
-                       " overlap in " + text_of(intersection(boxes[a], boxes[b])) +
-                       "; if each has a copy of its own of these elements, allow_shared says so");
-    }
+  void add_boxes(StoredVariable& variable, const GatheredVariable& gathered) {
+    gathered.for_each_box(
+        [&](std::size_t rank, Numbers offset, Numbers extent) { add_row(variable, rank, offset, extent); });
+    overlap_.check(gathered);
   }
 
-  const ByRank& by_rank_;
+  const Gathered& all_;
   const std::vector<PartsOfBoxes>& parts_;
   FileIndex& index_;
+  OverlapCheck overlap_;
   std::uint64_t checksums_ = 0;
 };
+
+/// How many rows there will be, but for those of shared variables.
+std::size_t rows_of(const Gathered& all) {
+  std::size_t rows = 0;
+  for (const GatheredVariable& variable : all.variables) {
+    if (variable.chiefs.distribution == Distribution::replicated) {
+      ++rows;
+    } else if (variable.chiefs.distribution == Distribution::per_rank) {
+      rows += all.ranks;
+    } else {
+      rows += (variable.numbers.size() - all.ranks) / (2 * std::max<std::size_t>(variable.chiefs.shape.size(), 1));
+    }
+  }
+  return rows;
+}
+
+FileIndex plan_gathered(Gathered all, const FileMetadata& metadata) {
+  const std::vector<PartsOfBoxes> parts = part_shared(all);
+  arrange_texts(all);
+  FileIndex index;
+  index.metadata = metadata;
+  index.metadata.format_version = kFormatVersion;
+  index.metadata.world_size = static_cast<int>(all.ranks);
+  index.boxes = BoxTable(box_dimensions(all));
+  index.boxes.reserve(rows_of(all));
+  index.variables.reserve(all.variables.size());
+  Planner planner(all, parts, index);
+  for (std::size_t v = 0; v < all.variables.size(); ++v) {
+    planner.add(v);
+  }
+  index.checksums.assign(static_cast<std::size_t>(planner.checksums()), 0);
+  return index;
+}
 
 }  // namespace
 
 FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata) {
   check_same_names(by_rank);
   check_same_kinds(by_rank);
-  const std::vector<PartsOfBoxes> parts = part_shared(by_rank);
-  arrange_texts(by_rank);
-  FileIndex index;
-  index.metadata = metadata;
-  index.metadata.format_version = kFormatVersion;
-  index.metadata.world_size = static_cast<int>(by_rank.size());
-  index.boxes = BoxTable(box_dimensions(by_rank));
-  index.variables.reserve(by_rank.front().size());
-  Planner planner(by_rank, parts, index);
-  for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
-    planner.add(v);
+  compare_texts(by_rank);
+  std::vector<Bytes> numbers;
+  numbers.reserve(by_rank.size());
+  for (const auto& descriptions : by_rank) {
+    numbers.push_back(encode_descriptions(descriptions).numbers);
   }
-  index.checksums.assign(static_cast<std::size_t>(planner.checksums()), 0);
-  return index;
+  return plan_file(std::move(by_rank.front()), std::move(numbers), metadata);
+}
+
+FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers, const FileMetadata& metadata) {
+  return plan_gathered(gather_numbers(std::move(chiefs), std::move(numbers)), metadata);
 }
 
 }  // namespace reprieve::storage

@@ -16,4 +16,11 @@ namespace reprieve::storage {
 /// UsageError if boxes of one variable overlap
 [[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata);
 
+/// The same, where the facts of all ranks have been found equal. Takes little memory beside that of the messages.
+/// @param chiefs  its own descriptions
+/// @param numbers  of each rank, as encode_descriptions makes them
+/// @throws UsageError if boxes of one variable overlap
+[[nodiscard]] FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers,
+                                  const FileMetadata& metadata);
+
 }  // namespace reprieve::storage

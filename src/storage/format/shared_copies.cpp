@@ -45,6 +45,11 @@ std::size_t position_of(const std::vector<LocalVariable>& variables, const std::
   return static_cast<std::size_t>(found - variables.begin());
 }
 
+GatheredVariable& beside(Gathered& all, const std::string& name) {
+  return *std::find_if(all.variables.begin(), all.variables.end(),
+                       [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
+}
+
 /// Lets a per-rank variable have this content.
 void set_content(LocalVariable& variable, Extents shape, Bytes content) {
   variable.description.shape = std::move(shape);
@@ -152,30 +157,20 @@ void add_copies(std::vector<LocalVariable>& variables) {
   }
 }
 
-std::vector<PartsOfBoxes> part_shared(std::vector<std::vector<Description>>& by_rank) {
-  std::vector<PartsOfBoxes> parts(by_rank.front().size());
+std::vector<PartsOfBoxes> part_shared(Gathered& all) {
+  std::vector<PartsOfBoxes> parts(all.variables.size());
   for (std::size_t v = 0; v < parts.size(); ++v) {
-    const Description& chief = by_rank.front()[v];
-    if (!chief.is_shared) {
+    const GatheredVariable& variable = all.variables[v];
+    if (!variable.chiefs.is_shared) {
       continue;
     }
-    std::vector<Box> boxes;
-    for (const auto& descriptions : by_rank) {
-      boxes.insert(boxes.end(), descriptions[v].boxes.begin(), descriptions[v].boxes.end());
-    }
-    parts[v] = owned_parts(boxes);
-    const auto beside = static_cast<std::size_t>(
-        std::find_if(by_rank.front().begin(), by_rank.front().end(),
-                     [name = copies_name(chief.name)](const Description& d) { return d.name == name; }) -
-        by_rank.front().begin());
-    std::size_t box = 0;
-    for (auto& descriptions : by_rank) {
-      std::uint64_t copies = 0;
-      for (const Box& own : descriptions[v].boxes) {
-        copies += volume(own.extent) - volume_of(parts[v][box++]);
-      }
-      descriptions[beside].shape = {copies};
-    }
+    parts[v] = owned_parts(variable.boxes());
+    std::vector<std::uint64_t> copies(all.ranks, 0);
+    auto part = parts[v].begin();
+    variable.for_each_box([&](std::size_t rank, std::span<const std::uint64_t>, std::span<const std::uint64_t> extent) {
+      copies[rank] += volume(extent) - volume_of(*part++);
+    });
+    beside(all, copies_name(variable.chiefs.name)).numbers = std::move(copies);
   }
   return parts;
 }

@@ -13,6 +13,7 @@
 #include "storage/format/blocks.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/format/gathered.hpp"
 
 namespace reprieve::storage {
 
@@ -45,7 +46,7 @@ void add_copies(std::vector<LocalVariable>& variables);
 /// Chief: parts boxes that may overlap, and tells the variables beside them their shapes. Returns the parts of each
 /// box, in the order of ranks; nothing for the variables that are not shared.
 using PartsOfBoxes = std::vector<std::vector<Box>>;
-[[nodiscard]] std::vector<PartsOfBoxes> part_shared(std::vector<std::vector<Description>>& by_rank);
+[[nodiscard]] std::vector<PartsOfBoxes> part_shared(Gathered& all);
 
 /// From now on the variable at @p shared is what this rank owns of it, and the one beside it has the rest.
 void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std::span<const Box> owned);

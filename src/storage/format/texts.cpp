@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/bytes.hpp"
 #include "reprieve/containers.hpp"
@@ -33,22 +34,26 @@ Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
   return texts;
 }
 
-/// The length of the elements of an array, if there should be one. @param ranks  those who have texts in it
-std::optional<std::uint64_t> length_for(std::span<const Description> of_ranks) {
-  std::uint64_t length = kLeastLength;
-  std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
-  for (const Description& description : of_ranks) {
-    if (!description.texts) {
-      return std::nullopt;
-    }
-    length = std::max(length, description.texts->longest);
-    count += description.texts->count;
-    bytes += volume(description.shape);
+/// What an array of all texts of a variable would need.
+class ArrayOfTexts {
+ public:
+  /// @param bytes  that the texts take in memory
+  void add(const TextLengths& texts, std::uint64_t bytes) {
+    length_ = std::max(length_, texts.longest);
+    count_ += texts.count;
+    bytes_ += bytes;
   }
-  const bool is_small = length <= kMostLength && count <= (kRoomInAnyCase + kMostGrowth * bytes) / length;
-  return is_small ? std::optional(length) : std::nullopt;
-}
+  /// The length of its elements, if there should be one.
+  [[nodiscard]] std::optional<std::uint64_t> length() const {
+    const bool is_small = length_ <= kMostLength && count_ <= (kRoomInAnyCase + kMostGrowth * bytes_) / length_;
+    return is_small ? std::optional(length_) : std::nullopt;
+  }
+
+ private:
+  std::uint64_t length_ = kLeastLength;
+  std::uint64_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+};
 
 /// The shape and the type of the value in the file.
 void arrange(Description& description, std::uint64_t length) {
@@ -80,20 +85,47 @@ std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span
   return lengths;
 }
 
-void arrange_texts(std::vector<std::vector<Description>>& by_rank) {
-  for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
-    if (!by_rank.front()[v].texts) {
-      continue;
-    }
-    const bool is_replicated = by_rank.front()[v].distribution == Distribution::replicated;
-    std::vector<Description> of_ranks;  // without boxes: small
-    for (const auto& descriptions : std::span(by_rank).first(is_replicated ? 1 : by_rank.size())) {
-      of_ranks.push_back(descriptions[v]);
-    }
-    if (const auto length = length_for(of_ranks)) {
-      for (auto& descriptions : by_rank) {
-        arrange(descriptions[v], *length);
-      }
+namespace {
+
+void arrange_replicated(GatheredVariable& variable) {
+  ArrayOfTexts array;
+  array.add(*variable.chiefs.texts, volume(variable.chiefs.shape));
+  if (const auto length = array.length()) {
+    arrange(variable.chiefs, *length);
+  }
+  variable.numbers.clear();
+}
+
+/// The numbers of each rank are the shape of its value, and the number and length of its texts.
+void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
+  const std::size_t dimensions = variable.chiefs.shape.size();
+  const std::vector<std::uint64_t> all = std::exchange(variable.numbers, {});
+  const auto of_rank = [&](std::size_t rank) {
+    return std::span(all).subspan(rank * (dimensions + 2), dimensions + 2);
+  };
+  ArrayOfTexts array;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto numbers = of_rank(rank);
+    array.add({numbers[dimensions], numbers[dimensions + 1]}, volume(numbers.first(dimensions)));
+  }
+  const auto length = array.length();
+  if (length) {
+    arrange(variable.chiefs, *length);
+  }
+  const std::size_t kept = variable.chiefs.shape.size();  // a list has the number of its texts, a text nothing
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto shape = of_rank(rank).subspan(length ? dimensions : 0, kept);
+    variable.numbers.insert(variable.numbers.end(), shape.begin(), shape.end());
+  }
+}
+
+}  // namespace
+
+void arrange_texts(Gathered& all) {
+  for (GatheredVariable& variable : all.variables) {
+    if (variable.chiefs.texts) {
+      variable.chiefs.distribution == Distribution::replicated ? arrange_replicated(variable)
+                                                               : arrange_per_rank(variable, all.ranks);
     }
   }
 }

@@ -14,14 +14,16 @@
 
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/format/gathered.hpp"
 
 namespace reprieve::storage {
 
 /// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
 [[nodiscard]] std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes);
 
-/// Chief: makes arrays of the texts of all ranks, where that is possible: the types and shapes of their descriptions.
-void arrange_texts(std::vector<std::vector<Description>>& by_rank);
+/// Chief: makes arrays of the texts of all ranks, where that is possible: their types and shapes. What it knew of the
+/// lengths of texts is no longer needed, and gone.
+void arrange_texts(Gathered& all);
 
 /// The same for this rank's texts, with the length that the chief found.
 void pad_texts(LocalVariable& variable, std::uint64_t length);

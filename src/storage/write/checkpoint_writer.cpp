@@ -1,8 +1,8 @@
 /// @file
 /// How a checkpoint file comes to be:
-///  1. every rank describes its variables; one reduction tells whether any has changed since the save before. If so,
-///     the chief gathers the descriptions and compares them, lays the file out with HDF5, and tells every rank its
-///     places; else all stays as it was                                                               (collective)
+///  1. every rank describes its variables; one reduction tells whether any has changed since the save before, and
+///     whether all ranks have the same ones. If there is a change, the chief gathers the numbers of all ranks (boxes
+///     and shapes), lays the file out with HDF5, and tells every rank its places; else all stays as it was (collective)
 ///  2. the chief brings the metadata up to date, and takes the disk space                              (collective)
 ///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
 ///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
@@ -20,7 +20,7 @@
 #include "storage/format/shared_copies.hpp"
 #include "storage/format/texts.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
-#include "storage/write/file_plan.hpp"
+#include "storage/write/telling.hpp"
 #include "storage/write/versions.hpp"
 
 namespace reprieve::storage {
@@ -28,14 +28,14 @@ namespace reprieve::storage {
 namespace {
 
 using Distribution = state::Distribution;
-using Messages = std::vector<Bytes>;
 
 }  // namespace
 
 struct LayoutCache::Content {
   WriterKind writer;
-  Bytes description;                  ///< of this rank's variables, for which the layout was made
-  Bytes places;                       ///< this rank's
+  DescriptionMessage description;     ///< of this rank's variables, for which the layout was made
+  Bytes common;                       ///< what all ranks were told
+  Bytes places;                       ///< what this one was told
   std::unique_ptr<LaidOutFile> file;  ///< the chief's
 };
 
@@ -71,14 +71,15 @@ void CheckpointWriter::lay_out(FileMetadata metadata, const std::string& what) {
   metadata.format_version = kFormatVersion;
   metadata.world_size = comm_.size();
   fill_versions(metadata);
-  Bytes description;
+  DescriptionMessage description;
   comm_.agree(core::capture([&] { description = encode_descriptions(variables_); }), what);
   const bool differs = !laid_out_ || laid_out_->writer != options_.writer || laid_out_->description != description;
-  if (comm_.max(differs ? 1 : 0, what) != 0 || !kept_layout_takes(metadata, what)) {
-    lay_out_anew(std::move(description), metadata, what);
+  const Agreement agreement = compare_facts(comm_, description.facts, differs, what);
+  if (agreement.any_differs || !kept_layout_takes(metadata, what)) {
+    lay_out_anew(std::move(description), agreement.same_facts, metadata, what);
   }
   comm_.on_chief([&] { laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
-  apply_places(laid_out_->places);
+  apply_places(laid_out_->common, laid_out_->places);
 }
 
 /// False if there is no room for the metadata. A layout that cannot be brought up to date is not kept.
@@ -94,27 +95,30 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
   return comm_.max(takes ? 0 : 1, what) == 0;
 }
 
-void CheckpointWriter::lay_out_anew(Bytes description, const FileMetadata& metadata, const std::string& what) {
+void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
+                                    const std::string& what) {
   laid_out_.reset();
-  const Messages descriptions = comm_.gather(description, what);
+  Told told = tell_chief(comm_, description, same_facts, what);
   std::unique_ptr<LaidOutFile> file;
-  Messages places;
+  Places places;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_from(descriptions, metadata);
+        FileIndex index = plan_from(std::move(told), metadata);
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = std::make_unique<LaidOutFile>(std::move(index));
         places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
       },
       what);
-  Bytes own = comm_.scatter(places, what);
-  laid_out_ = std::make_unique<LayoutCache::Content>(
-      LayoutCache::Content{options_.writer, std::move(description), std::move(own), std::move(file)});
+  comm_.broadcast(places.common, 0, what);
+  Bytes own = comm_.scatter(places.of_ranks, what);
+  laid_out_ = std::make_unique<LayoutCache::Content>(LayoutCache::Content{
+      options_.writer, std::move(description), std::move(places.common), std::move(own), std::move(file)});
 }
 
-void CheckpointWriter::apply_places(const Bytes& message) {
-  Decoder decoder(message);
+void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
+  Decoder decoder(common);
+  Decoder from_own(own);
   plan_.state_bytes = decoder.word();
   std::vector<Dataset> datasets;
   std::vector<std::uint64_t> positions;
@@ -127,14 +131,14 @@ void CheckpointWriter::apply_places(const Bytes& message) {
     if (description.texts && dataset.element_size > 1) {
       pad_texts(variables_[v], dataset.element_size);
     }
-    positions.push_back(decoder.word());
+    positions.push_back(description.distribution == Distribution::per_rank ? from_own.word() : 0);
     WritePlan::Variable planned{description.name, description.type, dataset.file_offset,
                                 volume(dataset.shape) * dataset.element_size};
     planned.most_pieces = decoder.word();
     planned.scattered = decoder.word() != 0;
     plan_.variables.push_back(std::move(planned));
     if (description.is_shared) {
-      split_shared(variables_, v, decode_boxes(decoder));
+      split_shared(variables_, v, decode_boxes(from_own));
     }
   }
   // Only now: what is shared has become two variables, in either order.
@@ -258,8 +262,9 @@ void CheckpointWriter::check_structure(const PosixFile& file) const {
 std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
   constexpr const char* what = "telling the size of a checkpoint";
   const auto tell = [&] {
-    const Messages descriptions = comm.gather(encode_descriptions(collect_variables(registry)), what);
-    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_from(descriptions, {})) : 0;
+    const DescriptionMessage mine = encode_descriptions(collect_variables(registry));
+    Told told = tell_chief(comm, mine, compare_facts(comm, mine.facts, false, what).same_facts, what);
+    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_from(std::move(told), {})) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };
   return comm.together(tell, what);

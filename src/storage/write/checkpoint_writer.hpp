@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "storage/format/description.hpp"
+#include "storage/format/description_message.hpp"
 #include "storage/format/seal.hpp"
 #include "storage/write/layout_cache.hpp"
 #include "storage/write/state_copy.hpp"
@@ -65,8 +65,9 @@ class CheckpointWriter {
   void collect(const Checkpoint::Registry& registry, const std::string& what);
   void lay_out(FileMetadata metadata, const std::string& what);
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
-  void lay_out_anew(Bytes description, const FileMetadata& metadata, const std::string& what);
-  void apply_places(const Bytes& message);
+  void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
+                    const std::string& what);
+  void apply_places(const Bytes& common, const Bytes& own);
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void seal(const std::string& what);
   void place_checksums(const std::vector<Bytes>& by_rank);

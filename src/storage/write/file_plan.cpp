@@ -1,7 +1,10 @@
 #include "storage/write/file_plan.hpp"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
+#include "storage/format/description_message.hpp"
 #include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/write/data_stream.hpp"
@@ -11,12 +14,6 @@ namespace reprieve::storage {
 namespace {
 
 using Distribution = state::Distribution;
-
-/// How the ranks hold a variable. The same for all ranks, and each a walk through all boxes.
-struct Pieces {
-  std::uint64_t most = 0;  ///< that a rank contributes to the collective transfers
-  bool scattered = false;  ///< a rank has it in pieces that are too small for a write of their own
-};
 
 std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable, int ranks,
                           std::uint64_t piece_bytes) {
@@ -33,7 +30,13 @@ std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable
 }
 
 bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
+  std::span<const std::uint64_t> before;
   for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRowView row = index.view(variable, b);
+    if (std::ranges::equal(row.extent, before)) {
+      continue;  // of a box of the same extent it is known
+    }
+    before = row.extent;
     const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
     if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
       return true;
@@ -42,18 +45,25 @@ bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
   return false;
 }
 
-Bytes encode_places(const FileIndex& index, std::size_t rank, std::span<const Pieces> pieces) {
+Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
   Encoder message;
   message.word(index.state_bytes());
-  for (std::size_t v = 0; v < index.variables.size(); ++v) {
-    const StoredVariable& variable = index.variables[v];
+  for (const StoredVariable& variable : index.variables) {
     message.word(variable.file_offset);
     message.words(variable.shape);
     message.word(variable.type.size_bytes);
-    const bool per_rank = variable.distribution == Distribution::per_rank;
-    message.word(per_rank ? index.row(variable, rank).offset[0] : 0);
-    message.word(pieces[v].most);
-    message.word(pieces[v].scattered ? 1 : 0);
+    message.word(piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0);
+    message.word(is_scattered(index, variable) ? 1 : 0);
+  }
+  return message.take();
+}
+
+Bytes encode_of_rank(const FileIndex& index, std::size_t rank) {
+  Encoder message;
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.distribution == Distribution::per_rank) {
+      message.word(index.view(variable, rank).offset[0]);
+    }
     if (variable.is_shared) {
       encode_boxes(parts_written_by(index, variable, rank), message);
     }
@@ -63,26 +73,24 @@ Bytes encode_places(const FileIndex& index, std::size_t rank, std::span<const Pi
 
 }  // namespace
 
-FileIndex plan_from(std::span<const Bytes> descriptions, const FileMetadata& metadata) {
+FileIndex plan_from(Told told, const FileMetadata& metadata) {
+  if (told.facts.size() == 1) {
+    auto chiefs = decode_descriptions(told.facts.front(), told.numbers.front());
+    return plan_file(std::move(chiefs), std::move(told.numbers), metadata);
+  }
   std::vector<std::vector<Description>> by_rank;
-  by_rank.reserve(descriptions.size());
-  for (const Bytes& message : descriptions) {
-    by_rank.push_back(decode_descriptions(message));
+  by_rank.reserve(told.facts.size());
+  for (std::size_t rank = 0; rank < told.facts.size(); ++rank) {
+    by_rank.push_back(decode_descriptions(told.facts[rank], told.numbers[rank]));
   }
   return plan_file(std::move(by_rank), metadata);
 }
 
-std::vector<Bytes> places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
-  std::vector<Pieces> pieces;
-  pieces.reserve(index.variables.size());
-  for (const StoredVariable& variable : index.variables) {
-    pieces.push_back(
-        {piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0, is_scattered(index, variable)});
-  }
-  std::vector<Bytes> places;
-  places.reserve(static_cast<std::size_t>(ranks));
+Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
+  Places places{encode_common(index, ranks, piece_bytes), {}};
+  places.of_ranks.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    places.push_back(encode_places(index, static_cast<std::size_t>(rank), pieces));
+    places.of_ranks.push_back(encode_of_rank(index, static_cast<std::size_t>(rank)));
   }
   return places;
 }

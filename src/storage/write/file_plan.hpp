@@ -5,7 +5,6 @@
 /// Local: no MPI, no HDF5.
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "storage/bytes/codec.hpp"
@@ -13,12 +12,22 @@
 
 namespace reprieve::storage {
 
-/// @param descriptions  of each rank, by `encode_descriptions`
-/// @throws as plan_file. Cost: of the order of all boxes, with their logarithm.
-[[nodiscard]] FileIndex plan_from(std::span<const Bytes> descriptions, const FileMetadata& metadata);
+/// What the ranks told the chief, by encode_descriptions.
+struct Told {
+  std::vector<Bytes> facts;    ///< the chief's alone, if those of all ranks are equal; otherwise of each rank
+  std::vector<Bytes> numbers;  ///< of each rank
+};
 
-/// For each rank a message: for each variable the dataset's place and shape, and the rank's place in it.
+/// @throws as plan_file. Cost: of the order of all boxes, with their logarithm.
+[[nodiscard]] FileIndex plan_from(Told told, const FileMetadata& metadata);
+
+/// What the ranks must know of a file.
+struct Places {
+  Bytes common;                 ///< for all: of each variable the dataset's place and shape, and how the ranks hold it
+  std::vector<Bytes> of_ranks;  ///< for each rank: its places in per-rank variables, its parts of shared ones
+};
+
 /// @param piece_bytes  in which the writer transfers collectively; 0: it does not
-[[nodiscard]] std::vector<Bytes> places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes);
+[[nodiscard]] Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes);
 
 }  // namespace reprieve::storage

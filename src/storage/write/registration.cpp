@@ -1,21 +1,18 @@
 #include "storage/write/registration.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/description.hpp"
-#include "storage/format/layout.hpp"
+#include "storage/write/telling.hpp"
 
 namespace reprieve::storage {
 
 namespace {
 
-using Bytes = cluster::Bytes;
 using state::Distribution;
 constexpr const char* kComparing = "comparing what the ranks registered";
 
@@ -57,30 +54,10 @@ std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
   return variables;
 }
 
-/// The same on all ranks if they registered the same: without the boxes, which differ.
-std::int64_t digest_of(std::vector<LocalVariable> variables) {
-  for (LocalVariable& variable : variables) {
-    variable.description.boxes.clear();
-  }
-  return static_cast<std::int64_t>(xxh3(encode_descriptions(variables)));
-}
-
-bool equal_on_all_ranks(cluster::Communicator& comm, std::int64_t digest) {
-  const std::int64_t greatest = comm.max(digest, kComparing);
-  return comm.max(digest == greatest ? 0 : 1, kComparing) == 0;
-}
-
-std::vector<std::vector<Description>> decode_messages(const std::vector<Bytes>& messages) {
-  std::vector<std::vector<Description>> by_rank;
-  std::transform(messages.begin(), messages.end(), std::back_inserter(by_rank),
-                 [](const Bytes& message) { return decode_descriptions(message); });
-  return by_rank;
-}
-
 /// The chief plans a file for them, which finds all that is wrong.
-void compare_on_chief(cluster::Communicator& comm, const std::vector<LocalVariable>& variables) {
-  const std::vector<Bytes> messages = comm.gather(encode_descriptions(variables), kComparing);
-  comm.on_chief([&] { static_cast<void>(plan_file(decode_messages(messages), {})); }, kComparing);
+void compare_on_chief(cluster::Communicator& comm, const DescriptionMessage& mine, bool same_facts) {
+  Told told = tell_chief(comm, mine, same_facts, kComparing);
+  comm.on_chief([&] { static_cast<void>(plan_from(std::move(told), {})); }, kComparing);
 }
 
 /// All of them, one after the other.
@@ -93,7 +70,7 @@ std::string constants_text(const Checkpoint::Registry& registry) {
 }
 
 void check_same_constants(cluster::Communicator& comm, const std::string& mine) {
-  if (equal_on_all_ranks(comm, static_cast<std::int64_t>(xxh3(std::as_bytes(std::span(mine)))))) {
+  if (comm.compare(xxh3(std::as_bytes(std::span(mine))), 0, kComparing).is_equal) {
     return;
   }
   cluster::Bytes chiefs = cluster::to_bytes(mine);
@@ -110,7 +87,9 @@ void check_same_constants(cluster::Communicator& comm, const std::string& mine) 
 void compare_registration(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
   std::vector<LocalVariable> variables = all_declared(registry);
   check_same_constants(comm, constants_text(registry));
-  if (equal_on_all_ranks(comm, digest_of(variables))) {
+  DescriptionMessage mine = encode_descriptions(variables);
+  const bool same_facts = compare_facts(comm, mine.facts, false, kComparing).same_facts;
+  if (same_facts) {
     std::erase_if(variables, [](const LocalVariable& variable) {
       const Description& description = variable.description;
       return description.distribution != Distribution::distributed || description.shape.empty() ||
@@ -119,8 +98,9 @@ void compare_registration(cluster::Communicator& comm, const Checkpoint::Registr
     if (variables.empty()) {
       return;  // on all ranks alike
     }
+    mine = encode_descriptions(variables);
   }
-  compare_on_chief(comm, variables);
+  compare_on_chief(comm, mine, same_facts);
 }
 
 }  // namespace
@@ -137,7 +117,11 @@ void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry&
   if (are_all_declared) {
     return;  // on all ranks alike: their registrations have been compared
   }
-  comm.together([&] { compare_on_chief(comm, collect_variables(registry)); }, kComparing);
+  const auto compare = [&] {
+    const DescriptionMessage mine = encode_descriptions(collect_variables(registry));
+    compare_on_chief(comm, mine, compare_facts(comm, mine.facts, false, kComparing).same_facts);
+  };
+  comm.together(compare, kComparing);
 }
 
 }  // namespace reprieve::storage
