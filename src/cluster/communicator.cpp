@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 
+#include "cluster/nodes.hpp"
 #include "cluster/prepared.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
@@ -174,14 +175,18 @@ void Communicator::prepare() {
 Communicator::~Communicator() {
   if (broken_) {
     static_cast<void>(prepared_.release());  // MPI may still write there
+    static_cast<void>(nodes_.release());
   }
   int finalized = 0;
   if (comm_ == MPI_COMM_NULL || broken_ || left_mpi_ || !owner_.is_here() || MPI_Finalized(&finalized) != MPI_SUCCESS ||
       finalized != 0) {
     return;  // freeing a communicator with missing ranks could wait for them
   }
-  if (MPI_Comm_free(&comm_) != MPI_SUCCESS) {
-    core::log::warning("MPI_Comm_free failed");
+  MPI_Comm none = MPI_COMM_NULL;
+  for (MPI_Comm* comm : {nodes_ ? &nodes_->leaders : &none, nodes_ ? &nodes_->node : &none, &comm_}) {
+    if (*comm != MPI_COMM_NULL && MPI_Comm_free(comm) != MPI_SUCCESS) {
+      core::log::warning("MPI_Comm_free failed");
+    }
   }
 }
 
@@ -293,17 +298,6 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
   throw UnresponsiveError(
       fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited), join(names), last_seen),
       missing, rank_);
-}
-
-bool Communicator::is_node_leader() {
-  barrier("finding the ranks of this node");
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  int rank = 0;
-  const int result = MPI_Comm_rank(node, &rank);
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
-  check_mpi(result, "MPI_Comm_rank");
-  return rank == 0;
 }
 
 }  // namespace reprieve::cluster

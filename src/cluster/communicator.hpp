@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +42,21 @@ void check_mpi(int result, const char* call);
 struct Parts {
   Bytes bytes;
   std::vector<std::size_t> sizes;
+};
+
+/// Bytes that are the same on all ranks and that no rank changes, in memory that is one for all ranks of a node where
+/// that can be. They lie as 64-bit words should, and stay as long as their owner does, also after MPI.
+struct CommonBytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+  bool is_first =
+      true;  ///< of the ranks that look at this memory: it is for this one to look whether the bytes are right
+};
+
+/// When ranks share memory, and whether they can.
+struct Sharing {
+  std::size_t least_bytes = std::size_t{1} << 20U;  ///< less is copied to all; the same on all ranks
+  bool possible = true;
 };
 
 /// A duplicate of a user's communicator.
@@ -78,16 +94,23 @@ class Communicator {
   /// For tests: the most that is sent in one message, the same on all ranks, at least 1.
   void set_piece_bytes(std::size_t bytes) noexcept { piece_bytes_ = bytes; }
 
+  /// For tests.
+  void set_sharing(Sharing sharing) noexcept { sharing_ = sharing; }
+
   /// Where all ranks were last known to be ("step boundary 17"); shown when ranks are missing.
   void set_last_seen(std::string where) { last_seen_ = std::move(where); }
 
-  /// Whether this rank is the lowest of those that share its memory. Collective; once all ranks have come it has no
-  /// time limit: MPI has no other form of it.
+  /// Whether this rank is the lowest of those that share its memory. Collective; the first time it has no time limit
+  /// once all ranks have come: MPI has no other form of it.
   [[nodiscard]] bool is_node_leader();
 
   void barrier(std::string_view what);
   /// @p bytes of @p root replaces that of the others, whatever its size.
   void broadcast(Bytes& bytes, int root, std::string_view what);
+  /// The same for large tables: ranks of one node look at one copy. @p root makes @p size bytes by @p fill. The first
+  /// time it has no time limit once all ranks have come, as `is_node_leader`.
+  [[nodiscard]] CommonBytes broadcast_common(std::size_t size, const std::function<void(std::span<std::byte>)>& fill,
+                                             int root, std::string_view what);
   /// All ranks' bytes on the chief, by rank; empty on the others.
   std::vector<Bytes> gather(std::span<const std::byte> mine, std::string_view what);
   /// The chief's element r goes to rank r; the others pass nothing.
@@ -153,6 +176,8 @@ class Communicator {
  private:
   enum class Kind : std::int64_t;
   struct Prepared;
+  struct Nodes;
+  struct CommonMemory;
   /// What all ranks know after a meeting.
   struct Met {
     int failing_rank = -1;    ///< the lowest one, or -1
@@ -219,6 +244,16 @@ class Communicator {
   void transfer(std::unique_ptr<Buffers>& buffers, std::string_view what);
   void broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what);
 
+  // common_bytes.cpp
+  const Nodes& nodes(std::string_view what);
+  template <class Send>
+  void in_pieces(std::uint64_t total, std::string_view what, Send&& send);
+  /// @param root  the rank that has the bytes, @p first_leader the number of its node's leader
+  void bring_to_leaders(const Nodes& nodes, CommonMemory& memory, std::uint64_t total, int root, int first_leader,
+                        std::string_view what);
+  /// False if the ranks of this node have copies of their own.
+  bool share_on_node(const Nodes& nodes, CommonMemory& memory, std::uint64_t total, std::string_view what);
+
   core::OwnerProcess owner_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
@@ -228,9 +263,11 @@ class Communicator {
   bool is_together_ = false;
   std::chrono::milliseconds timeout_;
   std::size_t piece_bytes_ = kPieceBytes;
+  Sharing sharing_;
   std::vector<std::string> hosts_;
   std::string last_seen_;
   std::unique_ptr<Prepared> prepared_;
+  std::unique_ptr<Nodes> nodes_;
   std::exception_ptr no_memory_for_text_;  ///< thrown where there is no memory to make an exception with its text
 };
 

@@ -187,7 +187,9 @@ DataBytes data_bytes(const std::filesystem::path& path) {
   const PosixFile file = PosixFile::open_to_read(path);
   const Seal seal = read_seal(file);
   DataBytes content;
-  content["checksums"] = read_index_bytes(file, seal).checksums;
+  const auto checksums = read_index_bytes(file, seal).checksums;
+  const auto table = std::as_bytes(checksums.span());
+  content["checksums"].assign(table.begin(), table.end());
   for (const StoredVariable& variable : read_index(file).variables) {
     auto& bytes = content[variable.name + " at " + std::to_string(variable.file_offset)];
     bytes.resize(variable.bytes());

@@ -24,16 +24,17 @@ using ::testing::IsEmpty;
 FileIndex file_with(const std::vector<std::string>& names) {
   FileIndex index;
   index.metadata.world_size = 1;
-  index.boxes = storage::BoxTable(1);
+  storage::BoxTableBuilder rows(1);
   for (const std::string& name : names) {
     StoredVariable variable;
     variable.name = name;
     variable.type = element_type_of<int>();
     variable.first_box = index.variables.size();
     variable.box_count = 1;
-    index.boxes.add({index.variables.size(), 0, 0, {}, {}});
+    rows.add({index.variables.size(), 0, 0, {}, {}});
     index.variables.push_back(variable);
   }
+  index.boxes = rows.take();
   return index;
 }
 

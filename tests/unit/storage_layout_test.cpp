@@ -122,15 +122,12 @@ class IndexOfAFile : public testing::Test {
     }
     manifest_ = nlohmann::json::parse(encode_manifest(index_));
     boxes_.assign(index_.boxes.words().begin(), index_.boxes.words().end());
+    checksums_.assign(index_.checksums.begin(), index_.checksums.end());
   }
 
-  [[nodiscard]] FileIndex parse() const {
-    const std::string manifest = manifest_.dump();
-    const auto bytes_of = [](const auto& container) {
-      const auto bytes = std::as_bytes(std::span(container));
-      return Bytes(bytes.begin(), bytes.end());
-    };
-    return parse_index({bytes_of(manifest), bytes_of(boxes_), bytes_of(index_.checksums), index_.file_size}, "x.h5");
+  [[nodiscard]] FileIndex parse(Rows rows = Rows::unknown) const {
+    return parse_index({core::to_bytes(manifest_.dump()), Words(boxes_), Words(checksums_), index_.file_size}, "x.h5",
+                       rows);
   }
 
   void expect_refused(const std::string& reason) const {
@@ -141,6 +138,7 @@ class IndexOfAFile : public testing::Test {
   FileIndex index_;
   nlohmann::json manifest_;
   std::vector<std::uint64_t> boxes_;
+  std::vector<std::uint64_t> checksums_;
 };
 
 TEST_F(IndexOfAFile, SurvivesTheFile) {
@@ -205,15 +203,43 @@ TEST_F(IndexOfAFile, MustHaveSensibleBoxes) {
   damaged(1, 3, 5, "not inside");
   damaged(1, 3, 18446744073709551615ULL, "not inside");
   damaged(1, 5, 1ULL << 62U, "impossible box");
+  std::swap(boxes_[1], boxes_[words + 1]);  // of an array too: a rank's rows are found by halving
+  expect_refused("ranks are not in order");
   boxes_.pop_back();
   expect_refused("cut short");
 }
 
 TEST_F(IndexOfAFile, MustHaveOneChecksumPerBlock) {
-  index_.checksums.push_back(0);
+  checksums_.push_back(0);
   expect_refused("more checksums than blocks");
-  index_.checksums.resize(2);
+  checksums_.resize(2);
   expect_refused("fewer checksums than blocks");
+}
+
+/// As all ranks of a node but one do: that one has checked the rows.
+TEST_F(IndexOfAFile, FindsRowsThatAreCheckedWithoutLookingAtThemAll) {
+  boxes_[index_.boxes.row_words() + 3] = 5;  // the second row of the grid would lie outside of it
+  const FileIndex parsed = parse(Rows::checked);
+  for (std::size_t v = 0; v < index_.variables.size(); ++v) {
+    EXPECT_EQ(parsed.variables[v].first_box, index_.variables[v].first_box);
+    EXPECT_EQ(parsed.variables[v].box_count, index_.variables[v].box_count);
+  }
+  boxes_.pop_back();
+  EXPECT_THROW(static_cast<void>(parse(Rows::checked)), CorruptError);
+}
+
+TEST_F(IndexOfAFile, FindsTheRowsOfRanks) {
+  const FileIndex index = plan({{distributed("grid", {6}, {{{0}, {1}}, {{1}, {1}}})},
+                                {distributed("grid", {6}, {})},
+                                {distributed("grid", {6}, {{{2}, {1}}, {{3}, {1}}, {{4}, {1}}})}});
+  const auto rows = [&](std::uint64_t first, std::uint64_t end) {
+    const RowRange range = index.rows_of(index.variables[0], first, end);
+    return std::vector<std::size_t>{range.begin, range.end};
+  };
+  EXPECT_EQ(rows(0, 1), (std::vector<std::size_t>{0, 2}));
+  EXPECT_EQ(rows(1, 2), (std::vector<std::size_t>{2, 2}));
+  EXPECT_EQ(rows(1, 3), (std::vector<std::size_t>{2, 5}));
+  EXPECT_EQ(rows(3, 9), (std::vector<std::size_t>{5, 5}));
 }
 
 TEST_F(IndexOfAFile, MustHaveEveryRanksValue) {

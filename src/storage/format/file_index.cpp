@@ -1,6 +1,7 @@
 #include "storage/format/file_index.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "state/registry.hpp"
@@ -11,7 +12,7 @@ namespace reprieve::storage {
 
 using nlohmann::json;
 
-void BoxTable::add(const BoxRowView& row) {
+void BoxTableBuilder::add(const BoxRowView& row) {
   words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
   for (const auto& numbers : {row.offset, row.extent}) {
     words_.insert(words_.end(), numbers.begin(), numbers.end());
@@ -20,13 +21,13 @@ void BoxTable::add(const BoxRowView& row) {
 }
 
 BoxRowView BoxTable::view(std::size_t index, std::size_t offsets, std::size_t extents) const {
-  const auto words = std::span(words_).subspan(index * row_words(), row_words());
+  const auto words = words_.span().subspan(index * row_words(), row_words());
   return {words[0], words[1], words[2], words.subspan(kFixedWords, offsets),
           words.subspan(kFixedWords + dimensions_, extents)};
 }
 
 bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const {
-  const auto numbers = std::span(words_).subspan(index * row_words() + kFixedWords, 2 * dimensions_);
+  const auto numbers = words_.span().subspan(index * row_words() + kFixedWords, 2 * dimensions_);
   const auto is_zero = [](std::uint64_t word) { return word == 0; };
   const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
   const auto unused_extents = numbers.last(dimensions_).subspan(extents);
@@ -47,6 +48,15 @@ BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
   const BoxRowView row = view(variable, box);
   return {row.variable, row.rank, row.first_checksum, Extents(row.offset.begin(), row.offset.end()),
           Extents(row.extent.begin(), row.extent.end())};
+}
+
+RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const {
+  const auto rows = std::views::iota(variable.first_box, variable.first_box + variable.box_count);
+  const auto rank_of = [this](std::size_t row) { return boxes.rank_of(row); };
+  const auto begin_of = [&](std::uint64_t rank) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(rows, rank, {}, rank_of) - rows.begin());
+  };
+  return {begin_of(first), begin_of(end)};
 }
 
 Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
@@ -86,17 +96,6 @@ std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin,
 }
 
 namespace {
-
-std::vector<std::uint64_t> words_of(const Bytes& bytes) {
-  if (bytes.size() % sizeof(std::uint64_t) != 0) {
-    throw CorruptError("a table is cut short");
-  }
-  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
-  if (!words.empty()) {
-    std::memcpy(words.data(), bytes.data(), bytes.size());
-  }
-  return words;
-}
 
 using storage::require;
 
@@ -198,33 +197,54 @@ std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, 
   return BlockSplit(box, variable.type.size_bytes).count();
 }
 
-/// Assigns the rows to the variables and checks them all.
-void check_boxes(FileIndex& index) {
+constexpr const char* kNotInOrder = "the table of boxes is not in the order of variables";
+
+void check_box_count(const FileIndex& index, const StoredVariable& variable) {
+  const auto ranks = static_cast<std::size_t>(index.metadata.world_size);
+  require(variable.distribution != state::Distribution::per_rank || variable.box_count == ranks, variable,
+          "not one value for each rank");
+  require(variable.distribution != state::Distribution::replicated || variable.box_count == 1, variable,
+          "not one value");
+}
+
+/// Finds the rows of each variable, by halving.
+void assign_rows(FileIndex& index) {
+  const auto variable_of = [&](std::size_t row) { return index.boxes.variable_of(row); };
   std::size_t next = 0;
+  for (std::size_t v = 0; v < index.variables.size(); ++v) {
+    const auto rest = std::views::iota(next, index.boxes.size());
+    const auto end = std::ranges::upper_bound(rest, std::uint64_t{v}, {}, variable_of);
+    index.variables[v].first_box = next;
+    index.variables[v].box_count = static_cast<std::size_t>(end - rest.begin());
+    next += index.variables[v].box_count;
+    check_box_count(index, index.variables[v]);
+  }
+  require(next == index.boxes.size(), kNotInOrder);
+}
+
+/// Checks all rows, one after the other.
+void check_rows(const FileIndex& index) {
   std::uint64_t checksums = 0;
   for (std::size_t v = 0; v < index.variables.size(); ++v) {
-    StoredVariable& variable = index.variables[v];
+    const StoredVariable& variable = index.variables[v];
     const bool per_rank = variable.distribution == state::Distribution::per_rank;
-    variable.first_box = next;
     std::uint64_t elements = 0;
-    for (; next < index.boxes.size() && index.boxes.variable_of(next) == v; ++next) {
-      const std::size_t box = variable.box_count++;
+    std::uint64_t last_rank = 0;
+    for (std::size_t box = 0; box < variable.box_count; ++box) {
+      const std::size_t number = variable.first_box + box;
+      require(index.boxes.variable_of(number) == v, kNotInOrder);
       const BoxRow row = index.row(variable, box);
-      require(!per_rank || row.rank == box, variable, "the ranks are not in order");
+      require(per_rank ? row.rank == box : row.rank >= last_rank, variable, "the ranks are not in order");
+      last_rank = row.rank;
       require(row.first_checksum == checksums, variable, "wrong place in the checksums");
-      require(index.boxes.padded_with_zeros(next, variable.shape.size(), FileIndex::row_dimensions(variable)), variable,
-              "a box with more dimensions than the variable");
+      require(index.boxes.padded_with_zeros(number, variable.shape.size(), FileIndex::row_dimensions(variable)),
+              variable, "a box with more dimensions than the variable");
       checksums += check_row(index, variable, row);
       require(!per_rank || row.offset[0] == elements, variable, "a gap between two ranks");
       elements += volume(row.extent);
       require(checksums <= index.checksums.size(), "there are fewer checksums than blocks");
     }
-    require(!per_rank || variable.box_count == static_cast<std::size_t>(index.metadata.world_size), variable,
-            "not one value for each rank");
-    require(variable.distribution != state::Distribution::replicated || variable.box_count == 1, variable,
-            "not one value");
   }
-  require(next == index.boxes.size(), "the table of boxes is not in the order of variables");
   require(checksums == index.checksums.size(), "there are more checksums than blocks");
 }
 
@@ -258,7 +278,7 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
   }
 }
 
-FileIndex parse(const IndexBytes& bytes) {
+FileIndex parse(const IndexBytes& bytes, Rows rows) {
   const json manifest = parse_json(bytes.manifest);
   FileIndex index;
   index.file_size = bytes.file_size;
@@ -268,13 +288,16 @@ FileIndex parse(const IndexBytes& bytes) {
   }
   const auto dimensions = integer<std::uint64_t>(manifest.at("box_dimensions"));
   require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
-  index.boxes = BoxTable(static_cast<std::size_t>(dimensions), words_of(bytes.boxes));
+  index.boxes = BoxTable(static_cast<std::size_t>(dimensions), bytes.boxes);
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
-  index.checksums = words_of(bytes.checksums);
+  index.checksums = bytes.checksums;
   for (std::size_t i = 0; i < index.variables.size(); ++i) {
     check_variable(index, i);
   }
-  check_boxes(index);
+  assign_rows(index);
+  if (rows == Rows::unknown) {
+    check_rows(index);
+  }
   check_apart(index, bytes.regions);
   return index;
 }
@@ -293,16 +316,18 @@ auto named_in_errors(const std::string& file_name, const Parse& parse_it) {
 
 }  // namespace
 
-FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name) {
-  return named_in_errors(file_name, [&] { return parse(bytes); });
+FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Rows rows) {
+  return named_in_errors(file_name, [&] { return parse(bytes, rows); });
 }
 
 FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name) {
   return named_in_errors(file_name, [&] { return decode_metadata(parse_json(manifest)); });
 }
 
-void check_boxes_apart(const FileIndex& index, const std::string& file_name) {
-  for (const StoredVariable& variable : index.variables) {
+void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader, int readers) {
+  for (std::size_t v = static_cast<std::size_t>(reader); v < index.variables.size();
+       v += static_cast<std::size_t>(readers)) {
+    const StoredVariable& variable = index.variables[v];
     if (variable.distribution != state::Distribution::distributed) {
       continue;
     }

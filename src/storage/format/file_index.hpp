@@ -12,6 +12,7 @@
 
 #include "state/registry.hpp"
 #include "storage/bytes/codec.hpp"
+#include "storage/bytes/words.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_metadata.hpp"
 #include "storage/format/variable_facts.hpp"
@@ -58,27 +59,48 @@ struct BoxRowView {
 /// room for `dimensions()` offsets and extents.
 class BoxTable {
  public:
-  explicit BoxTable(std::size_t dimensions = 1) : dimensions_(dimensions) {}
-  BoxTable(std::size_t dimensions, std::vector<std::uint64_t> words)
-      : dimensions_(dimensions), words_(std::move(words)) {}
+  explicit BoxTable(std::size_t dimensions = 1, Words words = {}) : dimensions_(dimensions), words_(std::move(words)) {}
 
-  void reserve(std::size_t rows) { words_.reserve(rows * row_words()); }
-  void add(const BoxRowView& row);
   /// Row @p index, with as many offsets and extents as asked for.
   [[nodiscard]] BoxRowView view(std::size_t index, std::size_t offsets, std::size_t extents) const;
   /// True if the room for more offsets and extents than asked for holds zeros.
   [[nodiscard]] bool padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const;
   [[nodiscard]] std::uint64_t variable_of(std::size_t index) const { return words_[index * row_words()]; }
+  [[nodiscard]] std::uint64_t rank_of(std::size_t index) const { return words_[index * row_words() + 1]; }
   [[nodiscard]] std::size_t size() const noexcept { return words_.size() / row_words(); }
   [[nodiscard]] std::size_t dimensions() const noexcept { return dimensions_; }
-  [[nodiscard]] std::size_t row_words() const noexcept { return kFixedWords + 2 * dimensions_; }
-  [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_; }
+  [[nodiscard]] std::size_t row_words() const noexcept { return words_per_row(dimensions_); }
+  [[nodiscard]] std::span<const std::uint64_t> words() const noexcept { return words_.span(); }
+
+  static constexpr std::size_t kFixedWords = 3;
+  [[nodiscard]] static constexpr std::size_t words_per_row(std::size_t dimensions) {
+    return kFixedWords + 2 * dimensions;
+  }
 
  private:
-  static constexpr std::size_t kFixedWords = 3;
+  std::size_t dimensions_;
+  Words words_;
+};
 
+/// A table of boxes that grows row by row.
+class BoxTableBuilder {
+ public:
+  explicit BoxTableBuilder(std::size_t dimensions) : dimensions_(dimensions) {}
+
+  void reserve(std::size_t rows) { words_.reserve(rows * BoxTable::words_per_row(dimensions_)); }
+  void add(const BoxRowView& row);
+  [[nodiscard]] std::size_t size() const noexcept { return words_.size() / BoxTable::words_per_row(dimensions_); }
+  [[nodiscard]] BoxTable take() { return BoxTable(dimensions_, Words(std::move(words_))); }
+
+ private:
   std::size_t dimensions_;
   std::vector<std::uint64_t> words_;
+};
+
+/// Rows of a variable, counted from its first one.
+struct RowRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
 };
 
 struct FileIndex {
@@ -86,11 +108,13 @@ struct FileIndex {
   std::uint64_t file_size = 0;
   std::vector<StoredVariable> variables;  ///< sorted by name
   BoxTable boxes;
-  std::vector<std::uint64_t> checksums;  ///< of every block of every box, in the order of the table of boxes
+  Words checksums;  ///< of every block of every box, in the order of the table of boxes
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
   [[nodiscard]] BoxRowView view(const StoredVariable& variable, std::size_t box) const;
+  /// The rows that the ranks from @p first to before @p end wrote, found by halving: rows are in the order of ranks.
+  [[nodiscard]] RowRange rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const;
   /// Dimensions of the extents in a variable's rows.
   [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
   /// That box in the dataset.
@@ -118,24 +142,28 @@ struct Region {
 /// The parts of an index as they lie in a file, and as they travel between ranks.
 struct IndexBytes {
   Bytes manifest;
-  Bytes boxes;
-  Bytes checksums;
+  Words boxes;
+  Words checksums;
   std::uint64_t file_size = 0;
   std::array<Region, 3> regions{};  ///< where the three lie, in that order
 };
 
+/// Whether somebody else has checked the rows of a table that this process looks at.
+enum class Rows : std::uint8_t { unknown, checked };
+
 /// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,
 /// datasets inside of the file and apart from each other and from the tables, boxes apart, one checksum per block.
+/// With rows that are checked, it looks at few of them: as many as it takes to find those of each variable by halving.
 /// @throws CorruptError, with @p file_name in the message
-[[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name);
+[[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Rows rows = Rows::unknown);
 
 /// The metadata of a manifest, without what it says about the variables. @throws CorruptError
 [[nodiscard]] FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name);
 
 /// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
-/// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough. @throws
-/// CorruptError
-void check_boxes_apart(const FileIndex& index, const std::string& file_name);
+/// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough, or several that
+/// have a share of the variables each: number @p reader of @p readers. @throws CorruptError
+void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader = 0, int readers = 1);
 
 /// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.
 [[nodiscard]] std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end);

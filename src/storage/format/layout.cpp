@@ -179,18 +179,35 @@ class OverlapCheck {
   std::unordered_multimap<std::uint64_t, const GatheredVariable*> known_;
 };
 
+/// How many rows there will be, but for those of shared variables.
+std::size_t row_count(const Gathered& all) {
+  std::size_t rows = 0;
+  for (const GatheredVariable& variable : all.variables) {
+    if (variable.chiefs.distribution == Distribution::replicated) {
+      ++rows;
+    } else if (variable.chiefs.distribution == Distribution::per_rank) {
+      rows += all.ranks;
+    } else {
+      rows += (variable.numbers.size() - all.ranks) / (2 * std::max<std::size_t>(variable.chiefs.shape.size(), 1));
+    }
+  }
+  return rows;
+}
+
 /// Adds the rows of one variable after the other.
 class Planner {
  public:
   /// @param parts  of the boxes of shared variables
   Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, FileIndex& index)
-      : all_(all), parts_(parts), index_(index) {}
+      : all_(all), parts_(parts), index_(index), rows_(box_dimensions(all)) {
+    rows_.reserve(row_count(all));
+  }
 
   void add(std::size_t v) {
     const GatheredVariable& gathered = all_.variables[v];
     StoredVariable& variable = index_.variables.emplace_back();
     variable.facts() = gathered.chiefs.facts();
-    variable.first_box = index_.boxes.size();
+    variable.first_box = rows_.size();
     if (variable.distribution == Distribution::replicated) {
       add_row(variable, 0, Extents(variable.shape.size(), 0), variable.shape);
     } else if (variable.distribution == Distribution::per_rank) {
@@ -202,13 +219,17 @@ class Planner {
     }
   }
 
-  [[nodiscard]] std::uint64_t checksums() const { return checksums_; }
+  /// The tables, when all variables are added.
+  void finish() {
+    index_.boxes = rows_.take();
+    index_.checksums = Words(std::vector<std::uint64_t>(static_cast<std::size_t>(checksums_)));
+  }
 
  private:
   using Numbers = std::span<const std::uint64_t>;
 
   void add_row(StoredVariable& variable, std::size_t rank, Numbers offset, Numbers extent) {
-    index_.boxes.add(BoxRowView{index_.variables.size() - 1, rank, checksums_, offset, extent});
+    rows_.add(BoxRowView{index_.variables.size() - 1, rank, checksums_, offset, extent});
     ++variable.box_count;
     checksums_ += block_count(extent, variable.type.size_bytes, variable.distribution == Distribution::per_rank);
   }
@@ -255,23 +276,9 @@ class Planner {
   const std::vector<PartsOfBoxes>& parts_;
   FileIndex& index_;
   OverlapCheck overlap_;
+  BoxTableBuilder rows_;
   std::uint64_t checksums_ = 0;
 };
-
-/// How many rows there will be, but for those of shared variables.
-std::size_t rows_of(const Gathered& all) {
-  std::size_t rows = 0;
-  for (const GatheredVariable& variable : all.variables) {
-    if (variable.chiefs.distribution == Distribution::replicated) {
-      ++rows;
-    } else if (variable.chiefs.distribution == Distribution::per_rank) {
-      rows += all.ranks;
-    } else {
-      rows += (variable.numbers.size() - all.ranks) / (2 * std::max<std::size_t>(variable.chiefs.shape.size(), 1));
-    }
-  }
-  return rows;
-}
 
 FileIndex plan_gathered(Gathered all, const FileMetadata& metadata) {
   const std::vector<PartsOfBoxes> parts = part_shared(all);
@@ -280,14 +287,12 @@ FileIndex plan_gathered(Gathered all, const FileMetadata& metadata) {
   index.metadata = metadata;
   index.metadata.format_version = kFormatVersion;
   index.metadata.world_size = static_cast<int>(all.ranks);
-  index.boxes = BoxTable(box_dimensions(all));
-  index.boxes.reserve(rows_of(all));
   index.variables.reserve(all.variables.size());
   Planner planner(all, parts, index);
   for (std::size_t v = 0; v < all.variables.size(); ++v) {
     planner.add(v);
   }
-  index.checksums.assign(static_cast<std::size_t>(planner.checksums()), 0);
+  planner.finish();
   return index;
 }
 

@@ -63,21 +63,31 @@ bool tables_too_large(const Seal& seal) {
   return false;
 }
 
-Bytes read_guarded(const PosixFile& file, const Seal& seal, const GuardedRegion& guarded, const char* what) {
-  const Region& region = guarded.region;
+void check_place(const PosixFile& file, const Seal& seal, const Region& region, const char* what) {
   if (region.offset > seal.file_size || region.size > seal.file_size - region.offset) {
     throw CorruptError(file.path().string() + ": its " + what + " would lie outside of the file");
   }
-  Bytes bytes(static_cast<std::size_t>(region.size));
-  file.read_all(bytes, region.offset);
+}
+
+/// @param bytes  of the region's size
+void read_guarded(const PosixFile& file, const GuardedRegion& guarded, const char* what, std::span<std::byte> bytes) {
+  file.read_all(bytes, guarded.region.offset);
   if (xxh3(bytes) != guarded.digest) {
-    file.read_all_again(bytes, region.offset);
+    file.read_all_again(bytes, guarded.region.offset);
   }
   if (xxh3(bytes) != guarded.digest) {
     throw CorruptError(file.path().string() + ": its " + what + " is damaged (checksum differs)");
   }
-  return bytes;
 }
+
+void check_size(const PosixFile& file, const Seal& seal) {
+  if (tables_too_large(seal)) {
+    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
+  }
+}
+
+constexpr const char* kBoxes = "table of boxes";
+constexpr const char* kChecksums = "table of checksums";
 
 }  // namespace
 
@@ -158,22 +168,44 @@ std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, co
   return digest.digest();
 }
 
-IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
-  if (tables_too_large(seal)) {
-    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
-  }
-  return {read_guarded(file, seal, seal.manifest, "manifest"),
-          read_guarded(file, seal, seal.boxes, "table of boxes"),
-          read_guarded(file, seal, seal.checksums, "table of checksums"),
-          seal.file_size,
-          {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
+Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal) {
+  check_size(file, seal);
+  check_place(file, seal, seal.manifest.region, "manifest");
+  Bytes manifest(static_cast<std::size_t>(seal.manifest.region.size));
+  read_guarded(file, seal.manifest, "manifest", manifest);
+  return manifest;
 }
 
-Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal) {
-  if (tables_too_large(seal)) {
-    throw CorruptError(file.path().string() + ": its tables would be larger than 2 GiB");
+std::uint64_t table_bytes(const PosixFile& file, const Seal& seal) {
+  check_size(file, seal);
+  check_place(file, seal, seal.boxes.region, kBoxes);
+  check_place(file, seal, seal.checksums.region, kChecksums);
+  for (const GuardedRegion* table : {&seal.boxes, &seal.checksums}) {
+    if (table->region.size % sizeof(std::uint64_t) != 0) {
+      throw CorruptError(file.path().string() + " contradicts itself: a table is cut short");
+    }
   }
-  return read_guarded(file, seal, seal.manifest, "manifest");
+  return seal.boxes.region.size + seal.checksums.region.size;
+}
+
+void read_tables(const PosixFile& file, const Seal& seal, std::span<std::byte> tables) {
+  const auto boxes = static_cast<std::size_t>(seal.boxes.region.size);
+  read_guarded(file, seal.boxes, kBoxes, tables.first(boxes));
+  read_guarded(file, seal.checksums, kChecksums, tables.subspan(boxes));
+}
+
+IndexBytes index_bytes(Bytes manifest, const Words& tables, std::uint64_t file_size,
+                       const std::array<Region, 3>& regions) {
+  const auto boxes = static_cast<std::size_t>(regions[1].size / sizeof(std::uint64_t));
+  return {std::move(manifest), tables.part(0, boxes), tables.part(boxes, tables.size() - boxes), file_size, regions};
+}
+
+IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
+  Bytes manifest = read_manifest_bytes(file, seal);
+  std::vector<std::uint64_t> tables(static_cast<std::size_t>(table_bytes(file, seal) / sizeof(std::uint64_t)));
+  read_tables(file, seal, std::as_writable_bytes(std::span(tables)));
+  return index_bytes(std::move(manifest), Words(std::move(tables)), seal.file_size,
+                     {seal.manifest.region, seal.boxes.region, seal.checksums.region});
 }
 
 FileIndex read_index(const PosixFile& file) {

@@ -207,20 +207,10 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
 }
 
 std::vector<Box> parts_written_by(const FileIndex& index, const StoredVariable& variable, std::uint64_t rank) {
-  std::size_t first = 0;  // by halving: rows are in the order of ranks
-  for (std::size_t count = variable.box_count; count > 0;) {
-    const std::size_t half = count / 2;
-    const bool below = index.row(variable, first + half).rank < rank;
-    first += below ? half + 1 : 0;
-    count = below ? count - half - 1 : half;
-  }
+  const RowRange rows = index.rows_of(variable, rank, rank + 1);
   std::vector<Box> parts;
-  for (std::size_t b = first; b < variable.box_count; ++b) {
-    const BoxRow row = index.row(variable, b);
-    if (row.rank != rank) {
-      break;
-    }
-    parts.push_back(FileIndex::dataset_box(variable, row));
+  for (std::size_t b = rows.begin; b < rows.end; ++b) {
+    parts.push_back(FileIndex::dataset_box(variable, index.row(variable, b)));
   }
   return parts;
 }

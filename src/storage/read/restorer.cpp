@@ -19,31 +19,30 @@ namespace {
 
 using Distribution = state::Distribution;
 
-Bytes encode(const IndexBytes& index) {
+/// What all ranks need besides the tables of boxes and of checksums.
+Bytes encode(const Seal& seal, const Bytes& manifest) {
   Encoder message;
-  message.word(index.file_size);
-  for (const Region& region : index.regions) {
-    message.word(region.offset);
-    message.word(region.size);
+  message.word(seal.file_size);
+  for (const GuardedRegion* table : {&seal.manifest, &seal.boxes, &seal.checksums}) {
+    message.word(table->region.offset);
+    message.word(table->region.size);
   }
-  message.bytes(index.manifest);
-  message.bytes(index.boxes);
-  message.bytes(index.checksums);
+  message.bytes(manifest);
   return message.take();
 }
 
-IndexBytes decode(const Bytes& message) {
+/// @param tables  that all ranks look at
+IndexBytes decode(const Bytes& message, const cluster::CommonBytes& tables) {
   Decoder decoder(message);
-  IndexBytes index;
-  index.file_size = decoder.word();
-  for (Region& region : index.regions) {
+  const std::uint64_t file_size = decoder.word();
+  std::array<Region, 3> regions;
+  for (Region& region : regions) {
     region.offset = decoder.word();
     region.size = decoder.word();
   }
-  index.manifest = decoder.bytes();
-  index.boxes = decoder.bytes();
-  index.checksums = decoder.bytes();
-  return index;
+  const std::span words(reinterpret_cast<const std::uint64_t*>(tables.bytes.data()),
+                        tables.bytes.size() / sizeof(std::uint64_t));
+  return index_bytes(decoder.bytes(), Words(words, tables.owner), file_size, regions);
 }
 
 Bytes encode(const std::vector<std::string>& lines) {
@@ -139,23 +138,29 @@ int Restorer::second_reader() const {
   return comm_.size() - 1;
 }
 
+/// The tables can be large: the ranks of a node look at one copy, and one of them checks it.
 void Restorer::load_index_from(int root) {
+  std::optional<PosixFile> file;
+  Seal seal;
+  std::uint64_t bytes = 0;
   Bytes message;
   const std::string what = what_ + ": reading the metadata";
   comm_.agree(core::capture([&] {
                 if (comm_.rank() == root) {
-                  const PosixFile file = PosixFile::open_to_read(file_);
-                  message = encode(read_index_bytes(file, read_seal(file)));
+                  file.emplace(PosixFile::open_to_read(file_));
+                  seal = read_seal(*file);
+                  message = encode(seal, read_manifest_bytes(*file, seal));
+                  bytes = table_bytes(*file, seal);
                 }
               }),
               what);
   comm_.broadcast(message, root, what);
+  const auto read = [&](std::span<std::byte> tables) { read_tables(*file, seal, tables); };
+  const cluster::CommonBytes tables = comm_.broadcast_common(static_cast<std::size_t>(bytes), read, root, what);
   agreed("checking the metadata", [&] {
-    index_ = parse_index(decode(message), file_.string());
-    if (comm_.rank() == root) {
-      check_boxes_apart(*index_, file_.string());
-    }
+    index_ = parse_index(decode(message, tables), file_.string(), tables.is_first ? Rows::unknown : Rows::checked);
   });
+  agreed("checking the boxes", [&] { check_boxes_apart(*index_, file_.string(), comm_.rank(), comm_.size()); });
 }
 
 void Restorer::add_differences(Differences more) {

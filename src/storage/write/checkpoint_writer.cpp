@@ -203,6 +203,7 @@ void CheckpointWriter::seal(const std::string& what) {
 /// Chief: every rank sent its checksums in the order of its rows.
 void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
   FileIndex& index = laid_out_->file->index();
+  std::vector<std::uint64_t> table(index.checksums.size());
   std::vector<std::size_t> taken(by_rank.size(), 0);
   for (const StoredVariable& variable : index.variables) {
     for (std::size_t b = 0; b < variable.box_count; ++b) {
@@ -213,16 +214,16 @@ void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
       if (size > by_rank[rank].size() - taken[rank]) {
         throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
       }
-      std::copy_n(
-          by_rank[rank].data() + taken[rank], size,
-          std::as_writable_bytes(std::span(index.checksums)).data() + row.first_checksum * sizeof(std::uint64_t));
+      std::copy_n(by_rank[rank].data() + taken[rank], size,
+                  std::as_writable_bytes(std::span(table)).data() + row.first_checksum * sizeof(std::uint64_t));
       taken[rank] += size;
     }
   }
+  index.checksums = Words(std::move(table));
 }
 
 void CheckpointWriter::write_checksums_and_seal() {
-  const auto checksums = std::as_bytes(std::span(laid_out_->file->index().checksums));
+  const auto checksums = std::as_bytes(laid_out_->file->index().checksums.span());
   if (!written_.file) {
     written_.file.emplace(PosixFile::open_to_write(plan_.file));
   }

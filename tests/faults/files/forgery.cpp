@@ -1,7 +1,5 @@
 #include "faults/files/forgery.hpp"
 
-#include <cstring>
-
 #include "faults/files/sample.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/seal.hpp"
@@ -14,12 +12,6 @@ using storage::Bytes;
 using storage::PosixFile;
 using storage::Region;
 
-std::vector<std::uint64_t> words_of(const Bytes& bytes) {
-  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
-  std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
-  return words;
-}
-
 }  // namespace
 
 Forgery::Forgery(const std::filesystem::path& sound) : content_(content_of(sound)) {
@@ -28,8 +20,8 @@ Forgery::Forgery(const std::filesystem::path& sound) : content_(content_of(sound
   const auto* text = reinterpret_cast<const char*>(index.manifest.data());
   manifest = nlohmann::json::parse(text, text + index.manifest.size());
   dimensions = manifest.at("box_dimensions").get<std::uint64_t>();
-  boxes = words_of(index.boxes);
-  checksums = words_of(index.checksums);
+  boxes.assign(index.boxes.begin(), index.boxes.end());
+  checksums.assign(index.checksums.begin(), index.checksums.end());
 }
 
 nlohmann::json& Forgery::variable(const std::string& name) {
