@@ -47,5 +47,29 @@ TEST(ProverOf, WhatTheChiefWroteForAllIsProvenInTurn) {
   EXPECT_EQ(prover_of(variable, {}, 5, 4, 3), 2);
 }
 
+/// So that a rank need not look at the boxes of all ranks.
+TEST(ProverOf, TheSaversWhoseBoxesARankProvesAreSideBySide) {
+  StoredVariable variable;
+  variable.distribution = state::Distribution::distributed;
+  for (const int saved_by : {1, 2, 3, 7, 12, 64}) {
+    for (const int ranks : {1, 2, 3, 5, 12, 64, 100}) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        std::set<std::uint64_t> savers;
+        for (BoxRow row; row.rank < static_cast<std::uint64_t>(saved_by); ++row.rank) {
+          for (std::uint64_t block = 0; block < 200; ++block) {
+            if (prover_of(variable, row, block, saved_by, ranks) == rank) {
+              savers.insert(row.rank);
+            }
+          }
+        }
+        const auto [first, end] = savers_proven_by(rank, saved_by, ranks);
+        ASSERT_EQ(savers.size(), end - first) << rank << ' ' << saved_by << ' ' << ranks;
+        EXPECT_EQ(*savers.begin(), first);
+        EXPECT_EQ(*savers.rbegin(), end - 1);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprieve::storage

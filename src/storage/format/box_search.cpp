@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 namespace reprieve::storage {
 
@@ -13,13 +12,17 @@ std::size_t most_divided_dimension(const std::vector<Box>& boxes) {
   std::size_t best = 0;
   std::size_t most = 0;
   const std::size_t dimensions = boxes.empty() ? 0 : boxes.front().extent.size();
+  std::vector<std::uint64_t> begins;
+  begins.reserve(boxes.size());
   for (std::size_t d = 0; d < dimensions; ++d) {
-    std::set<std::uint64_t> begins;
+    begins.clear();
     for (const Box& box : boxes) {
-      begins.insert(box.offset[d]);
+      begins.push_back(box.offset[d]);
     }
-    if (begins.size() > most) {
-      most = begins.size();
+    std::ranges::sort(begins);
+    const auto places = static_cast<std::size_t>(std::ranges::unique(begins).begin() - begins.begin());
+    if (places > most) {
+      most = places;
       best = d;
     }
   }

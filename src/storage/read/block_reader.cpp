@@ -70,6 +70,10 @@ void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, st
 }
 
 void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>& target) {
+  if (const auto row = expected_row(variable, target.box)) {
+    fill_from(variable, *row, target);
+    return;
+  }
   std::uint64_t missing = volume(target.box.extent);
   const std::vector<std::size_t> boxes = places_of(variable).meeting(target.box);
   for (const std::size_t box : boxes) {
@@ -82,6 +86,27 @@ void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>&
   for (const std::size_t box : boxes) {
     fill_from(variable, index_.row(variable, box), target);
   }
+}
+
+/// The next row of the expected rank, if it is this very box. Boxes of an array do not overlap: then it holds all of
+/// it.
+std::optional<BoxRow> BlockReader::expected_row(const StoredVariable& variable, const Box& box) {
+  if (!expected_rank_ || variable.distribution != state::Distribution::distributed) {
+    return std::nullopt;
+  }
+  if (expected_of_ != &variable) {
+    expected_ = index_.rows_of(variable, *expected_rank_, *expected_rank_ + 1);
+    expected_of_ = &variable;
+  }
+  if (expected_.begin == expected_.end) {
+    return std::nullopt;
+  }
+  BoxRow row = index_.row(variable, expected_.begin);
+  if (FileIndex::dataset_box(variable, row) != box) {
+    return std::nullopt;
+  }
+  ++expected_.begin;
+  return row;
 }
 
 const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {

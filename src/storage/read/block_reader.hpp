@@ -25,6 +25,10 @@ class BlockReader {
   /// From now on what is read is counted there; null: nowhere.
   void count_in(TransferNews* news) noexcept { news_ = news; }
 
+  /// The caller's boxes are likely to be those that this rank of the saving run had, in the same order: then they are
+  /// found without a search.
+  void expect_boxes_of(int saved_rank) noexcept { expected_rank_ = static_cast<std::uint64_t>(saved_rank); }
+
   /// Reads the whole box of a row, elements side by side in C order; @p content has the box's size.
   /// @throws CorruptError that names variable and region; StorageError
   void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
@@ -69,13 +73,17 @@ class BlockReader {
   [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
 
+  [[nodiscard]] std::optional<BoxRow> expected_row(const StoredVariable& variable, const Box& box);
   [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
 
   const PosixFile& file_;
   const FileIndex& index_;
   bool verify_;
   TransferNews* news_ = nullptr;
-  const StoredVariable* searched_ = nullptr;  ///< the variable of which the places are known
+  std::optional<std::uint64_t> expected_rank_;
+  const StoredVariable* expected_of_ = nullptr;  ///< the variable of these rows
+  RowRange expected_;                            ///< that are still to come
+  const StoredVariable* searched_ = nullptr;     ///< the variable of which the places are known
   std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;  ///< of the block that was read last
   Bytes buffer_;

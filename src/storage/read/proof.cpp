@@ -55,8 +55,11 @@ class Proof {
   /// Calls @p visit(place, box) for the blocks that this rank proves, until it says no.
   template <class Visit>
   void for_each_own_block(Visit&& visit) const {
+    const auto [first, end] = savers_proven_by(comm_.rank(), index_.metadata.world_size, comm_.size());
     for (const StoredVariable& variable : index_.variables) {
-      for (std::size_t b = 0; b < variable.box_count; ++b) {
+      const bool replicated = variable.distribution == state::Distribution::replicated;
+      const RowRange rows = replicated ? RowRange{0, variable.box_count} : index_.rows_of(variable, first, end);
+      for (std::size_t b = rows.begin; b < rows.end; ++b) {
         const BoxRow row = index_.row(variable, b);
         const BlockSplit split(FileIndex::dataset_box(variable, row), variable.type.size_bytes);
         for (std::uint64_t i = 0; i < split.count(); ++i) {
@@ -188,6 +191,15 @@ int prover_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t b
   const std::uint64_t first = row.rank * size / savers;
   const std::uint64_t end = std::max(first + 1, (row.rank + 1) * size / savers);
   return static_cast<int>(first + block % (end - first));
+}
+
+std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by, int ranks) {
+  const auto size = static_cast<std::uint64_t>(ranks);
+  const auto savers = static_cast<std::uint64_t>(saved_by);
+  // The first saver whose share of the ranks begins at a rank or behind it.
+  const auto begins_at = [&](int from) { return (static_cast<std::uint64_t>(from) * savers + size - 1) / size; };
+  const std::uint64_t end = begins_at(rank + 1);
+  return {std::min(end - 1, begins_at(rank)), end};
 }
 
 void prove(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file) {

@@ -4,6 +4,7 @@
 /// All ranks together verify a whole file, before anything is restored from it.
 
 #include <cstdint>
+#include <utility>
 
 #include "cluster/communicator.hpp"
 #include "storage/format/file_index.hpp"
@@ -15,6 +16,10 @@ namespace reprieve::storage {
 /// replicated variables, all in turn. Pure.
 [[nodiscard]] int prover_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t block, int saved_by,
                             int ranks);
+
+/// The ranks of the saving run of whose boxes a rank now may have to prove blocks: from the first to before the second.
+/// Of all others it proves none. Pure.
+[[nodiscard]] std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by, int ranks);
 
 /// Every rank reads its share of the file and compares the checksums. Blocks that differ are read by other ranks too:
 /// what one of them reads right is not damaged, however often the first one reads it wrong. Collective.

@@ -31,18 +31,32 @@ Bytes encode(const Seal& seal, const Bytes& manifest) {
   return message.take();
 }
 
-/// @param tables  that all ranks look at
-IndexBytes decode(const Bytes& message, const cluster::CommonBytes& tables) {
-  Decoder decoder(message);
-  const std::uint64_t file_size = decoder.word();
+/// The places of the three tables, which stand behind the size of the file.
+std::array<Region, 3> decode_regions(Decoder& decoder) {
   std::array<Region, 3> regions;
   for (Region& region : regions) {
     region.offset = decoder.word();
     region.size = decoder.word();
   }
+  return regions;
+}
+
+/// What the tables of boxes and of checksums take.
+std::size_t table_bytes(const Bytes& message) {
+  Decoder decoder(message);
+  static_cast<void>(decoder.word());
+  const auto regions = decode_regions(decoder);
+  return static_cast<std::size_t>(regions[1].size + regions[2].size);
+}
+
+/// @param tables  that all ranks look at
+IndexBytes decode(const Bytes& message, const cluster::CommonBytes& tables) {
+  Decoder decoder(message);
+  const std::uint64_t file_size = decoder.word();
+  const auto regions = decode_regions(decoder);
   const std::span words(reinterpret_cast<const std::uint64_t*>(tables.bytes.data()),
                         tables.bytes.size() / sizeof(std::uint64_t));
-  return index_bytes(decoder.bytes(), Words(words, tables.owner), file_size, regions);
+  return index_bytes(decoder.bytes(), SharedWords(words, tables.owner), file_size, regions);
 }
 
 Bytes encode(const std::vector<std::string>& lines) {
@@ -142,7 +156,6 @@ int Restorer::second_reader() const {
 void Restorer::load_index_from(int root) {
   std::optional<PosixFile> file;
   Seal seal;
-  std::uint64_t bytes = 0;
   Bytes message;
   const std::string what = what_ + ": reading the metadata";
   comm_.agree(core::capture([&] {
@@ -150,13 +163,13 @@ void Restorer::load_index_from(int root) {
                   file.emplace(PosixFile::open_to_read(file_));
                   seal = read_seal(*file);
                   message = encode(seal, read_manifest_bytes(*file, seal));
-                  bytes = table_bytes(*file, seal);
+                  check_table_places(*file, seal);
                 }
               }),
               what);
   comm_.broadcast(message, root, what);
   const auto read = [&](std::span<std::byte> tables) { read_tables(*file, seal, tables); };
-  const cluster::CommonBytes tables = comm_.broadcast_common(static_cast<std::size_t>(bytes), read, root, what);
+  const cluster::CommonBytes tables = comm_.broadcast_common(table_bytes(message), read, root, what);
   agreed("checking the metadata", [&] {
     index_ = parse_index(decode(message, tables), file_.string(), tables.is_first ? Rows::unknown : Rows::checked);
   });
@@ -214,6 +227,9 @@ void Restorer::open() {
     if (!stored_) {
       opened_.emplace(PosixFile::open_to_read(file_));
       reader_.emplace(*opened_, *index_, verify_);
+      if (index_->metadata.world_size == comm_.size()) {
+        reader_->expect_boxes_of(comm_.rank());
+      }
       stored_.emplace(*reader_, *index_);
     }
   });
