@@ -41,11 +41,13 @@ struct Communicator::CommonMemory {
   }
 };
 
-/// Calls @p send(first byte, size) for pieces of @p total bytes, each after a meeting.
+/// Calls @p send(first byte, size) for pieces of @p total bytes, with a meeting between two of them.
 template <class Send>
 void Communicator::in_pieces(std::uint64_t total, std::string_view what, Send&& send) {
   for (std::uint64_t done = 0; done < total;) {
-    meet(Kind::broadcast, 0, {}, what);
+    if (done > 0) {
+      meet(Kind::broadcast, 0, {}, what);
+    }
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, total - done));
     send(static_cast<std::size_t>(done), static_cast<int>(size));
     done += size;
@@ -85,18 +87,16 @@ bool Communicator::is_node_leader() { return nodes("finding the ranks of this no
 CommonBytes Communicator::broadcast_common(std::size_t size, const std::function<void(std::span<std::byte>)>& fill,
                                            int root, std::string_view what) {
   const bool is_root = rank_ == root;
-  const auto total =
-      static_cast<std::uint64_t>(meet(Kind::broadcast, is_root ? static_cast<std::int64_t>(size) : 0, {}, what));
   const Nodes alone{MPI_COMM_SELF, comm_, 0, 1, {rank_, rank_}};
-  const Nodes& nodes = total < sharing_.least_bytes ? alone : this->nodes(what);
+  const Nodes& nodes = size < sharing_.least_bytes ? alone : this->nodes(what);
   std::unique_ptr<CommonMemory> memory;
   const auto first_leader = meet(Kind::broadcast, is_root ? nodes.leader.number : 0, core::capture([&] {
                                    memory = std::make_unique<CommonMemory>();
                                    if (nodes.leads() && nodes.size > 1 && sharing_.possible) {
-                                     memory->shared = core::SharedMemory::create(static_cast<std::size_t>(total));
+                                     memory->shared = core::SharedMemory::create(size);
                                    }
                                    if ((nodes.leads() && !memory->shared) || (is_root && !nodes.leads())) {
-                                     memory->take_own(total);
+                                     memory->take_own(size);
                                    }
                                    if (is_root) {
                                      fill({memory->bytes(), size});
@@ -105,13 +105,13 @@ CommonBytes Communicator::broadcast_common(std::size_t size, const std::function
                                  what);
   bool is_first = nodes.leads();
   try {
-    bring_to_leaders(nodes, *memory, total, root, static_cast<int>(first_leader), what);
-    is_first = !share_on_node(nodes, *memory, total, what) || is_first;
+    bring_to_leaders(nodes, *memory, size, root, static_cast<int>(first_leader), what);
+    is_first = nodes.is_alone() || !share_on_node(nodes, *memory, size, what) || is_first;
   } catch (...) {
     static_cast<void>(memory.release());
     throw;
   }
-  const std::span<const std::byte> bytes(memory->bytes(), static_cast<std::size_t>(total));
+  const std::span<const std::byte> bytes(memory->bytes(), size);
   return {bytes, std::shared_ptr<const void>(std::shared_ptr<CommonMemory>(std::move(memory))), is_first};
 }
 

@@ -107,8 +107,8 @@ class Communicator {
   void barrier(std::string_view what);
   /// @p bytes of @p root replaces that of the others, whatever its size.
   void broadcast(Bytes& bytes, int root, std::string_view what);
-  /// The same for large tables: ranks of one node look at one copy. @p root makes @p size bytes by @p fill. The first
-  /// time it has no time limit once all ranks have come, as `is_node_leader`.
+  /// The same for large tables: ranks of one node look at one copy. @p root makes the bytes by @p fill; all ranks know
+  /// their @p size. The first time it has no time limit once all ranks have come, as `is_node_leader`.
   [[nodiscard]] CommonBytes broadcast_common(std::size_t size, const std::function<void(std::span<std::byte>)>& fill,
                                              int root, std::string_view what);
   /// All ranks' bytes on the chief, by rank; empty on the others.

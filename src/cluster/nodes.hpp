@@ -21,6 +21,8 @@ struct Communicator::Nodes {
   } leader;
 
   [[nodiscard]] bool leads() const noexcept { return rank == 0; }
+  /// Every rank counts as a node of its own.
+  [[nodiscard]] bool is_alone() const noexcept { return node == MPI_COMM_SELF; }
 };
 
 }  // namespace reprieve::cluster

@@ -29,7 +29,7 @@ class CommonBytesTest : public testing::Test {
       EXPECT_EQ(bytes.size(), size);
       std::ranges::copy(pattern(size, root), bytes.begin());
     };
-    return comm_.broadcast_common(comm_.rank() == root ? size : 0, fill, root, "test");
+    return comm_.broadcast_common(size, fill, root, "test");
   }
 
   static Bytes pattern(std::size_t size, int root) {
@@ -114,7 +114,7 @@ TEST_F(CommonBytesTest, StayWhenTheCommunicatorAndOtherRanksCopiesAreGone) {
     Communicator comm(MPI_COMM_WORLD, 20s);
     comm.set_sharing({1, true});
     const auto fill = [](std::span<std::byte> bytes) { std::ranges::copy(pattern(kBytes, 0), bytes.begin()); };
-    common = comm.broadcast_common(comm.is_chief() ? kBytes : 0, fill, 0, "test");
+    common = comm.broadcast_common(kBytes, fill, 0, "test");
   }
   if (world_rank() == 0) {
     common = {};
@@ -127,8 +127,7 @@ TEST_F(CommonBytesTest, AFailureToMakeThemReachesAll) {
   for (int root = 0; root < world_size(); ++root) {
     try {
       static_cast<void>(comm_.broadcast_common(
-          comm_.rank() == root ? kBytes : 0,
-          [](std::span<std::byte>) { throw StorageError(ErrorCode::io, "the disk is gone"); }, root, "test"));
+          kBytes, [](std::span<std::byte>) { throw StorageError(ErrorCode::io, "the disk is gone"); }, root, "test"));
       ADD_FAILURE() << "no error";
     } catch (const StorageError& error) {
       EXPECT_STREQ(error.what(), "the disk is gone");
@@ -149,7 +148,7 @@ TEST_F(CommonBytesTest, NameTheRankThatDoesNotCome) {
   }
   try {
     const auto fill = [](std::span<std::byte>) {};
-    static_cast<void>(comm.broadcast_common(comm.is_chief() ? kBytes : 0, fill, 0, "test"));
+    static_cast<void>(comm.broadcast_common(kBytes, fill, 0, "test"));
     ADD_FAILURE() << "no error";
   } catch (const UnresponsiveError& error) {
     EXPECT_EQ(error.missing_ranks(), std::vector<int>{world_size() - 1});

@@ -126,8 +126,9 @@ class IndexOfAFile : public testing::Test {
   }
 
   [[nodiscard]] FileIndex parse(Rows rows = Rows::unknown) const {
-    return parse_index({core::to_bytes(manifest_.dump()), Words(boxes_), Words(checksums_), index_.file_size}, "x.h5",
-                       rows);
+    return parse_index(
+        {core::to_bytes(manifest_.dump()), SharedWords(boxes_), SharedWords(checksums_), index_.file_size}, "x.h5",
+        rows);
   }
 
   void expect_refused(const std::string& reason) const {

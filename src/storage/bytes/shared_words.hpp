@@ -13,20 +13,20 @@ namespace reprieve::storage {
 
 /// Copies look at the same words, which live as long as the last of them: in memory of this process alone, or in memory
 /// that all ranks of a node look at.
-class Words {
+class SharedWords {
  public:
-  Words() = default;
-  explicit Words(std::vector<std::uint64_t> words) {
+  SharedWords() = default;
+  explicit SharedWords(std::vector<std::uint64_t> words) {
     auto own = std::make_shared<const std::vector<std::uint64_t>>(std::move(words));
     words_ = *own;
     owner_ = std::move(own);
   }
   /// @param owner  keeps the memory of the words
-  Words(std::span<const std::uint64_t> words, std::shared_ptr<const void> owner)
+  SharedWords(std::span<const std::uint64_t> words, std::shared_ptr<const void> owner)
       : words_(words), owner_(std::move(owner)) {}
 
   /// Some of the words, in the same memory.
-  [[nodiscard]] Words part(std::size_t first, std::size_t count) const {
+  [[nodiscard]] SharedWords part(std::size_t first, std::size_t count) const {
     return {words_.subspan(first, count), owner_};
   }
 

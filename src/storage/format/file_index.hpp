@@ -12,7 +12,7 @@
 
 #include "state/registry.hpp"
 #include "storage/bytes/codec.hpp"
-#include "storage/bytes/words.hpp"
+#include "storage/bytes/shared_words.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_metadata.hpp"
 #include "storage/format/variable_facts.hpp"
@@ -59,7 +59,8 @@ struct BoxRowView {
 /// room for `dimensions()` offsets and extents.
 class BoxTable {
  public:
-  explicit BoxTable(std::size_t dimensions = 1, Words words = {}) : dimensions_(dimensions), words_(std::move(words)) {}
+  explicit BoxTable(std::size_t dimensions = 1, SharedWords words = {})
+      : dimensions_(dimensions), words_(std::move(words)) {}
 
   /// Row @p index, with as many offsets and extents as asked for.
   [[nodiscard]] BoxRowView view(std::size_t index, std::size_t offsets, std::size_t extents) const;
@@ -79,7 +80,7 @@ class BoxTable {
 
  private:
   std::size_t dimensions_;
-  Words words_;
+  SharedWords words_;
 };
 
 /// A table of boxes that grows row by row.
@@ -90,7 +91,7 @@ class BoxTableBuilder {
   void reserve(std::size_t rows) { words_.reserve(rows * BoxTable::words_per_row(dimensions_)); }
   void add(const BoxRowView& row);
   [[nodiscard]] std::size_t size() const noexcept { return words_.size() / BoxTable::words_per_row(dimensions_); }
-  [[nodiscard]] BoxTable take() { return BoxTable(dimensions_, Words(std::move(words_))); }
+  [[nodiscard]] BoxTable take() { return BoxTable(dimensions_, SharedWords(std::move(words_))); }
 
  private:
   std::size_t dimensions_;
@@ -108,7 +109,7 @@ struct FileIndex {
   std::uint64_t file_size = 0;
   std::vector<StoredVariable> variables;  ///< sorted by name
   BoxTable boxes;
-  Words checksums;  ///< of every block of every box, in the order of the table of boxes
+  SharedWords checksums;  ///< of every block of every box, in the order of the table of boxes
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
@@ -142,8 +143,8 @@ struct Region {
 /// The parts of an index as they lie in a file, and as they travel between ranks.
 struct IndexBytes {
   Bytes manifest;
-  Words boxes;
-  Words checksums;
+  SharedWords boxes;
+  SharedWords checksums;
   std::uint64_t file_size = 0;
   std::array<Region, 3> regions{};  ///< where the three lie, in that order
 };

@@ -222,7 +222,7 @@ class Planner {
   /// The tables, when all variables are added.
   void finish() {
     index_.boxes = rows_.take();
-    index_.checksums = Words(std::vector<std::uint64_t>(static_cast<std::size_t>(checksums_)));
+    index_.checksums = SharedWords(std::vector<std::uint64_t>(static_cast<std::size_t>(checksums_)));
   }
 
  private:

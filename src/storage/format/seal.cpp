@@ -48,8 +48,8 @@ bool is_hdf5(const PosixFile& file) {
                                                            : " is not a Reprieve checkpoint, nor any HDF5 file"));
 }
 
-/// All ranks get the tables in one message, which MPI counts with an int. Files whose tables are larger are not
-/// written; a forged one may claim any size, with holes that cost nothing on disk and everything in memory.
+/// Files whose tables are larger are not written: a forged one may claim any size, with holes that cost nothing on disk
+/// and everything in memory.
 constexpr std::uint64_t kMaxTablesBytes = (std::uint64_t{1} << 31U) - kSealBytes;
 
 bool tables_too_large(const Seal& seal) {
@@ -176,7 +176,7 @@ Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal) {
   return manifest;
 }
 
-std::uint64_t table_bytes(const PosixFile& file, const Seal& seal) {
+void check_table_places(const PosixFile& file, const Seal& seal) {
   check_size(file, seal);
   check_place(file, seal, seal.boxes.region, kBoxes);
   check_place(file, seal, seal.checksums.region, kChecksums);
@@ -185,7 +185,6 @@ std::uint64_t table_bytes(const PosixFile& file, const Seal& seal) {
       throw CorruptError(file.path().string() + " contradicts itself: a table is cut short");
     }
   }
-  return seal.boxes.region.size + seal.checksums.region.size;
 }
 
 void read_tables(const PosixFile& file, const Seal& seal, std::span<std::byte> tables) {
@@ -194,7 +193,7 @@ void read_tables(const PosixFile& file, const Seal& seal, std::span<std::byte> t
   read_guarded(file, seal.checksums, kChecksums, tables.subspan(boxes));
 }
 
-IndexBytes index_bytes(Bytes manifest, const Words& tables, std::uint64_t file_size,
+IndexBytes index_bytes(Bytes manifest, const SharedWords& tables, std::uint64_t file_size,
                        const std::array<Region, 3>& regions) {
   const auto boxes = static_cast<std::size_t>(regions[1].size / sizeof(std::uint64_t));
   return {std::move(manifest), tables.part(0, boxes), tables.part(boxes, tables.size() - boxes), file_size, regions};
@@ -202,9 +201,11 @@ IndexBytes index_bytes(Bytes manifest, const Words& tables, std::uint64_t file_s
 
 IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
   Bytes manifest = read_manifest_bytes(file, seal);
-  std::vector<std::uint64_t> tables(static_cast<std::size_t>(table_bytes(file, seal) / sizeof(std::uint64_t)));
+  check_table_places(file, seal);
+  const std::uint64_t bytes = seal.boxes.region.size + seal.checksums.region.size;
+  std::vector<std::uint64_t> tables(static_cast<std::size_t>(bytes / sizeof(std::uint64_t)));
   read_tables(file, seal, std::as_writable_bytes(std::span(tables)));
-  return index_bytes(std::move(manifest), Words(std::move(tables)), seal.file_size,
+  return index_bytes(std::move(manifest), SharedWords(std::move(tables)), seal.file_size,
                      {seal.manifest.region, seal.boxes.region, seal.checksums.region});
 }
 

@@ -50,12 +50,12 @@ void void_seal(const PosixFile& file);
 
 /// The same in parts. First the manifest alone, whatever the other tables hold. @throws CorruptError, StorageError
 [[nodiscard]] Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal);
-/// What the tables of boxes and of checksums take together. @throws CorruptError if they cannot be right
-[[nodiscard]] std::uint64_t table_bytes(const PosixFile& file, const Seal& seal);
-/// These two, one after the other, into memory of that size. @throws CorruptError, StorageError
+/// Of the tables of boxes and of checksums: that they lie in the file, and are of whole words. @throws CorruptError
+void check_table_places(const PosixFile& file, const Seal& seal);
+/// These two, one after the other, into memory of their size. @throws CorruptError, StorageError
 void read_tables(const PosixFile& file, const Seal& seal, std::span<std::byte> tables);
 /// All of it together. @param tables  as `read_tables` has read them
-[[nodiscard]] IndexBytes index_bytes(Bytes manifest, const Words& tables, std::uint64_t file_size,
+[[nodiscard]] IndexBytes index_bytes(Bytes manifest, const SharedWords& tables, std::uint64_t file_size,
                                      const std::array<Region, 3>& regions);
 
 /// All of the above: what the file says about itself.

@@ -219,7 +219,7 @@ void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
       taken[rank] += size;
     }
   }
-  index.checksums = Words(std::move(table));
+  index.checksums = SharedWords(std::move(table));
 }
 
 void CheckpointWriter::write_checksums_and_seal() {
