@@ -12,6 +12,7 @@
 
 #include "cluster/communicator.hpp"
 #include "cluster/nodes.hpp"
+#include "cluster/prepared.hpp"
 #include "core/no_memory.hpp"
 #include "core/shared_memory.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <new>
 
@@ -163,6 +164,7 @@ void Communicator::connect(MPI_Comm parent) {
 void Communicator::prepare() {
   const auto ranks = static_cast<std::size_t>(size_);
   hosts_.resize(ranks);
+  host_names_.resize(1);
   prepared_ = std::make_unique<Prepared>();
   prepared_->sizes_out.resize(ranks);
   prepared_->sizes_in.resize(ranks);
@@ -201,9 +203,17 @@ void Communicator::learn_hosts() {
             "MPI_Iallgather");
   wait(request, "start");
   agree(core::capture([&] {
+          std::map<std::string_view, std::uint32_t> places;
+          std::vector<std::string> found;
           for (std::size_t rank = 0; rank < hosts_.size(); ++rank) {
-            hosts_[rank] = all + rank * MPI_MAX_PROCESSOR_NAME;
+            const std::string_view name = all + rank * MPI_MAX_PROCESSOR_NAME;
+            const auto [place, is_new] = places.try_emplace(name, static_cast<std::uint32_t>(found.size()));
+            if (is_new) {
+              found.emplace_back(name);
+            }
+            hosts_[rank] = place->second;
           }
+          host_names_ = std::move(found);
         }),
         "start");
   std::vector<char>().swap(names);

@@ -85,8 +85,12 @@ class Communicator {
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] bool is_chief() const noexcept { return rank_ == 0; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  [[nodiscard]] const std::string& host() const noexcept { return hosts_[static_cast<std::size_t>(rank_)]; }
-  [[nodiscard]] const std::string& host_of(int rank) const { return hosts_.at(static_cast<std::size_t>(rank)); }
+  [[nodiscard]] const std::string& host() const noexcept {
+    return host_names_[hosts_[static_cast<std::size_t>(rank_)]];
+  }
+  [[nodiscard]] const std::string& host_of(int rank) const {
+    return host_names_[hosts_.at(static_cast<std::size_t>(rank))];
+  }
 
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
@@ -264,7 +268,8 @@ class Communicator {
   std::chrono::milliseconds timeout_;
   std::size_t piece_bytes_ = kPieceBytes;
   Sharing sharing_;
-  std::vector<std::string> hosts_;
+  std::vector<std::uint32_t> hosts_;  ///< of each rank, as its place in the names: ranks are many, hosts are few
+  std::vector<std::string> host_names_;
   std::string last_seen_;
   std::unique_ptr<Prepared> prepared_;
   std::unique_ptr<Nodes> nodes_;
