@@ -50,12 +50,12 @@ TEST(Boxes, KnowTheirVolumeAndSize) {
   EXPECT_EQ(volume(Extents{3, 0, 5}), 0U);
   EXPECT_EQ(volume(Extents{3, 4, 5}), 60U);
   std::uint64_t bytes = 7;
-  EXPECT_TRUE(checked_bytes({1ULL << 40U, 0}, 8, bytes));
+  EXPECT_TRUE(checked_bytes(Extents{1ULL << 40U, 0}, 8, bytes));
   EXPECT_EQ(bytes, 0U);
-  EXPECT_TRUE(checked_bytes({1ULL << 40U, 3}, 8, bytes));
+  EXPECT_TRUE(checked_bytes(Extents{1ULL << 40U, 3}, 8, bytes));
   EXPECT_EQ(bytes, 24ULL << 40U);
-  EXPECT_FALSE(checked_bytes({1ULL << 40U, 1ULL << 40U}, 8, bytes));
-  EXPECT_FALSE(checked_bytes({1ULL << 60U}, 8, bytes));  // 2^63 is no file offset
+  EXPECT_FALSE(checked_bytes(Extents{1ULL << 40U, 1ULL << 40U}, 8, bytes));
+  EXPECT_FALSE(checked_bytes(Extents{1ULL << 60U}, 8, bytes));  // 2^63 is no file offset
 }
 
 TEST(Boxes, AreShownAsRanges) {

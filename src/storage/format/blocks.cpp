@@ -7,7 +7,7 @@
 
 namespace reprieve::storage {
 
-bool checked_bytes(const Extents& extent, std::uint64_t element_size, std::uint64_t& bytes) {
+bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size, std::uint64_t& bytes) {
   bytes = 0;
   if (std::find(extent.begin(), extent.end(), 0U) != extent.end()) {
     return true;

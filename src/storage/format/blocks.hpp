@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,8 @@ template <class Byte>
 }
 
 /// Product of the extents and @p element_size. False if it does not fit into a signed 64-bit file offset.
-[[nodiscard]] bool checked_bytes(const Extents& extent, std::uint64_t element_size, std::uint64_t& bytes);
+[[nodiscard]] bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size,
+                                 std::uint64_t& bytes);
 
 /// "[0:512, 0:64]"; "[]" for a scalar.
 [[nodiscard]] std::string text_of(const Box& box);

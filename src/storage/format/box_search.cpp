@@ -20,7 +20,7 @@ std::size_t most_divided_dimension(const std::vector<Box>& boxes) {
       begins.push_back(box.offset[d]);
     }
     std::ranges::sort(begins);
-    const auto places = static_cast<std::size_t>(std::ranges::unique(begins).begin() - begins.begin());
+    const auto places = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
     if (places > most) {
       most = places;
       best = d;

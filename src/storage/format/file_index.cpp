@@ -1,7 +1,6 @@
 #include "storage/format/file_index.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "state/registry.hpp"
@@ -11,6 +10,24 @@
 namespace reprieve::storage {
 
 using nlohmann::json;
+
+namespace {
+
+/// Where those rows end that come first, of the rows from @p begin to before @p end; found by halving.
+template <class ComesFirst>
+std::size_t end_of(std::size_t begin, std::size_t end, const ComesFirst& comes_first) {
+  while (begin < end) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    if (comes_first(middle)) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+}  // namespace
 
 void BoxTableBuilder::add(const BoxRowView& row) {
   words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
@@ -51,12 +68,22 @@ BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
 }
 
 RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const {
-  const auto rows = std::views::iota(variable.first_box, variable.first_box + variable.box_count);
-  const auto rank_of = [this](std::size_t row) { return boxes.rank_of(row); };
   const auto begin_of = [&](std::uint64_t rank) {
-    return static_cast<std::size_t>(std::ranges::lower_bound(rows, rank, {}, rank_of) - rows.begin());
+    const auto is_before = [&](std::size_t row) { return boxes.rank_of(row) < rank; };
+    return end_of(variable.first_box, variable.first_box + variable.box_count, is_before) - variable.first_box;
   };
   return {begin_of(first), begin_of(end)};
+}
+
+/// Most boxes are smaller than a block.
+std::uint64_t FileIndex::block_count(const StoredVariable& variable, std::span<const std::uint64_t> extent) {
+  const std::uint64_t elements = volume(extent);
+  if (elements <= kMaxBlockBytes / variable.type.size_bytes) {
+    return elements > 0 ? 1 : 0;
+  }
+  const bool is_piece = variable.distribution == state::Distribution::per_rank;
+  Box box = is_piece ? whole({elements}) : whole({extent.begin(), extent.end()});
+  return BlockSplit(std::move(box), variable.type.size_bytes).count();
 }
 
 Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
@@ -185,16 +212,18 @@ void check_variable(const FileIndex& index, std::size_t i) {
 }
 
 /// One row: who wrote it, and that it lies inside of its dataset. Returns its number of blocks.
-std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRow& row) {
+std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRowView& row) {
   std::uint64_t bytes = 0;
   require(row.rank < static_cast<std::uint64_t>(index.metadata.world_size), variable, "written by an impossible rank");
   require(checked_bytes(row.extent, variable.type.size_bytes, bytes), variable, "impossible box");
-  const Box box = FileIndex::dataset_box(variable, row);
-  for (std::size_t d = 0; d < box.extent.size(); ++d) {
-    require(box.extent[d] <= variable.shape[d] && box.offset[d] <= variable.shape[d] - box.extent[d], variable,
+  const std::uint64_t elements = volume(row.extent);
+  const bool is_piece = variable.distribution == state::Distribution::per_rank;
+  const auto extent = is_piece ? std::span(&elements, 1) : row.extent;
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    require(extent[d] <= variable.shape[d] && row.offset[d] <= variable.shape[d] - extent[d], variable,
             "a box is not inside of its dataset");
   }
-  return BlockSplit(box, variable.type.size_bytes).count();
+  return FileIndex::block_count(variable, row.extent);
 }
 
 constexpr const char* kNotInOrder = "the table of boxes is not in the order of variables";
@@ -209,13 +238,11 @@ void check_box_count(const FileIndex& index, const StoredVariable& variable) {
 
 /// Finds the rows of each variable, by halving.
 void assign_rows(FileIndex& index) {
-  const auto variable_of = [&](std::size_t row) { return index.boxes.variable_of(row); };
   std::size_t next = 0;
   for (std::size_t v = 0; v < index.variables.size(); ++v) {
-    const auto rest = std::views::iota(next, index.boxes.size());
-    const auto end = std::ranges::upper_bound(rest, std::uint64_t{v}, {}, variable_of);
+    const auto is_before_end = [&](std::size_t row) { return index.boxes.variable_of(row) <= v; };
     index.variables[v].first_box = next;
-    index.variables[v].box_count = static_cast<std::size_t>(end - rest.begin());
+    index.variables[v].box_count = end_of(next, index.boxes.size(), is_before_end) - next;
     next += index.variables[v].box_count;
     check_box_count(index, index.variables[v]);
   }
@@ -233,7 +260,7 @@ void check_rows(const FileIndex& index) {
     for (std::size_t box = 0; box < variable.box_count; ++box) {
       const std::size_t number = variable.first_box + box;
       require(index.boxes.variable_of(number) == v, kNotInOrder);
-      const BoxRow row = index.row(variable, box);
+      const BoxRowView row = index.view(variable, box);
       require(per_rank ? row.rank == box : row.rank >= last_rank, variable, "the ranks are not in order");
       last_rank = row.rank;
       require(row.first_checksum == checksums, variable, "wrong place in the checksums");

@@ -118,6 +118,8 @@ struct FileIndex {
   [[nodiscard]] RowRange rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const;
   /// Dimensions of the extents in a variable's rows.
   [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
+  /// The blocks of a box of this extent.
+  [[nodiscard]] static std::uint64_t block_count(const StoredVariable& variable, std::span<const std::uint64_t> extent);
   /// That box in the dataset.
   [[nodiscard]] static Box dataset_box(const StoredVariable& variable, const BoxRow& row);
   /// Nothing if there is no such variable.

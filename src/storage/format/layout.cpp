@@ -231,17 +231,7 @@ class Planner {
   void add_row(StoredVariable& variable, std::size_t rank, Numbers offset, Numbers extent) {
     rows_.add(BoxRowView{index_.variables.size() - 1, rank, checksums_, offset, extent});
     ++variable.box_count;
-    checksums_ += block_count(extent, variable.type.size_bytes, variable.distribution == Distribution::per_rank);
-  }
-
-  /// Most boxes are smaller than a block.
-  static std::uint64_t block_count(Numbers extent, std::uint64_t element_size, bool is_piece) {
-    const std::uint64_t elements = volume(extent);
-    if (elements <= kMaxBlockBytes / element_size) {
-      return elements > 0 ? 1 : 0;
-    }
-    Box box = is_piece ? whole({elements}) : whole({extent.begin(), extent.end()});
-    return BlockSplit(std::move(box), element_size).count();
+    checksums_ += FileIndex::block_count(variable, extent);
   }
 
   /// The numbers are the shapes of the ranks' values.

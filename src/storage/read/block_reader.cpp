@@ -1,5 +1,7 @@
 #include "storage/read/block_reader.hpp"
 
+#include <algorithm>
+
 #include "core/log.hpp"
 
 namespace reprieve::storage {
@@ -109,7 +111,26 @@ std::optional<BoxRow> BlockReader::expected_row(const StoredVariable& variable, 
   return row;
 }
 
+/// Many variables often lie on one grid: what was made for the last one serves again.
+bool BlockReader::lies_as_searched(const StoredVariable& variable) const {
+  if (searched_ == nullptr || searched_->distribution != variable.distribution ||
+      searched_->box_count != variable.box_count || searched_->shape.size() != variable.shape.size()) {
+    return false;
+  }
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRowView known = index_.view(*searched_, b);
+    const BoxRowView row = index_.view(variable, b);
+    if (!std::ranges::equal(known.offset, row.offset) || !std::ranges::equal(known.extent, row.extent)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
+  if (searched_ != &variable && lies_as_searched(variable)) {
+    searched_ = &variable;
+  }
   if (searched_ != &variable) {
     std::vector<Box> boxes;
     boxes.reserve(variable.box_count);

@@ -74,6 +74,7 @@ class BlockReader {
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
 
   [[nodiscard]] std::optional<BoxRow> expected_row(const StoredVariable& variable, const Box& box);
+  [[nodiscard]] bool lies_as_searched(const StoredVariable& variable) const;
   [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
 
   const PosixFile& file_;
