@@ -38,19 +38,22 @@ class StorageTables : public StorageTest {
  protected:
   static constexpr std::uint64_t kRows = 60;
 
-  /// A part of two grids, and a number.
+  /// A part of three grids, two of them in the same boxes, and a number.
   struct State {
     explicit State(const cluster::Communicator& comm)
         : rows(part_of(kRows, comm.rank(), comm.size())),
           grid({kRows, 7}, {rows.first, 0}, {rows.second, 7}, 1),
+          alike({kRows, 7}, {rows.first, 0}, {rows.second, 7}, 0),
           other({kRows, 9}, {rows.first, 0}, {rows.second, 9}, 0),
           number(comm.rank()) {
       grid.register_in(checkpoint, "grid");
+      alike.register_in(checkpoint, "grid of the same boxes");
       other.register_in(checkpoint, "other");
       checkpoint.add_replicated("number", number);
     }
     std::pair<std::uint64_t, std::uint64_t> rows;
     GhostedGrid grid;
+    GhostedGrid alike;
     GhostedGrid other;
     int number;
     Checkpoint checkpoint;
@@ -59,6 +62,7 @@ class StorageTables : public StorageTest {
   void save_grid() {
     State saved(world);
     saved.grid.set();
+    saved.alike.set();
     saved.other.set();
     save(world, saved.checkpoint);
   }
@@ -85,7 +89,7 @@ TEST_F(StorageTables, ComeToTheSameStateOnAnyNumberOfRanks) {
         comm.set_piece_bytes(100);
         State state(comm);
         restore(comm, state.checkpoint);
-        EXPECT_EQ(state.grid.wrong() + state.other.wrong(), 0U) << way << " on " << ranks;
+        EXPECT_EQ(state.grid.wrong() + state.alike.wrong() + state.other.wrong(), 0U) << way << " on " << ranks;
         EXPECT_EQ(state.number, 0);
       });
     }
