@@ -276,7 +276,7 @@ TEST_F(StorageErrors, AFutureFormatIsAMismatch) {
   });
   const SeenError error = restore_error(state_);
   EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("has format version 9; this library reads version 1"));
+  EXPECT_THAT(error.message, HasSubstr("has format version 9; this library reads versions 1 to 2"));
   EXPECT_FALSE(verify_file(file).empty());
 }
 

@@ -200,18 +200,21 @@ DataBytes data_bytes(const std::filesystem::path& path) {
 
 TEST_F(Storage, WritersLeaveTheSameBytes) {
   const Extents shape{50, 60};
-  const Extents wide{300, 700};
+  const Extents wide{300, 400};  // two of them are enough for an exchange; a larger one would lie in tiles
   const auto [first, count] = part_of(shape[0], world_rank(), world_size());
   const auto [column, columns] = part_of(wide[1], world_rank(), world_size());
   GhostedGrid grid(shape, {first, 0}, {count, shape[1]}, 1);
-  GhostedGrid scattered(wide, {0, column}, {wide[0], columns}, 1);  // large enough for an exchange
+  GhostedGrid scattered(wide, {0, column}, {wide[0], columns}, 1);
+  GhostedGrid another(wide, {0, column}, {wide[0], columns}, 1);
   Replicated replicated;
   Checkpoint checkpoint;
   grid.register_in(checkpoint, "grid");
   scattered.register_in(checkpoint, "scattered");
+  another.register_in(checkpoint, "scattered_too");
   replicated.register_in(checkpoint);
   grid.set();
   scattered.set();
+  another.set();
   replicated.set();
   save(world, checkpoint, WriterKind::direct);
   const DataBytes direct = data_bytes(file);

@@ -114,4 +114,44 @@ void for_each_run(const Box& box, const Extents& shape,
   } while (state::next_index(index, box.extent, outer));
 }
 
+namespace {
+
+/// @param place  the index in the dimensions before @p dimension, within which the range lies
+void add_range(const Extents& shape, std::size_t dimension, Box place, std::uint64_t first, std::uint64_t count,
+               std::vector<Box>& boxes) {
+  if (count == 0) {
+    return;
+  }
+  if (dimension == shape.size()) {
+    boxes.push_back(std::move(place));
+    return;
+  }
+  const std::uint64_t inner = std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, shape.end(),
+                                              std::uint64_t{1}, std::multiplies<>());
+  const auto add_part = [&](std::uint64_t from, std::uint64_t part) {
+    Box at(place);
+    at.offset[dimension] = from / inner;
+    at.extent[dimension] = 1;
+    add_range(shape, dimension + 1, std::move(at), from % inner, part, boxes);
+  };
+  const std::uint64_t head = first % inner == 0 ? 0 : std::min(inner - first % inner, count);
+  add_part(first, head);
+  const std::uint64_t rows = (count - head) / inner;
+  if (rows > 0) {
+    Box whole_rows(place);
+    whole_rows.offset[dimension] = (first + head) / inner;
+    whole_rows.extent[dimension] = rows;
+    boxes.push_back(std::move(whole_rows));
+  }
+  add_part(first + head + rows * inner, count - head - rows * inner);
+}
+
+}  // namespace
+
+std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t first, std::uint64_t count) {
+  std::vector<Box> boxes;
+  add_range(shape, 0, whole(shape), first, count, boxes);
+  return boxes;
+}
+
 }  // namespace reprieve::storage

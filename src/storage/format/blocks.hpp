@@ -97,6 +97,10 @@ void for_each_run(const Box& box, const Extents& shape,
 /// Elements of each of those ranges; 0 if the box is empty.
 [[nodiscard]] std::uint64_t run_length(const Box& box, const Extents& shape);
 
+/// The boxes that hold the @p count elements of an array from position @p first on, one after the other in C order: at
+/// most two for each dimension, less one. Each is given with whole dimensions after its first that is longer than 1.
+[[nodiscard]] std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t first, std::uint64_t count);
+
 /// Two boxes that have elements in common, as indexes into @p boxes, if there are any. Boxes may be of any arrangement;
 /// for tilings the cost is about n log n.
 [[nodiscard]] std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <memory>
 
+#include "storage/format/tiles.hpp"
+
 namespace reprieve::storage {
 
 namespace {
@@ -78,6 +80,11 @@ class RunReader {
 
 void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
                 Xxh3Stream* digest, ReadFrom from) {
+  if (!dataset.tile.empty()) {
+    const TilePart part = tile_part(dataset, block);
+    read_block(file, part.dataset, part.within, content, digest, from);
+    return;
+  }
   RunReader reader(file, dataset, block, from);
   for_each_run(block, dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
     std::uint64_t offset = dataset.file_offset + first * dataset.element_size;

@@ -18,12 +18,14 @@ struct Dataset {
   std::uint64_t file_offset = 0;
   Extents shape;
   std::size_t element_size = 1;
+  Extents tile{};  ///< empty: in C order as a whole; else see tiles.hpp
 };
 
 /// From where bytes are read: the page cache may be asked, or not.
 enum class ReadFrom : std::uint8_t { cache, device };
 
-/// Reads the elements of @p block to lie side by side in @p content. With @p digest, adds them to it on the way.
+/// Reads the elements of @p block, which lies in one tile if there are tiles, to lie side by side in @p content. With
+/// @p digest, adds them to it on the way.
 void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
                 Xxh3Stream* digest = nullptr, ReadFrom from = ReadFrom::cache);
 

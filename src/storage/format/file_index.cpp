@@ -76,7 +76,12 @@ RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first,
 }
 
 /// Most boxes are smaller than a block.
-std::uint64_t FileIndex::block_count(const StoredVariable& variable, std::span<const std::uint64_t> extent) {
+std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRowView& row) {
+  const std::span<const std::uint64_t> extent = row.extent;
+  if (!variable.tile.empty()) {
+    return TiledSplit(variable.dataset(), {{row.offset.begin(), row.offset.end()}, {extent.begin(), extent.end()}})
+        .count();
+  }
   const std::uint64_t elements = volume(extent);
   if (elements <= kMaxBlockBytes / variable.type.size_bytes) {
     return elements > 0 ? 1 : 0;
@@ -91,6 +96,16 @@ Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
     return {row.offset, {volume(row.extent)}};
   }
   return {row.offset, row.extent};
+}
+
+TiledSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& row) {
+  return {variable.dataset(), dataset_box(variable, row)};
+}
+
+int FileIndex::format_version() const {
+  const bool has_tiles =
+      std::any_of(variables.begin(), variables.end(), [](const StoredVariable& v) { return !v.tile.empty(); });
+  return has_tiles ? 2 : 1;
 }
 
 const StoredVariable* FileIndex::find(const std::string& name) const {
@@ -183,6 +198,18 @@ void check_what_is_said_of(const StoredVariable& variable) {
   }
 }
 
+/// @param bytes  gets what the dataset takes, if it has tiles
+void check_tile(const StoredVariable& variable, std::uint64_t& bytes) {
+  if (variable.tile.empty()) {
+    return;
+  }
+  require(variable.distribution == state::Distribution::distributed, variable, "tiles of what is not distributed");
+  require(variable.tile.size() == variable.shape.size() &&
+              is_possible_tile(variable.shape, variable.tile, variable.type.size_bytes) &&
+              storage::stored_bytes(variable.shape, variable.tile, variable.type.size_bytes, bytes),
+          variable, "impossible tiles");
+}
+
 /// Shape and place of a dataset, and the order of names.
 void check_variable(const FileIndex& index, std::size_t i) {
   const StoredVariable& variable = index.variables[i];
@@ -196,6 +223,7 @@ void check_variable(const FileIndex& index, std::size_t i) {
                        " bytes");
   }
   require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), variable, "impossible shape");
+  check_tile(variable, bytes);
   require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset, variable,
           "lies outside of the file");
   require(!per_rank || variable.shape.size() == 1, variable, "a per-rank dataset must have one dimension");
@@ -223,7 +251,7 @@ std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, 
     require(extent[d] <= variable.shape[d] && row.offset[d] <= variable.shape[d] - extent[d], variable,
             "a box is not inside of its dataset");
   }
-  return FileIndex::block_count(variable, row.extent);
+  return FileIndex::block_count(variable, row);
 }
 
 constexpr const char* kNotInOrder = "the table of boxes is not in the order of variables";
@@ -292,7 +320,7 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
     owners.push_back({table, "a table"});
   }
   for (const StoredVariable& variable : index.variables) {
-    owners.push_back({{variable.file_offset, variable.bytes()}, "", &variable});
+    owners.push_back({{variable.file_offset, variable.stored_bytes()}, "", &variable});
   }
   std::erase_if(owners, [](const Owner& owner) { return owner.region.size == 0; });
   std::sort(owners.begin(), owners.end(),
@@ -321,6 +349,7 @@ FileIndex parse(const IndexBytes& bytes, Rows rows) {
   for (std::size_t i = 0; i < index.variables.size(); ++i) {
     check_variable(index, i);
   }
+  require(index.metadata.format_version == index.format_version(), "another format version than its variables need");
   assign_rows(index);
   if (rows == Rows::unknown) {
     check_rows(index);

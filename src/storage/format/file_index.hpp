@@ -15,11 +15,13 @@
 #include "storage/bytes/shared_words.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_metadata.hpp"
+#include "storage/format/tiles.hpp"
 #include "storage/format/variable_facts.hpp"
 
 namespace reprieve::storage {
 
-inline constexpr int kFormatVersion = 1;
+/// The newest version of the format. A file has the oldest that knows all that is in it: without tiles, 1.
+inline constexpr int kFormatVersion = 2;
 /// What the seal takes at the start of the file.
 inline constexpr std::uint64_t kSealBytes = 4096;
 
@@ -30,11 +32,15 @@ struct StoredVariable : VariableFacts {
   std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
   std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
   std::size_t box_count = 0;
+  Extents tile{};  ///< the shape of its tiles in the file (tiles.hpp); empty: none
   /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
   bool small = false;
 
-  /// Size of the dataset; the shape has been checked not to overflow.
+  /// Size of the elements; the shape has been checked not to overflow.
   [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
+  /// What it takes in the file: more, where tiles have padding.
+  [[nodiscard]] std::uint64_t stored_bytes() const { return storage::stored_bytes(dataset()); }
+  [[nodiscard]] Dataset dataset() const { return {file_offset, shape, type.size_bytes, tile}; }
 };
 
 /// One row of the table of boxes: a box that one rank wrote.
@@ -118,10 +124,14 @@ struct FileIndex {
   [[nodiscard]] RowRange rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const;
   /// Dimensions of the extents in a variable's rows.
   [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
-  /// The blocks of a box of this extent.
-  [[nodiscard]] static std::uint64_t block_count(const StoredVariable& variable, std::span<const std::uint64_t> extent);
+  /// How many blocks the box of a row has.
+  [[nodiscard]] static std::uint64_t block_count(const StoredVariable& variable, const BoxRowView& row);
   /// That box in the dataset.
   [[nodiscard]] static Box dataset_box(const StoredVariable& variable, const BoxRow& row);
+  /// The blocks of that row, each with a checksum of its own.
+  [[nodiscard]] static TiledSplit blocks_of(const StoredVariable& variable, const BoxRow& row);
+  /// The version that @p variables need.
+  [[nodiscard]] int format_version() const;
   /// Nothing if there is no such variable.
   [[nodiscard]] const StoredVariable* find(const std::string& name) const;
   /// Bytes of all variables.

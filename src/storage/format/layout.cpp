@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "core/text.hpp"
@@ -11,6 +12,7 @@
 #include "storage/format/members.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/format/texts.hpp"
+#include "storage/format/tile_choice.hpp"
 
 namespace reprieve::storage {
 
@@ -142,27 +144,48 @@ std::size_t box_dimensions(const Gathered& all) {
   return dimensions;
 }
 
-/// Finds boxes of one variable that overlap. Many variables often lie on one grid: what was looked at once is not
-/// looked at again.
-class OverlapCheck {
+/// What the boxes of all ranks make together: whether any two overlap, and which tiles fit them. Many variables often
+/// lie on one grid: what was looked at once is not looked at again.
+class Grids {
  public:
-  /// @param variable  of this class while it exists
-  void check(const GatheredVariable& variable) {
+  explicit Grids(bool in_tiles) : in_tiles_(in_tiles) {}
+
+  /// @param variable  outlives this; @throws UsageError if boxes overlap
+  Extents tile_of(const GatheredVariable& variable) {
     const std::uint64_t digest = xxh3(std::as_bytes(std::span(variable.numbers)));
     const auto [first, last] = known_.equal_range(digest);
-    const auto is_same = [&](const auto& known) {
-      return known.second->numbers == variable.numbers &&
-             known.second->chiefs.shape.size() == variable.chiefs.shape.size();
-    };
-    if (std::none_of(first, last, is_same)) {
-      look_at(variable);
-      known_.emplace(digest, &variable);
+    const auto found = std::find_if(first, last, [&](const auto& known) {
+      const GatheredVariable& other = *known.second.variable;
+      return other.numbers == variable.numbers && other.chiefs.shape == variable.chiefs.shape &&
+             other.chiefs.type.size_bytes == variable.chiefs.type.size_bytes;
+    });
+    if (found != last) {
+      return found->second.tile;
     }
+    const std::vector<Box> boxes = variable.boxes();
+    check_apart(variable, boxes);
+    return known_.emplace(digest, Known{&variable, chosen(variable.chiefs, boxes)})->second.tile;
+  }
+
+  Extents tile_of_parts(const VariableFacts& variable, const PartsOfBoxes& parts) const {
+    std::vector<Box> boxes;
+    for (const auto& of_box : parts) {
+      boxes.insert(boxes.end(), of_box.begin(), of_box.end());
+    }
+    return chosen(variable, boxes);
   }
 
  private:
-  static void look_at(const GatheredVariable& variable) {
-    const std::vector<Box> boxes = variable.boxes();
+  struct Known {
+    const GatheredVariable* variable;
+    Extents tile;
+  };
+
+  [[nodiscard]] Extents chosen(const VariableFacts& variable, std::span<const Box> boxes) const {
+    return in_tiles_ ? choose_tile(variable.shape, variable.type.size_bytes, boxes) : Extents{};
+  }
+
+  static void check_apart(const GatheredVariable& variable, const std::vector<Box>& boxes) {
     const auto overlap = find_overlap(boxes);
     if (!overlap.empty()) {
       const Box& a = boxes[overlap[0]];
@@ -176,7 +199,8 @@ class OverlapCheck {
     }
   }
 
-  std::unordered_multimap<std::uint64_t, const GatheredVariable*> known_;
+  bool in_tiles_;
+  std::unordered_multimap<std::uint64_t, Known> known_;
 };
 
 /// How many rows there will be, but for those of shared variables.
@@ -198,8 +222,8 @@ std::size_t row_count(const Gathered& all) {
 class Planner {
  public:
   /// @param parts  of the boxes of shared variables
-  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, FileIndex& index)
-      : all_(all), parts_(parts), index_(index), rows_(box_dimensions(all)) {
+  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, bool in_tiles, FileIndex& index)
+      : all_(all), parts_(parts), index_(index), grids_(in_tiles), rows_(box_dimensions(all)) {
     rows_.reserve(row_count(all));
   }
 
@@ -229,9 +253,10 @@ class Planner {
   using Numbers = std::span<const std::uint64_t>;
 
   void add_row(StoredVariable& variable, std::size_t rank, Numbers offset, Numbers extent) {
-    rows_.add(BoxRowView{index_.variables.size() - 1, rank, checksums_, offset, extent});
+    const BoxRowView row{index_.variables.size() - 1, rank, checksums_, offset, extent};
+    rows_.add(row);
     ++variable.box_count;
-    checksums_ += FileIndex::block_count(variable, extent);
+    checksums_ += FileIndex::block_count(variable, row);
   }
 
   /// The numbers are the shapes of the ranks' values.
@@ -248,6 +273,7 @@ class Planner {
   }
 
   void add_parts(StoredVariable& variable, const GatheredVariable& gathered, const PartsOfBoxes& parts) {
+    variable.tile = grids_.tile_of_parts(variable, parts);
     auto next = parts.begin();
     gathered.for_each_box([&](std::size_t rank, Numbers, Numbers) {
       for (const Box& part : *next++) {
@@ -257,38 +283,38 @@ class Planner {
   }
 
   void add_boxes(StoredVariable& variable, const GatheredVariable& gathered) {
+    variable.tile = grids_.tile_of(gathered);
     gathered.for_each_box(
         [&](std::size_t rank, Numbers offset, Numbers extent) { add_row(variable, rank, offset, extent); });
-    overlap_.check(gathered);
   }
 
   const Gathered& all_;
   const std::vector<PartsOfBoxes>& parts_;
   FileIndex& index_;
-  OverlapCheck overlap_;
+  Grids grids_;
   BoxTableBuilder rows_;
   std::uint64_t checksums_ = 0;
 };
 
-FileIndex plan_gathered(Gathered all, const FileMetadata& metadata) {
+FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_tiles) {
   const std::vector<PartsOfBoxes> parts = part_shared(all);
   arrange_texts(all);
   FileIndex index;
   index.metadata = metadata;
-  index.metadata.format_version = kFormatVersion;
   index.metadata.world_size = static_cast<int>(all.ranks);
   index.variables.reserve(all.variables.size());
-  Planner planner(all, parts, index);
+  Planner planner(all, parts, in_tiles, index);
   for (std::size_t v = 0; v < all.variables.size(); ++v) {
     planner.add(v);
   }
+  index.metadata.format_version = index.format_version();
   planner.finish();
   return index;
 }
 
 }  // namespace
 
-FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata) {
+FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata, bool in_tiles) {
   check_same_names(by_rank);
   check_same_kinds(by_rank);
   compare_texts(by_rank);
@@ -297,11 +323,12 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
   for (const auto& descriptions : by_rank) {
     numbers.push_back(encode_descriptions(descriptions).numbers);
   }
-  return plan_file(std::move(by_rank.front()), std::move(numbers), metadata);
+  return plan_file(std::move(by_rank.front()), std::move(numbers), metadata, in_tiles);
 }
 
-FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers, const FileMetadata& metadata) {
-  return plan_gathered(gather_numbers(std::move(chiefs), std::move(numbers)), metadata);
+FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers, const FileMetadata& metadata,
+                    bool in_tiles) {
+  return plan_gathered(gather_numbers(std::move(chiefs), std::move(numbers)), metadata, in_tiles);
 }
 
 }  // namespace reprieve::storage

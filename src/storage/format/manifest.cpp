@@ -34,7 +34,7 @@ const char* name_of(const char* const (&names)[n], Enum value) {
 }
 
 json encode_metadata(const FileMetadata& metadata) {
-  json fields{{"format_version", kFormatVersion},
+  json fields{{"format_version", metadata.format_version},
               {"number", metadata.number},
               {"world_size", metadata.world_size},
               {"time_us", metadata.time_us},
@@ -122,6 +122,14 @@ json encode_list(const Members& members) {
   return list;
 }
 
+Extents extents_of(const json& list) {
+  Extents lengths;
+  for (const json& length : list) {
+    lengths.push_back(integer<std::uint64_t>(length));
+  }
+  return lengths;
+}
+
 Members decode_list(const json& list) {
   Members members;
   for (const json& from : list) {
@@ -131,9 +139,7 @@ Members decode_list(const json& list) {
     member.type.size_bytes = integer<std::uint32_t>(from.at("size_bytes"));
     member.offset = integer<std::uint64_t>(from.at("offset"));
     if (from.contains("shape")) {
-      for (const json& length : from.at("shape")) {
-        member.shape.push_back(integer<std::uint64_t>(length));
-      }
+      member.shape = extents_of(from.at("shape"));
     }
     if (from.contains("members")) {
       member.members = decode_list(from.at("members"));
@@ -152,6 +158,9 @@ json encode_variable(const StoredVariable& variable) {
                 {"shape", variable.shape},
                 {"file_offset", variable.file_offset},
                 {"piece_dimensions", variable.piece_dimensions}};
+  if (!variable.tile.empty()) {
+    entry["tile"] = variable.tile;
+  }
   if (variable.is_copy) {
     entry["copy"] = true;
   }
@@ -198,8 +207,10 @@ StoredVariable decode_variable(const json& from) {
   variable.distribution = named<state::Distribution>(kDistributionNames, from.at("distribution"));
   variable.type.element_class = named<ElementClass>(kClassNames, from.at("class"));
   variable.type.size_bytes = integer<std::uint32_t>(from.at("size_bytes"));
-  for (const json& length : from.at("shape")) {
-    variable.shape.push_back(integer<std::uint64_t>(length));
+  variable.shape = extents_of(from.at("shape"));
+  if (from.contains("tile")) {
+    variable.tile = extents_of(from.at("tile"));
+    require(!variable.tile.empty(), "tiles without a shape");
   }
   variable.file_offset = integer<std::uint64_t>(from.at("file_offset"));
   variable.piece_dimensions = integer<std::uint64_t>(from.at("piece_dimensions"));

@@ -98,7 +98,7 @@ void write_seal(const PosixFile& file, const Seal& seal) {
   }
   SealWords words = {};
   words[Word::magic] = kMagic;
-  words[Word::version] = kFormatVersion;
+  words[Word::version] = static_cast<std::uint64_t>(seal.format_version);
   words[Word::file_size] = seal.file_size;
   put(words, Word::manifest, seal.manifest);
   put(words, Word::boxes, seal.boxes);
@@ -135,22 +135,26 @@ Seal read_seal(const PosixFile& file) {
   if (!intact || words[Word::magic] != kMagic) {
     throw CorruptError(file.path().string() + ": its seal is damaged (checksum differs)");
   }
-  if (words[Word::version] != kFormatVersion) {
+  if (words[Word::version] == 0 || words[Word::version] > kFormatVersion) {
     throw MismatchError(file.path().string() + " has format version " + std::to_string(words[Word::version]) +
-                        "; this library reads version " + std::to_string(kFormatVersion));
+                        "; this library reads versions 1 to " + std::to_string(kFormatVersion));
   }
   if (words[Word::file_size] != size) {
     throw CorruptError(file.path().string() + " is " + std::to_string(size) + " bytes long, but was written with " +
                        std::to_string(words[Word::file_size]));
   }
-  return {size, get(words, Word::manifest), get(words, Word::boxes), get(words, Word::checksums),
-          words[Word::structure]};
+  return {size,
+          get(words, Word::manifest),
+          get(words, Word::boxes),
+          get(words, Word::checksums),
+          words[Word::structure],
+          static_cast<int>(words[Word::version])};
 }
 
 std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums) {
   std::vector<Region> taken{checksums};
   for (const StoredVariable& variable : index.variables) {
-    taken.push_back({variable.file_offset, variable.bytes()});
+    taken.push_back({variable.file_offset, variable.stored_bytes()});
   }
   return gaps_between(std::move(taken), kSealBytes, index.file_size);
 }

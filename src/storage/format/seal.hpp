@@ -27,6 +27,7 @@ struct Seal {
   /// Of all bytes that belong neither to the seal nor to a variable nor to the table of checksums: HDF5's own
   /// structures, the manifest, the table of boxes and what is unused.
   std::uint64_t structure_digest = 0;
+  int format_version = 1;
 };
 
 void write_seal(const PosixFile& file, const Seal& seal);

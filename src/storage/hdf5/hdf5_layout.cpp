@@ -7,6 +7,7 @@
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/members.hpp"
 #include "storage/hdf5/hdf5_annotations.hpp"
+#include "storage/hdf5/hdf5_tiles.hpp"
 #include "storage/hdf5/hdf5_types.hpp"
 
 namespace reprieve::storage {
@@ -146,9 +147,12 @@ class Layouter {
   }
 
   Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Hdf5Handle& space) {
-    return {
-        H5Dcreate2(group, name.c_str(), type, space.get(), link_creation_.get(), dataset_creation_.get(), H5P_DEFAULT),
-        H5Dclose, "create the dataset " + name};
+    return create_dataset(group, name, type, space, dataset_creation_.get());
+  }
+
+  Hdf5Handle create_dataset(hid_t group, const std::string& name, hid_t type, const Hdf5Handle& space, hid_t creation) {
+    return {H5Dcreate2(group, name.c_str(), type, space.get(), link_creation_.get(), creation, H5P_DEFAULT), H5Dclose,
+            "create the dataset " + name};
   }
 
   /// Where a dataset lies. One without elements has no place; it counts as empty at 0.
@@ -216,7 +220,13 @@ class Layouter {
   }
 
   void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
-    const auto dataset = create_dataset(group.get(), variable.name, type, make_space(shape));
+    if (!variable.tile.empty()) {
+      const Hdf5Handle creation = make_tiled(dataset_creation_, variable.tile);
+      const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape), creation.get());
+      variable.file_offset = place_of_tiles(dataset.get(), variable.dataset());
+      return;
+    }
+    const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape));
     variable.file_offset = region_of(dataset, variable.bytes()).offset;
   }
 
@@ -275,7 +285,8 @@ std::uint64_t most_bytes(const FileIndex& index) {
                         index.checksums.size() * sizeof(std::uint64_t);
   constexpr std::uint64_t per_dimension = 24;  // a number of 64 bits in the manifest
   for (const StoredVariable& variable : index.variables) {
-    bytes += kAlignmentBytes + 2 * variable.name.size() + per_dimension * variable.shape.size();
+    bytes += kAlignmentBytes + 2 * variable.name.size() + 2 * per_dimension * variable.shape.size() +
+             (variable.stored_bytes() - variable.bytes());
   }
   return bytes;
 }
@@ -299,7 +310,7 @@ std::vector<Region> small_regions(const FileIndex& index) {
     if (variable.small) {
       end = std::max(end, variable.file_offset + variable.bytes());
     } else {
-      others.push_back({variable.file_offset, variable.bytes()});
+      others.push_back({variable.file_offset, variable.stored_bytes()});
     }
   }
   return gaps_between(std::move(others), kSealBytes, end);
@@ -338,6 +349,7 @@ LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(Po
   seal_ = Layouter(layout_.path(), index_).run();
   variables_ = encode_variables(index_);
   seal_.file_size = index_.file_size = layout_.size();
+  seal_.format_version = index_.metadata.format_version;
   regions_ = structure_regions(index_, seal_.checksums.region);
   covered_ = is_covered(index_);
   seal_.structure_digest = structure_digest(layout_, index_, seal_.checksums.region);
@@ -345,6 +357,7 @@ LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(Po
 
 bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   index_.metadata = metadata;
+  index_.metadata.format_version = seal_.format_version;
   std::string manifest = encode_manifest(index_, variables_);
   if (manifest.size() > seal_.manifest.region.size) {
     return false;
@@ -355,7 +368,7 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   Hdf5Handle file(H5Fopen(layout_.path().c_str(), H5F_ACC_RDWR, make_access().get()), H5Fclose, action);
   {
     const Hdf5Handle group(H5Gopen2(file.get(), "reprieve", H5P_DEFAULT), H5Gclose, action);
-    Attributes(group.get(), Attributes::Mode::replace).write(metadata);
+    Attributes(group.get(), Attributes::Mode::replace).write(index_.metadata);
   }
   file.close("change the attributes of a layout");
   layout_.write_all(std::as_bytes(std::span(manifest)), seal_.manifest.region.offset);

@@ -6,14 +6,6 @@
 
 namespace reprieve::storage {
 
-namespace {
-
-Dataset dataset_of(const StoredVariable& variable) {
-  return {variable.file_offset, variable.shape, variable.type.size_bytes};
-}
-
-}  // namespace
-
 std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow& row, const Box& block) {
   const std::string rank = std::to_string(row.rank);
   if (variable.distribution != state::Distribution::per_rank) {
@@ -25,7 +17,7 @@ std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow&
 }
 
 bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
-  const Dataset dataset = dataset_of(place.variable);
+  const Dataset dataset = place.variable.dataset();
   digest_.reset();
   read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
   if (news_ != nullptr) {
@@ -62,7 +54,7 @@ std::span<std::byte> BlockReader::buffer_for(const Place& place) {
 bool BlockReader::block_is_right(const Place& place) { return read_right(place, buffer_for(place)); }
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
-  const BlockSplit split(FileIndex::dataset_box(variable, row), variable.type.size_bytes);
+  const TiledSplit split = FileIndex::blocks_of(variable, row);
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
@@ -145,7 +137,7 @@ const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
 
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
   const std::size_t element_size = variable.type.size_bytes;
-  const BlockSplit split(FileIndex::dataset_box(variable, row), element_size);
+  const TiledSplit split = FileIndex::blocks_of(variable, row);
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const Box common = intersection(block, target.box);

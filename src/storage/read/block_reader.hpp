@@ -42,8 +42,7 @@ class BlockReader {
   /// the size of each block after it was read. @throws StorageError, CorruptError if the file ends too early
   template <class Found, class Done>
   void check_box(const StoredVariable& variable, const BoxRow& row, Found&& found, Done&& done) {
-    const Box box = FileIndex::dataset_box(variable, row);
-    const BlockSplit split(box, variable.type.size_bytes);
+    const TiledSplit split = FileIndex::blocks_of(variable, row);
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       const Box block = split.block(i);
       if (!block_is_right({variable, row, i, block})) {

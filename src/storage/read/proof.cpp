@@ -61,7 +61,7 @@ class Proof {
       const RowRange rows = replicated ? RowRange{0, variable.box_count} : index_.rows_of(variable, first, end);
       for (std::size_t b = rows.begin; b < rows.end; ++b) {
         const BoxRow row = index_.row(variable, b);
-        const BlockSplit split(FileIndex::dataset_box(variable, row), variable.type.size_bytes);
+        const TiledSplit split = FileIndex::blocks_of(variable, row);
         for (std::uint64_t i = 0; i < split.count(); ++i) {
           if (prover_of(variable, row, i, index_.metadata.world_size, comm_.size()) != comm_.rank()) {
             continue;
@@ -147,7 +147,7 @@ class Proof {
   }
 
   static Box block_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) {
-    return BlockSplit(FileIndex::dataset_box(variable, row), variable.type.size_bytes).block(number);
+    return FileIndex::blocks_of(variable, row).block(number);
   }
 
   void judge(const std::vector<Suspect>& suspects, const std::vector<Bytes>& of_ranks) const {

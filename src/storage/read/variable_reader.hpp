@@ -26,6 +26,8 @@ class VariableReader {
   void read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const;
 
  private:
+  void read_tiles(const StoredVariable& stored, std::uint64_t first, std::span<std::byte> elements) const;
+
   PosixFile file_;
   FileIndex index_;
 };

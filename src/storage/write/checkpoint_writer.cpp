@@ -68,7 +68,6 @@ void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::
 
 /// One reduction tells whether the layout of the save before serves this one as well: then nothing else is told.
 void CheckpointWriter::lay_out(FileMetadata metadata, const std::string& what) {
-  metadata.format_version = kFormatVersion;
   metadata.world_size = comm_.size();
   fill_versions(metadata);
   DescriptionMessage description;
@@ -103,7 +102,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
   Places places;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_from(std::move(told), metadata);
+        FileIndex index = plan_from(std::move(told), metadata, writer_.in_tiles);
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = std::make_unique<LaidOutFile>(std::move(index));
@@ -127,13 +126,13 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
     Dataset& dataset = datasets.emplace_back();
     dataset.file_offset = decoder.word();
     dataset.shape = decoder.words();
+    dataset.tile = decoder.words();
     dataset.element_size = decoder.word();
     if (description.texts && dataset.element_size > 1) {
       pad_texts(variables_[v], dataset.element_size);
     }
     positions.push_back(description.distribution == Distribution::per_rank ? from_own.word() : 0);
-    WritePlan::Variable planned{description.name, description.type, dataset.file_offset,
-                                volume(dataset.shape) * dataset.element_size};
+    WritePlan::Variable planned{description.name, description.type, dataset.file_offset, stored_bytes(dataset)};
     planned.most_pieces = decoder.word();
     planned.scattered = decoder.word() != 0;
     plan_.variables.push_back(std::move(planned));
@@ -156,11 +155,23 @@ void CheckpointWriter::add_items(const LocalVariable& variable, const Dataset& d
     return;
   }
   for (const BoxView<const std::byte>& view : variable.views) {
+    if (!dataset.tile.empty()) {
+      add_tiles(view, dataset);
+      continue;
+    }
     WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, view});
     if (distribution == Distribution::per_rank) {
       item.source.box = {{position}, {volume(view.box.extent)}};
       item.source.strides_bytes = dense_strides(item.source.box.extent, dataset.element_size);
     }
+  }
+}
+
+/// Each tile is written as a dataset by itself.
+void CheckpointWriter::add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset) {
+  for (TilePart& part : tile_parts(dataset, view.box)) {
+    const std::byte* first = view.data + displacement(view.box, view.strides_bytes, part.box.offset);
+    plan_.items.push_back({std::move(part.dataset), {first, std::move(part.within), view.strides_bytes}, part.is_all});
   }
 }
 
@@ -207,10 +218,9 @@ void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
   std::vector<std::size_t> taken(by_rank.size(), 0);
   for (const StoredVariable& variable : index.variables) {
     for (std::size_t b = 0; b < variable.box_count; ++b) {
-      const BoxRow row = index.row(variable, b);
-      const Box box = FileIndex::dataset_box(variable, row);
+      const BoxRowView row = index.view(variable, b);
       const auto rank = static_cast<std::size_t>(row.rank);
-      const std::size_t size = BlockSplit(box, variable.type.size_bytes).count() * sizeof(std::uint64_t);
+      const std::size_t size = FileIndex::block_count(variable, row) * sizeof(std::uint64_t);
       if (size > by_rank[rank].size() - taken[rank]) {
         throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
       }

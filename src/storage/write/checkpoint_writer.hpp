@@ -69,6 +69,7 @@ class CheckpointWriter {
                     const std::string& what);
   void apply_places(const Bytes& common, const Bytes& own);
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
+  void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
   void seal(const std::string& what);
   void place_checksums(const std::vector<Bytes>& by_rank);
   void write_checksums_and_seal();

@@ -29,16 +29,28 @@ std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable
   return most;
 }
 
+/// Parts of tiles that this box shares with others, or small tiles.
+bool has_small_parts(const Dataset& dataset, const Box& box) {
+  const std::vector<TilePart> parts = tile_parts(dataset, box);
+  return std::any_of(parts.begin(), parts.end(), [&](const TilePart& part) {
+    const std::uint64_t run = part.is_all ? volume(dataset.tile) : run_length(part.within, dataset.tile);
+    return run * dataset.element_size < kLeastDirectBytes;
+  });
+}
+
 bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
   std::span<const std::uint64_t> before;
   for (std::size_t b = 0; b < variable.box_count; ++b) {
     const BoxRowView row = index.view(variable, b);
-    if (std::ranges::equal(row.extent, before)) {
+    if (variable.tile.empty() && std::ranges::equal(row.extent, before)) {
       continue;  // of a box of the same extent it is known
     }
     before = row.extent;
     const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
-    if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
+    if (variable.tile.empty() && run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
+      return true;
+    }
+    if (!variable.tile.empty() && has_small_parts(variable.dataset(), box)) {
       return true;
     }
   }
@@ -51,6 +63,7 @@ Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes
   for (const StoredVariable& variable : index.variables) {
     message.word(variable.file_offset);
     message.words(variable.shape);
+    message.words(variable.tile);
     message.word(variable.type.size_bytes);
     message.word(piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0);
     message.word(is_scattered(index, variable) ? 1 : 0);
@@ -73,17 +86,17 @@ Bytes encode_of_rank(const FileIndex& index, std::size_t rank) {
 
 }  // namespace
 
-FileIndex plan_from(Told told, const FileMetadata& metadata) {
+FileIndex plan_from(Told told, const FileMetadata& metadata, bool in_tiles) {
   if (told.facts.size() == 1) {
     auto chiefs = decode_descriptions(told.facts.front(), told.numbers.front());
-    return plan_file(std::move(chiefs), std::move(told.numbers), metadata);
+    return plan_file(std::move(chiefs), std::move(told.numbers), metadata, in_tiles);
   }
   std::vector<std::vector<Description>> by_rank;
   by_rank.reserve(told.facts.size());
   for (std::size_t rank = 0; rank < told.facts.size(); ++rank) {
     by_rank.push_back(decode_descriptions(told.facts[rank], told.numbers[rank]));
   }
-  return plan_file(std::move(by_rank), metadata);
+  return plan_file(std::move(by_rank), metadata, in_tiles);
 }
 
 Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {

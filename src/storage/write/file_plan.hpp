@@ -18,8 +18,9 @@ struct Told {
   std::vector<Bytes> numbers;  ///< of each rank
 };
 
+/// @param in_tiles  arrays for which tiles are better than rows get them
 /// @throws as plan_file. Cost: of the order of all boxes, with their logarithm.
-[[nodiscard]] FileIndex plan_from(Told told, const FileMetadata& metadata);
+[[nodiscard]] FileIndex plan_from(Told told, const FileMetadata& metadata, bool in_tiles = true);
 
 /// What the ranks must know of a file.
 struct Places {

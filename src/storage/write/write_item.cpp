@@ -1,6 +1,7 @@
 #include "storage/write/write_item.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "core/kill_point.hpp"
@@ -43,10 +44,15 @@ class ItemWriter {
 
   void write(std::size_t i) {
     std::size_t next = first_checksum_[i];
+    const WriteItem& written = items_[i];
+    written_ = written.dataset.file_offset;
     for_each_block(items_.subspan(i, 1), [&](const WriteItem& item, const Box& block) {
       checksums_[next++] = write_block(item, block);
       core::kill_point(core::KillPoint::save_block_written);
     });
+    if (written.fills_dataset) {
+      fill_up_to(written.dataset.file_offset + volume(written.dataset.shape) * written.dataset.element_size);
+    }
   }
 
   [[nodiscard]] std::vector<std::uint64_t> take_checksums() { return std::move(checksums_); }
@@ -57,14 +63,30 @@ class ItemWriter {
     digest_.reset();
     for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
       const std::size_t size = static_cast<std::size_t>(count) * item.dataset.element_size;
-      write_run(stream_, content.first(size), item.dataset.file_offset + first * item.dataset.element_size, digest_);
+      const std::uint64_t offset = item.dataset.file_offset + first * item.dataset.element_size;
+      if (item.fills_dataset) {
+        fill_up_to(offset);
+        written_ = offset + size;
+      }
+      write_run(stream_, content.first(size), offset, digest_);
       content = content.subspan(size);
     });
     return digest_.digest();
   }
 
+  /// Zeros from the last byte written up to @p offset: the runs of an item ascend in the file.
+  void fill_up_to(std::uint64_t offset) {
+    static constexpr std::array<std::byte, 4096> kZeros{};
+    while (written_ < offset) {
+      const auto zeros = std::span(kZeros).first(std::min<std::uint64_t>(kZeros.size(), offset - written_));
+      stream_.write(zeros, written_);
+      written_ += zeros.size();
+    }
+  }
+
   DataStream& stream_;
   std::span<const WriteItem> items_;
+  std::uint64_t written_ = 0;                ///< where the item that fills its dataset has been written up to
   std::vector<std::size_t> first_checksum_;  ///< by item
   std::vector<std::uint64_t> checksums_;
   Xxh3Stream digest_;
@@ -73,7 +95,9 @@ class ItemWriter {
 
 }  // namespace
 
-std::uint64_t WriteItem::run_bytes() const { return run_length(source.box, dataset.shape) * dataset.element_size; }
+std::uint64_t WriteItem::run_bytes() const {
+  return (fills_dataset ? volume(dataset.shape) : run_length(source.box, dataset.shape)) * dataset.element_size;
+}
 
 std::size_t WriteItem::block_count() const { return BlockSplit(source.box, dataset.element_size).count(); }
 

@@ -21,9 +21,11 @@ namespace reprieve::storage {
 struct WriteItem {
   Dataset dataset;
   BoxView<const std::byte> source;
+  /// Nobody else writes into this dataset: what the box does not cover, at its far edges, is filled with zeros.
+  bool fills_dataset = false;
 
   [[nodiscard]] std::size_t bytes() const { return bytes_of(source.box, dataset.element_size); }
-  /// Of each of its pieces that lie side by side in the file.
+  /// Of each of its pieces that lie side by side in the file, with what is filled between them.
   [[nodiscard]] std::uint64_t run_bytes() const;
   /// Blocks with a checksum of their own.
   [[nodiscard]] std::size_t block_count() const;

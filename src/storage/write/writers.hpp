@@ -67,11 +67,13 @@ struct WriterRow {
   std::uint64_t piece_bytes;
   /// It opens the file by HDF5, which may change the structure that was laid out.
   bool opens_structure;
+  /// It can write arrays in tiles.
+  bool in_tiles;
 };
 
 inline constexpr std::array<WriterRow, detail::kWriters.size()> kWriterRows{{
-    {WriterKind::direct, make_direct_or_two_phase_writer, make_direct_writer, 0, false},
-    {WriterKind::mpio, make_mpio_writer, nullptr, kMpioPieceBytes, true},
+    {WriterKind::direct, make_direct_or_two_phase_writer, make_direct_writer, 0, false, true},
+    {WriterKind::mpio, make_mpio_writer, nullptr, kMpioPieceBytes, true, false},
 }};
 
 /// Whether both tables have the same kinds, and agree on what can be done in the background. (Tested, and not asserted

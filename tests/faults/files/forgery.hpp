@@ -23,7 +23,7 @@ struct Forgery {
   std::uint64_t dimensions = 1;      ///< of the rows of boxes
   std::vector<std::uint64_t> boxes;  ///< `3 + 2 * dimensions` words each
   std::vector<std::uint64_t> checksums;
-  std::uint64_t claimed_version = storage::kFormatVersion;
+  std::uint64_t claimed_version = 1;
   std::function<void(std::array<storage::Region, 3>&)> move_tables;  ///< where the seal says that the tables are
 
   /// The manifest's entry of a variable.

@@ -1,0 +1,121 @@
+#include "storage/format/tiles.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Of HDF5's chunks.
+constexpr std::uint64_t kMostTileElements = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMostTileBytes = std::numeric_limits<std::uint32_t>::max();
+
+std::uint64_t tiles_along(std::uint64_t length, std::uint64_t tile) { return length / tile + (length % tile > 0); }
+
+/// The tile with the number @p at in each dimension.
+TilePart part_at(const Dataset& dataset, const Box& box, const Extents& at) {
+  std::uint64_t number = 0;
+  Box tile{at, dataset.tile};
+  Box there{at, dataset.tile};  // as far as the array goes
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    number = number * tiles_along(dataset.shape[d], dataset.tile[d]) + at[d];
+    tile.offset[d] *= dataset.tile[d];
+    there.offset[d] = tile.offset[d];
+    there.extent[d] = std::min(dataset.tile[d], dataset.shape[d] - tile.offset[d]);
+  }
+  TilePart part;
+  part.dataset.file_offset = dataset.file_offset + number * volume(dataset.tile) * dataset.element_size;
+  part.dataset.shape = dataset.tile;
+  part.dataset.element_size = dataset.element_size;
+  part.box = intersection(box, there);
+  part.is_all = part.box == there;
+  part.within = part.box;
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    part.within.offset[d] -= tile.offset[d];
+  }
+  return part;
+}
+
+}  // namespace
+
+std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
+  std::vector<TilePart> parts;
+  if (volume(box.extent) == 0) {
+    return parts;
+  }
+  if (dataset.tile.empty()) {
+    parts.push_back({dataset, box, box});
+    return parts;
+  }
+  Extents first(box.offset);
+  Extents tiles(box.extent);
+  for (std::size_t d = 0; d < first.size(); ++d) {
+    first[d] = box.offset[d] / dataset.tile[d];
+    tiles[d] = (box.offset[d] + box.extent[d] - 1) / dataset.tile[d] - first[d] + 1;
+  }
+  Extents step(first.size(), 0);
+  do {
+    Extents at(first);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      at[d] += step[d];
+    }
+    parts.push_back(part_at(dataset, box, at));
+  } while (state::next_index(step, tiles, tiles.size()));
+  return parts;
+}
+
+TilePart tile_part(const Dataset& dataset, const Box& box) {
+  if (dataset.tile.empty()) {
+    return {dataset, box, box};
+  }
+  Extents at(box.offset);
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    at[d] /= dataset.tile[d];
+  }
+  return part_at(dataset, box, at);
+}
+
+bool stored_bytes(const Extents& shape, const Extents& tile, std::uint64_t element_size, std::uint64_t& bytes) {
+  Extents stored(shape);
+  for (std::size_t d = 0; d < tile.size(); ++d) {
+    const std::uint64_t tiles = tiles_along(shape[d], tile[d]);
+    if (__builtin_mul_overflow(tiles, tile[d], &stored[d])) {
+      return false;
+    }
+  }
+  return checked_bytes(stored, element_size, bytes);
+}
+
+std::uint64_t stored_bytes(const Dataset& dataset) {
+  std::uint64_t bytes = 0;
+  static_cast<void>(stored_bytes(dataset.shape, dataset.tile, dataset.element_size, bytes));
+  return bytes;
+}
+
+bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t element_size) {
+  std::uint64_t elements = 1;
+  for (std::size_t d = 0; d < tile.size(); ++d) {
+    if (tile[d] == 0 || tile[d] > shape[d] || elements > kMostTileElements / tile[d]) {
+      return false;
+    }
+    elements *= tile[d];
+  }
+  return tile != shape && elements <= kMostTileBytes / element_size;
+}
+
+TiledSplit::TiledSplit(const Dataset& dataset, const Box& box) {
+  for (const TilePart& part : tile_parts(dataset, box)) {
+    parts_.push_back({BlockSplit(part.box, dataset.element_size), count_});
+    count_ += parts_.back().split.count();
+  }
+}
+
+Box TiledSplit::block(std::uint64_t index) const {
+  const auto next = std::upper_bound(parts_.begin(), parts_.end(), index,
+                                     [](std::uint64_t number, const Part& part) { return number < part.first; });
+  const Part& part = *std::prev(next);
+  return part.split.block(index - part.first);
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,65 @@
+#pragma once
+
+/// @file
+/// Arrays that lie in a file as tiles: pieces of one shape, one after the other in C order, each in C order by itself
+/// (HDF5's chunks). Tiles at the far edges of the array are stored whole, with padding. An array without tiles is one
+/// tile of its own shape. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "storage/format/blocks.hpp"
+#include "storage/format/dataset.hpp"
+
+namespace reprieve::storage {
+
+/// Tiles of less are not worth a write of their own.
+inline constexpr std::uint64_t kLeastTileBytes = std::uint64_t{256} << 10U;
+
+/// What of a box lies in one tile.
+struct TilePart {
+  Dataset dataset;  ///< the tile, as a dataset by itself
+  Box box;          ///< in the array
+  Box within;       ///< in the tile
+  /// The part is all that the array has in this tile: who writes it may write the padding too.
+  bool is_all = false;
+};
+
+/// The parts of @p box, tile by tile in C order; none if it is empty.
+[[nodiscard]] std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box);
+
+/// Of a box that lies in one tile.
+[[nodiscard]] TilePart tile_part(const Dataset& dataset, const Box& box);
+
+/// What the tiles take in the file, with their padding. False if that does not fit into a signed 64-bit file offset.
+/// @param tile  as many dimensions as @p shape, none of them 0; or empty: no tiles
+[[nodiscard]] bool stored_bytes(const Extents& shape, const Extents& tile, std::uint64_t element_size,
+                                std::uint64_t& bytes);
+
+/// Of a dataset that is known to fit.
+[[nodiscard]] std::uint64_t stored_bytes(const Dataset& dataset);
+
+/// Whether HDF5 has chunks of this shape in an array without an index of them. @param tile  not empty
+[[nodiscard]] bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t element_size);
+
+/// A box cut into blocks: what of it lies in each tile by itself, in the order of the tiles.
+class TiledSplit {
+ public:
+  TiledSplit(const Dataset& dataset, const Box& box);
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  /// In the array.
+  [[nodiscard]] Box block(std::uint64_t index) const;
+
+ private:
+  struct Part {
+    BlockSplit split;
+    std::uint64_t first = 0;  ///< number of its first block
+  };
+  std::vector<Part> parts_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace reprieve::storage

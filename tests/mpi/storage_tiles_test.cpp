@@ -1,0 +1,219 @@
+// Arrays that are cut in more than their first dimension: they lie in the file as tiles.
+
+#include <hdf5.h>
+
+#include <set>
+
+#include "storage/read/variable_reader.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+#include "storage/write/state_copy.hpp"
+#include "storage_fixture.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+using test::world_rank;
+using test::world_size;
+
+double expected_at(std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+  return static_cast<double>((x * 1000 + y) * 1000 + z) + 0.25;
+}
+
+/// This rank's box of a field that the ranks cut along the last dimension, in columns, with a ghost layer in memory.
+class Columns {
+ public:
+  Columns(Extents shape, int part, int parts) : shape_(std::move(shape)), box_(whole(shape_)) {
+    std::tie(box_.offset[2], box_.extent[2]) = part_of(shape_[2], part, parts);
+    memory_.assign(volume(with_ghosts()), -1);
+  }
+
+  void set() {
+    visit([](double& value, double expected) { value = expected; });
+  }
+  [[nodiscard]] std::size_t wrong() {
+    std::size_t count = 0;
+    visit([&](const double& value, double expected) { count += value == expected ? 0U : 1U; });
+    return count;
+  }
+  void forget() { memory_.assign(memory_.size(), -1); }
+
+  void register_in(Checkpoint& checkpoint, const std::string& name) {
+    const Extents ghost(3, 1);
+    checkpoint.add_distributed(name, memory_.data() + first_interior_index(box_.extent, ghost),
+                               with_ghost_layers(shape_, box_.offset, box_.extent, ghost, sizeof(double)));
+  }
+
+ private:
+  [[nodiscard]] Extents with_ghosts() const {
+    Extents extent(box_.extent);
+    for (std::uint64_t& length : extent) {
+      length += 2;
+    }
+    return extent;
+  }
+
+  template <class Visit>
+  void visit(Visit&& at) {
+    const Extents all = with_ghosts();
+    for (std::uint64_t x = 0; x < box_.extent[0]; ++x) {
+      for (std::uint64_t y = 0; y < box_.extent[1]; ++y) {
+        for (std::uint64_t z = 0; z < box_.extent[2]; ++z) {
+          at(memory_[((x + 1) * all[1] + y + 1) * all[2] + z + 1],
+             expected_at(x + box_.offset[0], y + box_.offset[1], z + box_.offset[2]));
+        }
+      }
+    }
+  }
+
+  Extents shape_;
+  Box box_;
+  std::vector<double> memory_;
+};
+
+const Extents kRegular{60, 60, 12 * 12};  // 2, 3, 4, 6, 8 ranks, and others, cut it evenly or with a little padding
+const Extents kIrregular{230, 231, 233};  // boxes of 20 MiB and more, that begin where no grid of tiles does
+
+class StorageTiles : public StorageTest {
+ protected:
+  [[nodiscard]] Extents tile_of(const std::string& name) const {
+    return read_index(PosixFile::open_to_read(file)).find(name)->tile;
+  }
+
+  /// Elements that HDF5 itself reads otherwise than they were written. On the chief.
+  [[nodiscard]] std::size_t wrong_for_hdf5(const Extents& shape) const {
+    std::vector<double> values(volume(shape));
+    const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t dataset = H5Dopen2(opened, "/state/field", H5P_DEFAULT);
+    EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    H5Dclose(dataset);
+    H5Fclose(opened);
+    return wrong_in(values, shape);
+  }
+
+  static std::size_t wrong_in(const std::vector<double>& values, const Extents& shape) {
+    std::size_t wrong = 0;
+    std::size_t at = 0;
+    for (std::uint64_t x = 0; x < shape[0]; ++x) {
+      for (std::uint64_t y = 0; y < shape[1]; ++y) {
+        for (std::uint64_t z = 0; z < shape[2]; ++z) {
+          wrong += values[at++] == expected_at(x, y, z) ? 0U : 1U;
+        }
+      }
+    }
+    return wrong;
+  }
+
+  void save_columns(const Extents& shape, int parts) {
+    on_ranks(parts, [&](cluster::Communicator& comm) {
+      Columns columns(shape, comm.rank(), parts);
+      columns.set();
+      Checkpoint checkpoint;
+      columns.register_in(checkpoint, "field");
+      LayoutCache fresh;
+      std::swap(cache, fresh);
+      save(comm, checkpoint);
+    });
+  }
+
+  void expect_restored(const Extents& shape, int parts) {
+    on_ranks(parts, [&](cluster::Communicator& comm) {
+      Columns columns(shape, comm.rank(), parts);
+      Checkpoint checkpoint;
+      columns.register_in(checkpoint, "field");
+      restore(comm, checkpoint);
+      EXPECT_EQ(columns.wrong(), 0U);
+    });
+  }
+};
+
+TEST_F(StorageTiles, AreReadByHdf5AndOnAnyNumberOfRanks) {
+  REPRIEVE_NEEDS_RANKS(2);
+  for (const Extents& shape : {kRegular, kIrregular}) {
+    save_columns(shape, world_size());
+    on_chief([&] {
+      EXPECT_EQ(tile_of("field").size(), 3U);
+      EXPECT_EQ(wrong_for_hdf5(shape), 0U);
+      EXPECT_TRUE(verify_file(file).empty());
+      EXPECT_EQ(read_metadata(file).format_version, 2);
+    });
+    for (int parts = 1; parts <= world_size(); ++parts) {
+      expect_restored(shape, parts);
+    }
+  }
+}
+
+TEST_F(StorageTiles, GoBackToRowsOnOneRank) {
+  save_columns(kRegular, 1);
+  on_chief([&] {
+    EXPECT_TRUE(tile_of("field").empty());
+    EXPECT_EQ(read_metadata(file).format_version, 1) << "what older versions can read says so";
+  });
+  for (int parts = 1; parts <= world_size(); ++parts) {
+    expect_restored(kRegular, parts);
+  }
+}
+
+TEST_F(StorageTiles, AreWrittenOverOlderOnesInARecycledFile) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Columns columns({60, 61, 145}, world_rank(), world_size());  // with padding, or with tiles that borders cut
+  Checkpoint checkpoint;
+  columns.register_in(checkpoint, "field");
+  save(world, checkpoint);
+  columns.set();
+  FileMetadata metadata;
+  metadata.number = 8;
+  write_checkpoint(world, checkpoint.registry(), file, metadata,
+                   {.writer = WriterKind::direct, .durable = true, .recycle = true}, cache);
+  columns.forget();
+  restore(world, checkpoint);
+  EXPECT_EQ(columns.wrong(), 0U);
+  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+}
+
+TEST_F(StorageTiles, AreFoundDamagedWhereverABitFlips) {
+  REPRIEVE_NEEDS_RANKS(2);
+  save_columns(kRegular, world_size());
+  on_chief([&] {
+    const FileIndex index = read_index(PosixFile::open_to_read(file));
+    const StoredVariable& field = *index.find("field");
+    for (std::uint64_t tenth = 0; tenth < 10; ++tenth) {
+      const std::uint64_t offset = field.file_offset + field.bytes() / 10 * tenth;
+      flip(offset);
+      const std::vector<Damage> damage = verify_file(file);
+      EXPECT_EQ(damage.size(), 1U) << offset;
+      EXPECT_EQ(damage.empty() ? "" : damage.front().variable, "field");
+      flip(offset);
+    }
+    EXPECT_TRUE(verify_file(file).empty());
+  });
+}
+
+TEST_F(StorageTiles, AreReadPieceByPieceInTheOrderOfTheArray) {
+  REPRIEVE_NEEDS_RANKS(2);
+  save_columns(kRegular, world_size());
+  on_chief([&] {
+    const VariableReader reader(file);
+    std::vector<double> values(volume(kRegular));
+    const std::size_t piece = 70'001;  // neither rows nor planes
+    for (std::size_t first = 0; first < values.size(); first += piece) {
+      const std::size_t count = std::min(piece, values.size() - first);
+      reader.read("field", first, std::as_writable_bytes(std::span(values).subspan(first, count)));
+    }
+    EXPECT_EQ(wrong_in(values, kRegular), 0U);
+  });
+}
+
+TEST_F(StorageTiles, AreNotMadeForTheWriterThatWorksThroughHdf5) {
+  Columns columns(kRegular, world_rank(), world_size());
+  columns.set();
+  Checkpoint checkpoint;
+  columns.register_in(checkpoint, "field");
+  save(world, checkpoint, WriterKind::mpio);
+  on_chief([&] { EXPECT_TRUE(tile_of("field").empty()); });
+  columns.forget();
+  restore(world, checkpoint);
+  EXPECT_EQ(columns.wrong(), 0U);
+}
+
+}  // namespace
+}  // namespace reprieve::storage

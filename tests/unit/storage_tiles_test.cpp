@@ -1,0 +1,208 @@
+// Arrays that lie in the file as tiles: where each element is, which tiles an array gets, ranges of elements.
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <vector>
+
+#include "storage/format/tile_choice.hpp"
+#include "storage/format/tiles.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+constexpr std::size_t kDouble = sizeof(double);
+
+/// Calls visit(index) for every index of the box, in C order.
+template <class Visit>
+void visit_indexes(const Box& box, Visit&& visit) {
+  Extents index(box.extent.size(), 0);
+  if (volume(box.extent) == 0) {
+    return;
+  }
+  do {
+    Extents at(index);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      at[d] += box.offset[d];
+    }
+    visit(at);
+  } while (state::next_index(index, box.extent, index.size()));
+}
+
+/// Where HDF5 keeps an element, said in the plainest way: the number of its tile, and its place within it.
+std::uint64_t plain_place(const Dataset& dataset, const Extents& index) {
+  std::uint64_t tile = 0;
+  std::uint64_t within = 0;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    tile = tile * ((dataset.shape[d] + dataset.tile[d] - 1) / dataset.tile[d]) + index[d] / dataset.tile[d];
+    within = within * dataset.tile[d] + index[d] % dataset.tile[d];
+  }
+  return dataset.file_offset + (tile * volume(dataset.tile) + within) * dataset.element_size;
+}
+
+/// Boxes of a grid of ranks that cuts the array as evenly as it goes.
+std::vector<Box> cut(const Extents& shape, const Extents& ranks) {
+  std::vector<Box> boxes;
+  visit_indexes(whole(ranks), [&](const Extents& at) {
+    Box box(whole(shape));
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      box.offset[d] = shape[d] * at[d] / ranks[d];
+      box.extent[d] = shape[d] * (at[d] + 1) / ranks[d] - box.offset[d];
+    }
+    boxes.push_back(box);
+  });
+  return boxes;
+}
+
+TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
+  std::mt19937 engine(5);
+  const auto upto = [&](std::uint64_t most) { return 1 + engine() % most; };
+  for (int round = 0; round < 200; ++round) {
+    Dataset dataset{4096, {upto(9), upto(9), upto(9)}, kDouble, {}};
+    Box box(whole(dataset.shape));
+    for (std::size_t d = 0; d < 3; ++d) {
+      dataset.tile.push_back(upto(dataset.shape[d]));
+      box.extent[d] = upto(dataset.shape[d]);
+      box.offset[d] = engine() % (dataset.shape[d] - box.extent[d] + 1);
+    }
+    std::multiset<Extents> seen;
+    std::uint64_t last = 0;
+    for (const TilePart& part : tile_parts(dataset, box)) {
+      EXPECT_GT(part.dataset.file_offset, last);
+      last = part.dataset.file_offset;
+      std::vector<std::uint64_t> places;
+      visit_indexes(part.box, [&](const Extents& index) {
+        seen.insert(index);
+        places.push_back(plain_place(dataset, index));
+      });
+      std::size_t next = 0;
+      const Strides strides = dense_strides(part.dataset.shape, kDouble);
+      visit_indexes(part.within, [&](const Extents& index) {
+        const auto within = static_cast<std::uint64_t>(state::distance(index, strides, 3));
+        EXPECT_EQ(part.dataset.file_offset + within, places[next++]);
+      });
+      EXPECT_EQ(tile_part(dataset, part.box).dataset.file_offset, part.dataset.file_offset);
+      EXPECT_EQ(tile_part(dataset, part.box).within, part.within);
+    }
+    EXPECT_EQ(seen.size(), volume(box.extent));
+    visit_indexes(box, [&](const Extents& index) { EXPECT_EQ(seen.count(index), 1U); });
+  }
+}
+
+TEST(Tiles, TellWhoHasAllOfThem) {
+  const Dataset dataset{0, {10, 10}, kDouble, {4, 4}};
+  for (const TilePart& part : tile_parts(dataset, whole({10, 10}))) {
+    EXPECT_TRUE(part.is_all);
+  }
+  const auto parts = tile_parts(dataset, {{4, 8}, {5, 2}});  // a padded tile, and a part of the corner's
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_TRUE(parts[0].is_all);
+  EXPECT_FALSE(parts[1].is_all);
+}
+
+TEST(Tiles, AreCutIntoBlocksOneByOne) {
+  const Dataset dataset{0, {10, 1 << 20U}, kDouble, {5, 1 << 19U}};
+  const Box box{{0, 0}, {7, 1 << 20U}};
+  const TiledSplit split(dataset, box);
+  std::uint64_t elements = 0;
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    const Box block = split.block(i);
+    elements += volume(block.extent);
+    EXPECT_EQ(tile_part(dataset, block).box, block) << "a block lies in one tile";
+  }
+  EXPECT_EQ(elements, volume(box.extent));
+  EXPECT_EQ(TiledSplit(dataset, {{0, 0}, {0, 5}}).count(), 0U);
+}
+
+TEST(Tiles, TakeTheirPaddingInTheFile) {
+  std::uint64_t bytes = 0;
+  EXPECT_TRUE(stored_bytes({10, 10}, {4, 5}, 8, bytes));
+  EXPECT_EQ(bytes, 12U * 10U * 8U);
+  EXPECT_TRUE(stored_bytes({10, 10}, {}, 8, bytes));
+  EXPECT_EQ(bytes, 800U);
+  EXPECT_FALSE(stored_bytes({~std::uint64_t{0}, 2}, {~std::uint64_t{0} - 1, 1}, 8, bytes));
+}
+
+TEST(Tiles, AreNoLargerThanHdf5sChunks) {
+  const Extents shape{1ULL << 40U, 1ULL << 20U};
+  EXPECT_TRUE(is_possible_tile(shape, {1ULL << 16U, 1ULL << 12U}, 8));
+  EXPECT_FALSE(is_possible_tile(shape, {1ULL << 17U, 1ULL << 12U}, 8)) << "4 GiB";
+  EXPECT_FALSE(is_possible_tile(shape, {1ULL << 20U, 1ULL << 12U}, 1)) << "2^32 elements";
+  EXPECT_FALSE(is_possible_tile(shape, {1ULL << 39U, 1ULL << 39U}, 1)) << "wraps around";
+  EXPECT_FALSE(is_possible_tile({8, 8}, {0, 8}, 8));
+  EXPECT_FALSE(is_possible_tile({8, 8}, {9, 1}, 8)) << "longer than the array";
+  EXPECT_FALSE(is_possible_tile({8, 8}, {8, 8}, 8)) << "one tile is none";
+}
+
+TEST(TileChoice, IsTheBoxOfARegularCut) {
+  const Extents shape{256, 256, 256};
+  EXPECT_EQ(choose_tile(shape, kDouble, cut(shape, {2, 2, 2})), (Extents{128, 128, 128}));
+  EXPECT_EQ(choose_tile(shape, kDouble, cut(shape, {1, 4, 2})), (Extents{256, 64, 128}));
+  const std::vector<Box> uneven{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 400}}};
+  EXPECT_EQ(choose_tile({1000, 1000}, kDouble, uneven), (Extents{1000, 200}));
+}
+
+TEST(TileChoice, LeavesThePaddingToTheLastOfEachRow) {
+  const Extents shape{101, 101, 101};
+  const std::vector<Box> boxes{{{0, 0, 0}, {101, 101, 51}}, {{0, 0, 51}, {101, 101, 50}}};
+  EXPECT_EQ(choose_tile(shape, kDouble, boxes), (Extents{101, 101, 51}));
+}
+
+TEST(TileChoice, IsNothingWhereRowsAreLongOrAnArrayIsSmall) {
+  const Extents shape{4096, 1024};
+  EXPECT_TRUE(choose_tile(shape, kDouble, cut(shape, {4, 1})).empty()) << "cut in the first dimension alone";
+  EXPECT_TRUE(choose_tile({300, 300}, kDouble, cut({300, 300}, {1, 2})).empty()) << "less than 1 MiB";
+  EXPECT_TRUE(choose_tile({1 << 20U}, kDouble, cut({1 << 20U}, {64})).empty()) << "one dimension";
+  EXPECT_TRUE(choose_tile(shape, kDouble, {}).empty()) << "nobody holds anything";
+  const Extents wide{16, 1 << 20U};
+  EXPECT_TRUE(choose_tile(wide, kDouble, cut(wide, {1, 2})).empty()) << "rows of 4 MiB";
+}
+
+TEST(TileChoice, IsAPartOfBoxesThatFitNoGrid) {
+  const Extents shape{1000, 1001, 997};
+  const Extents tile = choose_tile(shape, kDouble, cut(shape, {3, 3, 2}));
+  ASSERT_EQ(tile.size(), 3U);
+  EXPECT_GE(volume(tile) * kDouble, kLeastTileBytes);
+  EXPECT_LT(volume(tile) * kDouble, 4 * kLeastTileBytes);
+  const Extents pencils = choose_tile(shape, kDouble, cut(shape, {3, 3, 1}));
+  ASSERT_EQ(pencils.size(), 3U);
+  EXPECT_EQ(pencils[2], shape[2]) << "what nobody cuts stays whole";
+  const Extents small{100, 101, 97};
+  EXPECT_TRUE(choose_tile(small, kDouble, cut(small, {3, 3, 2})).empty()) << "borders would cut most of the tiles";
+}
+
+TEST(TileChoice, PadsNoMoreThanAQuarter) {
+  const std::vector<Box> boxes{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 1}}};  // a tile of 600 for 601
+  EXPECT_TRUE(choose_tile({1000, 601}, kDouble, boxes).empty());
+}
+
+TEST(TileChoice, CutsWhatIsTooLargeForHdf5) {
+  const Extents shape{4096, 4096, 4096};
+  const Extents tile = choose_tile(shape, kDouble, cut(shape, {2, 2, 2}));
+  EXPECT_TRUE(is_possible_tile(shape, tile, kDouble));
+  EXPECT_EQ(2048 % tile[0], 0U);
+  EXPECT_EQ(tile[2], 2048U) << "the first dimensions are cut";
+}
+
+TEST(Ranges, AreTheBoxesOfTheirElements) {
+  std::mt19937 engine(7);
+  for (int round = 0; round < 300; ++round) {
+    const Extents shape{1 + engine() % 4, 1 + engine() % 4, 1 + engine() % 5};
+    const std::uint64_t first = engine() % (volume(shape) + 1);
+    const std::uint64_t count = engine() % (volume(shape) - first + 1);
+    std::uint64_t next = first;
+    const std::vector<Box> boxes = boxes_of_range(shape, first, count);
+    EXPECT_LE(boxes.size(), 5U);
+    for (const Box& box : boxes) {
+      visit_indexes(box, [&](const Extents& index) {
+        EXPECT_EQ((index[0] * shape[1] + index[1]) * shape[2] + index[2], next++);
+      });
+    }
+    EXPECT_EQ(next, first + count);
+  }
+  EXPECT_EQ(boxes_of_range({}, 0, 1).size(), 1U);
+}
+
+}  // namespace
+}  // namespace reprieve::storage
