@@ -165,16 +165,20 @@ TEST(TileChoice, IsAPartOfBoxesThatFitNoGrid) {
   ASSERT_EQ(tile.size(), 3U);
   EXPECT_GE(volume(tile) * kDouble, kLeastTileBytes);
   EXPECT_LT(volume(tile) * kDouble, 4 * kLeastTileBytes);
-  const Extents pencils = choose_tile(shape, kDouble, cut(shape, {3, 3, 1}));
+  const Extents pencils = choose_tile(shape, kDouble, cut(shape, {3, 1, 2}));
   ASSERT_EQ(pencils.size(), 3U);
-  EXPECT_EQ(pencils[2], shape[2]) << "what nobody cuts stays whole";
+  EXPECT_EQ(pencils[1], shape[1]) << "what nobody cuts stays whole";
   const Extents small{100, 101, 97};
   EXPECT_TRUE(choose_tile(small, kDouble, cut(small, {3, 3, 2})).empty()) << "borders would cut most of the tiles";
 }
 
 TEST(TileChoice, PadsNoMoreThanAQuarter) {
-  const std::vector<Box> boxes{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 1}}};  // a tile of 600 for 601
-  EXPECT_TRUE(choose_tile({1000, 601}, kDouble, boxes).empty());
+  const Extents shape{1000, 601};
+  const Extents tile = choose_tile(shape, kDouble, std::vector<Box>{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 1}}});
+  EXPECT_EQ(tile.size(), 2U);
+  std::uint64_t bytes = 0;
+  EXPECT_TRUE(stored_bytes(shape, tile, kDouble, bytes));
+  EXPECT_LE(bytes, 1000 * 601 * kDouble * 5 / 4) << "a tile of 600 columns would take twice the array";
 }
 
 TEST(TileChoice, CutsWhatIsTooLargeForHdf5) {

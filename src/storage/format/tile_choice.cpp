@@ -32,8 +32,9 @@ bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<co
   });
 }
 
-/// In each dimension the greatest common divisor of all places where a box begins or ends.
-Extents common_tile(const Extents& shape, std::span<const Box> boxes) {
+/// In each dimension the greatest common divisor of all places where a box begins or ends; without the ends of the
+/// array itself, if tiles may be padded there.
+Extents common_tile(const Extents& shape, std::span<const Box> boxes, bool padded) {
   Extents tile(shape.size(), 0);
   for (const Box& box : boxes) {
     if (volume(box.extent) == 0) {
@@ -42,7 +43,7 @@ Extents common_tile(const Extents& shape, std::span<const Box> boxes) {
     for (std::size_t d = 0; d < shape.size(); ++d) {
       const std::uint64_t end = box.offset[d] + box.extent[d];
       tile[d] = std::gcd(tile[d], box.offset[d]);
-      tile[d] = end == shape[d] ? tile[d] : std::gcd(tile[d], end);
+      tile[d] = padded && end == shape[d] ? tile[d] : std::gcd(tile[d], end);
     }
   }
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -136,10 +137,12 @@ Extents choose_tile(const Extents& shape, std::size_t element_size, std::span<co
     return is_possible_tile(shape, tile, element_size) && pads_little(shape, tile, element_size);
   };
   const Extents usual = usual_extent(shape, boxes);
-  const Extents regular = made_possible(common_tile(shape, boxes), shape, element_size);
-  const bool is_small = volume(usual) <= volume(regular) * kMostSmallTilesOfBox;
-  if (bytes_in(regular, element_size) >= (is_small ? kLeastSmallTileBytes : kLeastTileBytes) && fits(regular)) {
-    return regular;
+  for (const bool padded : {false, true}) {
+    const Extents regular = made_possible(common_tile(shape, boxes, padded), shape, element_size);
+    const bool is_small = volume(usual) <= volume(regular) * kMostSmallTilesOfBox;
+    if (bytes_in(regular, element_size) >= (is_small ? kLeastSmallTileBytes : kLeastTileBytes) && fits(regular)) {
+      return regular;
+    }
   }
   const Extents fine = fine_tile(shape, usual, element_size);
   return cut_part(shape, usual, fine) <= kMostCutPart && fits(fine) ? fine : Extents{};
