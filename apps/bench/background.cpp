@@ -125,7 +125,9 @@ void add_background_command(CLI::App& app, const bool& json) {
   auto options = std::make_shared<BackgroundOptions>();
   CLI::App* command = app.add_subcommand(
       "background", "For how long a save in the background stops the program, and how much it slows it down");
-  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")->capture_default_str();
+  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
   add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });

@@ -25,6 +25,10 @@ void add_options(CLI::App& command, ScatteredRows& options) {
   command.add_option("--row-bytes", options.row_bytes, "Length of the rows that each rank has of it")
       ->check(CLI::Range(std::uint64_t{sizeof(double)}, std::uint64_t{1} << 20U))
       ->capture_default_str();
+  command
+      .add_option("--grid-mib", options.grid_mib,
+                  "Size of an array of three dimensions of which each rank has a box, in MiB a rank; 0: leave out")
+      ->capture_default_str();
 }
 
 }  // namespace reprieve::bench

@@ -24,6 +24,7 @@ struct SmallVariables {
 struct ScatteredRows {
   double mib = 256;
   std::uint64_t row_bytes = 4096;
+  double grid_mib = 256;  ///< of another one, of three dimensions, of which each rank has a box
 };
 
 void add_options(CLI::App& command, CommonOptions& options);

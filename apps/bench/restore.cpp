@@ -213,6 +213,9 @@ void run(RestoreOptions options, bool json) {
   if (options.rows.mib > 0 && options.saved_by == options.ranks) {
     specs.push_back({.large_mib = options.rows.mib, .row_bytes = options.rows.row_bytes});
   }
+  if (options.rows.grid_mib > 0 && options.saved_by == options.ranks) {
+    specs.push_back({.large_mib = options.rows.grid_mib, .grid = true});
+  }
   Report report("restore");
   for (const WorkloadSpec& spec : specs) {
     run_workload(spec, options, report, !json);
@@ -229,6 +232,7 @@ void add_restore_command(CLI::App& app, const bool& json) {
   CLI::App* command = app.add_subcommand(
       "restore", "Time to restore a state from the page cache and from the disk, against plain reads");
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB for each rank that saved")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   add_options(*command, options->small);
   add_options(*command, options->rows);

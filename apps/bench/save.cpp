@@ -41,6 +41,9 @@ std::vector<WorkloadSpec> workloads(const SaveOptions& options) {
   if (options.rows.mib > 0) {
     specs.push_back({.large_mib = options.rows.mib, .row_bytes = options.rows.row_bytes});
   }
+  if (options.rows.grid_mib > 0) {
+    specs.push_back({.large_mib = options.rows.grid_mib, .grid = true});
+  }
   for (WorkloadSpec& spec : specs) {
     spec.huge_pages = options.huge_pages;
   }
@@ -165,6 +168,7 @@ void add_save_command(CLI::App& app, const bool& json) {
   CLI::App* command =
       app.add_subcommand("save", "Time until a state is durable, by every path, against the raw limit of the disk");
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB a rank")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   add_options(*command, options->small);
   command->add_option("--uneven-mib", options->uneven_mib, "Mean size of uneven parts, in MiB a rank; 0: leave out")

@@ -227,7 +227,9 @@ void add_scale_command(CLI::App& app, const bool& json) {
   command->add_option("--ranks", options->ranks, "Numbers of ranks (default: 1, 2, 4, ... and all)");
   command->add_option("--variables", options->variables, "Numbers of small variables")->capture_default_str();
   command->add_option("--small-bytes", options->small_bytes, "Their size, in bytes a rank")->capture_default_str();
-  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")->capture_default_str();
+  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }

@@ -35,6 +35,32 @@ std::uint64_t first_of(std::uint64_t total, int rank, int ranks, bool uneven) {
   return std::min(total, static_cast<std::uint64_t>(exact) + (uneven ? 7 : 0));
 }
 
+/// The greatest divisor that is not above the root.
+std::uint64_t divisor_near_root(std::uint64_t number, double degree) {
+  auto divisor = static_cast<std::uint64_t>(std::pow(static_cast<double>(number), 1 / degree) + 1e-6);
+  while (number % std::max<std::uint64_t>(divisor, 1) != 0) {
+    --divisor;
+  }
+  return std::max<std::uint64_t>(divisor, 1);
+}
+
+/// A rank's box of @p count elements, in a grid of ranks that is as even as their number allows.
+ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks) {
+  const std::uint64_t x = divisor_near_root(count, 3);
+  const std::uint64_t y = divisor_near_root(count / x, 2);
+  const std::vector<std::uint64_t> extent{x, y, count / x / y};
+  const std::uint64_t across = divisor_near_root(ranks, 3);
+  const std::uint64_t along = divisor_near_root(ranks / across, 2);
+  const std::vector<std::uint64_t> grid{across, along, ranks / across / along};
+  ArrayPart part{{}, {}, extent};
+  std::vector<std::uint64_t> at{rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]};
+  for (std::size_t d = 0; d < grid.size(); ++d) {
+    part.shape.push_back(grid[d] * extent[d]);
+    part.offset.push_back(at[d] * extent[d]);
+  }
+  return part;
+}
+
 }  // namespace
 
 std::string WorkloadSpec::name() const {
@@ -45,6 +71,7 @@ std::string WorkloadSpec::name() const {
   if (row_bytes > 0) {
     text += fmt::format(" in rows of {} bytes", row_bytes);
   }
+  text += grid ? " of a 3-D grid" : "";
   return uneven ? text + ", uneven" : text;
 }
 
@@ -83,6 +110,9 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
   if (spec.row_bytes > 0) {
     const std::uint64_t row = spec.row_bytes / sizeof(double);
     large_part_ = {{large_count_ / row, row * ranks_}, {0, row * rank_}, {large_count_ / row, row}};
+  }
+  if (spec.grid) {
+    large_part_ = grid_part(large_count_, rank_, ranks_);
   }
   checkpoint_.add_distributed("large", large().data(), {large_part_.shape, large_part_.offset, large_part_.extent});
   smalls_.reserve(spec.small_count);

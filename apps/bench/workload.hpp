@@ -23,6 +23,8 @@ struct WorkloadSpec {
   /// If not 0, the large array has two dimensions and is split along the last one, as domain decompositions do: each
   /// rank has rows of so many bytes, which lie scattered in the file.
   std::uint64_t row_bytes = 0;
+  /// The large array has three dimensions, and the ranks cut it in as many as their number allows, the last one first.
+  bool grid = false;
   bool huge_pages = false;  ///< the state lies in huge pages of memory, if the system has them
   bool uneven = false;      ///< the ranks' parts of the large array differ by up to half, and end anywhere
 
