@@ -46,7 +46,7 @@ std::filesystem::path files_directory_of(std::filesystem::path file) {
 /// Shape as a person wants to see it: of per-rank variables, what each rank has.
 std::string shape_of(const storage::VariableInfo& variable) {
   if (variable.distribution != state::Distribution::per_rank) {
-    return shape_text(variable.shape);
+    return shape_text(variable.shape) + (variable.tile.empty() ? "" : " in tiles of " + shape_text(variable.tile));
   }
   const auto& shapes = variable.rank_shapes;
   const bool same = std::ranges::all_of(shapes, [&](const Extents& shape) { return shape == shapes.front(); });
@@ -143,6 +143,9 @@ Json variable_json(const storage::VariableInfo& variable) {
             {"type", to_string(variable.type)},
             {"shape", variable.shape},
             {"bytes", variable.bytes}};
+  if (!variable.tile.empty()) {
+    json["tile"] = variable.tile;
+  }
   if (variable.distribution == state::Distribution::per_rank) {
     json["rank_shapes"] = variable.rank_shapes;
   }

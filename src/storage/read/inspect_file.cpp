@@ -55,6 +55,7 @@ std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
     VariableInfo& info = list.emplace_back();
     info.facts() = variable.facts();
     info.bytes = variable.bytes();
+    info.tile = variable.tile;
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
         info.rank_shapes.push_back(index.row(variable, rank).extent);

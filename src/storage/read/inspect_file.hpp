@@ -24,6 +24,7 @@ FileMetadata read_metadata(const core::FileAddress& file);
 struct VariableInfo : VariableFacts {
   std::vector<Extents> rank_shapes{};  ///< per-rank variables: the shape on each rank
   std::uint64_t bytes = 0;
+  Extents tile{};  ///< the shape of the tiles in which it lies in the file; empty: none
 };
 
 /// Lists the variables, sorted by name. Not collective. @throws as read_metadata

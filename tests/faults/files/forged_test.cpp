@@ -31,6 +31,14 @@ std::string nested(std::size_t depth) { return std::string(depth, '['); }
 constexpr std::uint64_t kHuge = std::uint64_t{1} << 40U;
 constexpr std::uint64_t kLast = ~std::uint64_t{0};
 
+/// Of the array with two dimensions, in a file that says it may have tiles.
+std::function<void(Forgery&)> with_tile(const std::vector<std::uint64_t>& tile) {
+  return [tile](Forgery& f) {
+    f.manifest["format_version"] = 2;
+    f.variable("grid")["tile"] = tile;
+  };
+}
+
 std::vector<Lie> lies_about_places() {
   return {
       {"offset_outside", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kHuge; }},
@@ -72,8 +80,21 @@ std::vector<Lie> lies_about_places() {
       {"checksum_misplaced", "wrong place in the checksums", [](Forgery& f) { f.box_of("grid")[2] = kLast; }},
       {"checksum_missing", "fewer checksums than blocks", [](Forgery& f) { f.checksums.pop_back(); }},
       {"checksum_left_over", "more checksums than blocks", [](Forgery& f) { f.checksums.push_back(0); }},
-      {"future_version", "has format version 2; this library reads version 1",
-       [](Forgery& f) { f.claimed_version = 2; }},
+      {"future_version", "has format version 3; this library reads versions 1 to 2",
+       [](Forgery& f) { f.claimed_version = 3; }},
+      {"version_0", "has format version 0", [](Forgery& f) { f.claimed_version = 0; }},
+      {"tiles_in_version_1", "another format version", [](Forgery& f) { f.variable("grid")["tile"] = {2, 3}; }},
+      {"version_2_without_tiles", "another format version", [](Forgery& f) { f.manifest["format_version"] = 2; }},
+      {"tiles_of_nothing", "'grid': impossible tiles", with_tile({0, 3})},
+      {"tiles_beyond", "'grid': impossible tiles", with_tile({kLast, 3})},
+      {"tiles_of_one_dimension", "'grid': impossible tiles", with_tile({2})},
+      {"tiles_that_are_longer", "share bytes of the file", with_tile({3, 6})},
+      {"tiles_that_cut_blocks", "wrong place in the checksums", with_tile({2, 3})},
+      {"tiles_of_ranks", "'own': tiles of what is not distributed",
+       [](Forgery& f) {
+         f.manifest["format_version"] = 2;
+         f.variable("own")["tile"] = {1};
+       }},
   };
 }
 
