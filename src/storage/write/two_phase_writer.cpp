@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "cluster/communicator.hpp"
@@ -13,8 +15,15 @@ namespace reprieve::storage {
 
 namespace {
 
-/// Of the file, in one exchange: bounds what a rank sends and receives.
+/// Of the file, in one exchange, at least, if there is so much.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{16} << 20U;
+/// What a rank collects in one exchange where many ranks do: a stripe of a parallel file system. So an exchange covers
+/// the more of the file the more ranks collect, and the number of exchanges does not grow with the number of nodes.
+constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20U;
+/// More ranks than this collect only where there are more nodes: two of each keep its network and its way to the file
+/// system busy.
+constexpr std::uint64_t kMostCollectors = 64;
+constexpr std::uint64_t kCollectorsPerNode = 2;
 /// With less to bring together, the exchange costs more than it brings. The same if it is less than this part of the
 /// state: then it goes from the page cache to the device while the rest is written past it.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
@@ -31,11 +40,10 @@ struct Window {
 class ChunkMap {
  public:
   /// @param bytes  to be exchanged in all: a little is shared out among the ranks as well
-  ChunkMap(int ranks, std::uint64_t bytes)
+  ChunkMap(int ranks, std::uint64_t nodes, std::uint64_t bytes)
       : ranks_(static_cast<std::uint64_t>(ranks)),
-        chunks_(std::min(ranks_, kWindowBytes / kLeastDirectBytes)),
-        chunk_bytes_(std::max(std::min(bytes, kWindowBytes) / chunks_ / kLeastDirectBytes, std::uint64_t{1}) *
-                     kLeastDirectBytes) {}
+        chunks_(std::min(ranks_, std::max(kMostCollectors, nodes * kCollectorsPerNode))),
+        chunk_bytes_(chunk_bytes(bytes, chunks_)) {}
 
   /// Which chunk of each window a rank collects, if any. Those who do are spread over all ranks, thus over the nodes.
   [[nodiscard]] std::optional<std::uint64_t> chunk_of(std::uint64_t rank) const {
@@ -60,27 +68,33 @@ class ChunkMap {
   }
 
  private:
+  /// A multiple of what a direct write needs.
+  static std::uint64_t chunk_bytes(std::uint64_t bytes, std::uint64_t chunks) {
+    const std::uint64_t most = std::max(kWindowBytes / chunks, kChunkBytes);
+    return std::max(std::min(bytes / chunks, most) / kLeastDirectBytes, std::uint64_t{1}) * kLeastDirectBytes;
+  }
+
   std::uint64_t ranks_;
-  std::uint64_t chunks_;       ///< of a window
-  std::uint64_t chunk_bytes_;  ///< a multiple of what a direct write needs
+  std::uint64_t chunks_;  ///< of a window
+  std::uint64_t chunk_bytes_;
 };
 
 constexpr const char* kCutShort = "a rank sent a message that ends within a piece";
 
 /// Precedes the bytes of a piece in a message.
 struct PieceHeader {
-  std::uint32_t offset;  ///< in the window
+  std::uint32_t offset;  ///< in the chunk
   std::uint32_t size;
 };
 
 /// Puts pieces where they belong in a chunk, and remembers which of its bytes are there.
 class Chunk {
  public:
-  Chunk(std::uint64_t offset_in_window, std::uint64_t size) : offset_(offset_in_window), bytes_(size) {}
+  explicit Chunk(std::uint64_t size) : bytes_(size) {}
 
   void put(const PieceHeader& header, std::span<const std::byte> piece) {
-    const std::uint64_t offset = header.offset - offset_;
-    if (header.offset < offset_ || offset > bytes_.size() || piece.size() > bytes_.size() - offset) {
+    const std::uint64_t offset = header.offset;
+    if (offset > bytes_.size() || piece.size() > bytes_.size() - offset) {
       throw Error(ErrorCode::internal, "a rank sent a piece that belongs to another one");
     }
     std::memcpy(bytes_.data() + offset, piece.data(), piece.size());
@@ -102,7 +116,7 @@ class Chunk {
     }
   }
 
-  /// Calls @p visit(offset in the window, bytes) for all that is there, in as large pieces as there are, and forgets
+  /// Calls @p visit(offset in the chunk, bytes) for all that is there, in as large pieces as there are, and forgets
   /// it.
   template <class Visit>
   void visit_runs(Visit&& visit) {
@@ -112,16 +126,23 @@ class Chunk {
       for (++i; i < pieces_.size() && pieces_[i].offset == run.offset + run.size; ++i) {
         run.size += pieces_[i].size;
       }
-      visit(offset_ + run.offset, std::span<const std::byte>(bytes_).subspan(run.offset, run.size));
+      visit(run.offset, std::span<const std::byte>(bytes_).subspan(run.offset, run.size));
     }
     pieces_.clear();
   }
 
  private:
-  std::uint64_t offset_;
   Bytes bytes_;
   std::vector<Region> pieces_;
 };
+
+std::uint64_t nodes_of(const cluster::Communicator& comm) {
+  std::set<std::string_view> hosts;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    hosts.insert(comm.host_of(rank));
+  }
+  return hosts.size();
+}
 
 std::uint64_t scattered_bytes(const WritePlan& plan) {
   std::uint64_t bytes = 0;
@@ -135,7 +156,11 @@ std::uint64_t scattered_bytes(const WritePlan& plan) {
 class PieceExchange {
  public:
   PieceExchange(cluster::Communicator& comm, const WritePlan& plan, const std::string& what)
-      : comm_(comm), plan_(plan), what_(what), map_(comm.size(), scattered_bytes(plan)), chunk_(map_.chunk_of(rank())) {
+      : comm_(comm),
+        plan_(plan),
+        what_(what),
+        map_(comm.size(), nodes_of(comm), scattered_bytes(plan)),
+        chunk_(map_.chunk_of(rank())) {
     for (const WritePlan::Variable& variable : plan.variables) {
       const auto items = std::span(plan.items).subspan(variable.first_item, variable.item_count);
       if (variable.scattered) {
@@ -168,7 +193,7 @@ class PieceExchange {
     }
     stream_.emplace(*part_.file, plan_.io, bytes);
     if (chunk_) {
-      collected_.emplace(map_.chunk_bytes() * *chunk_, map_.chunk_bytes());
+      collected_.emplace(map_.chunk_bytes());
     }
     for (const WriteItem& item : small_) {
       cursors_.emplace_back(item);
@@ -199,13 +224,13 @@ class PieceExchange {
       if (!chunk) {
         continue;
       }
-      const std::uint64_t end = window.begin + (*chunk + 1) * map_.chunk_bytes();
+      const std::uint64_t begin = window.begin + *chunk * map_.chunk_bytes();
       if (to == static_cast<std::size_t>(comm_.rank())) {
-        for_each_piece(window, end, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
+        for_each_piece(begin, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
         continue;
       }
       const std::size_t before = outgoing_.bytes.size();
-      for_each_piece(window, end, [&](const PieceHeader& header, auto piece) {
+      for_each_piece(begin, [&](const PieceHeader& header, auto piece) {
         const auto* first = reinterpret_cast<const std::byte*>(&header);
         outgoing_.bytes.insert(outgoing_.bytes.end(), first, first + sizeof header);
         outgoing_.bytes.insert(outgoing_.bytes.end(), piece.begin(), piece.end());
@@ -214,14 +239,14 @@ class PieceExchange {
     }
   }
 
-  /// Takes this rank's pieces up to @p end in the file.
+  /// Takes this rank's pieces in the chunk that begins at @p begin in the file.
   template <class Visit>
-  void for_each_piece(const Window& window, std::uint64_t end, Visit&& visit) {
+  void for_each_piece(std::uint64_t begin, Visit&& visit) {
+    const std::uint64_t end = begin + map_.chunk_bytes();
     for (RowCursor& cursor : cursors_) {
       while (!cursor.done() && cursor.offset() < end) {
         const auto piece = cursor.piece(end);
-        visit({static_cast<std::uint32_t>(cursor.offset() - window.begin), static_cast<std::uint32_t>(piece.size())},
-              piece);
+        visit({static_cast<std::uint32_t>(cursor.offset() - begin), static_cast<std::uint32_t>(piece.size())}, piece);
         cursor.advance(piece.size());
       }
     }
@@ -231,7 +256,7 @@ class PieceExchange {
     if (collected_) {
       collected_->put_all(incoming_.bytes);
       collected_->visit_runs([&](std::uint64_t offset, std::span<const std::byte> bytes) {
-        stream_->write(bytes, window.begin + offset);
+        stream_->write(bytes, window.begin + *chunk_ * map_.chunk_bytes() + offset);
       });
     }
   }
