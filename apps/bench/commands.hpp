@@ -18,9 +18,7 @@ void add_background_command(CLI::App& app, const bool& json);
 void add_restore_command(CLI::App& app, const bool& json);
 /// Whether the program's own arithmetic is as fast after a save or a restore as before.
 void add_registers_command(CLI::App& app, const bool& json);
-/// How costs grow.
+/// How costs grow, also for numbers of ranks that are not there.
 void add_scale_command(CLI::App& app, const bool& json);
-/// What the chief does alone before a save, for numbers of ranks that are not there. Not collective: rank 0 measures.
-void add_planning_command(CLI::App& app, const bool& json);
 
 }  // namespace reprieve::bench

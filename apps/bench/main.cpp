@@ -19,7 +19,7 @@ Examples:
   mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
   mpirun -n 1 reprieve-bench registers
   mpirun -n 16 --oversubscribe reprieve-bench scale
-  mpirun -n 1 reprieve-bench planning --ranks 1000 10000 --variables 10
+  mpirun -n 1 reprieve-bench scale --pretend-ranks 1000 10000 --variables 10
 
 Candidates are interleaved, after a warm-up; medians and quartiles are printed.)";
 
@@ -34,7 +34,6 @@ int run(int argc, char** argv) {
   reprieve::bench::add_restore_command(app, json);
   reprieve::bench::add_registers_command(app, json);
   reprieve::bench::add_scale_command(app, json);
-  reprieve::bench::add_planning_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {

@@ -7,8 +7,10 @@
 #include "cluster/communicator.hpp"
 #include "cluster/mpi_channel.hpp"
 #include "commands.hpp"
+#include "curve.hpp"
 #include "measure.hpp"
 #include "options.hpp"
+#include "pretend.hpp"
 #include "ranks.hpp"
 #include "report.hpp"
 #include "reprieve/reprieve.hpp"
@@ -25,20 +27,8 @@ struct ScaleOptions {
   std::vector<double> sizes_mib{1, 4, 16, 64, 256};
   std::uint64_t small_bytes = 64;
   CommonOptions common{.rounds = 5, .directory = {}};
-};
-
-/// What one point of a curve took, by what was done.
-struct Point {
-  double x = 0;
-  std::vector<double> seconds;
-};
-
-/// A cost as a function of a size.
-struct Curve {
-  std::string title;
-  std::string x_name;
-  std::vector<std::string> costs;
-  std::vector<Point> points;
+  std::vector<std::uint64_t> pretended;
+  std::string shape = "grid";
 };
 
 std::vector<double> medians(MPI_Comm comm, const std::vector<Candidate>& candidates, int rounds) {
@@ -76,7 +66,7 @@ std::vector<double> measure_state(MPI_Comm comm, const WorkloadSpec& spec, const
 }
 
 Curve over_ranks(const ScaleOptions& options) {
-  Curve curve{"Number of ranks (16 MiB in all, durable)", "ranks", {"check", "save", "restore"}, {}};
+  Curve curve{"Number of ranks (16 MiB in all, durable)", "ranks", {{"check"}, {"save"}, {"restore"}}, {}};
   for (const int ranks : options.ranks) {
     const Scratch scratch(options.common.directory);
     const FirstRanks first(ranks);
@@ -84,7 +74,7 @@ Curve over_ranks(const ScaleOptions& options) {
       Point point{static_cast<double>(ranks), {measure_check(first.comm(), options.common.rounds)}};
       const auto state =
           measure_state(first.comm(), {.large_mib = 16.0 / ranks}, scratch.path() / "run", options.common.rounds);
-      point.seconds.insert(point.seconds.end(), state.begin(), state.end());
+      point.values.insert(point.values.end(), state.begin(), state.end());
       curve.points.push_back(std::move(point));
     });
   }
@@ -94,7 +84,7 @@ Curve over_ranks(const ScaleOptions& options) {
 Curve over_variables(const ScaleOptions& options) {
   Curve curve{fmt::format("Number of variables ({} bytes a rank each, durable)", options.small_bytes),
               "variables",
-              {"save", "restore"},
+              {{"save"}, {"restore"}},
               {}};
   for (const std::uint64_t count : options.variables) {
     const Scratch scratch(options.common.directory);
@@ -106,79 +96,13 @@ Curve over_variables(const ScaleOptions& options) {
 }
 
 Curve over_bytes(const ScaleOptions& options) {
-  Curve curve{"Size of the state (one array, durable)", "MiB a rank", {"save", "restore"}, {}};
+  Curve curve{"Size of the state (one array, durable)", "MiB a rank", {{"save"}, {"restore"}}, {}};
   for (const double mib : options.sizes_mib) {
     const Scratch scratch(options.common.directory);
     curve.points.push_back(
         {mib, measure_state(MPI_COMM_WORLD, {.large_mib = mib}, scratch.path() / "run", options.common.rounds)});
   }
   return curve;
-}
-
-std::vector<double> column(const Curve& curve, std::size_t cost) {
-  std::vector<double> values;
-  for (const Point& point : curve.points) {
-    values.push_back(point.seconds[cost]);
-  }
-  return values;
-}
-
-/// How a cost grows: exponents over the whole curve, and from its last but one point to its last.
-struct Growth {
-  double fitted = 0;
-  double at_the_end = 0;
-};
-
-Growth growth_of(const Curve& curve, std::size_t cost) {
-  std::vector<double> sizes;
-  for (const Point& point : curve.points) {
-    sizes.push_back(point.x);
-  }
-  const std::vector<double> seconds = column(curve, cost);
-  const auto last_two = [](const std::vector<double>& values) {
-    return std::vector<double>(values.end() - 2, values.end());
-  };
-  return {fitted_exponent(sizes, seconds), fitted_exponent(last_two(sizes), last_two(seconds))};
-}
-
-void print(const Curve& curve) {
-  std::vector<std::string> header{curve.x_name};
-  header.insert(header.end(), curve.costs.begin(), curve.costs.end());
-  Table table(curve.title, header);
-  for (const Point& point : curve.points) {
-    std::vector<std::string> row{fmt::format("{:g}", point.x)};
-    for (const double seconds : point.seconds) {
-      row.push_back(format_seconds(seconds));
-    }
-    table.add_row(std::move(row));
-  }
-  if (curve.points.size() >= 2) {
-    std::vector<std::string> fitted{"exponent"};
-    std::vector<std::string> at_the_end{"of the last two"};
-    for (std::size_t cost = 0; cost < curve.costs.size(); ++cost) {
-      const Growth growth = growth_of(curve, cost);
-      fitted.push_back(fmt::format("{:.2f}", growth.fitted));
-      at_the_end.push_back(fmt::format("{:.2f}", growth.at_the_end));
-    }
-    table.add_row(std::move(fitted));
-    table.add_row(std::move(at_the_end));
-  }
-  table.print();
-}
-
-void add(Report& report, const Curve& curve) {
-  for (std::size_t cost = 0; cost < curve.costs.size(); ++cost) {
-    nlohmann::json record{{"over", curve.x_name}, {"cost", curve.costs[cost]}, {"points", nlohmann::json::array()}};
-    for (const Point& point : curve.points) {
-      record["points"].push_back({{"x", point.x}, {"median_s", point.seconds[cost]}});
-    }
-    if (curve.points.size() >= 2) {
-      const Growth growth = growth_of(curve, cost);
-      record["exponent"] = growth.fitted;
-      record["exponent_of_last_two"] = growth.at_the_end;
-    }
-    report.add(std::move(record));
-  }
 }
 
 /// 1, 2, 4, ... and all.
@@ -192,6 +116,10 @@ std::vector<int> powers_of_two_up_to(int size) {
 }
 
 void run(ScaleOptions options, bool json) {
+  if (!options.pretended.empty()) {
+    run_pretended({options.pretended, options.variables, options.shape}, json);
+    return;
+  }
   const int size = size_of(MPI_COMM_WORLD);
   if (options.ranks.empty()) {
     options.ranks = powers_of_two_up_to(size);
@@ -226,6 +154,13 @@ void add_scale_command(CLI::App& app, const bool& json) {
       "scale", "How checks, saves and restores grow with the number of ranks, of variables and of bytes");
   command->add_option("--ranks", options->ranks, "Numbers of ranks (default: 1, 2, 4, ... and all)");
   command->add_option("--variables", options->variables, "Numbers of small variables")->capture_default_str();
+  CLI::Option* pretend = command->add_option(
+      "--pretend-ranks", options->pretended,
+      "Numbers of ranks that are made up: what the chief and another rank compute, without messages and data");
+  command->add_option("--shape", options->shape, "What the made-up ranks have of each variable")
+      ->check(CLI::IsMember(pretended_shapes()))
+      ->needs(pretend)
+      ->capture_default_str();
   command->add_option("--small-bytes", options->small_bytes, "Their size, in bytes a rank")->capture_default_str();
   command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")
       ->check(CLI::PositiveNumber)

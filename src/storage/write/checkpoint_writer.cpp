@@ -205,31 +205,10 @@ void CheckpointWriter::seal(const std::string& what) {
   const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
   comm_.on_chief(
       [&] {
-        place_checksums(by_rank);
+        place_checksums(laid_out_->file->index(), by_rank);
         write_checksums_and_seal();
       },
       what);
-}
-
-/// Chief: every rank sent its checksums in the order of its rows.
-void CheckpointWriter::place_checksums(const std::vector<Bytes>& by_rank) {
-  FileIndex& index = laid_out_->file->index();
-  std::vector<std::uint64_t> table(index.checksums.size());
-  std::vector<std::size_t> taken(by_rank.size(), 0);
-  for (const StoredVariable& variable : index.variables) {
-    for (std::size_t b = 0; b < variable.box_count; ++b) {
-      const BoxRowView row = index.view(variable, b);
-      const auto rank = static_cast<std::size_t>(row.rank);
-      const std::size_t size = FileIndex::block_count(variable, row) * sizeof(std::uint64_t);
-      if (size > by_rank[rank].size() - taken[rank]) {
-        throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
-      }
-      std::copy_n(by_rank[rank].data() + taken[rank], size,
-                  std::as_writable_bytes(std::span(table)).data() + row.first_checksum * sizeof(std::uint64_t));
-      taken[rank] += size;
-    }
-  }
-  index.checksums = SharedWords(std::move(table));
 }
 
 void CheckpointWriter::write_checksums_and_seal() {

@@ -71,7 +71,6 @@ class CheckpointWriter {
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
   void seal(const std::string& what);
-  void place_checksums(const std::vector<Bytes>& by_rank);
   void write_checksums_and_seal();
   void finish(const std::string& what);
   void check_structure(const PosixFile& file) const;

@@ -108,4 +108,23 @@ Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
   return places;
 }
 
+void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank) {
+  std::vector<std::uint64_t> table(index.checksums.size());
+  const auto bytes = std::as_writable_bytes(std::span(table));
+  std::vector<std::size_t> taken(by_rank.size(), 0);
+  for (std::size_t i = 0; i < index.boxes.size(); ++i) {
+    const BoxRowView row = index.boxes.view(i, 0, 0);
+    const std::uint64_t end =
+        i + 1 < index.boxes.size() ? index.boxes.view(i + 1, 0, 0).first_checksum : index.checksums.size();
+    const auto rank = static_cast<std::size_t>(row.rank);
+    const auto size = static_cast<std::size_t>(end - row.first_checksum) * sizeof(std::uint64_t);
+    if (size > by_rank[rank].size() - taken[rank]) {
+      throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
+    }
+    std::copy_n(by_rank[rank].data() + taken[rank], size, bytes.data() + row.first_checksum * sizeof(std::uint64_t));
+    taken[rank] += size;
+  }
+  index.checksums = SharedWords(std::move(table));
+}
+
 }  // namespace reprieve::storage

@@ -31,4 +31,8 @@ struct Places {
 /// @param piece_bytes  in which the writer transfers collectively; 0: it does not
 [[nodiscard]] Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes);
 
+/// Takes over the checksums that every rank sent, in the order of its rows.
+/// @throws Error (internal) if a rank sent too few
+void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank);
+
 }  // namespace reprieve::storage
