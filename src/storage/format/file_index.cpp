@@ -380,23 +380,48 @@ FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name)
   return named_in_errors(file_name, [&] { return decode_metadata(parse_json(manifest)); });
 }
 
+namespace {
+
+bool have_same_boxes(const FileIndex& index, const StoredVariable& a, const StoredVariable& b) {
+  if (a.box_count != b.box_count || a.shape.size() != b.shape.size()) {
+    return false;
+  }
+  for (std::size_t box = 0; box < a.box_count; ++box) {
+    const BoxRowView in_a = index.view(a, box);
+    const BoxRowView in_b = index.view(b, box);
+    if (!std::ranges::equal(in_a.offset, in_b.offset) || !std::ranges::equal(in_a.extent, in_b.extent)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<Box> boxes_of(const FileIndex& index, const StoredVariable& variable) {
+  std::vector<Box> boxes;
+  boxes.reserve(variable.box_count);
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    boxes.push_back(FileIndex::dataset_box(variable, index.row(variable, b)));
+  }
+  return boxes;
+}
+
+}  // namespace
+
 void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader, int readers) {
+  const StoredVariable* apart = nullptr;  // many variables often lie on one grid
   for (std::size_t v = static_cast<std::size_t>(reader); v < index.variables.size();
        v += static_cast<std::size_t>(readers)) {
     const StoredVariable& variable = index.variables[v];
-    if (variable.distribution != state::Distribution::distributed) {
+    if (variable.distribution != state::Distribution::distributed ||
+        (apart != nullptr && have_same_boxes(index, *apart, variable))) {
       continue;
     }
-    std::vector<Box> boxes;
-    boxes.reserve(variable.box_count);
-    for (std::size_t b = 0; b < variable.box_count; ++b) {
-      const BoxRow row = index.row(variable, b);
-      boxes.push_back({row.offset, row.extent});
-    }
+    const std::vector<Box> boxes = boxes_of(index, variable);
     if (const auto overlap = find_overlap(boxes); !overlap.empty()) {
       throw CorruptError(file_name + " contradicts itself: variable '" + variable.name + "': the boxes " +
                          text_of(boxes[overlap[0]]) + " and " + text_of(boxes[overlap[1]]) + " overlap");
     }
+    apart = &variable;
   }
 }
 
