@@ -185,7 +185,7 @@ TEST_F(IndexOfAFile, MustHaveSensibleVariables) {
   damaged("distribution", 7, "");
   damaged("name", "zzz", "order of names");
   damaged("piece_dimensions", 3, "more dimensions");
-  damaged("tile", {4, 4}, "another format version");
+  damaged("tile", {4, 4}, "impossible tiles");
   damaged("tile", {4}, "impossible tiles");
   damaged("tile", {8, 8}, "impossible tiles");
   damaged("tile", {0, 8}, "impossible tiles");
@@ -193,6 +193,17 @@ TEST_F(IndexOfAFile, MustHaveSensibleVariables) {
   damaged("tile", nlohmann::json::array(), "tiles without a shape");
   damaged("tile", 7, "impossible tiles");
   damaged("tile", {-1, 8}, "integer is expected");
+}
+
+TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsTiles) {
+  manifest_["variables"][0]["shape"] = {1 << 20U, 1024};
+  manifest_["variables"][0]["tile"] = {1, 512};
+  index_.file_size = 1ULL << 40U;
+  boxes_[5] = 1 << 20U;  // the extent of the first box
+  boxes_[6] = 1024;
+  expect_refused("another format version");
+  manifest_["format_version"] = 2;
+  expect_refused("fewer checksums than tiles");  // before there is memory for each
 }
 
 TEST_F(IndexOfAFile, MustHaveSensibleBoxes) {

@@ -66,6 +66,7 @@ TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
       box.extent[d] = upto(dataset.shape[d]);
       box.offset[d] = engine() % (dataset.shape[d] - box.extent[d] + 1);
     }
+    EXPECT_EQ(tile_count(dataset, box), tile_parts(dataset, box).size());
     std::multiset<Extents> seen;
     std::uint64_t last = 0;
     for (const TilePart& part : tile_parts(dataset, box)) {
@@ -130,9 +131,11 @@ TEST(Tiles, AreNoLargerThanHdf5sChunks) {
   EXPECT_FALSE(is_possible_tile(shape, {1ULL << 17U, 1ULL << 12U}, 8)) << "4 GiB";
   EXPECT_FALSE(is_possible_tile(shape, {1ULL << 20U, 1ULL << 12U}, 1)) << "2^32 elements";
   EXPECT_FALSE(is_possible_tile(shape, {1ULL << 39U, 1ULL << 39U}, 1)) << "wraps around";
-  EXPECT_FALSE(is_possible_tile({8, 8}, {0, 8}, 8));
-  EXPECT_FALSE(is_possible_tile({8, 8}, {9, 1}, 8)) << "longer than the array";
-  EXPECT_FALSE(is_possible_tile({8, 8}, {8, 8}, 8)) << "one tile is none";
+  EXPECT_FALSE(is_possible_tile({4096, 4096}, {0, 4096}, 8));
+  EXPECT_TRUE(is_possible_tile({4096, 4096}, {1, 512}, 8));
+  EXPECT_FALSE(is_possible_tile({4096, 4096}, {1, 511}, 8)) << "too small";
+  EXPECT_FALSE(is_possible_tile({800, 800}, {801, 10}, 8)) << "longer than the array";
+  EXPECT_FALSE(is_possible_tile({800, 800}, {800, 800}, 8)) << "one tile is none";
 }
 
 TEST(TileChoice, IsTheBoxOfARegularCut) {

@@ -251,6 +251,11 @@ std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, 
     require(extent[d] <= variable.shape[d] && row.offset[d] <= variable.shape[d] - extent[d], variable,
             "a box is not inside of its dataset");
   }
+  // Every tile has a block: what a forged file claims must not take memory.
+  require(variable.tile.empty() ||
+              tile_count(variable.dataset(), {{row.offset.begin(), row.offset.end()},
+                                              {row.extent.begin(), row.extent.end()}}) <= index.checksums.size(),
+          variable, "there are fewer checksums than tiles");
   return FileIndex::block_count(variable, row);
 }
 

@@ -12,8 +12,6 @@ namespace {
 
 /// Smaller arrays are small variables, which lie side by side.
 constexpr std::uint64_t kLeastTiledBytes = std::uint64_t{1} << 20U;
-/// Tiles of less than a page bring nothing.
-constexpr std::uint64_t kLeastSmallTileBytes = 4096;
 /// Where boxes are small themselves, tiles that are worth no write of their own are still better than rows, if a box
 /// has no more of them.
 constexpr std::uint64_t kMostSmallTilesOfBox = 8;
@@ -140,7 +138,7 @@ Extents choose_tile(const Extents& shape, std::size_t element_size, std::span<co
   for (const bool padded : {false, true}) {
     const Extents regular = made_possible(common_tile(shape, boxes, padded), shape, element_size);
     const bool is_small = volume(usual) <= volume(regular) * kMostSmallTilesOfBox;
-    if (bytes_in(regular, element_size) >= (is_small ? kLeastSmallTileBytes : kLeastTileBytes) && fits(regular)) {
+    if (bytes_in(regular, element_size) >= (is_small ? kSmallestTileBytes : kLeastTileBytes) && fits(regular)) {
       return regular;
     }
   }

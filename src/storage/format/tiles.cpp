@@ -65,6 +65,14 @@ std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
   return parts;
 }
 
+std::uint64_t tile_count(const Dataset& dataset, const Box& box) {
+  std::uint64_t count = volume(box.extent) > 0 ? 1 : 0;
+  for (std::size_t d = 0; count > 0 && d < dataset.tile.size(); ++d) {
+    count *= (box.offset[d] + box.extent[d] - 1) / dataset.tile[d] - box.offset[d] / dataset.tile[d] + 1;
+  }
+  return count;
+}
+
 TilePart tile_part(const Dataset& dataset, const Box& box) {
   if (dataset.tile.empty()) {
     return {dataset, box, box};
@@ -101,7 +109,7 @@ bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t e
     }
     elements *= tile[d];
   }
-  return tile != shape && elements <= kMostTileBytes / element_size;
+  return tile != shape && elements <= kMostTileBytes / element_size && elements * element_size >= kSmallestTileBytes;
 }
 
 TiledSplit::TiledSplit(const Dataset& dataset, const Box& box) {

@@ -15,6 +15,8 @@
 
 namespace reprieve::storage {
 
+/// No tile is smaller: what is known of each takes memory in a reader.
+inline constexpr std::uint64_t kSmallestTileBytes = 4096;
 /// Tiles of less are not worth a write of their own.
 inline constexpr std::uint64_t kLeastTileBytes = std::uint64_t{256} << 10U;
 
@@ -30,6 +32,9 @@ struct TilePart {
 /// The parts of @p box, tile by tile in C order; none if it is empty.
 [[nodiscard]] std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box);
 
+/// How many parts that are: without memory for each. A box of an array that is known to fit has no more than 2^63.
+[[nodiscard]] std::uint64_t tile_count(const Dataset& dataset, const Box& box);
+
 /// Of a box that lies in one tile.
 [[nodiscard]] TilePart tile_part(const Dataset& dataset, const Box& box);
 
@@ -41,7 +46,8 @@ struct TilePart {
 /// Of a dataset that is known to fit.
 [[nodiscard]] std::uint64_t stored_bytes(const Dataset& dataset);
 
-/// Whether HDF5 has chunks of this shape in an array without an index of them. @param tile  not empty
+/// Whether HDF5 has chunks of this shape in an array without an index of them, and a file may have such tiles.
+/// @param tile  not empty
 [[nodiscard]] bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t element_size);
 
 /// A box cut into blocks: what of it lies in each tile by itself, in the order of the tiles.

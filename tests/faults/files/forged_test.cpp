@@ -83,13 +83,11 @@ std::vector<Lie> lies_about_places() {
       {"future_version", "has format version 3; this library reads versions 1 to 2",
        [](Forgery& f) { f.claimed_version = 3; }},
       {"version_0", "has format version 0", [](Forgery& f) { f.claimed_version = 0; }},
-      {"tiles_in_version_1", "another format version", [](Forgery& f) { f.variable("grid")["tile"] = {2, 3}; }},
       {"version_2_without_tiles", "another format version", [](Forgery& f) { f.manifest["format_version"] = 2; }},
       {"tiles_of_nothing", "'grid': impossible tiles", with_tile({0, 3})},
       {"tiles_beyond", "'grid': impossible tiles", with_tile({kLast, 3})},
       {"tiles_of_one_dimension", "'grid': impossible tiles", with_tile({2})},
-      {"tiles_that_are_longer", "share bytes of the file", with_tile({3, 6})},
-      {"tiles_that_cut_blocks", "wrong place in the checksums", with_tile({2, 3})},
+      {"tiles_that_are_small", "'grid': impossible tiles", with_tile({2, 3})},
       {"tiles_of_ranks", "'own': tiles of what is not distributed",
        [](Forgery& f) {
          f.manifest["format_version"] = 2;
