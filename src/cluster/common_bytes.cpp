@@ -121,6 +121,9 @@ void Communicator::bring_to_leaders(const Nodes& nodes, CommonMemory& memory, st
   const bool is_root = rank_ == root;
   const bool is_first_leader = nodes.leads() && nodes.leader.number == first_leader;
   in_pieces(total, what, [&](std::size_t first, int size) {
+    if (!is_root && !nodes.leads()) {
+      return;  // has no memory yet
+    }
     std::byte* const piece = memory.bytes() + first;
     MPI_Request request = MPI_REQUEST_NULL;
     if (is_root && !nodes.leads()) {

@@ -205,15 +205,17 @@ void Communicator::learn_hosts() {
   agree(core::capture([&] {
           std::map<std::string_view, std::uint32_t> places;
           std::vector<std::string> found;
+          auto hosts = hosts_;  // both change at once: an error tells the host of its rank
           for (std::size_t rank = 0; rank < hosts_.size(); ++rank) {
             const std::string_view name = all + rank * MPI_MAX_PROCESSOR_NAME;
             const auto [place, is_new] = places.try_emplace(name, static_cast<std::uint32_t>(found.size()));
             if (is_new) {
               found.emplace_back(name);
             }
-            hosts_[rank] = place->second;
+            hosts[rank] = place->second;
           }
           host_names_ = std::move(found);
+          hosts_ = std::move(hosts);
         }),
         "start");
   std::vector<char>().swap(names);

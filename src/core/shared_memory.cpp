@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 namespace reprieve::core {
@@ -67,6 +68,11 @@ std::optional<SharedMemory> SharedMemory::open(const SharedMemoryAddress& addres
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/%lld/fd/%lld", static_cast<long long>(address.process),
                 static_cast<long long>(address.descriptor));
+  std::array<char, 32> target{};
+  if (::readlink(path.data(), target.data(), target.size() - 1) < 0 ||
+      !std::string_view(target.data()).starts_with("/memfd:reprieve-tables")) {
+    return std::nullopt;  // to open another file might have effects
+  }
   const Descriptor file(::open(path.data(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat facts {};
   // In another container the same numbers may mean another process and another file.

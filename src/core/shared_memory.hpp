@@ -24,8 +24,8 @@ struct SharedMemoryAddress {
 /// A file without a name that is mapped: the system frees it when no process maps it any more, however they end.
 class SharedMemory {
  public:
-  /// All of it is there: nobody is killed for want of memory when it is written. Nothing if the system has none to
-  /// give.
+  /// All of it is taken at once, so that its pages are there when they are written. Nothing if the system has none to
+  /// give; a memory cgroup may end the process instead, as with any memory.
   [[nodiscard]] static std::optional<SharedMemory> create(std::size_t bytes) noexcept;
   /// To be read only. Nothing if it cannot be reached: in another machine or container, or after `close_door`.
   [[nodiscard]] static std::optional<SharedMemory> open(const SharedMemoryAddress& address) noexcept;

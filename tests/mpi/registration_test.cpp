@@ -55,6 +55,20 @@ TEST_F(RegistrationTest, NamesKindsAndTypesThatDifferAreTold) {
   EXPECT_THAT(error.message, AllOf(HasSubstr("'kind'"), HasSubstr("'type'"), HasSubstr("per_rank")));
 }
 
+TEST_F(RegistrationTest, SharedElementsThatOneRankAllowsAreTold) {
+  REPRIEVE_NEEDS_RANKS(2);
+  for (const int allows : {0, world_size() - 1}) {
+    checkpoint = Checkpoint();
+    checkpoint.add_distributed("field", field.data(), DistributedLayout{{4 * ranks()}, {4 * rank()}, {4}});
+    if (world_rank() == allows) {
+      checkpoint.allow_shared("field");
+    }
+    const SeenError error = error_of_start();
+    EXPECT_EQ(error.code, ErrorCode::mismatch);
+    EXPECT_THAT(error.message, AllOf(HasSubstr("variable 'field'"), HasSubstr("(allow_shared)")));
+  }
+}
+
 TEST_F(RegistrationTest, GlobalShapesThatDifferAreTold) {
   REPRIEVE_NEEDS_RANKS(2);
   checkpoint.add_distributed(

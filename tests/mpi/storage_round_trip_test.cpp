@@ -325,9 +325,10 @@ TEST_F(Storage, TakesManyBoxesAndAnyStrides) {
   EXPECT_EQ(stored[(2 * size + rank) * kColumns], static_cast<int>(rank * 1000 + 2 * kColumns + kColumns - 1));
 }
 
-/// Tiles of 8 x 8 x 8 elements, shared out at random; some are nobody's. Beside them what ranks write by themselves.
+/// Boxes of 7 x 7 x 7 elements, too small for tiles of the file, shared out at random; some are nobody's. Beside them
+/// what ranks write by themselves.
 TEST_F(Storage, BringsScatteredPiecesTogether) {
-  constexpr std::uint64_t kEdge = 8, kTiles = 10, kLength = kEdge * kTiles;
+  constexpr std::uint64_t kEdge = 7, kTiles = 10, kLength = kEdge * kTiles;
   const Extents shape(3, kLength);
   const auto fill = [](std::vector<double>& memory, const Extents& offset) {
     for (std::uint64_t i = 0; i < memory.size(); ++i) {

@@ -203,6 +203,55 @@ TEST_F(StorageTiles, AreReadPieceByPieceInTheOrderOfTheArray) {
   });
 }
 
+/// Blocks of an adaptive mesh: 16 cells along each edge, with ghost layers in memory, shared out in turns.
+TEST_F(StorageTiles, OfSmallBlocksAreWrittenEachByItsRank) {
+  constexpr std::uint64_t kEdge = 16;
+  constexpr std::uint64_t kPadded = kEdge + 2;
+  constexpr std::uint64_t kBlocks = 5;
+  const Extents shape{kEdge * kBlocks, kEdge * kBlocks, kEdge * kBlocks - 3};  // the last ones are padded
+  std::vector<std::pair<Box, std::vector<double>>> blocks;
+  for (std::uint64_t i = 0; i < kBlocks * kBlocks * kBlocks; ++i) {
+    if (i % static_cast<std::uint64_t>(world_size()) == static_cast<std::uint64_t>(world_rank())) {
+      Box box{{i / kBlocks / kBlocks * kEdge, i / kBlocks % kBlocks * kEdge, i % kBlocks * kEdge}, Extents(3, kEdge)};
+      box.extent[2] = std::min(kEdge, shape[2] - box.offset[2]);
+      blocks.emplace_back(box, std::vector<double>(kPadded * kPadded * kPadded));
+    }
+  }
+  const auto at_each = [&](auto&& visit) {
+    for (auto& [box, memory] : blocks) {
+      for (std::uint64_t x = 0; x < box.extent[0]; ++x) {
+        for (std::uint64_t y = 0; y < box.extent[1]; ++y) {
+          for (std::uint64_t z = 0; z < box.extent[2]; ++z) {
+            visit(memory[((x + 1) * kPadded + y + 1) * kPadded + z + 1],
+                  expected_at(box.offset[0] + x, box.offset[1] + y, box.offset[2] + z));
+          }
+        }
+      }
+    }
+  };
+  Checkpoint checkpoint;
+  checkpoint.add_distributed("field", [&] {
+    DistributedArray array{element_type_of<double>(), shape, {}};
+    for (auto& [box, memory] : blocks) {
+      auto* first = reinterpret_cast<std::byte*>(memory.data() + (kPadded + 1) * kPadded + 1);
+      array.boxes.push_back({first, box.offset, box.extent, {8 * kPadded * kPadded, 8 * kPadded, 8}});
+    }
+    return array;
+  });
+  at_each([](double& value, double expected) { value = expected; });
+  save(world, checkpoint);
+  on_chief([&] {
+    EXPECT_EQ(tile_of("field"), Extents(3, kEdge));
+    EXPECT_EQ(wrong_for_hdf5(shape), 0U);
+    EXPECT_TRUE(verify_file(file).empty());
+  });
+  at_each([](double& value, double) { value = -1; });
+  restore(world, checkpoint);
+  std::size_t wrong = 0;
+  at_each([&](double& value, double expected) { wrong += value == expected ? 0U : 1U; });
+  EXPECT_EQ(wrong, 0U);
+}
+
 TEST_F(StorageTiles, AreNotMadeForTheWriterThatWorksThroughHdf5) {
   Columns columns(kRegular, world_rank(), world_size());
   columns.set();

@@ -66,10 +66,13 @@ TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
       box.extent[d] = upto(dataset.shape[d]);
       box.offset[d] = engine() % (dataset.shape[d] - box.extent[d] + 1);
     }
-    EXPECT_EQ(tile_count(dataset, box), tile_parts(dataset, box).size());
+    const std::vector<TilePart> parts = tile_parts(dataset, box);
+    EXPECT_EQ(tile_count(dataset.tile, box.offset, box.extent), parts.size());
+    EXPECT_EQ(is_whole_tiles(dataset.shape, dataset.tile, box.offset, box.extent),
+              std::all_of(parts.begin(), parts.end(), [](const TilePart& part) { return part.is_all; }));
     std::multiset<Extents> seen;
     std::uint64_t last = 0;
-    for (const TilePart& part : tile_parts(dataset, box)) {
+    for (const TilePart& part : parts) {
       EXPECT_GT(part.dataset.file_offset, last);
       last = part.dataset.file_offset;
       std::vector<std::uint64_t> places;
@@ -158,6 +161,8 @@ TEST(TileChoice, IsNothingWhereRowsAreLongOrAnArrayIsSmall) {
   EXPECT_TRUE(choose_tile({300, 300}, kDouble, cut({300, 300}, {1, 2})).empty()) << "less than 1 MiB";
   EXPECT_TRUE(choose_tile({1 << 20U}, kDouble, cut({1 << 20U}, {64})).empty()) << "one dimension";
   EXPECT_TRUE(choose_tile(shape, kDouble, {}).empty()) << "nobody holds anything";
+  const Extents thin{1024, 1024};
+  EXPECT_TRUE(choose_tile(thin, kDouble, cut(thin, {64, 1})).empty()) << "16 rows to a rank";
   const Extents wide{16, 1 << 20U};
   EXPECT_TRUE(choose_tile(wide, kDouble, cut(wide, {1, 2})).empty()) << "rows of 4 MiB";
 }
@@ -182,6 +187,14 @@ TEST(TileChoice, PadsNoMoreThanAQuarter) {
   std::uint64_t bytes = 0;
   EXPECT_TRUE(stored_bytes(shape, tile, kDouble, bytes));
   EXPECT_LE(bytes, 1000 * 601 * kDouble * 5 / 4) << "a tile of 600 columns would take twice the array";
+}
+
+TEST(TileChoice, KeepsTheNumberOfTilesInBounds) {
+  const Extents shape{30'001, 30'001, 10'007};  // 72 TB on 29 x 29 x 97 ranks
+  const Extents tile = choose_tile(shape, kDouble, cut(shape, {29, 29, 97}));
+  std::uint64_t bytes = 0;
+  EXPECT_TRUE(tile.empty() ||
+              (stored_bytes(shape, tile, kDouble, bytes) && bytes / volume(tile) / kDouble < 1U << 24U));
 }
 
 TEST(TileChoice, CutsWhatIsTooLargeForHdf5) {

@@ -78,7 +78,11 @@ RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first,
 /// Most boxes are smaller than a block.
 std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRowView& row) {
   const std::span<const std::uint64_t> extent = row.extent;
-  if (!variable.tile.empty()) {
+  const std::uint64_t tiles = tile_count(variable.tile, row.offset, extent);
+  if (!variable.tile.empty() && volume(variable.tile) <= kMaxBlockBytes / variable.type.size_bytes) {
+    return tiles;
+  }
+  if (tiles > 1) {
     return TiledSplit(variable.dataset(), {{row.offset.begin(), row.offset.end()}, {extent.begin(), extent.end()}})
         .count();
   }
@@ -252,9 +256,7 @@ std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, 
             "a box is not inside of its dataset");
   }
   // Every tile has a block: what a forged file claims must not take memory.
-  require(variable.tile.empty() ||
-              tile_count(variable.dataset(), {{row.offset.begin(), row.offset.end()},
-                                              {row.extent.begin(), row.extent.end()}}) <= index.checksums.size(),
+  require(variable.tile.empty() || tile_count(variable.tile, row.offset, row.extent) <= index.checksums.size(),
           variable, "there are fewer checksums than tiles");
   return FileIndex::block_count(variable, row);
 }

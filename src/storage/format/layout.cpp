@@ -93,6 +93,10 @@ void compare(const Description& chief, const Description& other, std::size_t ran
     differences.add(chief.name, rank,
                     std::string("registered it as ") + state::to_string(other.distribution) + ", rank 0 as " +
                         state::to_string(chief.distribution));
+  } else if (other.is_shared != chief.is_shared) {
+    differences.add(chief.name, rank,
+                    std::string(other.is_shared ? "allowed" : "did not allow") + " shared elements, rank 0 did" +
+                        (chief.is_shared ? "" : " not") + " (allow_shared)");
   } else if (other.type != chief.type) {
     differences.add(chief.name, rank,
                     "has elements of type " + to_string(other.type) + ", rank 0 of " + to_string(chief.type));

@@ -91,11 +91,15 @@ constexpr const char* kChecksums = "table of checksums";
 
 }  // namespace
 
-void write_seal(const PosixFile& file, const Seal& seal) {
+void check_table_sizes(const std::string& file_name, const Seal& seal) {
   if (tables_too_large(seal)) {
-    throw UsageError("cannot write " + file.path().string() +
+    throw UsageError("cannot write " + file_name +
                      ": its tables would be larger than 2 GiB; register fewer variables, or boxes");
   }
+}
+
+void write_seal(const PosixFile& file, const Seal& seal) {
+  check_table_sizes(file.path().string(), seal);
   SealWords words = {};
   words[Word::magic] = kMagic;
   words[Word::version] = static_cast<std::uint64_t>(seal.format_version);

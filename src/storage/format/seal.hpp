@@ -30,6 +30,9 @@ struct Seal {
   int format_version = 1;
 };
 
+/// @throws UsageError if the tables are larger than a reader takes: known as soon as the file is laid out
+void check_table_sizes(const std::string& file_name, const Seal& seal);
+
 void write_seal(const PosixFile& file, const Seal& seal);
 
 /// Makes sure that @p file has no seal, neither now nor after a power cut: from then on it is not a checkpoint,

@@ -46,8 +46,12 @@ std::size_t position_of(const std::vector<LocalVariable>& variables, const std::
 }
 
 GatheredVariable& beside(Gathered& all, const std::string& name) {
-  return *std::find_if(all.variables.begin(), all.variables.end(),
-                       [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
+  const auto found = std::find_if(all.variables.begin(), all.variables.end(),
+                                  [&](const GatheredVariable& variable) { return variable.chiefs.name == name; });
+  if (found == all.variables.end()) {
+    throw Error(ErrorCode::internal, "nothing stands beside the shared variable: '" + name + "'");
+  }
+  return *found;
 }
 
 /// Lets a per-rank variable have this content.

@@ -17,6 +17,10 @@ constexpr std::uint64_t kLeastTiledBytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMostSmallTilesOfBox = 8;
 /// Where borders cut tiles: of a box, no more may lie in such tiles.
 constexpr double kMostCutPart = 0.5;
+/// Each tile has a checksum at least, and the tables of a file a limit.
+constexpr std::uint64_t kMostFineTiles = std::uint64_t{1} << 23U;
+/// Tiles that are too large for HDF5 are cut by divisors up to this one.
+constexpr std::uint64_t kMostDivisor = 1 << 16U;
 /// The rows of a tile are not shorter than two cache lines, unless those of the box are.
 constexpr std::uint64_t kLeastRowBytes = 128;
 /// Padding may take that part of the array.
@@ -51,7 +55,7 @@ Extents common_tile(const Extents& shape, std::span<const Box> boxes, bool padde
 }
 
 std::uint64_t least_divisor(std::uint64_t number) {
-  for (std::uint64_t divisor = 2; divisor * divisor <= number; ++divisor) {
+  for (std::uint64_t divisor = 2; divisor <= kMostDivisor && divisor * divisor <= number; ++divisor) {
     if (number % divisor == 0) {
       return divisor;
     }
@@ -99,9 +103,10 @@ Extents fine_tile(const Extents& shape, const Extents& box, std::size_t element_
     tile.back() = std::max(tile.back(), least_row);
     return tile;
   };
+  const std::uint64_t least = std::max(kLeastTileBytes, bytes_in(shape, element_size) / kMostFineTiles);
   const std::uint64_t most = *std::max_element(box.begin(), box.end());
   std::uint64_t parts = 1;
-  while (parts < most && bytes_in(cut(parts + 1), element_size) >= kLeastTileBytes) {
+  while (parts < most && bytes_in(cut(parts + 1), element_size) >= least) {
     ++parts;
   }
   return cut(parts);
@@ -132,7 +137,8 @@ Extents choose_tile(const Extents& shape, std::size_t element_size, std::span<co
     return {};
   }
   const auto fits = [&](const Extents& tile) {
-    return is_possible_tile(shape, tile, element_size) && pads_little(shape, tile, element_size);
+    return is_possible_tile(shape, tile, element_size) && pads_little(shape, tile, element_size) &&
+           run_length(whole(tile), shape) < volume(tile);  // else its elements follow each other in rows as well
   };
   const Extents usual = usual_extent(shape, boxes);
   for (const bool padded : {false, true}) {

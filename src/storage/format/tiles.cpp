@@ -65,12 +65,27 @@ std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
   return parts;
 }
 
-std::uint64_t tile_count(const Dataset& dataset, const Box& box) {
-  std::uint64_t count = volume(box.extent) > 0 ? 1 : 0;
-  for (std::size_t d = 0; count > 0 && d < dataset.tile.size(); ++d) {
-    count *= (box.offset[d] + box.extent[d] - 1) / dataset.tile[d] - box.offset[d] / dataset.tile[d] + 1;
+std::uint64_t tile_count(const Extents& tile, std::span<const std::uint64_t> offset,
+                         std::span<const std::uint64_t> extent) {
+  if (std::ranges::find(extent, 0U) != extent.end()) {
+    return 0;
+  }
+  std::uint64_t count = 1;
+  for (std::size_t d = 0; d < tile.size(); ++d) {
+    count *= (offset[d] + extent[d] - 1) / tile[d] - offset[d] / tile[d] + 1;
   }
   return count;
+}
+
+bool is_whole_tiles(const Extents& shape, const Extents& tile, std::span<const std::uint64_t> offset,
+                    std::span<const std::uint64_t> extent) {
+  for (std::size_t d = 0; d < tile.size(); ++d) {
+    const std::uint64_t end = offset[d] + extent[d];
+    if (offset[d] % tile[d] != 0 || (end % tile[d] != 0 && end != shape[d])) {
+      return false;
+    }
+  }
+  return true;
 }
 
 TilePart tile_part(const Dataset& dataset, const Box& box) {

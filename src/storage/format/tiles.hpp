@@ -32,8 +32,14 @@ struct TilePart {
 /// The parts of @p box, tile by tile in C order; none if it is empty.
 [[nodiscard]] std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box);
 
-/// How many parts that are: without memory for each. A box of an array that is known to fit has no more than 2^63.
-[[nodiscard]] std::uint64_t tile_count(const Dataset& dataset, const Box& box);
+/// How many parts a box has in such tiles: without memory for each.
+/// @param tile  empty: no tiles; @param offset, extent  of the box
+[[nodiscard]] std::uint64_t tile_count(const Extents& tile, std::span<const std::uint64_t> offset,
+                                       std::span<const std::uint64_t> extent);
+
+/// True if a box of an array of @p shape is made of whole tiles, as far as the array goes.
+[[nodiscard]] bool is_whole_tiles(const Extents& shape, const Extents& tile, std::span<const std::uint64_t> offset,
+                                  std::span<const std::uint64_t> extent);
 
 /// Of a box that lies in one tile.
 [[nodiscard]] TilePart tile_part(const Dataset& dataset, const Box& box);

@@ -29,7 +29,8 @@ class BlockReader {
   /// found without a search.
   void expect_boxes_of(int saved_rank) noexcept { expected_rank_ = static_cast<std::uint64_t>(saved_rank); }
 
-  /// Reads the whole box of a row, elements side by side in C order; @p content has the box's size.
+  /// Reads the whole box of a row of a variable without tiles, elements side by side in C order; @p content has the
+  /// box's size.
   /// @throws CorruptError that names variable and region; StorageError
   void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
 

@@ -106,6 +106,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = std::make_unique<LaidOutFile>(std::move(index));
+        check_table_sizes(plan_.file.string(), file->seal());  // before any data are written
         places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
       },
       what);

@@ -29,32 +29,46 @@ std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable
   return most;
 }
 
-/// Parts of tiles that this box shares with others, or small tiles.
-bool has_small_parts(const Dataset& dataset, const Box& box) {
-  const std::vector<TilePart> parts = tile_parts(dataset, box);
-  return std::any_of(parts.begin(), parts.end(), [&](const TilePart& part) {
-    const std::uint64_t run = part.is_all ? volume(dataset.tile) : run_length(part.within, dataset.tile);
-    return run * dataset.element_size < kLeastDirectBytes;
-  });
-}
-
-bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
-  std::span<const std::uint64_t> before;
+/// A rank has parts of tiles, or tiles, that are too small.
+bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
+  const Dataset dataset = variable.dataset();
+  const auto is_small = [&](std::uint64_t elements) { return elements * dataset.element_size < kLeastDirectBytes; };
+  if (is_small(volume(dataset.tile))) {
+    return true;
+  }
   for (std::size_t b = 0; b < variable.box_count; ++b) {
     const BoxRowView row = index.view(variable, b);
-    if (variable.tile.empty() && std::ranges::equal(row.extent, before)) {
-      continue;  // of a box of the same extent it is known
+    if (is_whole_tiles(dataset.shape, dataset.tile, row.offset, row.extent)) {
+      continue;  // which is how most boxes are
     }
-    before = row.extent;
-    const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
-    if (variable.tile.empty() && run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
-      return true;
-    }
-    if (!variable.tile.empty() && has_small_parts(variable.dataset(), box)) {
+    const std::vector<TilePart> parts = tile_parts(dataset, FileIndex::dataset_box(variable, index.row(variable, b)));
+    if (std::ranges::any_of(parts, [&](const TilePart& part) {
+          return !part.is_all && is_small(run_length(part.within, dataset.tile));
+        })) {
       return true;
     }
   }
   return false;
+}
+
+bool has_short_rows(const FileIndex& index, const StoredVariable& variable) {
+  std::span<const std::uint64_t> before;
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRowView row = index.view(variable, b);
+    if (std::ranges::equal(row.extent, before)) {
+      continue;  // of a box of the same extent it is known
+    }
+    before = row.extent;
+    const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
+    if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
+  return variable.tile.empty() ? has_short_rows(index, variable) : has_small_parts(index, variable);
 }
 
 Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {

@@ -14,22 +14,25 @@ namespace reprieve::storage {
 /// Steps through the rows of an item: the ranges that lie side by side in the file.
 class RowCursor {
  public:
-  /// @param item  must outlive the cursor; its rows must be small: one that does not lie side by side in memory is
-  /// copied
+  /// @param item  must outlive the cursor. A row that does not lie side by side in memory is copied while the cursor is
+  /// in it.
   explicit RowCursor(const WriteItem& item);
 
   [[nodiscard]] bool done() const noexcept { return rows_left_ == 0; }
+  /// Nothing of it has been taken.
+  [[nodiscard]] bool is_new() const noexcept { return is_new_; }
   /// Where in the file the next byte belongs.
   [[nodiscard]] std::uint64_t offset() const noexcept { return row_offset_ + taken_; }
   /// The rest of the row, or what of it lies before @p end in the file; `offset()` must. Valid until `advance`.
-  [[nodiscard]] std::span<const std::byte> piece(std::uint64_t end) const noexcept;
+  [[nodiscard]] std::span<const std::byte> piece(std::uint64_t end);
   /// Goes on behind the next @p bytes, at most the rest of the row.
   void advance(std::uint64_t bytes);
 
  private:
   void enter_row();
+  void copy_row();
 
-  const WriteItem& item_;
+  const WriteItem* item_;
   Strides file_strides_;  ///< in bytes
   std::size_t outer_;     ///< dimensions that are stepped through from row to row
   Extents row_extent_;    ///< of the other dimensions
@@ -41,7 +44,9 @@ class RowCursor {
   std::uint64_t row_offset_ = 0;
   const std::byte* row_ = nullptr;
   std::uint64_t taken_ = 0;  ///< bytes of the row
+  bool is_new_ = true;
   Bytes copy_;
+  bool is_copied_ = false;  ///< `row_` lies there
 };
 
 }  // namespace reprieve::storage

@@ -17,13 +17,15 @@ namespace {
 
 /// Of the file, in one exchange, at least, if there is so much.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{16} << 20U;
-/// What a rank collects in one exchange where many ranks do: a stripe of a parallel file system. So an exchange covers
-/// the more of the file the more ranks collect, and the number of exchanges does not grow with the number of nodes.
-constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20U;
+/// What a rank collects in one exchange where many ranks do. So an exchange covers the more of the file the more ranks
+/// collect, and the number of exchanges does not grow with the number of nodes.
+constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20U;
 /// More ranks than this collect only where there are more nodes: two of each keep its network and its way to the file
 /// system busy.
 constexpr std::uint64_t kMostCollectors = 64;
 constexpr std::uint64_t kCollectorsPerNode = 2;
+/// Whole tiles from this size on go to the file by themselves: a write of them is no dearer than a message.
+constexpr std::uint64_t kLeastOwnTileBytes = std::uint64_t{16} << 10U;
 /// With less to bring together, the exchange costs more than it brings. The same if it is less than this part of the
 /// state: then it goes from the page cache to the device while the rest is written past it.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
@@ -167,7 +169,7 @@ class PieceExchange {
         regions_.push_back({variable.file_offset, variable.bytes});
       }
       for (const WriteItem& item : items) {
-        const bool exchanged = variable.scattered && item.run_bytes() < kLeastDirectBytes;
+        const bool exchanged = variable.scattered && is_exchanged(item);
         (exchanged ? small_ : large_).push_back(item);
         is_small_.push_back(exchanged);
       }
@@ -182,6 +184,12 @@ class PieceExchange {
   }
 
  private:
+  /// What lies between the pieces of others. Tiles of a rank alone do not, however small they are.
+  static bool is_exchanged(const WriteItem& item) {
+    const std::uint64_t run = item.run_bytes();
+    return run < (item.fills_dataset ? kLeastOwnTileBytes : kLeastDirectBytes);
+  }
+
   [[nodiscard]] std::uint64_t rank() const { return static_cast<std::uint64_t>(comm_.rank()); }
 
   void open() {
@@ -198,6 +206,7 @@ class PieceExchange {
     for (const WriteItem& item : small_) {
       cursors_.emplace_back(item);
     }
+    std::ranges::sort(cursors_, {}, &RowCursor::offset);
     windows_ = map_.windows(regions_);
     outgoing_.sizes.resize(static_cast<std::size_t>(comm_.size()));
   }
@@ -243,7 +252,14 @@ class PieceExchange {
   template <class Visit>
   void for_each_piece(std::uint64_t begin, Visit&& visit) {
     const std::uint64_t end = begin + map_.chunk_bytes();
-    for (RowCursor& cursor : cursors_) {
+    while (first_cursor_ < cursors_.size() && cursors_[first_cursor_].done()) {
+      ++first_cursor_;
+    }
+    for (std::size_t c = first_cursor_; c < cursors_.size(); ++c) {
+      RowCursor& cursor = cursors_[c];
+      if (cursor.is_new() && cursor.offset() >= end) {
+        break;  // and those after it as well
+      }
       while (!cursor.done() && cursor.offset() < end) {
         const auto piece = cursor.piece(end);
         visit({static_cast<std::uint32_t>(cursor.offset() - begin), static_cast<std::uint32_t>(piece.size())}, piece);
@@ -290,7 +306,8 @@ class PieceExchange {
   std::vector<WriteItem> small_;        ///< this rank's: exchanged
   std::vector<WriteItem> large_;        ///< this rank's: written by itself
   std::vector<bool> is_small_;          ///< of the plan's items
-  std::vector<RowCursor> cursors_;      ///< through `small_`
+  std::vector<RowCursor> cursors_;      ///< through `small_`, by where they begin in the file
+  std::size_t first_cursor_ = 0;        ///< those before it are done
   std::vector<Window> windows_;         ///< the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;

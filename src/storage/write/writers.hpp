@@ -36,7 +36,8 @@ class Writer {
 
 /// What some ranks have in small pieces is brought together by the ranks, window by window of the file, so that each
 /// writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and collective I/O in ROMIO", 1999.) Takes
-/// 16 to 24 MiB of memory more (8 where more than four ranks collect), and twice that where the pieces are a few bytes.
+/// 16 to 24 MiB of memory more (fewer where more than four ranks collect), and what a rank has of a window: 16 MiB of
+/// the file, or 1 MiB for each rank that collects if that is more, and twice that where the pieces are a few bytes.
 [[nodiscard]] std::unique_ptr<Writer> make_two_phase_writer(cluster::Communicator& comm, std::string what);
 /// Whether the small pieces of a plan are worth it. The same on all ranks.
 [[nodiscard]] bool exchange_is_worth_it(const WritePlan& plan, int ranks);
