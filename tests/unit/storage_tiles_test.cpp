@@ -55,6 +55,19 @@ std::vector<Box> cut(const Extents& shape, const Extents& ranks) {
   return boxes;
 }
 
+/// A look at the blocks that meet another box must not miss any.
+void expect_blocks_found(const Dataset& dataset, const Box& box, const Box& wanted) {
+  const TiledSplit split(dataset, box);
+  const std::vector<std::uint64_t> found = split.meeting(wanted);
+  EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    if (volume(intersection(split.block(i), wanted).extent) > 0) {
+      EXPECT_TRUE(std::binary_search(found.begin(), found.end(), i)) << text_of(wanted);
+    }
+  }
+  EXPECT_TRUE(found.empty() || found.back() < split.count());
+}
+
 TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
   std::mt19937 engine(5);
   const auto upto = [&](std::uint64_t most) { return 1 + engine() % most; };
@@ -70,6 +83,8 @@ TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
     EXPECT_EQ(tile_count(dataset.tile, box.offset, box.extent), parts.size());
     EXPECT_EQ(is_whole_tiles(dataset.shape, dataset.tile, box.offset, box.extent),
               std::all_of(parts.begin(), parts.end(), [](const TilePart& part) { return part.is_all; }));
+    expect_blocks_found(dataset, box, Box{box.offset, Extents(3, 1)});
+    expect_blocks_found(dataset, box, {Extents(3, 0), dataset.shape});
     std::multiset<Extents> seen;
     std::uint64_t last = 0;
     for (const TilePart& part : parts) {
@@ -116,6 +131,8 @@ TEST(Tiles, AreCutIntoBlocksOneByOne) {
     EXPECT_EQ(tile_part(dataset, block).box, block) << "a block lies in one tile";
   }
   EXPECT_EQ(elements, volume(box.extent));
+  expect_blocks_found(dataset, box, {{6, 1 << 19U}, {4, 1}});
+  EXPECT_TRUE(split.meeting({{8, 0}, {2, 5}}).empty()) << "beyond the box";
   EXPECT_EQ(TiledSplit(dataset, {{0, 0}, {0, 5}}).count(), 0U);
 }
 

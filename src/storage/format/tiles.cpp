@@ -37,6 +37,16 @@ TilePart part_at(const Dataset& dataset, const Box& box, const Extents& at) {
   return part;
 }
 
+/// In each dimension the first tile that has a part of a box with elements, and how many have.
+void tile_range(const Dataset& dataset, const Box& box, Extents& first, Extents& tiles) {
+  first = box.offset;
+  tiles = box.extent;
+  for (std::size_t d = 0; d < first.size(); ++d) {
+    first[d] = box.offset[d] / dataset.tile[d];
+    tiles[d] = (box.offset[d] + box.extent[d] - 1) / dataset.tile[d] - first[d] + 1;
+  }
+}
+
 }  // namespace
 
 std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
@@ -48,12 +58,9 @@ std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
     parts.push_back({dataset, box, box});
     return parts;
   }
-  Extents first(box.offset);
-  Extents tiles(box.extent);
-  for (std::size_t d = 0; d < first.size(); ++d) {
-    first[d] = box.offset[d] / dataset.tile[d];
-    tiles[d] = (box.offset[d] + box.extent[d] - 1) / dataset.tile[d] - first[d] + 1;
-  }
+  Extents first;
+  Extents tiles;
+  tile_range(dataset, box, first, tiles);
   Extents step(first.size(), 0);
   do {
     Extents at(first);
@@ -127,18 +134,68 @@ bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t e
   return tile != shape && elements <= kMostTileBytes / element_size && elements * element_size >= kSmallestTileBytes;
 }
 
-TiledSplit::TiledSplit(const Dataset& dataset, const Box& box) {
+TiledSplit::TiledSplit(const Dataset& dataset, const Box& box) : dataset_(dataset), box_(box) {
+  one_for_each_tile_ =
+      !dataset.tile.empty() && volume(box.extent) > 0 && volume(dataset.tile) <= kMaxBlockBytes / dataset.element_size;
+  if (one_for_each_tile_) {
+    tile_range(dataset, box, first_tile_, tiles_);
+    count_ = volume(tiles_);
+    return;
+  }
   for (const TilePart& part : tile_parts(dataset, box)) {
-    parts_.push_back({BlockSplit(part.box, dataset.element_size), count_});
+    parts_.push_back({part.box, BlockSplit(part.box, dataset.element_size), count_});
     count_ += parts_.back().split.count();
   }
 }
 
 Box TiledSplit::block(std::uint64_t index) const {
+  if (one_for_each_tile_) {
+    Extents at(first_tile_);
+    for (std::size_t d = at.size(); d-- > 0; index /= tiles_[d]) {
+      at[d] += index % tiles_[d];
+    }
+    return part_at(dataset_, box_, at).box;
+  }
   const auto next = std::upper_bound(parts_.begin(), parts_.end(), index,
                                      [](std::uint64_t number, const Part& part) { return number < part.first; });
   const Part& part = *std::prev(next);
   return part.split.block(index - part.first);
+}
+
+std::vector<std::uint64_t> TiledSplit::meeting(const Box& wanted) const {
+  const Box common = intersection(box_, wanted);
+  if (volume(common.extent) == 0) {
+    return {};
+  }
+  if (one_for_each_tile_) {
+    return tiles_meeting(common);
+  }
+  std::vector<std::uint64_t> numbers;
+  for (const Part& part : parts_) {
+    if (volume(intersection(part.box, wanted).extent) > 0) {
+      for (std::uint64_t i = 0; i < part.split.count(); ++i) {
+        numbers.push_back(part.first + i);
+      }
+    }
+  }
+  return numbers;
+}
+
+std::vector<std::uint64_t> TiledSplit::tiles_meeting(const Box& common) const {
+  Extents first;
+  Extents tiles;
+  tile_range(dataset_, common, first, tiles);
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(static_cast<std::size_t>(volume(tiles)));
+  Extents step(tiles.size(), 0);
+  do {
+    std::uint64_t number = 0;
+    for (std::size_t d = 0; d < tiles.size(); ++d) {
+      number = number * tiles_[d] + (first[d] - first_tile_[d] + step[d]);
+    }
+    numbers.push_back(number);
+  } while (state::next_index(step, tiles, tiles.size()));
+  return numbers;
 }
 
 }  // namespace reprieve::storage

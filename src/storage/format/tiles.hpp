@@ -56,7 +56,8 @@ struct TilePart {
 /// @param tile  not empty
 [[nodiscard]] bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t element_size);
 
-/// A box cut into blocks: what of it lies in each tile by itself, in the order of the tiles.
+/// A box cut into blocks: what of it lies in each tile by itself, in the order of the tiles. Takes memory for tiles
+/// that are larger than a block alone.
 class TiledSplit {
  public:
   TiledSplit(const Dataset& dataset, const Box& box);
@@ -64,13 +65,23 @@ class TiledSplit {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   /// In the array.
   [[nodiscard]] Box block(std::uint64_t index) const;
+  /// The numbers of the blocks that can have elements in common with another box, ascending.
+  [[nodiscard]] std::vector<std::uint64_t> meeting(const Box& wanted) const;
 
  private:
   struct Part {
+    Box box;
     BlockSplit split;
     std::uint64_t first = 0;  ///< number of its first block
   };
-  std::vector<Part> parts_;
+  [[nodiscard]] std::vector<std::uint64_t> tiles_meeting(const Box& common) const;
+
+  Dataset dataset_;
+  Box box_;
+  bool one_for_each_tile_ = false;  ///< a block is what of the box lies in a tile
+  Extents first_tile_;              ///< then, in each dimension
+  Extents tiles_;                   ///< then, how many in each dimension
+  std::vector<Part> parts_;         ///< otherwise
   std::uint64_t count_ = 0;
 };
 

@@ -138,7 +138,7 @@ const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
   const std::size_t element_size = variable.type.size_bytes;
   const TiledSplit split = FileIndex::blocks_of(variable, row);
-  for (std::uint64_t i = 0; i < split.count(); ++i) {
+  for (const std::uint64_t i : split.meeting(target.box)) {
     const Box block = split.block(i);
     const Box common = intersection(block, target.box);
     if (volume(common.extent) == 0) {
