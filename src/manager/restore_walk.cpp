@@ -38,6 +38,7 @@ std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_
       look(restorer, file);
       pass = choose(restorer, std::span(numbers).subspan(i + 1));
       CheckpointInfo info = read(restorer, file, numbers[i], pass);
+      manager_.layout.take_from(file);
       tell_fallback(info);
       set_aside();
       return info;
@@ -69,7 +70,10 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
   try {
     look(restorer, file);
     const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
-    return read(restorer, file, parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix), pass);
+    const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
+    CheckpointInfo info = read(restorer, file, number, pass);
+    manager_.layout.take_from(file);
+    return info;
   } catch (const Error& error) {
     note_failure(file, error);
     if (restorer.touched()) {

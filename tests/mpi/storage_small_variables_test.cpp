@@ -103,5 +103,91 @@ TEST_F(SmallVariables, AnotherShapeIsAnotherLayout) {
   }
 }
 
+/// What a manager does after a restore: the first save takes the structure of the file that was restored.
+class SaveAfterARestart : public SmallVariables {
+ protected:
+  /// A program starts: nothing is known but the file.
+  void start_again() {
+    LayoutCache fresh;
+    fresh.take_from(file);
+    std::swap(cache, fresh);
+  }
+
+  /// HDF5's structures as they lie in the file, without what changes from save to save.
+  [[nodiscard]] std::vector<std::uint64_t> places() const {
+    std::vector<std::uint64_t> offsets;
+    const FileIndex index = read_index(PosixFile::open_to_read(file));
+    for (const StoredVariable& variable : index.variables) {
+      offsets.push_back(variable.file_offset);
+    }
+    offsets.push_back(index.file_size);
+    return offsets;
+  }
+};
+
+TEST_F(SaveAfterARestart, TakesTheStructureFromTheFile) {
+  set(1);
+  save_as(7, "before the restart");
+  const auto before = places();
+  start_again();
+  set(2);
+  save_as(8, "after it, with a message of another length");
+  EXPECT_FALSE(cache.model().has_value() && world_rank() == 0) << "it was not looked at";
+  EXPECT_EQ(places(), before);
+  set(0);
+  restore(world, state_);
+  expect(2);
+  on_chief([&] {
+    EXPECT_TRUE(verify_file(file).empty());
+    EXPECT_EQ(read_metadata(file).number, 8U);
+    EXPECT_EQ(read_metadata(file).reason.message, "after it, with a message of another length");
+  });
+  set(3);
+  save_as(9, "and once more");
+  set(0);
+  restore(world, state_);
+  expect(3);
+}
+
+TEST_F(SaveAfterARestart, IsLaidOutAnewForOtherVariables) {
+  set(1);
+  save_as(7, "");
+  start_again();
+  mine_[3].resize(mine_[3].size() + 5);  // one value more, so that all others have other places
+  set(2);
+  save_as(8, "");
+  set(0);
+  restore(world, state_);
+  expect(2);
+  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+}
+
+TEST_F(SaveAfterARestart, DoesNotTakeDamageOver) {
+  set(1);
+  save_as(7, "");
+  on_chief([&] {
+    const FileIndex index = read_index(PosixFile::open_to_read(file));
+    const Seal seal = read_seal(PosixFile::open_to_read(file));
+    flip(structure_regions(index, seal.checksums.region).front().offset + 100);  // HDF5's own
+    EXPECT_FALSE(verify_file(file).empty());
+  });
+  start_again();
+  set(2);
+  save_as(8, "");
+  set(0);
+  restore(world, state_);
+  expect(2);
+  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+}
+
+TEST_F(SaveAfterARestart, DoesWithoutAFileThatIsGone) {
+  set(1);
+  save_as(7, "");
+  start_again();
+  on_chief([&] { std::filesystem::remove(file); });
+  save_as(8, "");
+  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+}
+
 }  // namespace
 }  // namespace reprieve::storage

@@ -66,9 +66,9 @@ TEST(ReadBlock, NothingBehindTheBlockIsNeeded) {
   const Extents shape{100, 50};
   const PosixFile file = numbered_file(volume(shape));
   const Box block{{3, 10}, {60, 20}};
-  file.shorten(kDataset + (62 * 50 + 30) * sizeof(std::uint32_t));  // just behind the last element
+  file.set_size(kDataset + (62 * 50 + 30) * sizeof(std::uint32_t));  // just behind the last element
   EXPECT_EQ(read(file, shape, block, nullptr), expected(shape, block));
-  file.shorten(kDataset + (62 * 50 + 29) * sizeof(std::uint32_t));
+  file.set_size(kDataset + (62 * 50 + 29) * sizeof(std::uint32_t));
   EXPECT_THROW(read(file, shape, block, nullptr), CorruptError);
 }
 

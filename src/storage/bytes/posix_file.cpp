@@ -211,9 +211,9 @@ bool PosixFile::owns(std::uint64_t size) const {
          static_cast<std::uint64_t>(status.st_blocks) * block >= size;
 }
 
-void PosixFile::shorten(std::uint64_t size) const {
+void PosixFile::set_size(std::uint64_t size) const {
   if (core::uninterrupted([&] { return ::ftruncate(descriptor_, file_offset(size)); }) != 0) {
-    throw storage_error("shorten", path(), errno);
+    throw storage_error("set the size of", path(), errno);
   }
 }
 

@@ -68,8 +68,8 @@ class PosixFile {
   /// @throws StorageError (no_space) with the bytes needed and the bytes available
   void allocate(std::uint64_t size) const;
 
-  /// Cuts the file off. @throws StorageError
-  void shorten(std::uint64_t size) const;
+  /// Cuts the file off, or makes it longer by a hole. @throws StorageError
+  void set_size(std::uint64_t size) const;
 
   /// True if the file has other names (hard links), or if another process has it open as far as the system tells:
   /// then its content must not change.

@@ -27,6 +27,8 @@ constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20U;
 /// would read each of them from the disk first; so the chief fills them all in the page cache, up to this size.
 constexpr std::uint64_t kMostPrefilledBytes = std::uint64_t{64} << 20U;
 
+bool is_small(const StoredVariable& variable) { return variable.bytes() <= kSmallBytes; }
+
 /// What HDF5 will need for its own structures, generously: they then lie in one piece at the start of the file.
 hsize_t structure_bytes(const FileIndex& index) {
   constexpr hsize_t fixed = hsize_t{64} << 10U;
@@ -199,7 +201,7 @@ class Layouter {
     Hdf5Types types;
     for (const bool small : {true, false}) {
       for (StoredVariable& variable : index_.variables) {
-        variable.small = variable.bytes() <= kSmallBytes;
+        variable.small = is_small(variable);
         if (variable.small == small) {
           create_variable(group, variable, types);
         }
@@ -342,6 +344,25 @@ bool is_covered(const FileIndex& index) {
   });
 }
 
+/// Gives the variables of @p index the places that they have in another file. False if they, or their boxes, are others
+/// there, or if another version made that file: it may have made other structures of the same.
+bool take_places(const FileIndex& stored, FileIndex& index) {
+  const FileMetadata& by = stored.metadata;
+  if (by.library_version != index.metadata.library_version || by.hdf5_version != index.metadata.hdf5_version ||
+      by.world_size != index.metadata.world_size || stored.variables.size() != index.variables.size() ||
+      stored.boxes.dimensions() != index.boxes.dimensions() ||
+      !std::ranges::equal(stored.boxes.words(), index.boxes.words()) ||
+      stored.checksums.size() != index.checksums.size()) {
+    return false;
+  }
+  for (std::size_t v = 0; v < index.variables.size(); ++v) {
+    index.variables[v].file_offset = stored.variables[v].file_offset;
+    index.variables[v].small = is_small(index.variables[v]);
+  }
+  index.file_size = stored.file_size;
+  return encode_variables(index) == encode_variables(stored);
+}
+
 }  // namespace
 
 LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
@@ -353,6 +374,31 @@ LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(Po
   regions_ = structure_regions(index_, seal_.checksums.region);
   covered_ = is_covered(index_);
   seal_.structure_digest = structure_digest(layout_, index_, seal_.checksums.region);
+}
+
+LaidOutFile::LaidOutFile(FileIndex index, const PosixFile& model, const Seal& seal)
+    : index_(std::move(index)),
+      layout_(PosixFile::create_in_memory()),
+      seal_(seal),
+      variables_(encode_variables(index_)),
+      regions_(structure_regions(index_, seal.checksums.region)),
+      covered_(is_covered(index_)) {
+  layout_.set_size(seal.file_size);
+  copy(model, layout_, regions_);
+  if (structure_digest(layout_, index_, seal_.checksums.region) != seal_.structure_digest) {
+    throw CorruptError(model.path().string() + ": HDF5's structures are damaged (checksum differs)");
+  }
+}
+
+std::unique_ptr<LaidOutFile> LaidOutFile::like(const PosixFile& model, FileIndex& index) {
+  const Seal seal = read_seal(model);
+  const FileIndex stored = parse_index(read_index_bytes(model, seal), model.path().string());
+  if (!take_places(stored, index)) {
+    return nullptr;
+  }
+  const FileMetadata metadata = index.metadata;
+  std::unique_ptr<LaidOutFile> file(new LaidOutFile(index, model, seal));
+  return file->replace_metadata(metadata) ? std::move(file) : nullptr;
 }
 
 bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
@@ -380,7 +426,7 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
 void LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) const {
   PosixFile target = recycle && covered_ ? PosixFile::open_to_write(file) : PosixFile::create(file);
   if (target.size() > index_.file_size) {
-    target.shorten(index_.file_size);
+    target.set_size(index_.file_size);
   }
   void_seal(target);
   target.allocate(index_.file_size);

@@ -4,6 +4,7 @@
 /// Lays out a checkpoint file with HDF5: every dataset with its place, everything that describes it, but no data.
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ class LaidOutFile {
   /// @throws StorageError
   explicit LaidOutFile(FileIndex index);
 
+  /// The same without HDF5, where @p model is a file of just these variables and boxes, made by the same versions of
+  /// this library and of HDF5. Its structure is read, compared with its digest, and given the metadata of @p index.
+  /// @param index  is taken only if something is returned; otherwise only its file offsets may have changed
+  /// @return  null if the file is of another kind
+  /// @throws CorruptError, StorageError, MismatchError
+  [[nodiscard]] static std::unique_ptr<LaidOutFile> like(const PosixFile& model, FileIndex& index);
+
   /// Gives the file other metadata. False if there is no room for them: then a new layout is needed.
   [[nodiscard]] bool replace_metadata(const FileMetadata& metadata);
 
@@ -41,6 +49,8 @@ class LaidOutFile {
   [[nodiscard]] const Seal& seal() const noexcept { return seal_; }
 
  private:
+  LaidOutFile(FileIndex index, const PosixFile& model, const Seal& seal);
+
   FileIndex index_;
   PosixFile layout_;
   Seal seal_;

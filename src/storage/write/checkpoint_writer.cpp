@@ -16,6 +16,7 @@
 #include <span>
 
 #include "core/kill_point.hpp"
+#include "core/log.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/format/texts.hpp"
@@ -46,7 +47,11 @@ LayoutCache& LayoutCache::operator=(LayoutCache&&) noexcept = default;
 
 CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                                    LayoutCache& cache)
-    : comm_(comm), options_(options), writer_(row_of(options.writer)), laid_out_(cache.content()) {
+    : comm_(comm),
+      options_(options),
+      writer_(row_of(options.writer)),
+      laid_out_(cache.content()),
+      model_(cache.model()) {
   plan_.file = std::move(file);
   // What need not be durable is done when it is in the page cache.
   plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
@@ -105,7 +110,10 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
         FileIndex index = plan_from(std::move(told), metadata, writer_.in_tiles);
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
-        file = std::make_unique<LaidOutFile>(std::move(index));
+        file = laid_out_as_before(index);
+        if (!file) {
+          file = std::make_unique<LaidOutFile>(std::move(index));
+        }
         check_table_sizes(plan_.file.string(), file->seal());  // before any data are written
         places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
       },
@@ -114,6 +122,21 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
   Bytes own = comm_.scatter(places.of_ranks, what);
   laid_out_ = std::make_unique<LayoutCache::Content>(LayoutCache::Content{
       options_.writer, std::move(description), std::move(places.common), std::move(own), std::move(file)});
+}
+
+/// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets:
+/// those of the file that was restored have their places already. Nothing if that file is another one.
+std::unique_ptr<LaidOutFile> CheckpointWriter::laid_out_as_before(FileIndex& index) {
+  const std::optional<core::FileAddress> model = std::exchange(model_, std::nullopt);
+  if (!model) {
+    return nullptr;
+  }
+  try {
+    return LaidOutFile::like(PosixFile::open_to_read(*model), index);
+  } catch (const Error& error) {
+    core::log::debug("the structure of {} cannot be taken for the next file: {}", model->string(), error.what());
+    return nullptr;
+  }
 }
 
 void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {

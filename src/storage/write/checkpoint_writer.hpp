@@ -67,6 +67,7 @@ class CheckpointWriter {
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
   void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                     const std::string& what);
+  [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
   void apply_places(const Bytes& common, const Bytes& own);
   void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
@@ -82,6 +83,7 @@ class CheckpointWriter {
   std::vector<LocalVariable> variables_;
   WritePlan plan_;
   std::unique_ptr<LayoutCache::Content>& laid_out_;
+  std::optional<core::FileAddress>& model_;
   WrittenPart written_;
   bool durable_ = false;  ///< this rank's part is
 };

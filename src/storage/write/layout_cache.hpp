@@ -4,6 +4,10 @@
 /// The layout of a file, kept from one save to the next.
 
 #include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/file_address.hpp"
 
 namespace reprieve::storage {
 
@@ -16,11 +20,17 @@ class LayoutCache {
   LayoutCache(LayoutCache&&) noexcept;
   LayoutCache& operator=(LayoutCache&&) noexcept;
 
+  /// A file that is complete, as one that has just been restored: if the first save has the same variables, it takes
+  /// the structure from there. Counts on the chief. Local.
+  void take_from(core::FileAddress file) { model_ = std::move(file); }
+
   struct Content;
   [[nodiscard]] std::unique_ptr<Content>& content() noexcept { return content_; }
+  [[nodiscard]] std::optional<core::FileAddress>& model() noexcept { return model_; }
 
  private:
   std::unique_ptr<Content> content_;  ///< nothing before the first save
+  std::optional<core::FileAddress> model_;
 };
 
 }  // namespace reprieve::storage

@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   content.insert(content.end(), body.begin(), body.end());
 
   static const auto file = reprieve::storage::PosixFile::create_in_memory();
-  file.shorten(0);
+  file.set_size(0);
   file.write_all(content, 0);
   const reprieve::storage::Seal seal{content.size(), guard(content, header[0], header[1]),
                                      guard(content, header[2], header[3]), guard(content, header[4], header[5]), 0};

@@ -10,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto file = reprieve::storage::PosixFile::create_in_memory();
-  file.shorten(0);
+  file.set_size(0);
   file.write_all(std::as_bytes(std::span(data, size)), 0);
   for (const std::size_t tail : {size + 1, size / 2}) {
     const auto events = reprieve::core::read_events(file.path(), tail);
