@@ -22,6 +22,8 @@ inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
 
 /// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.
 inline constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{256} << 10U;
+/// Tiles of one rank alone go to the file by themselves from this size on: a write of them is no dearer than a message.
+inline constexpr std::uint64_t kLeastOwnTileBytes = std::uint64_t{16} << 10U;
 
 /// Bytes that follow each other in the file are collected in page-aligned buffers, which are written with O_DIRECT,
 /// several at a time. What cannot be written that way (the ends of a piece that share a page with something else, small

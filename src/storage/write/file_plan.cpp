@@ -32,8 +32,7 @@ std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable
 /// A rank has parts of tiles, or tiles, that are too small.
 bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
   const Dataset dataset = variable.dataset();
-  const auto is_small = [&](std::uint64_t elements) { return elements * dataset.element_size < kLeastDirectBytes; };
-  if (is_small(volume(dataset.tile))) {
+  if (volume(dataset.tile) * dataset.element_size < kLeastOwnTileBytes) {
     return true;
   }
   for (std::size_t b = 0; b < variable.box_count; ++b) {
@@ -43,7 +42,7 @@ bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
     }
     const std::vector<TilePart> parts = tile_parts(dataset, FileIndex::dataset_box(variable, index.row(variable, b)));
     if (std::ranges::any_of(parts, [&](const TilePart& part) {
-          return !part.is_all && is_small(run_length(part.within, dataset.tile));
+          return !part.is_all && run_length(part.within, dataset.tile) * dataset.element_size < kLeastDirectBytes;
         })) {
       return true;
     }

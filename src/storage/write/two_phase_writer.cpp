@@ -24,8 +24,6 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20U;
 /// system busy.
 constexpr std::uint64_t kMostCollectors = 64;
 constexpr std::uint64_t kCollectorsPerNode = 2;
-/// Whole tiles from this size on go to the file by themselves: a write of them is no dearer than a message.
-constexpr std::uint64_t kLeastOwnTileBytes = std::uint64_t{16} << 10U;
 /// With less to bring together, the exchange costs more than it brings. The same if it is less than this part of the
 /// state: then it goes from the page cache to the device while the rest is written past it.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
