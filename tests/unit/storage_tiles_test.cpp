@@ -175,7 +175,7 @@ TEST(TileChoice, LeavesThePaddingToTheLastOfEachRow) {
 TEST(TileChoice, IsNothingWhereRowsAreLongOrAnArrayIsSmall) {
   const Extents shape{4096, 1024};
   EXPECT_TRUE(choose_tile(shape, kDouble, cut(shape, {4, 1})).empty()) << "cut in the first dimension alone";
-  EXPECT_TRUE(choose_tile({300, 300}, kDouble, cut({300, 300}, {1, 2})).empty()) << "less than 1 MiB";
+  EXPECT_TRUE(choose_tile({300, 300}, kDouble, cut({300, 300}, {1, 2})).empty()) << "less than 2 MiB";
   EXPECT_TRUE(choose_tile({1 << 20U}, kDouble, cut({1 << 20U}, {64})).empty()) << "one dimension";
   EXPECT_TRUE(choose_tile(shape, kDouble, {}).empty()) << "nobody holds anything";
   const Extents thin{1024, 1024};

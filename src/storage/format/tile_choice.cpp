@@ -10,8 +10,8 @@ namespace reprieve::storage {
 
 namespace {
 
-/// Smaller arrays are small variables, which lie side by side.
-constexpr std::uint64_t kLeastTiledBytes = std::uint64_t{1} << 20U;
+/// Smaller arrays are brought together soon enough.
+constexpr std::uint64_t kLeastTiledBytes = std::uint64_t{2} << 20U;
 /// Where boxes are small themselves, tiles that are worth no write of their own are still better than rows, if a box
 /// has no more of them.
 constexpr std::uint64_t kMostSmallTilesOfBox = 8;
