@@ -170,6 +170,7 @@ TEST_F(StorageMessages, GrowWithTheRanksAlone) {
 /// Rows of which each rank has a part are brought together by the rank that writes them: those that have nothing for
 /// each other send nothing to each other.
 TEST_F(StorageMessages, OfSmallPiecesGoToThoseWhoWriteThem) {
+  REPRIEVE_NEEDS_RANKS(2);
   constexpr std::uint64_t kRows = 1024;
   constexpr std::uint64_t kColumns = 16;
   constexpr std::uint64_t kArrays = 4;  // none of which is large enough for tiles
