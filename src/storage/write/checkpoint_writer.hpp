@@ -17,6 +17,8 @@
 
 namespace reprieve::storage {
 
+class LaidOutFile;
+
 struct WriteOptions {
   WriterKind writer = WriterKind::direct;
   bool durable = true;
