@@ -142,7 +142,7 @@ Extents choose_tile(const Extents& shape, std::size_t element_size, std::span<co
   };
   const Extents usual = usual_extent(shape, boxes);
   for (const bool padded : {false, true}) {
-    const Extents regular = made_possible(common_tile(shape, boxes, padded), shape, element_size);
+    Extents regular = made_possible(common_tile(shape, boxes, padded), shape, element_size);
     const bool is_small = volume(usual) <= volume(regular) * kMostSmallTilesOfBox;
     if (bytes_in(regular, element_size) >= (is_small ? kSmallestTileBytes : kLeastTileBytes) && fits(regular)) {
       return regular;
