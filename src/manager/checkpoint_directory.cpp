@@ -238,6 +238,10 @@ void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMeta
 }
 
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
+  if (freeing_) {  // on a disk that is nearly full its space is needed
+    constexpr std::chrono::seconds longest{2};
+    static_cast<void>(freeing_->wait_for(longest));
+  }
   struct stat target = {};
   if (place().contains(file_name(number)) &&
       (place().look_through(file_name(number), target) != 0 || !S_ISREG(target.st_mode))) {
@@ -405,9 +409,26 @@ void CheckpointDirectory::take_back(const SetAsideName& name) {
   make_durable();
 }
 
+/// The space of a file is freed when it has no name and is closed for the last time. Nothing while the space of another
+/// one is being freed: then this one's is freed where its name is removed.
+std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::string& name) const {
+  if (freeing_ && !freeing_->done()) {
+    return nullptr;
+  }
+  try {
+    return std::make_shared<core::Descriptor>(place().open_file(name, O_RDONLY));
+  } catch (const StorageError&) {  // what cannot be opened can be removed all the same
+    return nullptr;
+  }
+}
+
 void CheckpointDirectory::remove(std::uint64_t number) {
+  std::shared_ptr<core::Descriptor> content = held_open(file_name(number));
   place().remove_tree(file_name(number));
   core::kill_point(core::KillPoint::retire_file_removed);
+  if (content) {
+    freeing_ = std::make_unique<core::BackgroundTask>([content = std::move(content)] {});  // closed with its task
+  }
   remove_files(number);
 }
 
@@ -420,7 +441,7 @@ void CheckpointDirectory::remove_files(std::uint64_t number) {
 }
 
 std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& policy, std::uint64_t committed,
-                                                       const std::string& id, bool recycle) {
+                                                       const std::string& id, Retirement retirement) {
   if (policy.max_to_keep == 0) {
     return {};
   }
@@ -431,13 +452,16 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
     }
   }
   std::vector<std::uint64_t> retired = to_retire(std::move(entries), policy, committed);
-  for (const std::uint64_t number : retired) {
-    if (recycle && make_spare(number)) {
+  std::erase_if(retired, [&](std::uint64_t number) {
+    if (retirement.recycle && make_spare(number)) {
       remove_files(number);
-    } else {
+    } else if (retirement.remove) {
       remove(number);
+    } else {
+      return true;
     }
-  }
+    return false;
+  });
   return retired;
 }
 

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/background_task.hpp"
 #include "core/directory.hpp"
 #include "core/event_log.hpp"
 #include "core/file_address.hpp"
@@ -129,14 +130,20 @@ class CheckpointDirectory {
   /// checkpoint of that number, or its files are gone
   void take_back(const SetAsideName& name);
 
-  /// Removes a checkpoint and its files. @throws StorageError
+  /// Removes a checkpoint and its files. To free the space of a large file can take longer than to write it: that is
+  /// left to a thread, and is not done when this returns. @throws StorageError
   void remove(std::uint64_t number);
 
-  /// Removes checkpoints by the policy, and returns their numbers. With @p recycle, the file of one of them becomes the
-  /// spare file, if there is none yet. @throws StorageError
+  /// What becomes of checkpoints that are retired.
+  struct Retirement {
+    bool recycle;  ///< the file of one of them becomes the spare file, if there is none yet
+    bool remove;   ///< the others are removed; else they stay until the next time
+  };
+
+  /// Retires checkpoints by the policy, and returns the numbers of those that are gone. @throws StorageError
   /// Foreign ones (checkpoint_order.hpp) neither count nor go. @p id  of this directory
   std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed, const std::string& id,
-                                    bool recycle);
+                                    Retirement retirement);
 
  private:
   struct Known {
@@ -154,6 +161,7 @@ class CheckpointDirectory {
   [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
   [[nodiscard]] bool make_spare(std::uint64_t number);
   [[nodiscard]] core::Directory open_staging() const;
+  [[nodiscard]] std::shared_ptr<core::Descriptor> held_open(const std::string& name) const;
   void remove_files(std::uint64_t number);
   void install_files(StagedName staged);
   void recover_files(const std::string& staged_name);
@@ -167,6 +175,7 @@ class CheckpointDirectory {
   bool durable_;
   mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
   bool keeps_staging_ = false;                            ///< empty, between two saves
+  std::unique_ptr<core::BackgroundTask> freeing_;         ///< space of a file that was removed
   std::map<std::uint64_t, Known> known_;
   std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };

@@ -52,6 +52,18 @@ TEST_F(SaveTest, KeepsTheNewest) {
   EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-4.h5"}));
 }
 
+TEST_F(SaveTest, APreemptionDoesNotWaitForFilesToBeRemoved) {
+  CheckpointManager manager = open({.max_to_keep = 2, .recycle = false});
+  save_each(manager, {1, 2});
+  state.set(3);
+  SaveReason preemption;
+  preemption.kind = SaveReason::Kind::preemption;
+  manager.save(3, preemption);
+  EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5", "ckpt-3.h5"}));
+  save_each(manager, {4});
+  EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-4.h5"}));
+}
+
 TEST_F(SaveTest, KeepsOnePerSpan) {
   CheckpointManager manager = open({.max_to_keep = 2, .keep_every = std::chrono::hours(1)});
   save_each(manager, {1, 2, 3, 4, 5});

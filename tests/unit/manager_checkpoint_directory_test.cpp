@@ -56,7 +56,7 @@ TEST_F(CheckpointDirectoryTest, DamagedFilesAreNotRetired) {
   for (std::uint64_t number = 1; number <= 5; ++number) {
     touch(directory.file(number));
   }
-  EXPECT_TRUE(directory.retire({1, std::chrono::seconds(0)}, 5, "", false).empty());
+  EXPECT_TRUE(directory.retire({1, std::chrono::seconds(0)}, 5, "", {.recycle = false, .remove = true}).empty());
   EXPECT_EQ(directory.numbers().size(), 5U);
 }
 
