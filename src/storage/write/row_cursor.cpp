@@ -20,6 +20,14 @@ RowCursor::RowCursor(const WriteItem& item)
   }
 }
 
+std::uint64_t RowCursor::first_offset(const WriteItem& item) {
+  std::uint64_t elements = 0;
+  for (std::size_t d = 0; d < item.dataset.shape.size(); ++d) {
+    elements = elements * item.dataset.shape[d] + item.source.box.offset[d];
+  }
+  return item.dataset.file_offset + elements * item.dataset.element_size;
+}
+
 void RowCursor::enter_row() {
   const BoxView<const std::byte>& source = item_->source;
   const std::ptrdiff_t first = state::distance(source.box.offset, file_strides_, file_strides_.size());
@@ -46,7 +54,6 @@ std::span<const std::byte> RowCursor::piece(std::uint64_t end) {
 }
 
 void RowCursor::advance(std::uint64_t bytes) {
-  is_new_ = false;
   taken_ += bytes;
   if (taken_ < row_bytes_) {
     return;

@@ -18,9 +18,10 @@ class RowCursor {
   /// in it.
   explicit RowCursor(const WriteItem& item);
 
+  /// Where in the file the first byte of an item belongs.
+  [[nodiscard]] static std::uint64_t first_offset(const WriteItem& item);
+
   [[nodiscard]] bool done() const noexcept { return rows_left_ == 0; }
-  /// Nothing of it has been taken.
-  [[nodiscard]] bool is_new() const noexcept { return is_new_; }
   /// Where in the file the next byte belongs.
   [[nodiscard]] std::uint64_t offset() const noexcept { return row_offset_ + taken_; }
   /// The rest of the row, or what of it lies before @p end in the file; `offset()` must. Valid until `advance`.
@@ -44,7 +45,6 @@ class RowCursor {
   std::uint64_t row_offset_ = 0;
   const std::byte* row_ = nullptr;
   std::uint64_t taken_ = 0;  ///< bytes of the row
-  bool is_new_ = true;
   Bytes copy_;
   bool is_copied_ = false;  ///< `row_` lies there
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -168,7 +169,11 @@ class PieceExchange {
       }
       for (const WriteItem& item : items) {
         const bool exchanged = variable.scattered && is_exchanged(item);
-        (exchanged ? small_ : large_).push_back(item);
+        if (exchanged) {
+          small_.push_back({RowCursor::first_offset(item), &item});
+        } else {
+          large_.push_back(item);
+        }
         is_small_.push_back(exchanged);
       }
     }
@@ -182,6 +187,11 @@ class PieceExchange {
   }
 
  private:
+  struct SmallItem {
+    std::uint64_t offset;  ///< of its first byte in the file
+    const WriteItem* item;
+  };
+
   /// What lies between the pieces of others. Tiles of a rank alone do not, however small they are.
   static bool is_exchanged(const WriteItem& item) {
     const std::uint64_t run = item.run_bytes();
@@ -201,10 +211,7 @@ class PieceExchange {
     if (chunk_) {
       collected_.emplace(map_.chunk_bytes());
     }
-    for (const WriteItem& item : small_) {
-      cursors_.emplace_back(item);
-    }
-    std::ranges::sort(cursors_, {}, &RowCursor::offset);
+    std::ranges::sort(small_, {}, &SmallItem::offset);
     windows_ = map_.windows(regions_);
     outgoing_.sizes.resize(static_cast<std::size_t>(comm_.size()));
   }
@@ -250,14 +257,13 @@ class PieceExchange {
   template <class Visit>
   void for_each_piece(std::uint64_t begin, Visit&& visit) {
     const std::uint64_t end = begin + map_.chunk_bytes();
-    while (first_cursor_ < cursors_.size() && cursors_[first_cursor_].done()) {
-      ++first_cursor_;
+    while (!cursors_.empty() && cursors_.front().done()) {
+      cursors_.pop_front();
     }
-    for (std::size_t c = first_cursor_; c < cursors_.size(); ++c) {
-      RowCursor& cursor = cursors_[c];
-      if (cursor.is_new() && cursor.offset() >= end) {
-        break;  // and those after it as well
-      }
+    for (; next_small_ < small_.size() && small_[next_small_].offset < end; ++next_small_) {
+      cursors_.emplace_back(*small_[next_small_].item);
+    }
+    for (RowCursor& cursor : cursors_) {
       while (!cursor.done() && cursor.offset() < end) {
         const auto piece = cursor.piece(end);
         visit({static_cast<std::uint32_t>(cursor.offset() - begin), static_cast<std::uint32_t>(piece.size())}, piece);
@@ -278,19 +284,23 @@ class PieceExchange {
   void write_large() {
     stream_->start_writeback();
     const std::vector<std::uint64_t> large = write_items(*stream_, large_);
-    const std::vector<std::uint64_t> small = checksums_of(small_);
+    part_.checksums = with_small(large);
     stream_->finish();
-    part_.checksums = in_order_of_items(small, large);
   }
 
-  [[nodiscard]] std::vector<std::uint64_t> in_order_of_items(std::span<const std::uint64_t> small,
-                                                             std::span<const std::uint64_t> large) const {
+  /// The checksums of all blocks, in the order of the items.
+  [[nodiscard]] std::vector<std::uint64_t> with_small(std::span<const std::uint64_t> large) const {
     std::vector<std::uint64_t> all;
+    Bytes buffer;
     for (std::size_t i = 0; i < is_small_.size(); ++i) {
-      auto& from = is_small_[i] ? small : large;
-      const std::size_t count = plan_.items[i].block_count();
-      all.insert(all.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
-      from = from.subspan(count);
+      const WriteItem& item = plan_.items[i];
+      if (is_small_[i]) {
+        add_checksums(item, buffer, all);
+      } else {
+        const auto of_item = large.first(item.block_count());
+        all.insert(all.end(), of_item.begin(), of_item.end());
+        large = large.subspan(of_item.size());
+      }
     }
     return all;
   }
@@ -301,11 +311,11 @@ class PieceExchange {
   ChunkMap map_;
   std::optional<std::uint64_t> chunk_;  ///< that this rank collects of each window
   std::vector<Region> regions_;         ///< of the variables that some rank has in small pieces
-  std::vector<WriteItem> small_;        ///< this rank's: exchanged
+  std::vector<SmallItem> small_;        ///< this rank's that are exchanged, in the order of the file
   std::vector<WriteItem> large_;        ///< this rank's: written by itself
   std::vector<bool> is_small_;          ///< of the plan's items
-  std::vector<RowCursor> cursors_;      ///< through `small_`, by where they begin in the file
-  std::size_t first_cursor_ = 0;        ///< those before it are done
+  std::size_t next_small_ = 0;          ///< the first without a cursor yet
+  std::deque<RowCursor> cursors_;       ///< through those that have been begun
   std::vector<Window> windows_;         ///< the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;

@@ -132,12 +132,18 @@ std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const Write
   return writer.take_checksums();
 }
 
+void add_checksums(const WriteItem& item, Bytes& buffer, std::vector<std::uint64_t>& checksums) {
+  for_each_block(std::span(&item, 1), [&](const WriteItem&, const Box& block) {
+    checksums.push_back(xxh3(dense_block(item.source, block, item.dataset.element_size, buffer)));
+  });
+}
+
 std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items) {
   std::vector<std::uint64_t> checksums;
   Bytes buffer;
-  for_each_block(items, [&](const WriteItem& item, const Box& block) {
-    checksums.push_back(xxh3(dense_block(item.source, block, item.dataset.element_size, buffer)));
-  });
+  for (const WriteItem& item : items) {
+    add_checksums(item, buffer, checksums);
+  }
   return checksums;
 }
 

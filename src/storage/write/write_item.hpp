@@ -21,7 +21,8 @@ namespace reprieve::storage {
 struct WriteItem {
   Dataset dataset;
   BoxView<const std::byte> source;
-  /// Nobody else writes into this dataset: what the box does not cover, at its far edges, is filled with zeros.
+  /// Nobody else writes into this dataset: what the box does not cover, at its far edges, is filled with zeros
+  /// (not where pieces are exchanged: there it keeps what the file held).
   bool fills_dataset = false;
 
   [[nodiscard]] std::size_t bytes() const { return bytes_of(source.box, dataset.element_size); }
@@ -40,7 +41,10 @@ struct WriteItem {
 /// written is in the stream: its `finish` is the caller's. @throws StorageError
 [[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items);
 
-/// The checksums of all items as they are in memory, block by block.
+/// Adds the checksums of an item as it is in memory, block by block. @param buffer  to be used again for the next
+void add_checksums(const WriteItem& item, Bytes& buffer, std::vector<std::uint64_t>& checksums);
+
+/// The same of all items.
 [[nodiscard]] std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items);
 
 /// Reads all items back and compares them with the checksums. @throws CorruptError, StorageError
