@@ -24,6 +24,7 @@
 #include "manager/save.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
+#include "storage/write/checkpoint_writer.hpp"
 #include "storage/write/writers.hpp"
 
 namespace reprieve {
@@ -302,6 +303,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
     if (options.reserve) {
       manager::reserve_space(comm, checkpoint.registry(), directory, options);
     }
+    lay_out_ahead(restored.has_value());
     return restored;
   };
   return comm.together(restore, "restoring");
@@ -319,6 +321,33 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
     run_initialize(comm, initialize);
   }
   return std::nullopt;
+}
+
+/// To lay out a file of thousands of variables takes HDF5 a while. The first save is often the last before the end of
+/// the job, so that is done now. With few variables it takes no time, and an array that a function of the program
+/// describes may not be there yet where nothing was restored.
+void CheckpointManager::Impl::lay_out_ahead(bool restored) {
+  constexpr std::size_t least_variables = 256;
+  const auto& variables = checkpoint.registry().variables;
+  const bool is_known = restored || std::ranges::none_of(variables, [](const auto& entry) {
+                          return entry.second.described_by_user && !entry.second.declared;
+                        });
+  const bool is_wanted = variables.size() >= least_variables && is_known;
+  if (comm.max(is_wanted ? 0 : 1, "laying out the first file") != 0) {
+    return;
+  }
+  try {
+    storage::FileMetadata metadata;
+    comm.on_chief([&] { metadata.constants = constants(); }, "laying out the first file");
+    storage::CheckpointWriter(comm, directory.file(0), {options.writer, options.durable, options.io, false}, layout)
+        .plan_ahead(checkpoint.registry(), metadata);
+  } catch (const UnresponsiveError&) {
+    throw;
+  } catch (const MpiError&) {
+    throw;
+  } catch (const Error& error) {  // on all ranks alike; the save will tell
+    core::log::debug("no layout is made ahead: {}", error.what());
+  }
 }
 
 std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {

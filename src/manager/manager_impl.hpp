@@ -138,6 +138,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// At the end of a run nothing hidden is left. A run that is cut short leaves the spare file to its next start.
   void remove_spare() noexcept;
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
+  void lay_out_ahead(bool restored);
   /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others.
   std::vector<std::uint64_t> candidates();
   /// The manager lives on after MPI_Finalize.

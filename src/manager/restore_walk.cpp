@@ -38,7 +38,7 @@ std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_
       look(restorer, file);
       pass = choose(restorer, std::span(numbers).subspan(i + 1));
       CheckpointInfo info = read(restorer, file, numbers[i], pass);
-      manager_.layout.take_from(file);
+      keep_layout(restorer, file);
       tell_fallback(info);
       set_aside();
       return info;
@@ -72,7 +72,7 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
     const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
     const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
     CheckpointInfo info = read(restorer, file, number, pass);
-    manager_.layout.take_from(file);
+    keep_layout(restorer, file);
     return info;
   } catch (const Error& error) {
     note_failure(file, error);
@@ -83,6 +83,13 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
   } catch (...) {
     manager_.half_restored |= restorer.touched();
     throw;
+  }
+}
+
+/// The next file will be like this one.
+void RestoreWalk::keep_layout(storage::Restorer& restorer, const core::FileAddress& file) {
+  if (manager_.comm.is_chief()) {
+    manager_.layout.take_from({file, restorer.take_index()});
   }
 }
 

@@ -51,6 +51,7 @@ class RestoreWalk {
     std::optional<std::uint64_t> run_calls;  ///< if the file could still tell
   };
 
+  void keep_layout(storage::Restorer& restorer, const core::FileAddress& file);
   void look(storage::Restorer& restorer, const std::filesystem::path& file);
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,

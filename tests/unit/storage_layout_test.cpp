@@ -191,7 +191,7 @@ TEST_F(IndexOfAFile, MustHaveSensibleVariables) {
   damaged("tile", {0, 8}, "impossible tiles");
   damaged("tile", {9, 1}, "impossible tiles");
   damaged("tile", nlohmann::json::array(), "tiles without a shape");
-  damaged("tile", 7, "impossible tiles");
+  damaged("tile", 7, "list of integers is expected");
   damaged("tile", {-1, 8}, "integer is expected");
 }
 

@@ -1,5 +1,6 @@
 #include "storage/format/description.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/mapped_memory.hpp"
@@ -13,27 +14,31 @@ namespace {
 
 /// HDF5's limit.
 constexpr std::size_t kMaxDimensions = 32;
-/// The manifest is JSON, and link names are marked as UTF-8.
-void check_utf8(const std::string& text, const std::string& what) {
+/// The manifest is JSON, and link names are marked as UTF-8. Most texts are ASCII, and there can be very many.
+void check_utf8(const std::string& text, const std::string& name, const char* what) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    return;
+  }
   try {
     static_cast<void>(nlohmann::json(text).dump());
   } catch (const nlohmann::json::exception&) {
-    throw UsageError(what + " '" + text + "' is not valid UTF-8");
+    const std::string of_variable = &text == &name ? "" : "variable '" + name + "': ";
+    throw UsageError(of_variable + what + " '" + text + "' is not valid UTF-8");
   }
 }
 
 LocalVariable collect_array(const std::string& name, const state::Variable& variable) {
-  const DistributedArray array = variable.describe();
+  DistributedArray array = variable.describe();
   state::check_array(name, array);
   LocalVariable local;
   local.description.name = name;
   local.description.distribution = variable.distribution;
   local.description.type = array.type;
-  local.description.shape = array.global_shape;
+  local.description.shape = std::move(array.global_shape);
   local.description.is_shared = variable.shared;
-  for (const MemoryBox& box : array.boxes) {
+  for (MemoryBox& box : array.boxes) {
     if (volume(box.extent) > 0) {
-      local.views.push_back(view_of<const std::byte>(box, array.type.size_bytes));
+      local.views.push_back(view_of<const std::byte>(std::move(box), array.type.size_bytes));
       local.description.boxes.push_back(local.views.back().box);
     }
   }
@@ -100,17 +105,17 @@ std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registr
 }
 
 void check_texts(const std::string& name, const Annotation& annotation) {
-  check_utf8(name, "the variable name");
-  check_utf8(annotation.units, "variable '" + name + "': the units");
-  check_utf8(annotation.description, "variable '" + name + "': the description");
+  check_utf8(name, name, "the variable name");
+  check_utf8(annotation.units, name, "the units");
+  check_utf8(annotation.description, name, "the description");
   for (const std::string& dim : annotation.dims) {
-    check_utf8(dim, "variable '" + name + "': the name of a dimension");
+    check_utf8(dim, name, "the name of a dimension");
   }
 }
 
 void check_member_names(const std::string& name, const Members& members) {
   for (const Member& member : members) {
-    check_utf8(member.name, "variable '" + name + "': the name of a member");
+    check_utf8(member.name, name, "the name of a member");
     check_member_names(name, member.members);
   }
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "state/registry.hpp"
@@ -45,10 +46,11 @@ void check_value_memory(const std::string& name, std::span<const std::byte> memo
 
 /// The view of one box of a distributed array, with its strides written out.
 template <class Byte>
-[[nodiscard]] BoxView<Byte> view_of(const MemoryBox& box, std::size_t element_size) {
-  return {box.data,
-          {box.offset, box.extent},
-          box.strides_bytes.empty() ? dense_strides(box.extent, element_size) : box.strides_bytes};
+[[nodiscard]] BoxView<Byte> view_of(MemoryBox box, std::size_t element_size) {
+  if (box.strides_bytes.empty()) {
+    box.strides_bytes = dense_strides(box.extent, element_size);
+  }
+  return {box.data, {std::move(box.offset), std::move(box.extent)}, std::move(box.strides_bytes)};
 }
 
 /// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.

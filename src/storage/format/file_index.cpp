@@ -5,6 +5,7 @@
 
 #include "state/registry.hpp"
 #include "storage/format/manifest.hpp"
+#include "storage/format/manifest_reader.hpp"
 #include "storage/format/texts.hpp"
 
 namespace reprieve::storage {
@@ -341,14 +342,12 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
 }
 
 FileIndex parse(const IndexBytes& bytes, Rows rows) {
-  const json manifest = parse_json(bytes.manifest);
+  ReadManifest manifest = read_manifest(bytes.manifest);
   FileIndex index;
   index.file_size = bytes.file_size;
-  index.metadata = decode_metadata(manifest);
-  for (const json& variable : manifest.at("variables")) {
-    index.variables.push_back(decode_variable(variable));
-  }
-  const auto dimensions = integer<std::uint64_t>(manifest.at("box_dimensions"));
+  index.metadata = decode_metadata(manifest.fields);
+  index.variables = std::move(manifest.variables);
+  const auto dimensions = integer<std::uint64_t>(manifest.fields.at("box_dimensions"));
   require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
   index.boxes = BoxTable(static_cast<std::size_t>(dimensions), bytes.boxes);
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
@@ -384,7 +383,7 @@ FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Row
 }
 
 FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name) {
-  return named_in_errors(file_name, [&] { return decode_metadata(parse_json(manifest)); });
+  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest_fields(manifest)); });
 }
 
 namespace {

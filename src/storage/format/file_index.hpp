@@ -138,13 +138,13 @@ struct FileIndex {
   [[nodiscard]] std::uint64_t state_bytes() const;
 };
 
-/// The list of variables as JSON.
-[[nodiscard]] std::string encode_variables(const FileIndex& index);
-/// The metadata and the list of variables as JSON, the content of `/reprieve/manifest`.
-[[nodiscard]] std::string encode_manifest(const FileIndex& index, const std::string& variables);
-[[nodiscard]] inline std::string encode_manifest(const FileIndex& index) {
-  return encode_manifest(index, encode_variables(index));
-}
+/// What a manifest says of the file, without the list of variables: how it begins.
+[[nodiscard]] std::string encode_fields(const FileIndex& index);
+/// These and the list of variables as JSON, the content of `/reprieve/manifest`. @param room  spaces before the list:
+/// other fields can take the place of these without a change to the rest
+[[nodiscard]] std::string encode_manifest(const FileIndex& index, std::size_t room = 0);
+/// Where the list begins, so what the fields can take. @throws CorruptError if no `encode_manifest` made it
+[[nodiscard]] std::size_t place_of_list(const Bytes& manifest);
 
 /// A range of bytes in the file.
 struct Region {

@@ -1,6 +1,7 @@
 #include "storage/format/manifest.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/strict_json.hpp"
 #include "state/registry.hpp"
@@ -15,12 +16,12 @@ namespace {
 /// Names of element classes in the manifest, in the order of the enumeration.
 constexpr const char* kClassNames[] = {"boolean", "signed", "unsigned", "floating", "complex", "opaque", "text"};
 constexpr const char* kDistributionNames[] = {"replicated", "distributed", "per_rank"};
+constexpr std::string_view kListBegins = R"(,"variables":[)";
 constexpr const char* kReasonNames[] = {"user", "periodic", "preemption"};
 
-/// The enumerator with the name that @p value holds.
+/// The enumerator with that name.
 template <class Enum, std::size_t n>
-Enum named(const char* const (&names)[n], const json& value) {
-  const auto& name = value.get_ref<const std::string&>();
+Enum named(const char* const (&names)[n], const std::string& name) {
   const auto found = std::find(std::begin(names), std::end(names), name);
   if (found == std::end(names)) {
     throw CorruptError("unknown name '" + name.substr(0, 100) + "'");
@@ -135,7 +136,7 @@ Members decode_list(const json& list) {
   for (const json& from : list) {
     Member& member = members.emplace_back();
     member.name = from.at("name").get<std::string>();
-    member.type.element_class = named<ElementClass>(kClassNames, from.at("class"));
+    member.type.element_class = element_class_named(from.at("class").get_ref<const std::string&>());
     member.type.size_bytes = integer<std::uint32_t>(from.at("size_bytes"));
     member.offset = integer<std::uint64_t>(from.at("offset"));
     if (from.contains("shape")) {
@@ -184,7 +185,7 @@ FileMetadata decode_metadata(const json& from) {
   metadata.identity = decode_identity(from);
   metadata.world_size = integer<int>(from.at("world_size"));
   metadata.time_us = integer<std::int64_t>(from.at("time_us"));
-  metadata.reason.kind = named<SaveReason::Kind>(kReasonNames, reason.at("kind"));
+  metadata.reason.kind = named<SaveReason::Kind>(kReasonNames, reason.at("kind").get_ref<const std::string&>());
   metadata.reason.rank = integer<int>(reason.at("rank"));
   metadata.reason.host = reason.at("host").get<std::string>();
   metadata.reason.source = reason.at("source").get<std::string>();
@@ -201,54 +202,45 @@ FileMetadata decode_metadata(const json& from) {
   return metadata;
 }
 
-StoredVariable decode_variable(const json& from) {
-  StoredVariable variable;
-  variable.name = from.at("name").get<std::string>();
-  variable.distribution = named<state::Distribution>(kDistributionNames, from.at("distribution"));
-  variable.type.element_class = named<ElementClass>(kClassNames, from.at("class"));
-  variable.type.size_bytes = integer<std::uint32_t>(from.at("size_bytes"));
-  variable.shape = extents_of(from.at("shape"));
-  if (from.contains("tile")) {
-    variable.tile = extents_of(from.at("tile"));
-    require(!variable.tile.empty(), "tiles without a shape");
-  }
-  variable.file_offset = integer<std::uint64_t>(from.at("file_offset"));
-  variable.piece_dimensions = integer<std::uint64_t>(from.at("piece_dimensions"));
-  variable.is_copy = from.contains("copy") && from.at("copy").get<bool>();
-  if (from.contains("texts") && from.at("texts").get<bool>()) {
-    require(variable.type.element_class == ElementClass::opaque && variable.type.size_bytes > 1, "impossible texts");
-    variable.type.element_class = ElementClass::text;
-  } else {
-    require(!is_text_array(variable), "a text of elements that are not bytes");
-  }
+void decode_rare_fields(const json& from, StoredVariable& variable) {
   variable.annotation = decode_annotation(from);
   if (from.contains("members")) {
     variable.members = decode_list(from.at("members"));
   }
-  return variable;
 }
 
-json parse_json(const Bytes& manifest) {
-  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
-  require(!core::nested_too_deep(text), "the manifest is nested too deep");
-  return json::parse(text);
+state::Distribution distribution_named(const std::string& name) {
+  return named<state::Distribution>(kDistributionNames, name);
 }
 
-std::string encode_variables(const FileIndex& index) {
-  json variables = json::array();
-  for (const StoredVariable& variable : index.variables) {
-    variables.push_back(encode_variable(variable));
-  }
-  return variables.dump();
-}
+ElementClass element_class_named(const std::string& name) { return named<ElementClass>(kClassNames, name); }
 
-std::string encode_manifest(const FileIndex& index, const std::string& variables) {
-  json manifest = encode_metadata(index.metadata);
-  manifest["box_dimensions"] = index.boxes.dimensions();
+std::string encode_fields(const FileIndex& index) {
+  json fields = encode_metadata(index.metadata);
+  fields["box_dimensions"] = index.boxes.dimensions();
   // Names are UTF-8 (checked when they are collected); the free text of a notice need not be.
-  std::string text = manifest.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();  // the closing brace
-  return text + R"(,"variables":)" + variables + "}";
+  return text;
+}
+
+std::string encode_manifest(const FileIndex& index, std::size_t room) {
+  std::string text = encode_fields(index);
+  text.append(room, ' ');
+  text += kListBegins;
+  const char* separator = "";
+  for (const StoredVariable& variable : index.variables) {
+    text += std::exchange(separator, ",");
+    text += encode_variable(variable).dump();
+  }
+  return text + "]}";
+}
+
+std::size_t place_of_list(const Bytes& manifest) {
+  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
+  const std::size_t place = text.find(kListBegins);  // within a text its quotes would be escaped
+  require(place != std::string_view::npos, "no list of variables");
+  return place;
 }
 
 }  // namespace reprieve::storage

@@ -32,12 +32,16 @@ T integer(const nlohmann::json& value) {
   throw CorruptError("'" + core::shown(value) + "' where an integer is expected");
 }
 
-/// @throws CorruptError if it is nested deeper than any manifest; nlohmann::json::exception if it is no JSON
-[[nodiscard]] nlohmann::json parse_json(const Bytes& manifest);
-
-/// What a manifest says of the file, and an entry of its list of variables, each by itself: whether they fit together
-/// is looked at by `parse_index`. @throws CorruptError, nlohmann::json::exception
+/// What a manifest says of the file: whether its fields fit together is looked at by `parse_index`.
+/// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] FileMetadata decode_metadata(const nlohmann::json& from);
-[[nodiscard]] StoredVariable decode_variable(const nlohmann::json& from);
+
+/// Takes what few variables have from an entry of the list: annotation and members.
+/// @throws CorruptError, nlohmann::json::exception
+void decode_rare_fields(const nlohmann::json& from, StoredVariable& variable);
+
+/// @throws CorruptError if there is no such name
+[[nodiscard]] state::Distribution distribution_named(const std::string& name);
+[[nodiscard]] ElementClass element_class_named(const std::string& name);
 
 }  // namespace reprieve::storage

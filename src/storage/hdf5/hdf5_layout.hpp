@@ -29,10 +29,11 @@ class LaidOutFile {
 
   /// The same without HDF5, where @p model is a file of just these variables and boxes, made by the same versions of
   /// this library and of HDF5. Its structure is read, compared with its digest, and given the metadata of @p index.
-  /// @param index  is taken only if something is returned; otherwise only its file offsets may have changed
+  /// @param stored  what that file says about itself; is taken if something is returned
   /// @return  null if the file is of another kind
   /// @throws CorruptError, StorageError, MismatchError
-  [[nodiscard]] static std::unique_ptr<LaidOutFile> like(const PosixFile& model, FileIndex& index);
+  [[nodiscard]] static std::unique_ptr<LaidOutFile> like(const PosixFile& model, FileIndex& stored,
+                                                         const FileIndex& index);
 
   /// Gives the file other metadata. False if there is no room for them: then a new layout is needed.
   [[nodiscard]] bool replace_metadata(const FileMetadata& metadata);
@@ -41,20 +42,20 @@ class LaidOutFile {
   /// @param recycle  write over the blocks of the file that is there. Not done for a state with elements that no rank
   /// holds: they must be zero.
   /// @throws StorageError; no_space with the bytes needed and available, before anything is written
-  void put_on_disk(const core::FileAddress& file, bool recycle) const;
+  void put_on_disk(const core::FileAddress& file, bool recycle);
 
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
   [[nodiscard]] FileIndex& index() noexcept { return index_; }
-  /// As far as it is known before the data: the digest of the checksums is missing.
+  /// As far as it is known before the data, when the file is on disk: the digest of the checksums is missing.
   [[nodiscard]] const Seal& seal() const noexcept { return seal_; }
 
  private:
-  LaidOutFile(FileIndex index, const PosixFile& model, const Seal& seal);
+  LaidOutFile(FileIndex stored, const PosixFile& model, const Seal& seal);
 
   FileIndex index_;
   PosixFile layout_;
   Seal seal_;
-  std::string variables_;  ///< of the manifest
+  std::size_t fields_bytes_ = 0;  ///< of the manifest: what comes before the list of variables
   std::vector<Region> regions_;
   bool covered_ = false;
 };

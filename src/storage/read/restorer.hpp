@@ -55,6 +55,8 @@ class Restorer {
   [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
   /// What the file says about itself, as soon as `look` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
+  /// The same for whoever goes on with it; after `restore`. Then the restorer is good for nothing else.
+  [[nodiscard]] FileIndex take_index() { return std::move(*index_); }
 
  private:
   template <class Operation>

@@ -60,7 +60,16 @@ CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddres
 void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
   what_ = "save " + std::to_string(metadata.number) + ": ";
   collect(registry, what_ + "collecting the variables");
-  lay_out(metadata, what_ + "laying out the file");
+  const std::string what = what_ + "laying out the file";
+  find_layout(metadata, what);
+  comm_.on_chief([&] { laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
+  apply_places(laid_out_->common, laid_out_->places);
+}
+
+void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
+  const std::string what = "laying out the first file";
+  collect(registry, what);
+  find_layout(metadata, what);
 }
 
 void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::string& what) {
@@ -72,7 +81,7 @@ void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::
 }
 
 /// One reduction tells whether the layout of the save before serves this one as well: then nothing else is told.
-void CheckpointWriter::lay_out(FileMetadata metadata, const std::string& what) {
+void CheckpointWriter::find_layout(FileMetadata metadata, const std::string& what) {
   metadata.world_size = comm_.size();
   fill_versions(metadata);
   DescriptionMessage description;
@@ -82,8 +91,6 @@ void CheckpointWriter::lay_out(FileMetadata metadata, const std::string& what) {
   if (agreement.any_differs || !kept_layout_takes(metadata, what)) {
     lay_out_anew(std::move(description), agreement.same_facts, metadata, what);
   }
-  comm_.on_chief([&] { laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
-  apply_places(laid_out_->common, laid_out_->places);
 }
 
 /// False if there is no room for the metadata. A layout that cannot be brought up to date is not kept.
@@ -127,14 +134,14 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
 /// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets:
 /// those of the file that was restored have their places already. Nothing if that file is another one.
 std::unique_ptr<LaidOutFile> CheckpointWriter::laid_out_as_before(FileIndex& index) {
-  const std::optional<core::FileAddress> model = std::exchange(model_, std::nullopt);
+  std::optional<LayoutCache::Model> model = std::exchange(model_, std::nullopt);
   if (!model) {
     return nullptr;
   }
   try {
-    return LaidOutFile::like(PosixFile::open_to_read(*model), index);
+    return LaidOutFile::like(PosixFile::open_to_read(model->file), model->index, index);
   } catch (const Error& error) {
-    core::log::debug("the structure of {} cannot be taken for the next file: {}", model->string(), error.what());
+    core::log::debug("the structure of {} cannot be taken for the next file: {}", model->file.string(), error.what());
     return nullptr;
   }
 }
@@ -143,7 +150,10 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
   Decoder decoder(common);
   Decoder from_own(own);
   plan_.state_bytes = decoder.word();
+  plan_.variables.reserve(variables_.size());
+  plan_.items.reserve(variables_.size());
   std::vector<Dataset> datasets;
+  datasets.reserve(variables_.size());
   std::vector<std::uint64_t> positions;
   for (std::size_t v = 0; v < variables_.size(); ++v) {
     const Description& description = variables_[v].description;
@@ -172,20 +182,20 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
   }
 }
 
-/// This rank's boxes, in the order of the table of boxes.
-void CheckpointWriter::add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position) {
+/// This rank's boxes, in the order of the table of boxes. Takes the views of the variable.
+void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position) {
   const Distribution distribution = variable.description.distribution;
   if (distribution == Distribution::replicated && !comm_.is_chief()) {
     return;
   }
-  for (const BoxView<const std::byte>& view : variable.views) {
+  for (BoxView<const std::byte>& view : variable.views) {
     if (!dataset.tile.empty()) {
       add_tiles(view, dataset);
       continue;
     }
-    WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, view});
+    WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, std::move(view)});
     if (distribution == Distribution::per_rank) {
-      item.source.box = {{position}, {volume(view.box.extent)}};
+      item.source.box = {{position}, {volume(item.source.box.extent)}};
       item.source.strides_bytes = dense_strides(item.source.box.extent, dataset.element_size);
     }
   }

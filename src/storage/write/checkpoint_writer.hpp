@@ -43,6 +43,10 @@ class CheckpointWriter {
   /// Describes the variables, lays the file out and learns this rank's places in it. Collective.
   void plan(const Checkpoint::Registry& registry, const FileMetadata& metadata);
 
+  /// Lays out what `plan` will find laid out already, if the variables and boxes are the same by then; in place of all
+  /// other stages. Collective. Touches no file.
+  void plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata);
+
   /// Copies this rank's part of the state: from then on the variables may change. Not collective.
   /// @throws std::bad_alloc
   void copy_state(StateCopy& copy) { copy.take(plan_.items); }
@@ -65,13 +69,13 @@ class CheckpointWriter {
 
  private:
   void collect(const Checkpoint::Registry& registry, const std::string& what);
-  void lay_out(FileMetadata metadata, const std::string& what);
+  void find_layout(FileMetadata metadata, const std::string& what);
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
   void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                     const std::string& what);
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
   void apply_places(const Bytes& common, const Bytes& own);
-  void add_items(const LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
+  void add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
   void seal(const std::string& what);
   void write_checksums_and_seal();
@@ -85,7 +89,7 @@ class CheckpointWriter {
   std::vector<LocalVariable> variables_;
   WritePlan plan_;
   std::unique_ptr<LayoutCache::Content>& laid_out_;
-  std::optional<core::FileAddress>& model_;
+  std::optional<LayoutCache::Model>& model_;
   WrittenPart written_;
   bool durable_ = false;  ///< this rank's part is
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/file_address.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
 
@@ -15,6 +16,12 @@ namespace reprieve::storage {
 /// file is not laid out anew, and the ranks tell each other nothing of them.
 class LayoutCache {
  public:
+  /// A complete file, and what it says about itself.
+  struct Model {
+    core::FileAddress file;
+    FileIndex index;
+  };
+
   LayoutCache();
   ~LayoutCache();
   LayoutCache(LayoutCache&&) noexcept;
@@ -22,15 +29,15 @@ class LayoutCache {
 
   /// A file that is complete, as one that has just been restored: if the first save has the same variables, it takes
   /// the structure from there. Counts on the chief. Local.
-  void take_from(core::FileAddress file) { model_ = std::move(file); }
+  void take_from(Model model) { model_ = std::move(model); }
 
   struct Content;
   [[nodiscard]] std::unique_ptr<Content>& content() noexcept { return content_; }
-  [[nodiscard]] std::optional<core::FileAddress>& model() noexcept { return model_; }
+  [[nodiscard]] std::optional<Model>& model() noexcept { return model_; }
 
  private:
   std::unique_ptr<Content> content_;  ///< nothing before the first save
-  std::optional<core::FileAddress> model_;
+  std::optional<Model> model_;
 };
 
 }  // namespace reprieve::storage

@@ -57,7 +57,7 @@ std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
 /// The chief plans a file for them, which finds all that is wrong.
 void compare_on_chief(cluster::Communicator& comm, const DescriptionMessage& mine, bool same_facts) {
   Told told = tell_chief(comm, mine, same_facts, kComparing);
-  comm.on_chief([&] { static_cast<void>(plan_from(std::move(told), {})); }, kComparing);
+  comm.on_chief([&] { static_cast<void>(plan_from(std::move(told), {}, false)); }, kComparing);
 }
 
 /// All of them, one after the other.

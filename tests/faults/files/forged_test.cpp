@@ -125,7 +125,8 @@ std::vector<Lie> lies_about_variables() {
        [](Forgery& f) {
          f.variable("grid")["shape"] = {kHuge, 6};
        }},
-      {"shape_is_text", "where an integer is expected", [](Forgery& f) { f.variable("grid")["shape"] = "4 6"; }},
+      {"shape_is_text", "where a list of integers is expected",
+       [](Forgery& f) { f.variable("grid")["shape"] = "4 6"; }},
       {"shape_of_100_dimensions", "more dimensions than",
        [](Forgery& f) { f.variable("grid")["shape"] = std::vector<int>(100, 1); }},
       {"pieces_of_many_dimensions", "more dimensions than",
@@ -178,7 +179,7 @@ std::vector<Lie> lies_about_the_whole() {
       {"manifest_of_zeros", "impossible manifest", with_text(std::string(1 << 20, '\0'))},
       {"key_missing", "impossible manifest", [](Forgery& f) { f.manifest.erase("variables"); }},
       {"variables_a_number", "impossible manifest", [](Forgery& f) { f.manifest["variables"] = 17; }},
-      {"million_variables", "impossible manifest",
+      {"million_variables", "a variable without one of its fields",
        [](Forgery& f) { f.manifest["variables"] = std::vector<nlohmann::json>(100'000, nlohmann::json::object()); }},
       {"no_ranks", "written by no ranks", [](Forgery& f) { f.manifest["world_size"] = 0; }},
       {"ranks_negative", "written by no ranks", [](Forgery& f) { f.manifest["world_size"] = -1; }},
