@@ -56,9 +56,9 @@ static const AllTypes kFull = {-8,
 
 static reprieve_checkpoint* all_types(AllTypes* v) {
   const int64_t six = 6;
-  const int64_t three = 3;
   const int64_t four = 4;
   const int64_t matrix[] = {3, 2};
+  const int64_t bytes[] = {1, 3};
   const ptrdiff_t particle = sizeof(Particle);
   reprieve_checkpoint* state = NULL;
   CHECK_OK(reprieve_checkpoint_create(&state));
@@ -78,7 +78,7 @@ static reprieve_checkpoint* all_types(AllTypes* v) {
   CHECK_OK(reprieve_add_replicated(state, "cld", REPRIEVE_COMPLEX_LONG_DOUBLE, &v->cld, 0, NULL, NULL));
   CHECK_OK(reprieve_add_replicated(state, "b", REPRIEVE_BOOL, &v->b, 0, NULL, NULL));
   CHECK_OK(reprieve_add_replicated(state, "text", REPRIEVE_CHAR, v->text, 1, &six, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "bytes", REPRIEVE_BYTE, v->bytes, 1, &three, NULL));
+  CHECK_OK(reprieve_add_replicated(state, "bytes", REPRIEVE_BYTE, v->bytes, 2, bytes, NULL));
   CHECK_OK(reprieve_add_replicated(state, "matrix", REPRIEVE_DOUBLE, v->matrix, 2, matrix, NULL));
   CHECK_OK(reprieve_add_replicated(state, "ids", REPRIEVE_INT32, &v->particles[0].id, 1, &four, &particle));
   return state;

@@ -10,6 +10,21 @@ if(REPRIEVE_PYTHON)
   add_test(NAME python.read COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/read.py ${directory})
   set_tests_properties(python.read PROPERTIES
     FIXTURES_REQUIRED python_checkpoint LABELS "mpi;quick" TIMEOUT 120 SKIP_RETURN_CODE 77)
+
+  # The Python module, with the MPI that Debian's mpi4py is made for.
+  if(TARGET python_module AND REPRIEVE_OPEN_MPI)
+    foreach(ranks 1 2 3)
+      reprieve_add_mpi_test(NAME python.module.${ranks}_ranks RANKS ${ranks} LABELS mpi quick TIMEOUT 120
+        COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py
+        ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1)
+      set_tests_properties(python.module.${ranks}_ranks PROPERTIES SKIP_RETURN_CODE 77)
+    endforeach()
+    list(JOIN reprieve_mpirun " " mpirun)
+    add_test(NAME python.processes COMMAND ${CMAKE_COMMAND} -E env "MPIRUN=${mpirun}"
+      ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})
+    set_tests_properties(python.processes PROPERTIES
+      ENVIRONMENT "${reprieve_mpi_environment}" LABELS e2e PROCESSORS 2 TIMEOUT 300 SKIP_RETURN_CODE 77)
+  endif()
 else()
   message(STATUS "Python is not installed: what it sees of checkpoints is not tested")
 endif()

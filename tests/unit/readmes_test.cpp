@@ -60,7 +60,7 @@ std::string unit_of(const std::string& name) {
 
 /// The files of a folder by their names without endings; headers and sources of one name are one.
 Words units_in(const fs::path& folder) {
-  static const Words endings{".cpp", ".hpp", ".c", ".h", ".F90", ".cmake", ".in"};
+  static const Words endings{".cpp", ".hpp", ".c", ".h", ".F90", ".cmake", ".in", ".py"};
   Words units;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) {
@@ -72,7 +72,7 @@ Words units_in(const fs::path& folder) {
 
 /// Whether a word in backticks looks like the name of a file of this project.
 bool is_file_name(const std::string& word) {
-  static const std::regex name(R"([\w./-]+\.(cpp|hpp|c|h|F90|cmake|map|in|md|\*))");
+  static const std::regex name(R"([\w./-]+\.(cpp|hpp|c|h|F90|cmake|map|in|md|py|\*))");
   return std::regex_match(word, name);
 }
 

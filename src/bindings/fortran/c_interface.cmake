@@ -14,19 +14,7 @@ set(calls
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
   manager_save manager_save_in_background manager_finish_background_save manager_restore)
 
-# Without comments and directives, and with @ for the semicolon, which separates items of lists in CMake.
-set(text "")
-string(REPLACE "|" ";" headers "${headers}")
-foreach(header IN LISTS headers)
-  file(READ ${header} content)
-  string(APPEND text "${content}")
-endforeach()
-string(REPLACE ";" "@" text "${text}")
-string(REGEX REPLACE "/\\*[^*]*\\*+([^/*][^*]*\\*+)*/|#[^\n]*|REPRIEVE_EXPORT" " " text "${text}")
-string(REGEX REPLACE "[ \n]+" " " text "${text}")
-string(REPLACE "(void)" "()" text "${text}")
-
-string(REGEX MATCHALL "struct reprieve_[a-z_]+ {[^}[]*}" structs "${text}")
+include(${CMAKE_CURRENT_LIST_DIR}/../c_headers.cmake)
 list(TRANSFORM structs REPLACE "struct reprieve_([a-z_]+) .*" "\\1" OUTPUT_VARIABLE struct_names)
 list(JOIN struct_names "|" struct_names)
 
@@ -143,7 +131,6 @@ endforeach()
 
 # Communicators and strides are for C alone: descriptors.c passes them on.
 set(c_functions "")
-string(REGEX MATCHALL "[a-z][a-z0-9_ ]*\\*? reprieve_[a-z_]+\\([^()]*\\)@" functions "${text}")
 foreach(function IN LISTS functions)
   if(function MATCHES "MPI_Comm|ptrdiff_t")
     continue()

@@ -60,9 +60,9 @@ LocalVariable collect_value(const std::string& name, const state::Variable& vari
   const ElementType type = value.type();
   const std::span<const std::byte> bytes = bytes_of(name, value);
   check_value_memory(name, bytes);
-  // The shape of bytes follows from their number; asking a serialized value for it would serialize once more.
-  const bool plain_bytes = type == ElementType{ElementClass::opaque, 1};
-  const Extents shape = plain_bytes ? Extents{bytes.size()} : value.shape();
+  // The shape of a serialized value follows from its number of bytes; asking for it would serialize once more.
+  const bool serialized = type == ElementType{ElementClass::opaque, 1} && value.resizable();
+  const Extents shape = serialized ? Extents{bytes.size()} : value.shape();
   std::uint64_t expected = 0;
   if (!checked_bytes(shape, type.size_bytes, expected) || expected != bytes.size()) {
     throw UsageError("variable '" + name + "' has the shape " + core::list_text(shape) + " of " + to_string(type) +

@@ -1,0 +1,63 @@
+# Writes what Python knows about C, from the headers of C alone:
+#   cmake -D headers=FILE|FILE.. -D result=FILE -D is_open_mpi=BOOL -D library=PATH -P c_interface.cmake
+# Types stay texts, as they stand in the headers: reprieve/_native.py says what each is for ctypes.
+# `library`: where the shared library of an installed package is, seen from the folder of the package.
+
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/../c_headers.cmake)
+
+# "const char* name, int type" becomes `"const char*", "int", `
+function(types_of arguments result)
+  string(REGEX REPLACE ", " ";" arguments "${arguments}")
+  set(types "")
+  foreach(argument IN LISTS arguments)
+    string(REGEX MATCH "^(.*) ([a-z_]+)$" argument "${argument}")
+    string(APPEND types "\"${CMAKE_MATCH_1}\", ")
+  endforeach()
+  set(${result} "(${types})" PARENT_SCOPE)
+endfunction()
+
+set(content "# Made from the headers of C by c_interface.cmake: do not change it by hand.\n\n")
+if(is_open_mpi)
+  string(APPEND content "IS_OPEN_MPI = True\n")
+else()
+  string(APPEND content "IS_OPEN_MPI = False\n")
+endif()
+string(APPEND content "INSTALLED_LIBRARY = \"${library}\"\n\nCONSTANTS = {\n")
+string(REGEX MATCHALL "REPRIEVE_[A-Z0-9_]+ = [0-9]+" constants "${text}")
+foreach(constant IN LISTS constants)
+  string(REGEX REPLACE "^REPRIEVE_(.*) = (.*)$" "    \"\\1\": \\2,\n" line "${constant}")
+  string(APPEND content "${line}")
+endforeach()
+
+string(APPEND content "}\n\n# Name: members, each with its type.\nSTRUCTS = {\n")
+foreach(struct IN LISTS structs)
+  string(REGEX REPLACE "^struct (reprieve_[a-z_]+) .*" "    \"\\1\": (\n" head "${struct}")
+  string(APPEND content "${head}")
+  string(REGEX MATCHALL "[a-z][^@{]* [a-z_]+@" members "${struct}")
+  foreach(member IN LISTS members)
+    string(REGEX REPLACE "^(.*) ([a-z_]+)@$" "        (\"\\2\", \"\\1\"),\n" line "${member}")
+    string(APPEND content "${line}")
+  endforeach()
+  string(APPEND content "    ),\n")
+endforeach()
+
+string(APPEND content "}\n\n# Name of a type of callbacks: what one returns, and the types of its arguments.\nCALLBACKS = {\n")
+string(REGEX MATCHALL "typedef [a-z0-9_ ]+ \\(\\*reprieve_[a-z_]+\\)\\([^()]*\\)@" callbacks "${text}")
+foreach(callback IN LISTS callbacks)
+  string(REGEX MATCH "^typedef (.*) \\(\\*(.*)\\)\\((.*)\\)@$" callback "${callback}")
+  set(returned "${CMAKE_MATCH_1}")
+  set(name ${CMAKE_MATCH_2})
+  types_of("${CMAKE_MATCH_3}" types)
+  string(APPEND content "    \"${name}\": (\"${returned}\", ${types}),\n")
+endforeach()
+
+string(APPEND content "}\n\n# The same of functions.\nFUNCTIONS = {\n")
+foreach(function IN LISTS functions)
+  string(REGEX MATCH "^(.*) (reprieve_[a-z_]+)\\((.*)\\)@$" function "${function}")
+  set(returned "${CMAKE_MATCH_1}")
+  set(name ${CMAKE_MATCH_2})
+  types_of("${CMAKE_MATCH_3}" types)
+  string(APPEND content "    \"${name}\": (\"${returned}\", ${types}),\n")
+endforeach()
+file(WRITE ${result} "${content}}\n")

@@ -1,0 +1,67 @@
+"""Preemption-safe checkpoints for MPI programs, in Python.
+
+When any rank learns that the job is about to end, all ranks agree on one step, write one checkpoint together, and leave with
+a code that means: saved, start me again. The next start goes on at that step, on the same number of ranks or another one.
+
+    import reprieve
+    reprieve.watch_signals()       # before MPI starts: a notice that comes while the program starts is kept
+    from mpi4py import MPI
+
+    state = {"u": reprieve.distributed(u, shape=(n, n), offset=(first, 0), ghost=(1, 0)), "time": 0.0}
+    with reprieve.Handler(MPI.COMM_WORLD, "checkpoints", state) as handler:
+        for step in handler.steps(1000):
+            advance(u)
+            state["time"] += dt
+"""
+
+from ._errors import (
+    ClusterError,
+    ConfigError,
+    CorruptError,
+    Error,
+    InternalError,
+    LockedError,
+    MismatchError,
+    MpiError,
+    NoMemoryError,
+    NoPermissionError,
+    NoSpaceError,
+    Preempted,
+    StorageError,
+    UnresponsiveError,
+    UsageError,
+)
+from ._facts import CheckpointInfo, Notice, SaveReport
+from ._handler import Handler, unwatch_signals, watch_signals
+from ._markers import custom, distributed, per_rank, pickled, replicated
+from ._registry import Stored
+
+__all__ = [
+    "CheckpointInfo",
+    "ClusterError",
+    "ConfigError",
+    "CorruptError",
+    "Error",
+    "Handler",
+    "InternalError",
+    "LockedError",
+    "MismatchError",
+    "MpiError",
+    "NoMemoryError",
+    "NoPermissionError",
+    "NoSpaceError",
+    "Notice",
+    "Preempted",
+    "SaveReport",
+    "StorageError",
+    "Stored",
+    "UnresponsiveError",
+    "UsageError",
+    "custom",
+    "distributed",
+    "per_rank",
+    "pickled",
+    "replicated",
+    "unwatch_signals",
+    "watch_signals",
+]

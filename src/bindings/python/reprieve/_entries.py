@@ -1,0 +1,423 @@
+"""Each variable of the state: how it is registered in C, what C asks of it, and where the program has it."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _records
+from ._elements import Element, address, check_array
+from ._errors import UsageError
+from ._markers import Custom, Distributed, PerRank, Pickled, Replicated, Variable
+from ._native import CALLBACKS, CONSTANTS, function, numbers
+
+
+class Slot:
+    """Where the program has a value: under a key of a dictionary, or in the attribute `value` of a marker."""
+
+    def __init__(self, holder: Any, key: str | None, where: str) -> None:
+        self.holder = holder
+        self.key = key
+        self.where = where
+
+    def get(self) -> Any:
+        return self.holder.value if self.key is None else self.holder[self.key]
+
+    def set(self, value: Any) -> None:
+        if self.key is None:
+            self.holder.value = value
+        else:
+            self.holder[self.key] = value
+
+
+class Entry:
+    """One variable. `registry` wraps callbacks, and keeps what C holds alive."""
+
+    def __init__(self, registry: Any, name: str, slot: Slot, marker: Variable) -> None:
+        self.registry = registry
+        self.name = name
+        self.slot = slot
+        self.marker = marker
+
+    @property
+    def is_per_rank(self) -> bool:
+        return isinstance(self.marker, PerRank)
+
+    def register(self) -> None:
+        """Tells C about the variable. Raises the error of C."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Before every call that may save: brings what C reads to where C reads it."""
+
+    def restored(self) -> None:
+        """After a restore: brings the value to where the program reads it."""
+
+    def assign(self, value: Any) -> None:
+        """Takes the value that a redistribution made."""
+        raise NotImplementedError
+
+    def decode(self, data: bytearray) -> Any:
+        """The value that another rank saved, from its bytes."""
+        raise NotImplementedError
+
+    def dimensions(self) -> int:
+        """How many names of dimensions the variable can have."""
+        return 1
+
+    def redistribution(self) -> Any:
+        """The function of C that makes this rank's value from those of other ranks; NULL if there is none."""
+        redistribute = self.marker.redistribute
+        kind = CALLBACKS["redistribute_fn"]
+        if redistribute is None:
+            return kind()
+        if redistribute == "in_order":
+            return ctypes.cast(function("in_order"), kind)
+        if not callable(redistribute):
+            raise UsageError(f"{self.slot.where}: redistribute is {redistribute!r}: pass a function, or 'in_order'")
+
+        def run(pieces: int, rank: int, size: int, _user: Any) -> None:
+            self.assign(redistribute(Pieces(pieces, self), rank, size))
+
+        return self.registry.callback("redistribute_fn", run)
+
+    def add(self, kind: str, *arguments: Any) -> None:
+        """Calls reprieve_add_replicated<kind> or reprieve_add_per_rank<kind>."""
+        if self.is_per_rank:
+            self.registry.add(f"add_per_rank{kind}", self.name, *arguments[:-1], self.redistribution(), arguments[-1])
+        else:
+            self.registry.add(f"add_replicated{kind}", self.name, *arguments)
+
+
+class Pieces:
+    """The values of the ranks that saved: a sequence, of which each is read when it is asked for."""
+
+    def __init__(self, handle: int, entry: Entry) -> None:
+        self._handle = handle
+        self._entry = entry
+
+    def __len__(self) -> int:
+        return function("pieces_count")(self._handle)
+
+    def __getitem__(self, rank: int) -> Any:
+        if not 0 <= rank < len(self):
+            raise IndexError(f"{rank}: there are {len(self)} ranks that saved")
+        size = ctypes.c_size_t()
+        self._entry.registry.check(function("pieces_size")(self._handle, rank, ctypes.byref(size)))
+        data = bytearray(size.value)
+        buffer = (ctypes.c_char * len(data)).from_buffer(data)
+        self._entry.registry.check(function("pieces_read")(self._handle, rank, buffer, size))
+        del buffer
+        return self._entry.decode(data)
+
+
+class ArrayEntry(Entry):
+    """A numpy array that stays where it is: saved from its memory and restored into it."""
+
+    def register(self) -> None:
+        self.array = self.slot.get()
+        check_array(self.array, self.slot.where)
+        self.element = Element(self.array.dtype, self.slot.where)
+        shape = self.element.shape(self.array.shape)
+        strides = self.element.strides(self.array)
+        self.add(
+            "", self.element.type, address(self.array), len(shape), numbers(shape), strides, *[None] * self.is_per_rank
+        )
+
+    def refresh(self) -> None:
+        if self.slot.get() is not self.array:
+            raise UsageError(
+                f"{self.slot.where} is another array than when the state was handed over: write into the first one, "
+                f"{self.slot.where}[...] = value, or say that it may change, reprieve.replicated(value, growing=True)"
+            )
+
+    def assign(self, value: Any) -> None:
+        value = np.asarray(value)
+        if value.shape != self.array.shape:
+            raise UsageError(
+                f"{self.slot.where}: redistribute returned an array of the shape {value.shape}, this rank has "
+                f"{self.array.shape}"
+            )
+        self.array[...] = value
+
+    def decode(self, data: bytearray) -> np.ndarray:
+        return np.frombuffer(data, self.array.dtype)
+
+    def dimensions(self) -> int:
+        return len(self.element.shape(self.array.shape))
+
+
+class ScalarEntry(Entry):
+    """A number of Python or numpy. It cannot be changed in place, so C has a copy."""
+
+    KINDS: dict[Any, Any] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+
+    def register(self) -> None:
+        value = self.slot.get()
+        self.python = None if isinstance(value, np.generic) else type(value)
+        base = next((kind for kind in self.KINDS if isinstance(value, kind)), None)
+        self.copy = np.zeros((), value.dtype if self.python is None else self.KINDS[base])
+        self.element = Element(self.copy.dtype, self.slot.where)
+        self.convert: Callable[[Any], Any] = self.copy.dtype.type
+        if self.python is not None and base is int:
+            self.convert = operator.index
+        self.refresh()
+        shape = self.element.shape(())
+        self.add("", self.element.type, address(self.copy), len(shape), numbers(shape), None, *[None] * self.is_per_rank)
+
+    def refresh(self) -> None:
+        value = self.slot.get()
+        try:
+            if value is None or isinstance(value, (str, bytes)) or self.copy.dtype == bool and not isinstance(value, (bool, np.bool_)):
+                raise TypeError(f"it is {value!r} now")
+            self.copy[()] = self.convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = self.python.__name__ if self.python else str(self.copy.dtype)
+            hint = ": an int has 64 bits here, larger ones stand in a list" if isinstance(error, OverflowError) else ""
+            raise UsageError(
+                f"{self.slot.where} was registered as {kind}, and is no such number: {error}{hint}"
+            ) from error
+
+    def restored(self) -> None:
+        self.slot.set(self.copy[()] if self.python is None else self.python(self.copy[()]))
+
+    def assign(self, value: Any) -> None:
+        self.copy[()] = value
+
+    def decode(self, data: bytearray) -> Any:
+        return np.frombuffer(data, self.copy.dtype)[0]
+
+
+class GrowingEntry(Entry):
+    """A numpy array whose first dimension may have another length after a restore."""
+
+    def register(self) -> None:
+        array = self.slot.get()
+        if not isinstance(array, np.ndarray) or array.ndim == 0:
+            raise UsageError(f"{self.slot.where}: only numpy arrays with a dimension or more can be growing")
+        self.dtype = array.dtype
+        self.item = array.shape[1:]
+        self.element = Element(array.dtype, self.slot.where)
+        self.items_elements = int(np.prod(self.element.shape(self.item), dtype=np.int64))
+        if self.items_elements == 0:
+            raise UsageError(f"{self.slot.where}: an item of the shape {self.item} has no elements")
+        self.memory(-1)
+        ask = self.registry.callback("memory_fn", self.tell)
+        self.add("_resizable", self.element.type, self.items_elements, ask, None)
+
+    def memory(self, wanted: int) -> np.ndarray:
+        array = self.slot.get()
+        if wanted >= 0 and not (isinstance(array, np.ndarray) and len(array) == wanted):
+            array = np.zeros((wanted, *self.item), self.dtype)
+            self.slot.set(array)
+        if not isinstance(array, np.ndarray) or array.dtype != self.dtype or array.shape[1:] != self.item:
+            found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise UsageError(
+                f"{self.slot.where} was an array of {self.dtype} with items of the shape {self.item}, and is {found} now"
+            )
+        check_array(array, self.slot.where)
+        if not array.flags.c_contiguous:
+            raise UsageError(f"{self.slot.where}: a growing array must be contiguous: np.ascontiguousarray(array)")
+        return array
+
+    def tell(self, wanted: int, data: Any, count: Any, _user: Any) -> None:
+        self.present = self.memory(wanted)  # stays alive until the next question
+        data[0] = address(self.present)
+        count[0] = len(self.present)
+
+    def assign(self, value: Any) -> None:
+        self.slot.set(np.ascontiguousarray(value, self.dtype).reshape(-1, *self.item))
+
+    def decode(self, data: bytearray) -> np.ndarray:
+        return np.frombuffer(data, self.dtype).reshape(-1, *self.item)
+
+    def dimensions(self) -> int:
+        return 1 if self.items_elements == 1 else 2
+
+
+class BytesEntry(Entry):
+    """A value that is turned into bytes and back: texts, bytes, records, generators, and what the program turns itself."""
+
+    def __init__(self, registry: Any, name: str, slot: Slot, marker: Variable) -> None:
+        super().__init__(registry, name, slot, marker)
+        self.incoming: Any = None
+        self.outgoing: Any = None
+        value = slot.get()
+        self.is_text = not isinstance(value, (bytes, bytearray, Pickled, Custom))
+
+    def register(self) -> None:
+        self.encode()  # what cannot be saved is told at once
+        ask = self.registry.callback("memory_fn", self.tell)
+        self.add("_resizable", CONSTANTS["CHAR" if self.is_text else "BYTE"], 1, ask, None)
+
+    def encode(self) -> bytes:
+        value = self.slot.get()
+        if isinstance(value, Custom):
+            return bytes(value.save())
+        if isinstance(value, Pickled):
+            return pickle.dumps(value.value)
+        if isinstance(value, str):
+            return value.encode("utf-8", "surrogatepass")
+        if isinstance(value, (bytes, bytearray)):
+            return bytes(value)
+        return _records.to_text(value, self.slot.where)
+
+    def refresh(self) -> None:
+        self.outgoing = None
+
+    def tell(self, wanted: int, data: Any, count: Any, _user: Any) -> None:
+        if wanted >= 0:
+            self.incoming = ctypes.create_string_buffer(max(wanted, 1))
+            self.incoming_size = size = wanted
+            buffer = self.incoming
+        else:
+            if self.outgoing is None:  # the same bytes for the whole of a save
+                content = self.encode()
+                self.outgoing = (ctypes.create_string_buffer(content, max(len(content), 1)), len(content))
+            buffer, size = self.outgoing
+        data[0] = ctypes.addressof(buffer)
+        count[0] = size
+
+    def restored(self) -> None:
+        if self.incoming is not None:
+            data = self.incoming.raw[: self.incoming_size]
+            self.incoming = None
+            self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """Makes the value from its bytes: in place where it can be."""
+        self.outgoing = None
+        value = self.slot.get()
+        if isinstance(value, Custom):
+            value.load(data)
+        elif isinstance(value, Pickled):
+            value.value = pickle.loads(data)
+        elif isinstance(value, bytearray):
+            value[:] = data
+        elif _records.generator_state(value) is not None:
+            _records.set_generator_state(value, _records.from_text(data))
+        else:
+            new = self.decode(data)
+            if isinstance(value, list) and isinstance(new, list):
+                value[:] = new
+            else:
+                self.slot.set(new)
+
+    def assign(self, value: Any) -> None:
+        self.incoming = self.outgoing = None
+        present = self.slot.get()
+        if isinstance(present, Custom):
+            present.load(value)
+        elif isinstance(present, Pickled):
+            present.value = value
+        elif _records.generator_state(present) is not None:
+            _records.set_generator_state(present, value)
+        else:
+            self.slot.set(value)
+
+    def decode(self, data: Any) -> Any:
+        value = self.slot.get()
+        if isinstance(value, Pickled):
+            return pickle.loads(data)
+        if isinstance(value, (bytes, bytearray, Custom)):
+            return bytes(data)
+        if isinstance(value, str):
+            return bytes(data).decode("utf-8", "surrogatepass")
+        return _records.from_text(bytes(data))
+
+
+class DistributedEntry(Entry):
+    """A rank's boxes of an array of all ranks: asked for at every save and restore."""
+
+    marker: Distributed
+
+    def register(self) -> None:
+        marker = self.marker
+        dtype = marker.dtype
+        if dtype is None:
+            if not isinstance(marker.value, np.ndarray):
+                raise UsageError(f"{self.slot.where}: say dtype=... where the value of distributed() is a function")
+            dtype = marker.value.dtype
+        self.element = Element(np.dtype(dtype), self.slot.where)
+        self.present = self.boxes()
+        shape = self.element.shape(marker.shape)
+        describe = self.registry.callback("describe_fn", self.describe)
+        self.registry.add(
+            "add_distributed_boxes", self.name, self.element.type, len(shape), numbers(shape), describe, None
+        )
+        if marker.shared:
+            self.registry.add("allow_shared", self.name)
+
+    def refresh(self) -> None:
+        self.present = []
+
+    def boxes(self) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+        """The boxes that this rank has now, without ghost layers, each with its place. Checks them."""
+        value = self.marker.value
+        if callable(value):
+            value = value()
+        given = value if isinstance(value, (list, tuple)) else [(value, self.marker.offset)]
+        return [(self.interior(array), self.place(offset)) for array, offset in given]
+
+    def place(self, offset: Any) -> tuple[int, ...]:
+        if offset is None:
+            raise UsageError(f"{self.slot.where}: say offset=..., where this rank's box lies in the array of all ranks")
+        if len(offset) != len(self.marker.shape):
+            raise UsageError(
+                f"{self.slot.where}: the offset {tuple(offset)} has another number of dimensions than the shape "
+                f"{self.marker.shape}"
+            )
+        return tuple(int(each) for each in offset)
+
+    def interior(self, array: Any) -> np.ndarray:
+        where = self.slot.where
+        if not isinstance(array, np.ndarray) or array.dtype != self.element.dtype:
+            found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise UsageError(f"{where} is distributed as an array of {self.element.dtype}, and is {found} now")
+        check_array(array, where)
+        ghost = self.marker.ghost
+        if array.ndim != len(self.marker.shape) or array.ndim != len(ghost):
+            raise UsageError(
+                f"{where}: the array has the shape {array.shape}, that of all ranks {self.marker.shape}, and "
+                f"{len(ghost)} ghost layers are told: all need the same number of dimensions"
+            )
+        if any(before + after > size for (before, after), size in zip(ghost, array.shape)):
+            raise UsageError(f"{where}: the array of the shape {array.shape} is smaller than its ghost layers {ghost}")
+        inner = tuple(slice(before, size - after) for (before, after), size in zip(ghost, array.shape))
+        return array[inner]
+
+    def describe(self, boxes: int, _user: Any) -> None:
+        boxes_now = self.boxes()
+        self.present += boxes_now  # they stay alive for the whole of a save
+        for array, offset in boxes_now:
+            self.registry.check(
+                function("boxes_add")(
+                    boxes,
+                    address(array),
+                    numbers(self.element.offset(offset)),
+                    numbers(self.element.shape(array.shape)),
+                    self.element.strides(array),
+                )
+            )
+
+    def dimensions(self) -> int:
+        return len(self.element.shape(self.marker.shape))
+
+
+def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:
+    """The entry for a value, by its type."""
+    value = slot.get()
+    if isinstance(marker, Distributed):
+        return DistributedEntry(registry, name, slot, marker)
+    if isinstance(marker, (Replicated, PerRank)) and marker.growing:
+        return GrowingEntry(registry, name, slot, marker)
+    if isinstance(value, np.ndarray):
+        return ArrayEntry(registry, name, slot, marker)
+    if isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, (str, bytes)):
+        return ScalarEntry(registry, name, slot, marker)
+    return BytesEntry(registry, name, slot, marker)

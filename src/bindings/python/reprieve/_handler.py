@@ -1,0 +1,281 @@
+"""The time loop: `Handler`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import _open
+from ._errors import ClusterError, Error, Preempted, UnresponsiveError, UsageError
+from ._facts import CheckpointInfo, Notice, SaveReport
+from ._native import (
+    CONSTANTS,
+    NO_LIMIT,
+    OK,
+    PREEMPTED,
+    CheckpointInfoStruct,
+    NoticeStruct,
+    SaveReportStruct,
+    call,
+    communicator,
+    function,
+    last_error,
+)
+
+
+def watch_signals() -> None:
+    """Records the signals that announce an end from here on. Call it before mpi4py is imported, since that starts MPI."""
+    call("watch_signals")
+
+
+def unwatch_signals() -> None:
+    """Gives the signals back: a signal ends the program again."""
+    call("unwatch_signals")
+
+
+class Handler(_open.Opened):
+    """Saves the state when the job is about to end, and restores it at the next start.
+
+        with reprieve.Handler(MPI.COMM_WORLD, "checkpoints", state) as handler:
+            for step in handler.steps(1000):
+                advance(state)
+
+    Making one is collective: it opens the directory, and restores the newest valid checkpoint if there is one, into the
+    arrays of the state and into the dictionary. So is closing it, at the end of the `with`. An exception in the body is
+    told to the other ranks, which get it as a `ClusterError` at their next step boundary.
+
+    Args:
+        comm: a communicator of mpi4py, of all ranks that save together.
+        directory: of the checkpoints; None: the setting `directory`.
+        state: a dictionary of names and values; dictionaries in it are parts of the names, as in "ocean/salinity". All
+            ranks have the same names. See `replicated`, `per_rank`, `distributed` for what values can be.
+        settings: a dictionary, {"termination": {"save_every_s": 600}} or {"termination.save_every_s": 600}, or the path
+            of a JSON file. The environment goes before it.
+        exit: how the program ends after the last save. "leave": all ranks meet, and each process ends at once with the
+            restart code; functions of `atexit` are not called. "raise": `Preempted`, a SystemExit, is raised on every
+            rank. "later": nothing happens; the program asks `handler.preempted`, ends its loop, and then by
+            `sys.exit(handler.exit_code)`. "hold": as "leave", when the processes are being taken. Or a function
+            (comm, exit code, path of the checkpoint) that leaves.
+        return_when_saved: True is the same as exit="later".
+        step: a function that gives the program's own count of steps.
+        save_files: a function (directory, number, is_chief) that adds the program's own files to a checkpoint.
+        watcher: a function that is asked now and then, on another thread, whether the job is about to end: returns False,
+            True, a text about it, or a text and the seconds that are left. It must not use MPI.
+        abort: a function (comm, exit code) that ends the job, for a rank that fails and is not heard.
+        when_values_restored: a function that is called in the middle of a restore, when all values but distributed ones
+            are there.
+        constants: what the run is about, by name: texts, numbers, paths (pathlib) of files. A checkpoint with other ones
+            is a `MismatchError`.
+        dropped: names in checkpoints that are not in the state any more, and may be left out.
+        on_migration: a function that gets a `Stored` when a checkpoint lacked variables, or had dropped ones.
+    """
+
+    _kind = "handler"
+
+    def __init__(
+        self,
+        comm: Any,
+        directory: str | os.PathLike[str] | None,
+        state: dict[str, Any],
+        *,
+        settings: Any = None,
+        exit: str | Callable[[Any, int, str], None] = "leave",
+        return_when_saved: bool = False,
+        step: Callable[[], int] | None = None,
+        save_files: Callable[[str, int, bool], None] | None = None,
+        watcher: Callable[[], Any] | None = None,
+        abort: Callable[[Any, int], None] | None = None,
+        when_values_restored: Callable[[], None] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        dropped: Sequence[str] = (),
+        on_migration: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._preempted_code: int | None = None
+        self._step_is_open = False
+
+        def configure(config: Any) -> None:
+            config.set_settings(settings)
+            config.set_exit("later" if return_when_saved else exit)
+            config.set_functions(step, save_files, watcher, abort)
+
+        self._open(
+            comm,
+            directory,
+            state,
+            configure,
+            when_values_restored=when_values_restored,
+            constants=constants,
+            dropped=dropped,
+            on_migration=on_migration,
+        )
+        if self.restored_from is not None:
+            self._registry.restored()
+
+    # ---- The loop
+
+    def steps(self, count: int | None = None) -> Iterator[int]:
+        """The steps that are left of `count` over all restarts; None: the program leaves the loop by itself.
+
+        Each step begins with a boundary: if all ranks have agreed to, the state is saved there, and the process left.
+        Gives the number of steps that were complete before. Collective.
+        """
+        limit = NO_LIMIT if count is None else int(count)
+        if limit < 0:
+            raise UsageError(f"there cannot be {count} steps")
+        next_step = function("next_step")
+        status = ctypes.c_int()
+        while True:
+            self._prepare()
+            more = next_step(self._handle, limit, ctypes.byref(status))
+            self._step_is_open = more == 1
+            if status.value != OK or self._registry.raised is not None:
+                self._check(status.value)
+            if not more:
+                return
+            yield self.completed_steps
+
+    def boundary(self) -> None:
+        """A step boundary without a step, for phases between steps (set-up, evaluation, output). Collective."""
+        self._boundary("save_if_preempted")
+
+    def finish(self) -> None:
+        """The last boundary, for loops without `steps` or that were left before their end. A step that is open counts.
+
+        Waits for all ranks, raises what went wrong on any of them, acts on a late notice. Collective.
+        """
+        if self._step_is_open:
+            self._step_is_open = False
+            call("step_end", self._handle)
+        self._boundary("handler_finish")
+
+    @contextlib.contextmanager
+    def scope(self, save_at_end: bool = False) -> Iterator[None]:
+        """A part of the program at whose end a notice is acted on.
+
+        Args:
+            save_at_end: boundaries inside save nothing, only the end does, or the last boundary that is safe if it is
+                known when the job will be killed.
+        """
+        mode = CONSTANTS["SCOPE_SAVE_AT_END" if save_at_end else "SCOPE_SAVE_NOW"]
+        call("scope_begin_with", self._handle, mode)
+        yield
+        if self._handle:
+            self._boundary("scope_end")
+
+    def begin_phase(self) -> None:
+        """Steps of another length begin, longer ones above all: the next boundary asks for notices. Collective."""
+        self._check(function("begin_phase")(self._handle))
+
+    def request_checkpoint(self) -> None:
+        """Asks for a checkpoint at one of the next boundaries, without an exit. One rank is enough."""
+        self._check(function("request_checkpoint")(self._handle))
+
+    def fail(self, message: str) -> None:
+        """This rank cannot go on: raises a `ClusterError` with the message, on the others at their next boundary."""
+        self._failed = True
+        self._step_is_open = False
+        self._check(function("fail")(self._handle, message.encode(errors="replace")))
+
+    def _boundary(self, name: str) -> None:
+        self._prepare()
+        self._check(function(name)(self._handle))
+
+    def _prepare(self) -> None:
+        if not self._handle:
+            raise UsageError("the handler is closed")
+        self._registry.refresh()
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            sys.stdout.flush()  # the boundary may end the process
+
+    def _check(self, status: int) -> None:
+        if status == PREEMPTED:
+            code = ctypes.c_int()
+            call("exit_code", self._handle, ctypes.byref(code))
+            self._preempted_code = code.value
+            raise Preempted(code.value)
+        try:
+            self._registry.check(status)
+        except UnresponsiveError:
+            self._give_up()
+            raise
+
+    # ---- What is known
+
+    @property
+    def completed_steps(self) -> int:
+        """Steps that are complete, over all restarts; the same on every rank."""
+        self._need()
+        return function("total_run_calls")(self._handle)
+
+    @property
+    def preempted(self) -> bool:
+        """Whether all ranks have agreed that the job is about to end; the same on every rank."""
+        self._need()
+        return function("preempted")(self._handle) == 1
+
+    @property
+    def exit_code(self) -> int:
+        """The restart code after the last save, else 0: `sys.exit(handler.exit_code)`. Stays known after the end."""
+        if self._handle and self._preempted_code is None:
+            code = ctypes.c_int()
+            if function("exit_code")(self._handle, ctypes.byref(code)) == OK:
+                self._preempted_code = code.value
+        return self._preempted_code or 0
+
+    @property
+    def notice(self) -> Notice | None:
+        """The notice that all ranks have agreed on, or None."""
+        if not self.preempted:
+            return None
+        struct = NoticeStruct()
+        self._check(function("preemption_notice")(self._handle, ctypes.byref(struct)))
+        return Notice.of(struct)
+
+    @property
+    def restored_from(self) -> CheckpointInfo | None:
+        """The checkpoint that was restored at the opening, or None."""
+        return self._ask("restored_from", CheckpointInfoStruct, CheckpointInfo.of)
+
+    @property
+    def last_save(self) -> SaveReport | None:
+        """The latest checkpoint that this handler has committed, or None."""
+        return self._ask("last_save", SaveReportStruct, SaveReport.of)
+
+    @property
+    def already_finished(self) -> int | None:
+        """At which step an earlier run in this directory was finished, if nothing was saved since; or None."""
+        return self._ask("already_finished", ctypes.c_uint64, lambda steps: steps.value)
+
+    def _ask(self, name: str, kind: Any, make: Callable[[Any], Any]) -> Any:
+        self._need()
+        there, struct = ctypes.c_int(), kind()
+        self._check(function(name)(self._handle, ctypes.byref(there), ctypes.byref(struct)))
+        return make(struct) if there.value else None
+
+    # ---- The end
+
+    def _tell_others(self, error: BaseException) -> None:
+        """An exception of the program on this rank: the others must not wait for it."""
+        if self._failed or getattr(error, "_is_told", False) or isinstance(error, (Preempted, GeneratorExit)):
+            return
+        self._failed = True
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        function("fail")(self._handle, text.encode(errors="replace"))
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if not self._handle:
+            return
+        if error is not None:
+            self._tell_others(error)
+        if error is None:
+            self.exit_code  # stays known
+            self.close()
+        else:
+            with contextlib.suppress(Error):
+                self.close()
+
+

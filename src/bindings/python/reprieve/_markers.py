@@ -1,0 +1,161 @@
+"""What a program says of a value of its state: of which kind it is, and what it means."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+#: What makes a rank's value from those of the ranks that saved: (values by saved rank, rank, size) -> value.
+Redistribute = Callable[[Sequence[Any], int, int], Any]
+
+
+@dataclasses.dataclass
+class Variable:
+    """A value of the state, and what is said of it. Made by the functions of this module.
+
+    Attributes:
+        value: the value. A program that makes a new one puts it here.
+        units: of numbers, "m/s"; for those who read the file.
+        description: one line about it, for the same.
+        dims: the names of the dimensions, slowest first.
+        may_be_missing: a checkpoint without it leaves the value as it is.
+        former_names: names that older versions of the program gave it.
+    """
+
+    value: Any
+    units: str = ""
+    description: str = ""
+    dims: Sequence[str] = ()
+    may_be_missing: bool = False
+    former_names: Sequence[str] = ()
+
+    def __array__(self, dtype: Any = None) -> np.ndarray:
+        return np.asarray(self.value, dtype=dtype)
+
+
+@dataclasses.dataclass
+class Replicated(Variable):
+    """See `replicated`."""
+
+    growing: bool = False
+
+
+@dataclasses.dataclass
+class PerRank(Variable):
+    """See `per_rank`."""
+
+    growing: bool = False
+    redistribute: Redistribute | str | None = None
+
+
+@dataclasses.dataclass
+class Distributed(Variable):
+    """See `distributed`."""
+
+    shape: tuple[int, ...] = ()
+    offset: tuple[int, ...] | None = None
+    ghost: tuple[tuple[int, int], ...] = ()
+    dtype: Any = None
+    shared: bool = False
+
+
+@dataclasses.dataclass
+class Pickled:
+    """See `pickled`."""
+
+    value: Any
+
+
+@dataclasses.dataclass
+class Custom:
+    """See `custom`."""
+
+    save: Callable[[], bytes]
+    load: Callable[[bytes], None]
+
+
+def replicated(value: Any, *, growing: bool = False, **about: Any) -> Replicated:
+    """A value that is equal on all ranks: rank 0's is written, every rank restores it.
+
+    Values that stand in the state without anything around them are of this kind. The function is for what is to be said
+    of one.
+
+    Args:
+        value: a number, a text, bytes, a numpy array of any shape and strides, a random generator, a list, or a
+            dictionary of these.
+        growing: an array whose first dimension may have another length in the checkpoint: a restore then makes a new
+            array. It has to be contiguous.
+        **about: units, description, dims, may_be_missing, former_names; see `Variable`.
+    """
+    return Replicated(value, growing=growing, **about)
+
+
+def per_rank(
+    value: Any, *, growing: bool = False, redistribute: Redistribute | str | None = None, **about: Any
+) -> PerRank:
+    """A value of which every rank has its own; shapes may differ between the ranks.
+
+    Args:
+        value: as for `replicated`.
+        growing: as for `replicated`: lists of particles.
+        redistribute: what becomes of the values on another number of ranks. A function that is called on every rank
+            with the values of the ranks that saved, this rank and the number of ranks, and returns the value of this
+            rank; or "in_order", which cuts growing arrays, one after the other, into even parts. Without one a restart on
+            another number of ranks is a `MismatchError`.
+        **about: as for `replicated`.
+    """
+    return PerRank(value, growing=growing, redistribute=redistribute, **about)
+
+
+def _pairs(ghost: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
+    if isinstance(ghost, int):
+        ghost = (ghost,) * dimensions
+    return tuple((each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in ghost)
+
+
+def distributed(
+    value: Any,
+    *,
+    shape: Sequence[int],
+    offset: Sequence[int] | None = None,
+    ghost: Any = 0,
+    dtype: Any = None,
+    shared: bool = False,
+    **about: Any,
+) -> Distributed:
+    """One array of all ranks, of which this rank has a box, or several. Restored on any number of ranks.
+
+    Args:
+        value: the array of this rank, ghost layers included, of any strides. Or a function that is asked at each save and
+            restore, and returns the present array, or a list of pairs (array, offset): any number of boxes.
+        shape: of the whole array, in elements, slowest-varying dimension first.
+        offset: where the first element of this rank's box lies in it. Not used if `value` gives boxes with their own.
+        ghost: layers around the box that are not saved: a number, or one for each dimension, or a pair (before, after)
+            for each.
+        dtype: of the elements; needed only if `value` is a function.
+        shared: boxes may overlap (nodes on the border of two ranks).
+        **about: as for `replicated`.
+    """
+    whole = tuple(int(extent) for extent in shape)
+    place = None if offset is None else tuple(int(each) for each in offset)
+    return Distributed(
+        value, shape=whole, offset=place, ghost=_pairs(ghost, len(whole)), dtype=dtype, shared=shared, **about
+    )
+
+
+def pickled(value: Any) -> Pickled:
+    """A value of any type, stored by pickle.
+
+    Reading pickled bytes can run any code: use it only for checkpoints in directories that nobody else can write to.
+    Put it into the state, or into `per_rank(...)`; the value is `.value` of what this returns, and a restore makes a new
+    one.
+    """
+    return Pickled(value)
+
+
+def custom(save: Callable[[], bytes], load: Callable[[bytes], None]) -> Custom:
+    """A value that two functions save as bytes and load again. `load` must raise for bytes that it does not know."""
+    return Custom(save, load)

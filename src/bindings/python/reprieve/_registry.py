@@ -1,0 +1,201 @@
+"""The state of a program, which is a dictionary, as the registry of C."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ._entries import Entry, Slot, make_entry
+from ._errors import UsageError
+from ._markers import Replicated, Variable
+from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
+
+
+def _text(value: Any, what: str) -> bytes:
+    if not isinstance(value, str):
+        raise UsageError(f"{what} is {value!r}: it must be a text")
+    if "\0" in value:
+        raise UsageError(f"{what} {value!r} has a null byte")
+    return value.encode("utf-8", "surrogateescape")
+
+
+class Stored:
+    """A checkpoint that is being restored, by the names that are stored; for `on_migration`."""
+
+    def __init__(self, handle: int, registry: Registry) -> None:
+        self._handle = handle
+        self._registry = registry
+
+    def __contains__(self, name: str) -> bool:
+        return function("stored_contains")(self._handle, _text(name, "a name")) == 1
+
+    def read(self, name: str, out: np.ndarray) -> np.ndarray:
+        """Reads a replicated value into an array of its type and shape, and returns that."""
+        from ._elements import Element, address
+
+        element = Element(out.dtype, f"out for '{name}'")
+        shape = element.shape(out.shape)
+        strides = element.strides(out)
+        status = function("stored_read")(
+            self._handle, _text(name, "a name"), element.type, address(out), len(shape), numbers(shape), strides
+        )
+        self._registry.check(status)
+        return out
+
+
+class Registry:
+    """What C knows of a state, and what has to live as long as C does: buffers, callbacks, what they raised."""
+
+    def __init__(self, state: Any) -> None:
+        self.raised: BaseException | None = None
+        self.entries: list[Entry] = []
+        self._kept: list[Any] = []
+        self._dictionaries: list[tuple[Mapping[str, Any], int, str]] = []
+        self._refused: BaseException | None = None
+        self.handle = ctypes.c_void_p()
+        call("checkpoint_create", ctypes.byref(self.handle))
+        self.try_to(lambda: self._walk(state))
+
+    # ---- Registration. What fails on one rank is kept, and is an error on all where the handler is opened.
+
+    def try_to(self, register: Callable[[], None]) -> None:
+        """Runs a part of the registration; the first error of all is kept."""
+        try:
+            register()
+        except Exception as error:  # whatever it is, the other ranks have to hear of it
+            if self._refused is None:
+                self._refused = error
+                function("registration_error")(self.handle, str(error).encode(errors="replace"))
+
+    def add(self, name: str, *arguments: Any) -> None:
+        """A function of C whose first argument is the registry."""
+        encoded = [_text(each, "a name") if isinstance(each, str) else each for each in arguments]
+        self._kept.append(encoded)
+        call(name, self.handle, *encoded)
+
+    def _walk(self, state: Any) -> None:
+        if not isinstance(state, dict):
+            raise UsageError(f"the state is a {type(state).__name__}: pass a dictionary of names and values")
+        self._walk_dictionary(state, "", "state")
+
+    def _walk_dictionary(self, dictionary: dict[Any, Any], prefix: str, where: str) -> None:
+        self._dictionaries.append((dictionary, len(dictionary), where))
+        for key, value in dictionary.items():
+            place = f"{where}[{key!r}]"
+            if not isinstance(key, str) or "/" in key:
+                raise UsageError(
+                    f"{place}: names of values are texts without '/'. A dictionary with other keys is saved as a whole "
+                    "by reprieve.pickled(...), whose value it is then"
+                )
+            name = prefix + key
+            if isinstance(value, dict):
+                self._walk_dictionary(value, name + "/", place)
+            elif isinstance(value, Variable):
+                self._register(name, Slot(value, None, place + ".value"), value)
+            else:
+                self._register(name, Slot(dictionary, key, place), Replicated(None))
+
+    def _register(self, name: str, slot: Slot, marker: Variable) -> None:
+        entry = make_entry(self, name, slot, marker)
+        entry.register()
+        self.entries.append(entry)
+        if marker.may_be_missing:
+            self.add("allow_missing", name)
+        for former in marker.former_names:
+            self.add("add_former_name", name, former)
+        if marker.units or marker.description or marker.dims:
+            self._annotate(name, marker, entry)
+
+    def _annotate(self, name: str, marker: Variable, entry: Entry) -> None:
+        dims = [_text(dim, f"{entry.slot.where}: a name of a dimension") for dim in marker.dims]
+        if dims and len(dims) + 1 == entry.dimensions():  # bytes of elements that C does not know
+            dims.append(b"byte")
+        if dims and len(dims) != entry.dimensions():
+            raise UsageError(
+                f"{entry.slot.where}: {len(marker.dims)} names of dimensions for {entry.dimensions()} dimensions"
+            )
+        names = (ctypes.c_char_p * len(dims))(*dims) if dims else None
+        self.add("annotate", name, marker.units, marker.description, len(dims), names)
+
+    def add_constants(self, constants: Mapping[str, Any]) -> None:
+        """What the run is about: texts, whole numbers, numbers, and files by their paths."""
+        for name, value in constants.items():
+            if hasattr(value, "__fspath__"):
+                self.add("add_constant_file", name, str(value))
+            elif isinstance(value, (bool, int, np.integer)):
+                self.add("add_constant_integer", name, int(value))
+            elif isinstance(value, (float, np.floating)):
+                self.add("add_constant_real", name, float(value))
+            else:
+                self.add("add_constant", name, _text(value, f"the constant '{name}'").decode())
+
+    def add_functions(self, when_values_restored: Any, on_migration: Any) -> None:
+        """Functions of the program that a restore calls."""
+        if when_values_restored is not None:
+
+            def prepare(_user: Any) -> None:
+                self.restored()
+                when_values_restored()
+
+            self.add("when_values_restored", self.callback("restored_fn", prepare), None)
+        if on_migration is not None:
+
+            def migrate(stored: int, _user: Any) -> None:
+                self.restored()
+                on_migration(Stored(stored, self))
+                self.refresh()
+
+            self.add("on_migration", self.callback("migration_fn", migrate), None)
+
+    # ---- While C works with it
+
+    def callback(self, kind: str, function_of_program: Callable[..., Any], at_error: int = 1) -> Any:
+        """A function of C that calls one of Python. What that raises becomes an error on all ranks, and its cause here."""
+
+        def run(*arguments: Any) -> int:
+            try:
+                result = function_of_program(*arguments)
+                return 0 if result is None else result
+            except BaseException as error:
+                self.raised = error
+                text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                function("callback_error")(text.encode(errors="replace"))
+                return at_error
+
+        wrapped = CALLBACKS[kind](run)
+        self._kept.append(wrapped)
+        return wrapped
+
+    def check(self, status: int) -> None:
+        """Raises the error of a call, with what a callback raised as its cause."""
+        if status in (OK, PREEMPTED):
+            return
+        error = last_error(status)
+        cause, self.raised = self.raised or self._refused, None
+        if isinstance(cause, (KeyboardInterrupt, SystemExit)):
+            raise cause
+        raise error from cause
+
+    def refresh(self) -> None:
+        """Before every call that may save."""
+        for dictionary, size, where in self._dictionaries:
+            if len(dictionary) != size:
+                raise UsageError(
+                    f"{where} has {len(dictionary)} entries, and had {size} when it was handed over: put all of them in "
+                    "before, or those that come and go into a list or into reprieve.pickled({...})"
+                )
+        for entry in self.entries:
+            entry.refresh()
+
+    def restored(self) -> None:
+        """After a restore."""
+        for entry in self.entries:
+            entry.restored()
+
+    def destroy(self) -> None:
+        """Gives back what C has; nothing if it is gone already."""
+        call("checkpoint_destroy", ctypes.byref(self.handle))
+        self._kept.clear()

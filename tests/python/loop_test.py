@@ -1,0 +1,205 @@
+"""The loop: notices, ways to leave, callbacks of the program, exceptions in the body."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import reprieve
+from support import COMM, QUIET, RANK, SIZE, Case
+
+STEPS = 60
+
+
+def total(steps):
+    return steps * (steps - 1) / 2
+
+
+class Loops(Case):
+    def run_steps(self, handler, state, signal_at=None, sender=SIZE - 1):
+        for step in handler.steps(STEPS):
+            if step == signal_at and RANK == sender:
+                os.kill(os.getpid(), signal.SIGTERM)
+            state["sum"] += step
+            time.sleep(0.002)
+
+    def test_preempted_and_resumed(self):
+        state = {"sum": 0.0}
+        handler = self.handler(state, exit="raise")
+        with self.assertRaises(SystemExit) as caught, handler:
+            self.run_steps(handler, state, 10)
+        self.assertIsInstance(caught.exception, reprieve.Preempted)
+        self.assertEqual(caught.exception.code, 42)
+        self.assertEqual(handler.exit_code, 42)
+        state = {"sum": 0.0}
+        with self.handler(state) as handler:
+            saved = handler.restored_from
+            self.assertEqual(saved.reason, "preemption")
+            self.assertEqual(saved.world_size, SIZE)
+            self.assertEqual(saved.completed_steps, handler.completed_steps)
+            self.assertEqual(state["sum"], total(saved.completed_steps))
+            self.run_steps(handler, state)
+            self.assertFalse(handler.preempted)
+            self.assertIsNone(handler.notice)
+        self.assertEqual(state["sum"], total(STEPS))
+        self.assertEqual(handler.exit_code, 0)
+
+    def test_return_when_saved(self):
+        state = {"sum": 0.0}
+        made = 0
+        with self.handler(state, return_when_saved=True) as handler:
+            for step in handler.steps(STEPS):
+                if handler.preempted:
+                    break
+                if step == 5 and RANK == 0:
+                    os.kill(os.getpid(), signal.SIGUSR1)
+                state["sum"] += step
+                made = step + 1
+                time.sleep(0.002)
+            self.assertEqual(handler.notice.source, "signal SIGUSR1")
+            self.assertEqual(handler.notice.rank, 0)
+            self.assertEqual(handler.last_save.number, made)
+            self.assertGreater(handler.last_save.size_bytes, 0)
+        self.assertEqual(handler.exit_code, 42)
+        with self.handler(other := {"sum": 0.0}):
+            self.assertEqual(other, state)
+
+    def test_watcher_on_a_thread(self):
+        asked = []
+
+        def watcher():
+            asked.append(1)
+            return ("the queue is full", 500.0) if RANK == 0 and len(asked) > 1 else False
+
+        state = {"sum": 0.0}
+        settings = QUIET | {"termination": {"poll_interval_s": 0.005}}
+        with self.handler(state, watcher=watcher, settings=settings, return_when_saved=True) as handler:
+            for _ in handler.steps():
+                if handler.preempted:
+                    break
+                time.sleep(0.002)
+            self.assertEqual(handler.notice.message, "the queue is full")
+            self.assertLess(handler.notice.time_left_s, 500)
+
+    def test_own_count_and_files(self):
+        state = {"mine": 0}
+
+        def files(directory, number, is_chief):
+            if is_chief:
+                with open(os.path.join(directory, "note"), "w") as file:
+                    file.write(str(number))
+
+        settings = QUIET | {"termination.save_every_steps": 100}
+        with self.handler(state, step=lambda: state["mine"], save_files=files, settings=settings) as handler:
+            for _ in handler.steps(7):
+                state["mine"] += 50
+            number = handler.last_save.number
+            self.assertIn(number, (200, 300))
+        state, settings = {"mine": 0}, QUIET | {"checkpoints.restart_finished": True}
+        with self.handler(state, step=lambda: state["mine"], settings=settings) as handler:
+            self.assertEqual(state["mine"], number)
+            self.assertEqual((handler.restored_from.files_directory / "note").read_text(), str(number))
+
+    def test_scopes(self):
+        with self.handler({"x": 1.0}) as handler:
+            with handler.scope(save_at_end=True):
+                handler.request_checkpoint()
+                handler.begin_phase()
+                handler.boundary()
+            with handler.scope():
+                handler.boundary()
+            handler.finish()
+        self.assertEqual(handler.exit_code, 0)
+
+    def test_a_finished_run(self):
+        with self.handler({"x": 1.0}) as handler:
+            self.assertIsNone(handler.already_finished)
+            for _ in handler.steps(3):
+                handler.request_checkpoint()
+            handler.boundary()
+        with self.handler({"x": 1.0}) as handler:
+            self.assertEqual(handler.restored_from.number, 3)
+            self.assertEqual(list(handler.steps(3)), [])
+
+    def test_background_saves(self):
+        state = {"w": np.zeros(100_000)}
+        settings = QUIET | {"checkpoints": {"background": True}}
+        with self.handler(state, settings=settings) as handler:
+            for step in handler.steps(4):
+                state["w"][:] = step + 1
+                handler.request_checkpoint()
+        with self.handler({"w": np.zeros(100_000)}) as handler:
+            self.assertIsNotNone(handler.restored_from)
+
+    def test_a_signal_of_the_own_program_raises_keyboard_interrupt(self):
+        reprieve.unwatch_signals()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.handler({"x": 1.0}, settings=QUIET | {"termination.signals": ["SIGUSR1"]}) as handler:
+                with self.assertRaises(KeyboardInterrupt):
+                    for _ in handler.steps(1):
+                        os.kill(os.getpid(), signal.SIGINT)
+                        time.sleep(1)
+                self.assertFalse(handler.preempted)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            reprieve.watch_signals()
+
+
+class Failures(Case):
+    def test_an_exception_of_one_rank_reaches_all(self):
+        expected = ZeroDivisionError if RANK == SIZE - 1 else reprieve.ClusterError
+        with self.assertRaises(expected) as caught:
+            with self.handler({"x": 1.0}) as handler:
+                for step in handler.steps(100_000):
+                    if RANK == SIZE - 1 and step == 3:
+                        1 // 0
+        if RANK < SIZE - 1:
+            self.assertRegex(str(caught.exception), "ZeroDivisionError: integer division")
+            self.assertEqual(caught.exception.origin_rank, SIZE - 1)
+        self.assertEqual(handler.exit_code, 0)
+
+    def test_fail(self):
+        with self.assertRaisesRegex(reprieve.ClusterError, "no more food"):
+            with self.handler({"x": 1.0}) as handler:
+                for step in handler.steps(100_000):
+                    if RANK == 0 and step == 3:
+                        handler.fail("no more food")
+
+    def test_exceptions_in_callbacks_are_carried_over(self):
+        def find():
+            if ready and RANK == SIZE - 1:
+                raise KeyError("lost")
+            return np.zeros(1)
+
+        ready = []
+        where = {"shape": (SIZE,), "offset": (RANK,), "dtype": float}
+        with self.assertRaisesRegex(reprieve.ClusterError, "KeyError: 'lost'") as caught:
+            with self.handler({"u": reprieve.distributed(find, **where)}) as handler:
+                for _ in handler.steps(2):
+                    ready.append(True)
+                    handler.request_checkpoint()
+        self.assertEqual(isinstance(caught.exception.__cause__, KeyError), RANK == SIZE - 1)
+
+    def test_an_array_in_the_place_of_another(self):
+        state = {"w": np.zeros(3)}
+        with self.assertRaisesRegex(reprieve.UsageError, r"state\['w'\] is another array .*\[\.\.\.\] = value"):
+            with self.handler(state) as handler:
+                for _ in handler.steps(2):
+                    state["w"] = state["w"] + 1
+
+    def test_a_new_key(self):
+        state = {"a": {"x": 1}}
+        with self.assertRaisesRegex(reprieve.UsageError, r"state\['a'\] has 2 entries"):
+            with self.handler(state) as handler:
+                for _ in handler.steps(2):
+                    state["a"]["y"] = 2
+
+    def test_after_the_end(self):
+        with self.handler({"x": 1.0}) as handler:
+            pass
+        handler.close()
+        for use in (handler.boundary, lambda: list(handler.steps(1)), lambda: handler.preempted):
+            with self.assertRaisesRegex(reprieve.UsageError, "closed"):
+                use()
+        COMM.Barrier()

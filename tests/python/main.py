@@ -1,0 +1,53 @@
+"""The tests of the Python module that need several ranks: `mpirun -n 3 python3 main.py [names of tests]`.
+
+Every rank runs the same tests in the same order. The first failure on any rank ends the job. Exit code 77: mpi4py or numpy is
+not installed (apps/install-packages.sh tests).
+"""
+
+import sys
+import traceback
+import unittest
+
+try:
+    import numpy  # noqa: F401
+    import reprieve
+
+    reprieve.watch_signals()
+    from mpi4py import MPI
+except ImportError as error:
+    if "reprieve" in str(error):
+        raise
+    print("skipped:", error)
+    sys.exit(77)
+
+FILES = ["state_test", "types_test", "loop_test", "restore_test", "mistakes_test"]
+
+
+class Result(unittest.TestResult):
+    """Ends the job at the first failure: the other ranks may wait in a collective call."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        if MPI.COMM_WORLD.rank == 0:
+            print(test.id(), flush=True)
+
+    def addError(self, test, err):
+        text = "".join(traceback.format_exception(*err))
+        print(f"[rank {MPI.COMM_WORLD.rank}] {test.id()}\n{text}", flush=True)
+        MPI.COMM_WORLD.Abort(1)
+
+    addFailure = addError
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.addError(subtest, err)
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or FILES
+    result = unittest.defaultTestLoader.loadTestsFromNames(names).run(Result())
+    MPI.COMM_WORLD.Barrier()
+    if MPI.COMM_WORLD.rank == 0:
+        print(f"{result.testsRun} tests on {MPI.COMM_WORLD.size} ranks")
+    if result.errors or result.testsRun == 0:
+        MPI.COMM_WORLD.Abort(1)

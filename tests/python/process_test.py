@@ -1,0 +1,155 @@
+"""Whole programs: real signals, kills, restarts on other numbers of ranks, and the same bits as in C++.
+
+usage: process_test.py BUILD_DIRECTORY [names of tests]
+Exit code 77: mpi4py or numpy is not installed.
+"""
+
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+if importlib.util.find_spec("mpi4py") is None or importlib.util.find_spec("numpy") is None:
+    print("skipped: mpi4py or numpy is not installed")
+    sys.exit(77)
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+if not (BUILD / "bin" / "tutorial_cpp").exists():
+    print("skipped: the programs of the tutorial are not built")
+    sys.exit(77)
+HERE = pathlib.Path(__file__).resolve().parent
+TUTORIAL = HERE.parent.parent / "apps" / "guide" / "tutorial"
+MPIRUN = os.environ.get("MPIRUN", "mpirun --oversubscribe").split()
+STEPS = 2500
+LIMIT = 60
+
+
+class Job:
+    """A program under mpirun, in a directory of its own."""
+
+    def __init__(self, directory, ranks, *command, **environment):
+        command = [str(each) for each in command]
+        if command[0].endswith(".py"):
+            command.insert(0, sys.executable)
+        environment = {f"REPRIEVE_{name}": value for name, value in environment.items()}
+        environment |= {"PYTHONPATH": str(BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(
+            [*MPIRUN, "-n", str(ranks), *command],
+            cwd=directory,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.directory = pathlib.Path(directory)
+
+    def wait(self):
+        try:
+            self.out, self.err = self.process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.out, self.err = self.process.communicate()
+            raise AssertionError(f"it hangs:\n{self.out}\n{self.err}") from None
+        return self.process.returncode
+
+    def ranks(self):
+        """The processes of the ranks."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if parent == str(self.process.pid):
+                    found.append(int(entry.name))
+            except (OSError, IndexError):
+                pass
+        return sorted(found)
+
+    def wait_until(self, holds):
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end and self.process.poll() is None:
+            if holds():
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"it does not come so far: {self.wait()} {self.out} {self.err}")
+
+    def is_ready(self):
+        log = self.directory / "checkpoints" / "events.jsonl"
+        return log.exists() and '"ready"' in log.read_text()
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="reprieve-python-")
+        self.addCleanup(place.cleanup)
+        self.directory = pathlib.Path(place.name)
+
+    def run_job(self, ranks, *command, code=0, **environment):
+        job = Job(self.directory, ranks, *command, **environment)
+        self.assertEqual(job.wait(), code, job.out + job.err)
+        return job
+
+    def heat(self, ranks, program=TUTORIAL / "heat.py", steps=STEPS, **environment):
+        return self.run_job(ranks, program, steps, **environment).out
+
+    def expected(self, steps=STEPS):
+        """The line of a run of C++ that nothing disturbs."""
+        if not hasattr(Programs, "sum_of_cpp"):
+            Programs.sum_of_cpp = self.heat(1, BUILD / "bin" / "tutorial_cpp_before")
+        return Programs.sum_of_cpp
+
+    def test_the_tutorial_before_is_that_of_cpp(self):
+        self.assertEqual(self.heat(2, TUTORIAL / "heat_before.py"), self.expected())
+
+    def preempt(self, ranks, send):
+        job = Job(self.directory, ranks, TUTORIAL / "heat.py", STEPS)
+        job.wait_until(job.is_ready)
+        time.sleep(0.2)
+        send(job)
+        self.assertEqual(job.wait(), 42, job.out + job.err)
+        self.assertEqual(job.out, "")
+
+    def test_sigterm_to_a_rank_and_more_ranks(self):
+        self.preempt(2, lambda job: os.kill(job.ranks()[1], signal.SIGTERM))
+        self.assertEqual(self.heat(3), self.expected())
+
+    def test_a_signal_to_mpirun_and_cpp_goes_on(self):
+        self.preempt(2, lambda job: job.process.send_signal(signal.SIGUSR1))
+        self.assertEqual(self.heat(1, BUILD / "bin" / "tutorial_cpp"), self.expected())
+
+    def test_a_killed_rank_and_fewer_ranks(self):
+        often = {"TERMINATION_SAVE_EVERY_STEPS": "200"}
+        job = Job(self.directory, 2, TUTORIAL / "heat.py", STEPS, **often)
+        job.wait_until(lambda: list(self.directory.glob("checkpoints/ckpt-*.h5")))
+        os.kill(job.ranks()[0], signal.SIGKILL)
+        self.assertNotIn(job.wait(), (0, 42))
+        self.assertEqual(self.heat(1), self.expected())
+
+    def ends(self, way, code):
+        return self.run_job(2, HERE / "programs" / "ends.py", "checkpoints", way, code=code)
+
+    def test_leaves_at_once_with_what_was_printed(self):
+        self.assertIn("printed before the end", self.ends("leave", 42).out)
+
+    def test_preempted_that_nobody_catches(self):
+        job = self.ends("raise", 42)
+        self.assertIn("printed before the end", job.out)
+        self.assertNotIn("Traceback", job.err)
+
+    def test_a_way_to_leave_of_its_own(self):
+        self.assertIn("leaving 42 ckpt-", self.ends("exit function", 7).out)
+
+    def test_an_error_that_nobody_catches(self):
+        job = self.ends("error", 1)
+        self.assertIn("ValueError: all is lost", job.err)
+
+    def test_what_nobody_closes_is_closed(self):
+        self.assertIn("the handler was not closed", self.ends("nobody closes", 0).err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,44 @@
+"""Ends in a way that it is told: `ends.py DIRECTORY WAY`. Rank 0 says how it went."""
+
+import os
+import signal
+import sys
+import time
+
+import reprieve
+
+reprieve.watch_signals()
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+directory, way = sys.argv[1:]
+state = {"n": 0}
+
+
+def steps(handler):
+    for step in handler.steps(100_000):
+        state["n"] += 1
+        if step == 3 and comm.rank == comm.size - 1:
+            print("printed before the end")  # into a buffer
+            if way == "error":
+                raise ValueError("all is lost")
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.001)
+
+
+if way == "nobody closes":
+    handler = reprieve.Handler(comm, directory, state)
+    sys.exit(0)
+if way == "error":  # without a `with`
+    steps(reprieve.Handler(comm, directory, state))
+if way == "exit function":
+
+    def leave(_comm, code, path):
+        print("leaving", code, os.path.basename(path)[:5], flush=True)
+        comm.Barrier()
+        os._exit(7)
+
+    with reprieve.Handler(comm, directory, state, exit=leave) as handler:
+        steps(handler)
+with reprieve.Handler(comm, directory, state, exit=way) as handler:
+    steps(handler)

@@ -1,0 +1,110 @@
+"""Restores by other programs and on other numbers of ranks: the ranks of a part of the job save, all of them restore."""
+
+import numpy as np
+import reprieve
+from mpi4py import MPI
+from support import COMM, QUIET, RANK, SIZE, Case
+
+
+class Others(Case):
+    def save_on(self, ranks, make):
+        """Ranks below `ranks` save what `make` gives for a rank and a number of ranks."""
+        part = COMM.Split(0 if RANK < ranks else MPI.UNDEFINED)
+        if part != MPI.COMM_NULL:
+            with reprieve.Handler(part, self.directory, make(part.rank, part.size), settings=QUIET) as handler:
+                for _ in handler.steps(1):
+                    handler.request_checkpoint()
+            part.Free()
+        COMM.Barrier()
+
+    def test_distributed_on_another_number_of_ranks(self):
+        def make(rank, size):
+            first, last = 12 * rank // size, 12 * (rank + 1) // size
+            array = np.arange(first, last, dtype=np.float64)
+            return {"u": reprieve.distributed(array, shape=(12,), offset=(first,)), "t": 7.5}
+
+        self.save_on(1, make)
+        state = make(RANK, SIZE)
+        expected = state["u"].value.copy()
+        state["u"].value[:] = -1
+        state["t"] = 0.0
+        self.restore(state)
+        np.testing.assert_array_equal(state["u"].value, expected)
+        self.assertEqual(state["t"], 7.5)
+
+    def test_functions_for_another_number_of_ranks(self):
+        if SIZE == 1:
+            self.skipTest("needs 2 ranks")
+
+        def make(rank, size, redistribute=lambda values, rank, size: values[rank % len(values)]):
+            each = {"redistribute": redistribute}
+            return {
+                "text": reprieve.per_rank(f"rank {rank}", **each),
+                "n": reprieve.per_rank(rank + 1, **each),
+                "a": reprieve.per_rank(np.full(2, rank + 0.5), **each),
+                "rng": reprieve.per_rank(np.random.default_rng(rank), **each),
+                "list": reprieve.per_rank([rank], **each),
+                "own": reprieve.per_rank(reprieve.pickled({rank}), **each),
+                "p": reprieve.per_rank(np.full((3, 2), rank), growing=True, redistribute="in_order"),
+            }
+
+        self.save_on(SIZE - 1, make)
+        state = make(100, 0)
+        self.restore(state)
+        source = RANK % (SIZE - 1)
+        self.assertEqual(state["text"].value, f"rank {source}")
+        self.assertEqual(state["n"].value, source + 1)
+        self.assertEqual(list(state["a"].value), [source + 0.5] * 2)
+        self.assertEqual(state["rng"].value.random(), np.random.default_rng(source).random())
+        self.assertEqual(state["list"].value, [source])
+        self.assertEqual(state["own"].value.value, {source})
+        self.assertEqual(COMM.allreduce(len(state["p"].value)), 3 * (SIZE - 1))
+
+    def test_no_function_is_a_mismatch(self):
+        if SIZE == 1:
+            self.skipTest("needs 2 ranks")
+        self.save_on(SIZE - 1, lambda rank, size: {"n": reprieve.per_rank(rank)})
+        with self.assertRaisesRegex(reprieve.MismatchError, "'n'"):
+            self.handler({"n": reprieve.per_rank(0)})
+
+    def test_older_versions_of_the_program(self):
+        self.save({"nu": 0.5, "celsius": np.array([20.0]), "old": {"x": 1, "y": 2}})
+        kelvin = np.zeros(1)
+        seen = []
+
+        def migrate(stored):
+            seen.append(("celsius" in stored, "fahrenheit" in stored))
+            kelvin[:] = stored.read("celsius", np.zeros(1)) + 273.15
+
+        state = {
+            "viscosity": reprieve.replicated(0.0, former_names=["nu"]),
+            "new": reprieve.replicated(3, may_be_missing=True),
+            "kelvin": reprieve.replicated(kelvin, may_be_missing=True),
+        }
+        self.restore(state, dropped=["old", "celsius"], on_migration=migrate)
+        self.assertEqual((state["viscosity"].value, state["new"].value, seen), (0.5, 3, [(True, False)]))
+        self.assertEqual(kelvin[0], 293.15)
+
+    def test_blocks_are_made_in_the_middle(self):
+        blocks = {}
+
+        def make_blocks():
+            blocks["u"] = np.zeros(state["length"])
+
+        state = {"length": 5}
+        where = {"shape": (5 * SIZE,), "dtype": float}
+        state["u"] = reprieve.distributed(lambda: [(blocks["u"], (5 * RANK,))] if blocks else [], **where)
+        make_blocks()
+        blocks["u"][:] = RANK
+        self.save(state)
+        blocks.clear()
+        state["length"] = 0
+        self.restore(state, when_values_restored=make_blocks)
+        self.assertEqual(list(blocks["u"]), [RANK] * 5)
+
+    def test_constants(self):
+        constants = {"case": "cavity", "n": 5, "re": 0.5}
+        self.save({"x": 1.0}, constants=constants)
+        self.restore({"x": 1.0}, constants=constants)
+        with self.assertRaisesRegex(reprieve.MismatchError, "tube"):
+            self.handler({"x": 1.0}, constants=constants | {"case": "tube"})

@@ -1,0 +1,233 @@
+"""What is saved comes back: values of every kind, to the same bits, where the program has them."""
+
+import random
+
+import numpy as np
+import reprieve
+from support import RANK, SIZE, Case
+
+
+class Values(Case):
+    def test_python_values(self):
+        def first():
+            return {
+                "whole": 2**62 + RANK * 0,
+                "real": 0.1,
+                "truth": True,
+                "wave": 1 + 2j,
+                "text": "café \u2603",
+                "empty": "",
+                "bytes": b"\0\xff\0",
+                "nothing": None,
+                "list": [1, 2.5, "x", None, (2**100, [b"y"]), {"a": 1j}],
+                "number": np.float32(0.25),
+                "time": np.datetime64("2026-01-02T03:04"),
+            }
+
+        self.save(first())
+        state = dict.fromkeys(first())
+        state |= {"whole": 0, "real": 0.0, "truth": False, "wave": 0j, "text": "long before", "empty": "x", "bytes": b""}
+        state |= {"number": np.float32(0), "time": np.datetime64(0, "m"), "list": []}
+        the_list = state["list"]
+        self.restore(state)
+        self.assertEqual(state, first())
+        self.assertIs(state["list"], the_list)
+        for key, value in first().items():
+            self.assertIs(type(state[key]), type(value), key)
+
+    def test_values_in_dictionaries_and_names(self):
+        self.save({"ocean": {"salt": 1.5, "ice": {"thick": np.arange(3.0)}}, "air": {}})
+        state = {"ocean": {"salt": 0.0, "ice": {"thick": np.zeros(3)}}, "air": {}}
+        thick = state["ocean"]["ice"]["thick"]
+        self.restore(state)
+        self.assertEqual(state["ocean"]["salt"], 1.5)
+        self.assertEqual(list(thick), [0, 1, 2])
+
+    def test_marked_values(self):
+        def make(time, text):
+            return {"t": reprieve.replicated(time, units="s", description="model time"), "x": reprieve.per_rank(text)}
+
+        self.save(make(2.5, f"rank {RANK}"))
+        state = self.restore(make(0.0, ""))
+        self.assertEqual(state["t"].value, 2.5)
+        self.assertEqual(state["x"].value, f"rank {RANK}")
+
+    def test_generators_go_on(self):
+        kinds = [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64]
+
+        def make(seed):
+            generators = {kind.__name__: np.random.Generator(kind(seed + RANK)) for kind in kinds}
+            generators["old"] = np.random.RandomState(seed + RANK)
+            generators["python"] = random.Random(seed + RANK)
+            return generators, {name: reprieve.per_rank(each) for name, each in generators.items()}
+
+        generators, state = make(1)
+        for each in generators.values():
+            each.random() if not isinstance(each, np.random.RandomState) else each.random_sample()
+            if hasattr(each, "normal"):
+                each.normal()
+        self.save(state)
+        others, state = make(99)
+        self.restore(state)
+        for name, each in generators.items():
+            draw = "random_sample" if name == "old" else "random"
+            self.assertEqual([getattr(each, draw)() for _ in range(5)], [getattr(others[name], draw)() for _ in range(5)])
+
+    def test_pickled_and_custom(self):
+        taken = []
+
+        def make(value, text):
+            return {
+                "set": reprieve.pickled(value),
+                "each": reprieve.per_rank(reprieve.pickled(value)),
+                "own": reprieve.custom(lambda: text, taken.append),
+            }
+
+        self.save(make({1, 2, 3}, b"abc"))
+        state = self.restore(make(None, b""))
+        self.assertEqual(state["set"].value, {1, 2, 3})
+        self.assertEqual(state["each"].value.value, {1, 2, 3})
+        self.assertEqual(taken, [b"abc"])
+
+    def test_what_changes_between_the_saves_is_saved(self):
+        state = {"n": 0, "text": "", "list": [], "w": np.zeros(2)}
+        with self.handler(state) as handler:
+            for step in handler.steps(3):
+                state["n"] += 1
+                state["text"] += "x"
+                state["list"].append(step)
+                state["w"] += 1
+            handler.request_checkpoint()
+            handler.boundary()
+        other = self.restore({"n": 0, "text": "", "list": [], "w": np.zeros(2)})
+        self.assertEqual((other["n"], other["text"], other["list"], list(other["w"])), (3, "xxx", [0, 1, 2], [3, 3]))
+
+
+class Arrays(Case):
+    def check(self, make):
+        """An array comes back into the same memory, whatever its strides."""
+        self.fresh()
+        array, expected = make(), make().copy()
+        self.save({"a": array})
+        array[...] = np.zeros((), array.dtype)
+        self.restore({"a": array})
+        np.testing.assert_array_equal(array, expected)
+
+    def test_any_strides(self):
+        base = np.arange(60.0)
+        for make in (
+            lambda: base.copy(),
+            lambda: base.copy().reshape(3, 4, 5),
+            lambda: base.copy().reshape(3, 4, 5).T,
+            lambda: np.asfortranarray(base.reshape(6, 10)),
+            lambda: base.copy().reshape(6, 10)[1:-1, 2:-1:3],
+            lambda: base.copy()[::-2],
+            lambda: np.array(7.0),
+            lambda: np.zeros((0, 3)),
+        ):
+            with self.subTest(shape=make().shape, strides=make().strides):
+                self.check(make)
+
+    def test_what_lies_between_strides_is_left_alone(self):
+        base = np.arange(10.0)
+        self.save({"a": base[::2]})
+        base[:] = -1
+        self.restore({"a": base[::2]})
+        self.assertEqual(list(base), [0, -1, 2, -1, 4, -1, 6, -1, 8, -1])
+
+    def test_per_rank_shapes_differ(self):
+        array = np.full((RANK + 1, 2), RANK, np.int32)
+        self.save({"a": reprieve.per_rank(array)})
+        array[:] = -1
+        self.restore({"a": reprieve.per_rank(array)})
+        self.assertTrue((array == RANK).all())
+
+    def test_growing(self):
+        self.save({"p": reprieve.per_rank(np.full((RANK + 2, 3), 0.5 + RANK), growing=True)})
+        state = self.restore({"p": reprieve.per_rank(np.zeros((0, 3)), growing=True)})
+        self.assertEqual(state["p"].value.shape, (RANK + 2, 3))
+        self.assertTrue((state["p"].value == 0.5 + RANK).all())
+
+    def test_growing_may_be_another_array_at_each_save(self):
+        state = {"p": reprieve.replicated(np.zeros(0, np.int64), growing=True)}
+        with self.handler(state) as handler:
+            for step in handler.steps(3):
+                state["p"].value = np.append(state["p"].value, step)
+                handler.request_checkpoint()
+            handler.boundary()
+        other = self.restore({"p": reprieve.replicated(np.zeros(9, np.int64), growing=True)})
+        self.assertEqual(list(other["p"].value), [0, 1, 2])
+
+
+class DistributedArrays(Case):
+    @staticmethod
+    def grid(fill, ghost=((1, 2), (0, 3))):
+        """A band of rows of a grid of 4 columns, with ghost layers around."""
+        rows = 2 + RANK % 2
+        first = sum(2 + rank % 2 for rank in range(RANK))
+        total = sum(2 + rank % 2 for rank in range(SIZE))
+        padded = np.full((rows + sum(ghost[0]), 4 + sum(ghost[1])), -1.0)
+        inner = padded[ghost[0][0] : ghost[0][0] + rows, ghost[1][0] : ghost[1][0] + 4]
+        if fill:
+            inner[:] = 4.0 * (first + np.arange(rows))[:, None] + np.arange(4)
+        value = reprieve.distributed(padded, shape=(total, 4), offset=(first, 0), ghost=ghost, dims=("y", "x"))
+        return {"u": value}, padded, inner
+
+    def test_ghost_layers_are_left_alone(self):
+        self.save(self.grid(True)[0])
+        state, padded, inner = self.grid(False)
+        expected = self.grid(True)[1]
+        self.restore(state)
+        np.testing.assert_array_equal(padded, expected)
+
+    def test_arrays_that_change_places(self):
+        state, padded, _ = self.grid(True)
+        other = padded + 100
+        with self.handler(state) as handler:
+            for _ in handler.steps(1):
+                state["u"].value = other
+            handler.request_checkpoint()
+            handler.boundary()
+        state, padded, inner = self.grid(False)
+        self.restore(state)
+        np.testing.assert_array_equal(inner, self.grid(True)[2] + 100)
+
+    def test_a_function_finds_the_array(self):
+        fields = [np.full((1, 3), 1.0 + RANK), np.full((1, 3), 11.0 + RANK)]
+        present = [0]
+        where = {"shape": (SIZE, 3), "offset": (RANK, 0), "dtype": np.float64}
+        state = {"u": reprieve.distributed(lambda: fields[present[0]], **where)}
+        with self.handler(state) as handler:
+            for _ in handler.steps(1):
+                present[0] = 1
+            handler.request_checkpoint()
+            handler.boundary()
+        fields[1][:] = 0
+        self.restore(state)
+        self.assertTrue((fields[1] == 11.0 + RANK).all() and (fields[0] == 1.0 + RANK).all())
+
+    def test_any_number_of_boxes(self):
+        blocks = [(np.full(2, 10 * RANK + i, np.int32), (2 * SIZE * i + 2 * RANK,)) for i in range(RANK + 1)]
+        state = {"b": reprieve.distributed(lambda: blocks, shape=(2 * SIZE * SIZE,), dtype=np.int32)}
+        self.save(state)
+        for array, _ in blocks:
+            array[:] = -1
+        self.restore(state)
+        self.assertEqual([int(array[1]) for array, _ in blocks], [10 * RANK + i for i in range(RANK + 1)])
+
+    def test_ranks_without_a_part(self):
+        rows = 3 if RANK == SIZE - 1 else 0
+        array = np.full((rows, 2), 5.0)
+        state = {"u": reprieve.distributed(array, shape=(3, 2), offset=(0, 0))}
+        self.save(state)
+        array[:] = 0
+        self.restore(state)
+        self.assertTrue((array == 5).all())
+
+    def test_shared_borders_keep_their_own_bits(self):
+        array = np.array([RANK, RANK + 0.5])
+        state = {"u": reprieve.distributed(array, shape=(SIZE + 1,), offset=(RANK,), shared=True)}
+        self.save(state)
+        array[:] = 0
+        self.restore(state)
+        self.assertEqual(list(array), [RANK, RANK + 0.5])

@@ -1,0 +1,73 @@
+"""Every type of elements of numpy: what is stored as itself, as bytes, and what is an error."""
+
+import numpy as np
+import reprieve
+from support import RANK, SIZE, Case
+
+
+class Types(Case):
+    def test_every_type_comes_back_to_the_bit(self):
+        names = "i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 g c8 c16 G ? S5 U3 M8[s] m8[ms] V7".split()
+        rng = np.random.default_rng(5)
+
+        def make(name):
+            dtype = np.dtype(name)
+            if dtype.kind in "fc":
+                array = np.zeros(6, dtype)  # with zeros in the padding of long doubles
+                array.real = rng.random(6) * 100
+                if dtype.char in "gG" and np.finfo(dtype).nmant == 63:
+                    array.view(np.uint8).reshape(-1, 16)[:, 10:] = 0
+                return array.reshape(2, 3)
+            if dtype.kind == "b":
+                return np.array([[True, False, True], [False, False, True]])
+            if dtype.kind == "U":
+                return np.array([["äb", "c", ""], ["\u2603", "xyz", "q"]], dtype)
+            return np.frombuffer(rng.bytes(6 * dtype.itemsize), dtype).reshape(2, 3).copy()
+
+        arrays = {name.replace("?", "bool"): make(name) for name in names}
+        expected = {name: array.tobytes() for name, array in arrays.items()}
+        state = {
+            "same": arrays,
+            "each": {name: reprieve.per_rank(array.copy()) for name, array in arrays.items()},
+            "all": {
+                name: reprieve.distributed(array.copy(), shape=(2 * SIZE, 3), offset=(2 * RANK, 0))
+                for name, array in arrays.items()
+            },
+        }
+        self.save(state)
+        for name in arrays:
+            for array in (arrays[name], state["each"][name].value, state["all"][name].value):
+                array.view(np.uint8)[...] = 0 if array.dtype.kind != "V" else 0
+        self.restore(state)
+        for name, bits in expected.items():
+            self.assertEqual(arrays[name].tobytes(), bits, name)
+            self.assertEqual(state["each"][name].value.tobytes(), bits, name)
+            self.assertEqual(state["all"][name].value.tobytes(), bits, name)
+
+    def test_structs_are_bytes(self):
+        dtype = np.dtype([("x", "f8", 3), ("id", "i4")])
+        atoms = np.zeros(4, dtype)
+        atoms["x"] = np.arange(12.0).reshape(4, 3)
+        atoms["id"] = [5, 6, 7, 8]
+        expected = atoms.tobytes()
+        self.save({"atoms": atoms, "list": reprieve.per_rank(atoms.copy(), growing=True)})
+        atoms[:] = np.zeros((), dtype)
+        state = self.restore({"atoms": atoms, "list": reprieve.per_rank(np.zeros(0, dtype), growing=True)})
+        self.assertEqual(atoms.tobytes(), expected)
+        self.assertEqual(state["list"].value.tobytes(), expected)
+
+    def refused(self, array, text):
+        with self.assertRaisesRegex(reprieve.UsageError, text):
+            self.handler({"inner": {"a": array}})
+
+    def test_what_cannot_be_saved(self):
+        place = r"state\['inner'\]\['a'\]: .*"
+        self.refused(np.array([{}, []], dtype=object), place + "reprieve.pickled")
+        self.refused(np.zeros(2, ">f8"), place + "byte order.*newbyteorder")
+        self.refused(np.broadcast_to(np.zeros(3), (2, 3)), place + "read-only.*copy")
+        self.refused(np.ma.array([1.0, 2.0], mask=[0, 1]), place + "masked")
+        self.refused(np.zeros(2, "V0"), place + "no bytes")
+        self.refused({1, 2}, place + "builtins.set cannot be saved.*reprieve.pickled")
+        self.refused([object()], place + "builtins.object cannot be saved")
+        self.refused(2**70, r"state\['inner'\]\['a'\] was registered as int.*64 bits")
+        self.refused(lambda: 1, place + "function cannot be saved")
