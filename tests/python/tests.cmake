@@ -10,6 +10,11 @@ if(REPRIEVE_PYTHON)
   add_test(NAME python.read COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/read.py ${directory})
   set_tests_properties(python.read PROPERTIES
     FIXTURES_REQUIRED python_checkpoint LABELS "mpi;quick" TIMEOUT 120 SKIP_RETURN_CODE 77)
+  if(TARGET python_module)
+    add_test(NAME python.reader COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/reader_test.py ${directory})
+    set_tests_properties(python.reader PROPERTIES FIXTURES_REQUIRED python_checkpoint LABELS "mpi;quick" TIMEOUT 120
+      ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PYTHONDONTWRITEBYTECODE=1" SKIP_RETURN_CODE 77)
+  endif()
 
   # The Python module, with the MPI that Debian's mpi4py is made for.
   if(TARGET python_module AND REPRIEVE_OPEN_MPI)

@@ -34,6 +34,7 @@ from ._errors import (
 from ._facts import CheckpointInfo, Notice, SaveReport
 from ._handler import Handler, unwatch_signals, watch_signals
 from ._markers import custom, distributed, per_rank, pickled, replicated
+from ._reader import StoredCheckpoint, StoredVariable, open
 from ._registry import Stored
 
 __all__ = [
@@ -55,10 +56,13 @@ __all__ = [
     "SaveReport",
     "StorageError",
     "Stored",
+    "StoredCheckpoint",
+    "StoredVariable",
     "UnresponsiveError",
     "UsageError",
     "custom",
     "distributed",
+    "open",
     "per_rank",
     "pickled",
     "replicated",

@@ -1,0 +1,315 @@
+"""`open`: what is in a checkpoint, without MPI and without HDF5."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _layout, _records
+from ._errors import CorruptError, UsageError
+from ._layout import Box
+
+
+class StoredVariable:
+    """A variable of a checkpoint. Nothing of it is read before it is asked for.
+
+    Attributes:
+        name: as the program registered it.
+        kind: "replicated", "distributed" or "per_rank".
+        shape: of the array in the file; of a per-rank variable, the elements of all ranks in a row.
+        dtype: of the elements.
+        units, description, dims: what the program said of it; empty if it said nothing.
+        tile: the shape of the tiles in which it lies in the file; None if it lies there as a whole.
+        boxes: which rank saved which part.
+    """
+
+    def __init__(self, file: StoredCheckpoint, entry: dict[str, Any], rows: np.ndarray) -> None:
+        self._file = file
+        self._entry = entry
+        self.name: str = entry["name"]
+        self.kind: str = entry["distribution"]
+        self.shape: tuple[int, ...] = tuple(entry["shape"])
+        self.dtype = _layout.dtype_of(entry)
+        self.units: str = entry.get("units", "")
+        self.description: str = entry.get("description", "")
+        self.dims: tuple[str, ...] = tuple(entry.get("dims", ()))
+        self.tile: tuple[int, ...] | None = tuple(entry["tile"]) if entry.get("tile") else None
+        self._rows = rows
+
+    @property
+    def boxes(self) -> list[Box]:
+        """Which rank saved which part of it."""
+        width = (self._rows.shape[1] - 3) // 2
+        places = 1 if self.kind == "per_rank" else len(self.shape)
+        lengths = self._entry["piece_dimensions"] if self.kind == "per_rank" else len(self.shape)
+        result = []
+        for row in self._rows:
+            numbers = [int(number) for number in row]
+            offset = tuple(numbers[3 : 3 + places])
+            extent = tuple(numbers[3 + width : 3 + width + lengths])
+            result.append(Box(numbers[1], offset, extent, numbers[2]))
+        return result
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the elements, without padding."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        unit = f" [{self.units}]" if self.units else ""
+        return f"<{self.kind} {self.name}: {self.dtype} {self.shape}{unit}>"
+
+    # ---- Elements
+
+    def _whole(self) -> np.ndarray:
+        """All elements, as they lie in the file. Not for arrays in tiles."""
+        return self._file._at(self._entry["file_offset"], self.shape, self.dtype)
+
+    def _read_box(self, offset: tuple[int, ...], extent: tuple[int, ...]) -> np.ndarray:
+        """A part of the array, in memory of its own."""
+        if self.tile is None:
+            return np.array(self._whole()[tuple(slice(o, o + e) for o, e in zip(offset, extent))])
+        result = np.empty(extent, self.dtype)
+        counts = [-(-length // tile) for length, tile in zip(self.shape, self.tile)]
+        tile_bytes = math.prod(self.tile) * self.dtype.itemsize
+        for index, first, length in _layout.tile_parts(self.tile, offset, extent):
+            number = int(np.ravel_multi_index(index, counts))
+            tile = self._file._at(self._entry["file_offset"] + number * tile_bytes, self.tile, self.dtype)
+            into = tuple(slice(f - o, f - o + n) for f, o, n in zip(first, offset, length))
+            out_of = tuple(slice(f - i * t, f - i * t + n) for f, i, t, n in zip(first, index, self.tile, length))
+            result[into] = tile[out_of]
+        return result
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Elements as of a numpy array, `variable[2:5, :, 0]`: a copy, for which only these are read."""
+        if self.tile is None:
+            return np.array(self._whole()[key])
+        keys = key if isinstance(key, tuple) else (key,)
+        if not all(each is Ellipsis or isinstance(each, (int, np.integer, slice)) for each in keys):
+            return self._read_box((0,) * len(self.shape), self.shape)[key]
+        if Ellipsis in keys:
+            at = keys.index(Ellipsis)
+            keys = (*keys[:at], *[slice(None)] * (len(self.shape) - len(keys) + 1), *keys[at + 1 :])
+        if len(keys) > len(self.shape):
+            raise IndexError(f"{len(keys)} indexes for {len(self.shape)} dimensions")
+        keys += (slice(None),) * (len(self.shape) - len(keys))
+        return self._read_slices(keys)
+
+    def _read_slices(self, keys: tuple[Any, ...]) -> np.ndarray:
+        """One slice or number for each dimension: reads the smallest box around them."""
+        offset, extent, rest = [], [], []
+        for each, length in zip(keys, self.shape):
+            if isinstance(each, slice):
+                picked = range(length)[each]
+                low, high = (min(picked[0], picked[-1]), max(picked[0], picked[-1]) + 1) if picked else (0, 0)
+                rest.append(slice(None, None, picked.step))
+            else:
+                low = range(length)[each]
+                high = low + 1
+                rest.append(0)
+            offset.append(low)
+            extent.append(high - low)
+        return self._read_box(tuple(offset), tuple(extent))[tuple(rest)]
+
+    def __array__(self, dtype: Any = None) -> np.ndarray:
+        return np.asarray(self[...], dtype=dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    # ---- Values
+
+    @property
+    def value(self) -> Any:
+        """What the program had: an array, a number, a text, bytes, or what a Python program stored as a list.
+
+        Of a random generator what it remembers, of a per-rank variable the list of the values of all ranks.
+        """
+        if self.kind == "per_rank":
+            return [self.of_rank(rank) for rank in range(self._file.world_size)]
+        return self._natural(self[...])
+
+    def of_rank(self, rank: int) -> Any:
+        """What one rank saved of it: the value of a per-rank variable; of a distributed array a list of its boxes, as
+        pairs of offset and array."""
+        mine = [box for box in self.boxes if box.rank == rank]
+        if not 0 <= rank < self._file.world_size:
+            raise IndexError(f"rank {rank}: {self._file.world_size} ranks saved {self._file.path}")
+        if self.kind == "replicated":
+            return self.value
+        if self.kind == "distributed":
+            return [(box.offset, self._read_box(box.offset, box.extent)) for box in mine]
+        if not mine:
+            return self._natural(np.zeros((0,) * self._entry["piece_dimensions"], self.dtype))
+        box = mine[0]
+        data = self._whole()[box.offset[0] : box.offset[0] + math.prod(box.extent)]
+        return self._natural(np.array(data).reshape(box.extent))
+
+    def _natural(self, array: np.ndarray) -> Any:
+        entry = self._entry
+        if entry.get("texts"):
+            return array.item().decode() if array.ndim == 0 else [text.decode() for text in array]
+        if entry["class"] == "text" and entry["size_bytes"] == 1:
+            text = array.tobytes()
+            mark = f'{{"{_records.MARK}":'.encode()
+            return _records.from_text(text) if text.startswith(mark) else text.decode("utf-8", "surrogateescape")
+        if entry["class"] == "opaque" and entry["size_bytes"] == 1 and array.ndim == 1:
+            return array.tobytes()
+        return array[()] if array.ndim == 0 else array
+
+    # ---- Checksums
+
+    def damage(self) -> list[str]:
+        """Verifies all blocks of all ranks. Gives a line for each that is damaged: rank and elements.
+
+        Raises UsageError if there is nothing to compute the checksums with.
+        """
+        xxh3 = _layout.hasher()
+        if xxh3 is None:
+            raise UsageError("no XXH3 to verify with: install the module xxhash, or the library (Debian: libxxhash0)")
+        found = []
+        for box in self.boxes:
+            number = box.first_checksum
+            for part in self._blocks(box):
+                block = np.ascontiguousarray(self._part(part))
+                if xxh3(block) != int(self._file._tables.checksums[number]):
+                    place = ", ".join(f"{each.start}:{each.stop}" for each in part)
+                    found.append(f"variable '{self.name}', rank {box.rank}, elements [{place}]")
+                number += 1
+        return found
+
+    def _part(self, part: tuple[slice, ...]) -> np.ndarray:
+        if self.tile is None:
+            return self._whole()[part]
+        return self._read_box(tuple(s.start for s in part), tuple(s.stop - s.start for s in part))
+
+    def _blocks(self, box: Box) -> Iterator[tuple[slice, ...]]:
+        size = self.dtype.itemsize
+        if self.kind == "per_rank":
+            yield from _layout.blocks(box.offset, (math.prod(box.extent),), size)
+        elif self.tile is None:
+            yield from _layout.blocks(box.offset, box.extent, size)
+        else:
+            for _, first, length in _layout.tile_parts(self.tile, box.offset, box.extent):
+                yield from _layout.blocks(first, length, size)
+
+
+class StoredCheckpoint(Mapping[str, StoredVariable]):
+    """A checkpoint: a mapping from names to variables. See `open`.
+
+    Attributes:
+        path: of the file.
+        number: from the program's count of steps.
+        completed_steps: of the run at the save; None if it was saved without a handler.
+        world_size: ranks that saved.
+        time: of the save, in UTC.
+        reason: "user", "periodic" or "preemption".
+        constants: what the run is about, by name.
+        manifest: all that the file says, as a dictionary.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = pathlib.Path(path)
+        if self.path.stat().st_size == 0:
+            raise CorruptError(f"{self.path}: it has 0 bytes, and is no checkpoint")
+        self._raw = np.memmap(self.path, np.uint8, "r")
+        self._tables = _layout.read_tables(self._raw, self.path)
+        self.manifest = manifest = self._tables.manifest
+        self.number: int = manifest["number"]
+        self.completed_steps: int | None = manifest.get("run_calls")
+        self.world_size: int = manifest["world_size"]
+        self.time = datetime.datetime.fromtimestamp(manifest["time_us"] / 1e6, datetime.timezone.utc)
+        self.reason: str = manifest["reason"]["kind"]
+        self.constants: dict[str, Any] = manifest.get("constants", {})
+        of = self._tables.boxes[:, 0]
+        self._variables = {
+            entry["name"]: StoredVariable(self, entry, self._tables.boxes[of == position])
+            for position, entry in enumerate(manifest["variables"])
+        }
+
+    def _at(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        size = math.prod(shape) * dtype.itemsize
+        if self._raw is None:
+            raise UsageError(f"{self.path} is closed")
+        if size == 0:
+            return np.zeros(shape, dtype)
+        _layout.check(offset + size <= len(self._raw), self.path, "a variable lies outside of the file")
+        return np.ndarray(shape, dtype, self._raw, offset)
+
+    def __getitem__(self, name: str) -> StoredVariable:
+        try:
+            return self._variables[name]
+        except KeyError:
+            raise KeyError(f"{name}: {self.path} has {', '.join(self)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, each in self._variables.items() if not each._entry.get("copy"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<checkpoint {self.path}: step {self.number}, {self.world_size} ranks, {len(self)} variables>"
+
+    def verify(self) -> None:
+        """Verifies the checksums of all that the ranks saved. Raises CorruptError that names every damaged block."""
+        damaged = [line for each in self._variables.values() for line in each.damage()]
+        if damaged:
+            raise CorruptError(f"{self.path} is damaged:\n  " + "\n  ".join(damaged))
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset of the arrays and numbers; elements are read when they are needed.
+
+        Names of dimensions and units are those of the program. A variable of one dimension that has the name of a
+        dimension holds its coordinates. Of per-rank variables there are those that all ranks have in one shape: the first
+        dimension, "rank", is that of the ranks.
+        """
+        from ._xarray import dataset_of
+
+        return dataset_of(self)
+
+    def close(self) -> None:
+        """Gives the file back; arrays that were read stay."""
+        self._raw = None
+
+    def __enter__(self) -> StoredCheckpoint:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _newest(directory: pathlib.Path) -> pathlib.Path:
+    """The checkpoint of a directory that was saved last."""
+    found = []
+    for path in directory.glob("*.h5"):
+        try:
+            manifest = StoredCheckpoint(path).manifest
+            found.append((manifest.get("run", 0), manifest.get("save", 0), manifest["number"], path))
+        except (CorruptError, OSError):
+            continue
+    if not found:
+        raise FileNotFoundError(f"{directory} has no checkpoint that can be read")
+    return max(found)[-1]
+
+
+def open(path: str | os.PathLike[str]) -> StoredCheckpoint:
+    """Opens a checkpoint for reading, on any machine: it needs numpy, and neither MPI nor HDF5.
+
+        with reprieve.open("checkpoints") as checkpoint:
+            temperature = checkpoint["temperature"]
+            print(temperature.shape, temperature.units, temperature[0, :])
+
+    Args:
+        path: of the file, or of a directory: its newest checkpoint.
+
+    Raises CorruptError if it is damaged or no checkpoint, FileNotFoundError, PermissionError.
+    """
+    place = pathlib.Path(path)
+    return StoredCheckpoint(_newest(place) if place.is_dir() else place)

@@ -1,0 +1,68 @@
+"""A checkpoint as a Dataset of xarray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+
+class _Lazy(BackendArray):
+    """Elements of a variable, read when they are asked for."""
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+        self.shape = variable.shape
+        self.dtype = variable.dtype
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        read = self.variable.__getitem__
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, read)
+
+
+def _arrays_of_ranks(variable: Any) -> np.ndarray | None:
+    """The values of all ranks as one array, if they have one shape."""
+    extents = {box.extent for box in variable.boxes}
+    if len(extents) != 1 or len(variable.boxes) != variable._file.world_size:
+        return None
+    return np.array(variable._whole()).reshape(variable._file.world_size, *extents.pop())
+
+
+def _variable_of(variable: Any) -> Any:
+    """A Variable of xarray; None for texts and bytes."""
+    if variable.dtype.kind in "SV" and not variable.dtype.names:
+        return None
+    attributes = {"units": variable.units, "long_name": variable.description}
+    attributes = {name: text for name, text in attributes.items() if text}
+    plain = variable.name.replace("/", "_")
+    dims = list(variable.dims)
+    if variable.kind == "per_rank":
+        data: Any = _arrays_of_ranks(variable)
+        if data is None:
+            return None
+        dims = dims or [f"{plain}_{d}" for d in range(data.ndim - 1)]
+        return xarray.Variable(["rank", *dims], data, attributes)
+    dims = dims or [f"{plain}_{d}" for d in range(len(variable.shape))]
+    if len(dims) != len(variable.shape):
+        return None
+    data = indexing.LazilyIndexedArray(_Lazy(variable)) if variable.shape else variable[...]
+    return xarray.Variable(dims, data, attributes)
+
+
+def dataset_of(checkpoint: Any) -> Any:
+    """See `StoredCheckpoint.to_xarray`."""
+    variables = {name: _variable_of(checkpoint[name]) for name in checkpoint}
+    variables = {name: each for name, each in variables.items() if each is not None}
+    named = {dim: size for each in variables.values() for dim, size in zip(each.dims, each.shape)}
+    coordinates = {
+        name: variables.pop(name)
+        for name in list(variables)
+        if name in named and variables[name].shape == (named[name],)
+    }
+    for name, each in list(coordinates.items()):
+        coordinates[name] = xarray.Variable([name], each.values, each.attrs)
+    attributes = {"number": checkpoint.number, "world_size": checkpoint.world_size, "reason": checkpoint.reason}
+    return xarray.Dataset(variables, coordinates, attributes)

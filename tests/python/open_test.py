@@ -1,0 +1,87 @@
+"""`reprieve.open` on what the Python module saved: arrays in tiles, values of all kinds, damage."""
+
+import numpy as np
+import reprieve
+from support import COMM, RANK, SIZE, Case
+
+
+class Reader(Case):
+    def test_values(self):
+        state = {
+            "part": {"n": 3, "real": 0.5, "text": "é"},
+            "list": [1, None, (2.0, b"x")],
+            "bytes": b"\0\1",
+            "rng": np.random.default_rng(4),
+            "each": reprieve.per_rank(f"rank {RANK}"),
+            "matrix": reprieve.per_rank(np.full((RANK + 1, 2), RANK)),
+            "flags": np.array([True, False]),
+            "pickle": reprieve.pickled({1}),
+        }
+        self.save(state, constants={"case": "cavity"})
+        with reprieve.open(self.directory) as file:
+            self.assertEqual((file["part/n"].value, file["part/real"].value, file["part/text"].value), (3, 0.5, "é"))
+            self.assertEqual(file["list"].value, [1, None, (2.0, b"x")])
+            self.assertEqual(file["bytes"].value, b"\0\1")
+            self.assertEqual(file["rng"].value, np.random.default_rng(4).bit_generator.state)
+            self.assertEqual(file["each"].value, [f"rank {rank}" for rank in range(SIZE)])
+            self.assertEqual([each.shape for each in file["matrix"].value], [(r + 1, 2) for r in range(SIZE)])
+            self.assertEqual(list(file["flags"]), [True, False])
+            self.assertEqual((file.number, file.completed_steps, file.world_size), (1, 1, SIZE))
+            self.assertEqual(file.constants, {"case": "cavity"})
+            self.assertEqual(len(file), 10)
+            file.verify()
+
+    def grid(self):
+        """Columns of each rank: they lie in the file as tiles where there is more than one rank."""
+        width = 300
+        whole = np.arange(900.0 * width * SIZE).reshape(900, width * SIZE)
+        mine = np.ascontiguousarray(whole[:, RANK * width : (RANK + 1) * width])
+        place = {"shape": whole.shape, "offset": (0, RANK * width)}
+        return whole, {"u": reprieve.distributed(mine, units="K", dims=("y", "x"), **place)}
+
+    def test_tiles(self):
+        whole, state = self.grid()
+        self.save(state)
+        with reprieve.open(self.directory) as file:
+            u = file["u"]
+            self.assertEqual(u.tile is not None, SIZE > 1)
+            self.assertEqual([box.rank for box in u.boxes], list(range(SIZE)))
+            for key in (
+                ...,
+                5,
+                (slice(10, 20), slice(-30, None)),
+                (slice(None, None, -7), 299),
+                (..., slice(1, 0)),
+                (slice(890, None), slice(280, 20, -3)),
+                np.s_[[1, 5], 2],
+                (-1, -1),
+            ):
+                np.testing.assert_array_equal(u[key], whole[key], str(key))
+            np.testing.assert_array_equal(np.asarray(u), whole)
+            (offset, part), = u.of_rank(SIZE - 1)
+            np.testing.assert_array_equal(part, whole[:, offset[1] :])
+            with self.assertRaises(IndexError):
+                u[900, 0]
+            file.verify()
+
+    def test_damage_names_rank_and_elements(self):
+        whole, state = self.grid()
+        self.save(state)
+        if RANK == 0:
+            with reprieve.open(self.directory) as file:
+                path, place = file.path, file["u"]._entry["file_offset"] + 8
+            with open(path, "r+b") as raw:
+                raw.seek(place)
+                raw.write(b"\xff")
+            with reprieve.open(path) as file:
+                with self.assertRaisesRegex(reprieve.CorruptError, r"variable 'u', rank 0, elements \[0:"):
+                    file.verify()
+            for position, text in ((100, "the seal is damaged"), (0, "no seal")):
+                with open(path, "r+b") as raw:
+                    raw.seek(position)
+                    raw.write(b"\xff")
+                with self.assertRaisesRegex(reprieve.CorruptError, text):
+                    reprieve.open(path)
+            with self.assertRaisesRegex(FileNotFoundError, "no checkpoint"):
+                reprieve.open(self.directory)
+        COMM.Barrier()
