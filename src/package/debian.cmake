@@ -1,5 +1,5 @@
 # Debian packages: `cmake --preset package && cmake --build --preset package && cpack --preset package`.
-# libreprieve0.1 (the shared library), libreprieve-dev, reprieve-tools. Dependencies on libraries are found by
+# libreprieve0.1 (the shared library), libreprieve-dev, reprieve-tools, python3-reprieve. Dependencies on libraries are found by
 # dpkg-shlibdeps.
 set(library_package libreprieve${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
@@ -10,7 +10,11 @@ set(CPACK_PACKAGE_CONTACT "The Reprieve authors <maintainers@reprieve.invalid>")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL library development tools)
+set(components library development tools)
+if(TARGET python_module)
+  list(APPEND components python)
+endif()
+set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -42,8 +46,16 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${same_version}, openmpi-bin")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "bash-completion")
 
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Preemption-safe checkpoints for MPI programs (Python)
+ The module reprieve: handlers whose state is a dictionary of numpy arrays and
+ values, for programs with mpi4py, and a reader of checkpoints that needs no MPI.")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-reprieve)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "${same_version}, python3:any (>= 3.9), python3-numpy, python3-mpi4py, libxxhash0")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-xarray")
+
 # Each package says under which licence it is.
-foreach(component library development tools)
+foreach(component IN LISTS components)
   string(TOUPPER ${component} name)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${name}_PACKAGE_NAME} COMPONENT ${component})

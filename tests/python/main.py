@@ -20,7 +20,7 @@ except ImportError as error:
     print("skipped:", error)
     sys.exit(77)
 
-FILES = ["state_test", "types_test", "loop_test", "restore_test", "open_test", "mistakes_test"]
+FILES = ["state_test", "types_test", "loop_test", "restore_test", "open_test", "page_test", "mistakes_test"]
 
 
 class Result(unittest.TestResult):

@@ -1,4 +1,4 @@
-// Code on the pages of the documentation is code that is compiled and run: every block in C++ or Fortran of a
+// Code on the pages of the documentation is code that is compiled and run: every block in C++, Fortran or Python of a
 // page stands in a program that the tests start.
 
 #include <gtest/gtest.h>
@@ -62,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Page{"apps/guide/loops.md", "tests/e2e/programs/loops.cpp", 8, "cpp"},
                     Page{"apps/guide/loops.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
                     Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 4, "cpp"},
+                    Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
                     Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
     [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
 
