@@ -9,6 +9,9 @@ apt-get install -q -y --no-install-recommends /packages/*.deb
 reprieve --version
 reprieve --help >/dev/null
 reprieve-heat --grid 8,8,8 --steps 20 --progress 0
+mpirun -n 2 python3 -c 'import reprieve; from mpi4py import MPI
+with reprieve.Handler(MPI.COMM_WORLD, "/tmp/python", {"n": 0}) as h: h.request_checkpoint(); h.boundary()'
+python3 -c 'import reprieve; reprieve.open("/tmp/python").verify()'
 man reprieve | head -n 5
 for way in cmake pkg-config; do
   bash /consumer/try.sh $way /usr "/tmp/$way"
