@@ -1,6 +1,13 @@
 #include "options.hpp"
 
+#include <algorithm>
+
 namespace reprieve::bench {
+
+bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
+  return only.empty() ||
+         std::ranges::any_of(only, [&](const std::string& part) { return name.find(part) != std::string::npos; });
+}
 
 void add_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--rounds", options.rounds, "Rounds; everything runs once in each")

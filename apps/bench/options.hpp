@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace reprieve::bench {
 
@@ -26,6 +28,9 @@ struct ScatteredRows {
   std::uint64_t row_bytes = 4096;
   double grid_mib = 256;  ///< of another one, of three dimensions, of which each rank has a box
 };
+
+/// Whether a name has one of these texts in it; none asks for all.
+[[nodiscard]] bool is_wanted(const std::string& name, const std::vector<std::string>& only);
 
 void add_options(CLI::App& command, CommonOptions& options);
 void add_options(CLI::App& command, SmallVariables& options);

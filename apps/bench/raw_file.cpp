@@ -1,12 +1,15 @@
 #include "raw_file.hpp"
 
 #include <fcntl.h>
-#include <sys/statfs.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -15,6 +18,8 @@
 #include <liburing.h>
 #endif
 
+#include "core/directory.hpp"
+
 namespace reprieve::bench {
 
 namespace {
@@ -22,6 +27,7 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{4} << 20U;
 constexpr unsigned kInFlight = 8;
 constexpr unsigned kThreads = 4;
+constexpr int kDontCache = 0x80;  ///< RWF_DONTCACHE, which older headers do not name
 
 [[noreturn]] void fail(const std::string& action, const std::filesystem::path& path, int error_number) {
   throw std::system_error(error_number, std::generic_category(), "cannot " + action + " " + path.string());
@@ -53,21 +59,59 @@ bool ring_works() { return Ring().error() == 0; }
 bool ring_works() { return false; }
 #endif
 
+/// Without a name; below 0 if there cannot be one.
+core::Descriptor temporary_file(const std::filesystem::path& directory, int flags) {
+  return core::Descriptor(  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+      ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600));
+}
+
+ssize_t write_with(int descriptor, std::span<const std::byte> bytes, std::uint64_t offset, int flags) {
+  const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};  // NOLINT: pwritev2 only reads it
+  return ::pwritev2(descriptor, &piece, 1, at(offset), flags);
+}
+
+bool uncached_works(const std::filesystem::path& directory) {
+  const core::Descriptor file = temporary_file(directory, 0);
+  const std::array<std::byte, 1> byte{};
+  return file.get() >= 0 && write_with(file.get(), byte, 0, kDontCache) == 1;
+}
+
 }  // namespace
 
-int open_flags(RawMethod method) { return method == RawMethod::buffered ? O_RDWR : O_RDWR | O_DIRECT; }
+bool goes_past_cache(RawMethod method) { return method == RawMethod::direct_threads || method == RawMethod::io_uring; }
+
+int open_flags(RawMethod method) { return goes_past_cache(method) ? O_RDWR | O_DIRECT : O_RDWR; }
+
+int open_flags(RawRead method) {
+  return method == RawRead::direct_threads || method == RawRead::io_uring ? O_RDONLY | O_DIRECT : O_RDONLY;
+}
 
 bool is_available(RawMethod method, const std::filesystem::path& directory) {
-  if (method == RawMethod::buffered) {
-    return true;
+  switch (method) {
+    case RawMethod::buffered:
+    case RawMethod::started:
+      return true;
+    case RawMethod::uncached:
+      return uncached_works(directory);
+    case RawMethod::direct_threads:
+      return temporary_file(directory, O_DIRECT).get() >= 0;
+    case RawMethod::io_uring:
+      return temporary_file(directory, O_DIRECT).get() >= 0 && ring_works();
   }
-  const int descriptor =  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-      ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
-  if (descriptor < 0) {
-    return false;
+  return false;
+}
+
+bool is_available(RawRead method, const std::filesystem::path& directory) {
+  switch (method) {
+    case RawRead::buffered:
+    case RawRead::mapped:
+      return true;
+    case RawRead::direct_threads:
+      return is_available(RawMethod::direct_threads, directory);
+    case RawRead::io_uring:
+      return is_available(RawMethod::io_uring, directory);
   }
-  ::close(descriptor);
-  return method == RawMethod::direct_threads || ring_works();
+  return false;
 }
 
 RawFile::RawFile(std::filesystem::path path, int flags)
@@ -90,33 +134,83 @@ void RawFile::allocate(std::uint64_t size) const {
 void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
   switch (method) {
     case RawMethod::buffered:
-      return write_buffered(bytes, offset);
+    case RawMethod::started:
+    case RawMethod::uncached:
+      return write_buffered(bytes, offset, method);
     case RawMethod::direct_threads:
-      return write_by_threads(bytes, offset);
+      return by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
+        return ::pwrite(descriptor_, &bytes[begin], size, at(offset + begin));
+      });
     case RawMethod::io_uring:
-      return write_by_ring(bytes, offset);
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it only reads them
+      return by_ring({const_cast<std::byte*>(bytes.data()), bytes.size()}, offset, Direction::write);
   }
 }
 
-void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t offset) const {
+void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const {
+  switch (method) {
+    case RawRead::buffered:
+      return read_buffered(bytes, offset);
+    case RawRead::mapped:
+      return read_mapped(bytes, offset);
+    case RawRead::direct_threads:
+      return by_threads(bytes.size(), "read", [&](std::size_t begin, std::size_t size) {
+        return ::pread(descriptor_, &bytes[begin], size, at(offset + begin));
+      });
+    case RawRead::io_uring:
+      return by_ring(bytes, offset, Direction::read);
+  }
+}
+
+void RawFile::write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const {
+  const int flags = method == RawMethod::uncached ? kDontCache : 0;
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kChunk), at(offset));
+    const ssize_t written = write_with(descriptor_, bytes.first(std::min(bytes.size(), kChunk)), offset, flags);
     if (written <= 0) {
       fail("write", path_, written < 0 ? errno : EIO);
+    }
+    if (method == RawMethod::started &&
+        ::sync_file_range(descriptor_, at(offset), at(static_cast<std::uint64_t>(written)), SYNC_FILE_RANGE_WRITE) !=
+            0) {
+      fail("begin to write", path_, errno);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += static_cast<std::uint64_t>(written);
   }
 }
 
-void RawFile::write_by_threads(std::span<const std::byte> bytes, std::uint64_t offset) const {
+void RawFile::read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kChunk), at(offset));
+    if (got <= 0) {
+      fail("read", path_, got < 0 ? errno : EIO);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+void RawFile::read_mapped(std::span<std::byte> bytes, std::uint64_t offset) const {
+  if (bytes.empty()) {
+    return;
+  }
+  void* const place = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, descriptor_, at(offset));
+  if (place == MAP_FAILED) {
+    fail("map", path_, errno);
+  }
+  std::memcpy(bytes.data(), place, bytes.size());
+  ::munmap(place, bytes.size());
+}
+
+template <class Transfer>
+void RawFile::by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const {
   std::atomic<std::size_t> next{0};
   std::atomic<int> error{0};
   const auto work = [&] {
-    for (std::size_t begin = next.fetch_add(kChunk); begin < bytes.size() && error == 0;
-         begin = next.fetch_add(kChunk)) {
-      const auto part = bytes.subspan(begin, std::min(kChunk, bytes.size() - begin));
-      if (::pwrite(descriptor_, part.data(), part.size(), at(offset + begin)) != static_cast<ssize_t>(part.size())) {
+    for (std::size_t begin = next.fetch_add(kChunk); begin < bytes && error == 0; begin = next.fetch_add(kChunk)) {
+      const std::size_t size = std::min(kChunk, bytes - begin);
+      errno = 0;
+      if (transfer(begin, size) != static_cast<ssize_t>(size)) {
         error = errno == 0 ? EIO : errno;
       }
     }
@@ -127,12 +221,13 @@ void RawFile::write_by_threads(std::span<const std::byte> bytes, std::uint64_t o
   }
   threads.clear();
   if (error != 0) {
-    fail("write", path_, error);
+    fail(action, path_, error);
   }
 }
 
 #ifdef REPRIEVE_HAVE_LIBURING
-void RawFile::write_by_ring(std::span<const std::byte> bytes, std::uint64_t offset) const {
+void RawFile::by_ring(std::span<std::byte> bytes, std::uint64_t offset, Direction direction) const {
+  const char* const action = direction == Direction::write ? "write" : "read";
   Ring ring;
   if (ring.error() != 0) {
     fail("make a ring for", path_, ring.error());
@@ -142,7 +237,8 @@ void RawFile::write_by_ring(std::span<const std::byte> bytes, std::uint64_t offs
     while (begun < bytes.size() && in_flight < kInFlight) {
       const auto part = bytes.subspan(begun, std::min(kChunk, bytes.size() - begun));
       io_uring_sqe* entry = io_uring_get_sqe(ring.get());
-      io_uring_prep_write(entry, descriptor_, part.data(), static_cast<unsigned>(part.size()), offset + begun);
+      io_uring_prep_rw(direction == Direction::write ? IORING_OP_WRITE : IORING_OP_READ, entry, descriptor_,
+                       part.data(), static_cast<unsigned>(part.size()), offset + begun);
       io_uring_sqe_set_data64(entry, part.size());
       begun += part.size();
       ++in_flight;
@@ -150,31 +246,20 @@ void RawFile::write_by_ring(std::span<const std::byte> bytes, std::uint64_t offs
     io_uring_cqe* done = nullptr;
     const int result = io_uring_submit_and_wait(ring.get(), 1);
     if (result < 0 || io_uring_peek_cqe(ring.get(), &done) != 0) {
-      fail("write", path_, result < 0 ? -result : EIO);
+      fail(action, path_, result < 0 ? -result : EIO);
     }
     if (done->res < 0 || static_cast<std::uint64_t>(done->res) != io_uring_cqe_get_data64(done)) {
-      fail("write", path_, done->res < 0 ? -done->res : EIO);
+      fail(action, path_, done->res < 0 ? -done->res : EIO);
     }
     io_uring_cqe_seen(ring.get(), done);
     --in_flight;
   }
 }
 #else
-void RawFile::write_by_ring(std::span<const std::byte> /*bytes*/, std::uint64_t /*offset*/) const {
+void RawFile::by_ring(std::span<std::byte> /*bytes*/, std::uint64_t /*offset*/, Direction /*direction*/) const {
   fail("use io_uring, which this build has not, for", path_, ENOSYS);
 }
 #endif
-
-void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset) const {
-  while (!bytes.empty()) {
-    const ssize_t got = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kChunk), at(offset));
-    if (got <= 0) {
-      fail("read", path_, got < 0 ? errno : EIO);
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
-}
 
 void RawFile::sync() const {
   if (::fsync(descriptor_) != 0) {

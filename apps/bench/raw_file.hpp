@@ -11,10 +11,16 @@
 
 namespace reprieve::bench {
 
-enum class RawMethod { buffered, direct_threads, io_uring };
+/// Ways to write. The first three go through the page cache: until fsync, with the writing begun after each piece
+/// (sync_file_range), or leaving nothing there (RWF_DONTCACHE of Linux 6.14).
+enum class RawMethod { buffered, started, uncached, direct_threads, io_uring };
 
-/// False if this build or this file system cannot do it.
+/// Ways to read; `mapped` copies from a mapping of the file.
+enum class RawRead { buffered, mapped, direct_threads, io_uring };
+
+/// False if this build, this kernel or this file system cannot do it.
 [[nodiscard]] bool is_available(RawMethod method, const std::filesystem::path& directory);
+[[nodiscard]] bool is_available(RawRead method, const std::filesystem::path& directory);
 
 /// A file descriptor that closes itself. Every failure is a std::system_error with the path.
 class RawFile {
@@ -26,24 +32,34 @@ class RawFile {
   RawFile& operator=(const RawFile&) = delete;
 
   void allocate(std::uint64_t size) const;
-  /// Offset, size and memory are multiples of the page size unless the method is `buffered`.
+  /// Offset, size and memory are multiples of the page size unless the method goes through the page cache.
   void write(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const;
-  void read(std::span<std::byte> bytes, std::uint64_t offset) const;
+  /// The same, and also if the method is `mapped`.
+  void read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const;
   void sync() const;
   /// Removes the file's pages from the page cache; the file must be durable.
   void drop_from_cache() const;
 
  private:
-  void write_buffered(std::span<const std::byte> bytes, std::uint64_t offset) const;
-  void write_by_threads(std::span<const std::byte> bytes, std::uint64_t offset) const;
-  void write_by_ring(std::span<const std::byte> bytes, std::uint64_t offset) const;
+  void write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const;
+  void read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const;
+  void read_mapped(std::span<std::byte> bytes, std::uint64_t offset) const;
+  /// @param transfer  of one piece: from its place among the bytes and its size to what the system returns
+  template <class Transfer>
+  void by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const;
+  enum class Direction { write, read };
+  void by_ring(std::span<std::byte> bytes, std::uint64_t offset, Direction direction) const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;
 };
 
+/// True for those that need whole pages.
+[[nodiscard]] bool goes_past_cache(RawMethod method);
+
 /// The flags with which a file is opened for a method, besides O_CREAT and the like.
 [[nodiscard]] int open_flags(RawMethod method);
+[[nodiscard]] int open_flags(RawRead method);
 
 /// Writes back everything that waits in the page cache of a directory's file system, so that the next candidate does
 /// not pay for the one before.

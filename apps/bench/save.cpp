@@ -87,8 +87,8 @@ void report_workload(const WorkloadSpec& spec, Workload& workload, const std::ve
   const auto total = static_cast<double>(workload.total_bytes());
   Table& table = tables.emplace_back(
       fmt::format("Until {} are durable (the checksums alone take {} a rank)", spec.name(), format_seconds(checksum)),
-      std::vector<std::string>{"path", "median", "quartiles", "GiB/s", "of raw, new", "of raw, rewritten", "checksums",
-                               "memory"});
+      std::vector<std::string>{"path", "median", "quartiles", "GiB/s", "of the limit, new", "of the limit, rewritten",
+                               "checksums", "memory"});
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const Summary& time = summaries[i];
     const Candidate& path = paths[i].candidate;
@@ -105,8 +105,8 @@ void report_workload(const WorkloadSpec& spec, Workload& workload, const std::ve
                 {"low_s", time.low},
                 {"high_s", time.high},
                 {"rounds", time.count},
-                {"of_raw_new", limit_new / time.median},
-                {"of_raw_rewritten", limit_rewrite / time.median},
+                {"of_limit_new", limit_new / time.median},
+                {"of_limit_rewritten", limit_rewrite / time.median},
                 {"checksum_s", checksum},
                 {"memory_bytes", measured[i].memory_bytes}});
   }
@@ -121,12 +121,6 @@ void append(std::vector<Measurement>& to, const std::vector<Measurement>& from) 
   }
 }
 
-bool is_wanted(const SavePath& path, const std::vector<std::string>& only) {
-  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& part) {
-           return path.candidate.name.find(part) != std::string::npos;
-         });
-}
-
 void run(const SaveOptions& options, bool json) {
   const int rank = rank_in(MPI_COMM_WORLD);
   const int size = size_of(MPI_COMM_WORLD);
@@ -139,7 +133,7 @@ void run(const SaveOptions& options, bool json) {
     for (int placement = 0; placement < options.placements; ++placement) {
       const Scratch scratch(options.common.directory);
       paths = save_paths(workload, scratch.path());
-      std::erase_if(paths, [&](const SavePath& path) { return !is_wanted(path, options.only); });
+      std::erase_if(paths, [&](const SavePath& path) { return !is_wanted(path.candidate.name, options.only); });
       std::vector<Candidate> candidates;
       for (const SavePath& path : paths) {
         candidates.push_back(path.candidate);
@@ -176,7 +170,7 @@ void add_save_command(CLI::App& app, const bool& json) {
   add_options(*command, options->rows);
   command->add_flag(
       "--huge-pages", options->huge_pages,
-      "Put the state into huge pages of memory, which devices write faster; Reprieve's buffers always are");
+      "Put the state into huge pages of memory, where Reprieve's buffers and what the raw paths write always are");
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
   command
       ->add_option(

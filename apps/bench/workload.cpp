@@ -95,16 +95,7 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
   }
   size_ = bytes_of_rank(rank, ranks);
   padded_ = whole_pages(size_);
-  const std::uint64_t page = spec.huge_pages ? kHugePage : kPage;
-  const std::uint64_t room = (padded_ / page + 1) * page;
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(page, room)));
-  if (!memory_) {
-    throw std::bad_alloc();
-  }
-  if (spec.huge_pages) {
-    static_cast<void>(::madvise(memory_.get(), room, MADV_HUGEPAGE));  // a hint
-  }
-  std::fill_n(memory_.get(), std::max(padded_, kPage), std::byte{0});
+  memory_ = make_room(spec.huge_pages);
   fill();
   large_part_ = {{large_total_}, {large_offset_}, {large_count_}};
   if (spec.row_bytes > 0) {
@@ -119,6 +110,28 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
   for (std::uint64_t i = 0; i < spec.small_count; ++i) {
     checkpoint_.add_per_rank(fmt::format("small/{:05}", i), smalls_.emplace_back(small(i)));
   }
+}
+
+Workload::Memory Workload::make_room(bool huge_pages) const {
+  const std::uint64_t page = huge_pages ? kHugePage : kPage;
+  const std::uint64_t room = (padded_ / page + 1) * page;
+  Memory memory(static_cast<std::byte*>(std::aligned_alloc(page, room)));
+  if (!memory) {
+    throw std::bad_alloc();
+  }
+  if (huge_pages) {
+    static_cast<void>(::madvise(memory.get(), room, MADV_HUGEPAGE));  // a hint
+  }
+  std::fill_n(memory.get(), std::max(padded_, kPage), std::byte{0});
+  return memory;
+}
+
+std::span<std::byte> Workload::limit_bytes() {
+  if (!limit_memory_) {
+    limit_memory_ = make_room(true);
+    std::copy_n(memory_.get(), padded_, limit_memory_.get());
+  }
+  return {limit_memory_.get(), padded_};
 }
 
 ArrayPart Workload::small_part() const {

@@ -59,6 +59,9 @@ class Workload {
   /// This rank's bytes, and the same rounded up to whole pages (the memory is there).
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory_.get(), size_}; }
   [[nodiscard]] std::span<std::byte> padded_bytes() noexcept { return {memory_.get(), padded_}; }
+  /// A copy of the padded bytes in huge pages of memory, if the system has them, for what is measured as the limit:
+  /// devices write from them and read into them faster.
+  [[nodiscard]] std::span<std::byte> limit_bytes();
   /// Where this rank's padded part begins when all are put into one file, and the size of that file.
   [[nodiscard]] std::uint64_t padded_offset() const noexcept { return padded_offset_; }
   [[nodiscard]] std::uint64_t padded_total() const noexcept { return padded_total_; }
@@ -79,6 +82,9 @@ class Workload {
     return {reinterpret_cast<double*>(memory_.get()), size_ / sizeof(double)};
   }
   [[nodiscard]] std::uint64_t bytes_of_rank(int rank, int ranks) const;
+  using Memory = std::unique_ptr<std::byte, Free>;
+  /// Room for the padded bytes, all zero.
+  [[nodiscard]] Memory make_room(bool huge_pages) const;
 
   WorkloadSpec spec_;
   std::uint64_t rank_;
@@ -92,7 +98,8 @@ class Workload {
   std::uint64_t padded_offset_ = 0;
   std::uint64_t padded_total_ = 0;
   std::uint64_t total_ = 0;
-  std::unique_ptr<std::byte, Free> memory_;
+  Memory memory_;
+  Memory limit_memory_;  ///< null until it is asked for
   std::vector<std::span<double>> smalls_;
   Checkpoint checkpoint_;
 };
