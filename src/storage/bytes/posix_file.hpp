@@ -14,6 +14,7 @@
 #include "core/file_address.hpp"
 #include "core/storage_error.hpp"
 #include "reprieve/error.hpp"
+#include "storage/bytes/checksum.hpp"
 
 namespace reprieve::storage {
 
@@ -61,6 +62,12 @@ class PosixFile {
   /// should be. What this node's page cache holds of them is dropped.
   void read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const;
 
+  /// True if the page cache of this node seems to hold these bytes: some of them are asked for.
+  [[nodiscard]] bool seems_cached(std::uint64_t offset, std::uint64_t size) const noexcept;
+  /// Fills @p bytes from @p offset, as `read_all` does, and adds them to @p digest if there is one. Large pieces that
+  /// the page cache holds are copied once, from a mapping. @throws as read_all
+  void read_and_digest(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const;
+
   [[nodiscard]] std::uint64_t size() const;
 
   /// Makes the file @p size bytes long and takes the space for it from the file system at once, so that a full disk is
@@ -89,6 +96,7 @@ class PosixFile {
   PosixFile(core::FileAddress address, int descriptor) : address_(std::move(address)), descriptor_(descriptor) {}
   [[nodiscard]] bool leave_direct_mode() const;
   [[nodiscard]] bool read_from_device(std::span<std::byte> bytes, std::uint64_t offset) const;
+  [[nodiscard]] bool read_mapped(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const;
   [[nodiscard]] bool owns(std::uint64_t size) const;
 
   core::FileAddress address_;

@@ -33,15 +33,19 @@ class RunReader {
     sieves_ = run < hull && hull <= kMostPerByte * bytes_of(block, dataset.element_size);
   }
 
-  void read(std::span<std::byte> to, std::uint64_t offset) {
+  /// Adds what it has read to @p digest, if there is one.
+  void read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
     if (!sieves_) {
-      read_bytes(to, offset);
+      read_bytes(to, offset, digest);
       return;
     }
     if (offset + to.size() > end_) {
       load(offset);
     }
     std::memcpy(to.data(), window_.get() + (offset - begin_), to.size());
+    if (digest != nullptr) {
+      digest->update(to);
+    }
   }
 
  private:
@@ -56,14 +60,17 @@ class RunReader {
     }
     begin_ = offset;
     end_ = std::min(offset + kWindow, end_of_block_);
-    read_bytes({window_.get(), static_cast<std::size_t>(end_ - begin_)}, begin_);
+    read_bytes({window_.get(), static_cast<std::size_t>(end_ - begin_)}, begin_, nullptr);
   }
 
-  void read_bytes(std::span<std::byte> to, std::uint64_t offset) {
-    if (from_ == ReadFrom::device) {
-      file_.read_all_again(to, offset);
-    } else {
-      file_.read_all(to, offset);
+  void read_bytes(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
+    if (from_ == ReadFrom::cache) {
+      file_.read_and_digest(to, offset, digest);
+      return;
+    }
+    file_.read_all_again(to, offset);
+    if (digest != nullptr) {
+      digest->update(to);
     }
   }
 
@@ -87,17 +94,9 @@ void read_block(const PosixFile& file, const Dataset& dataset, const Box& block,
   }
   RunReader reader(file, dataset, block, from);
   for_each_run(block, dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
-    std::uint64_t offset = dataset.file_offset + first * dataset.element_size;
-    for (auto left = static_cast<std::size_t>(count) * dataset.element_size; left > 0;) {
-      const auto piece = content.first(digest == nullptr ? left : std::min(left, kCachedBytes));
-      reader.read(piece, offset);
-      if (digest != nullptr) {
-        digest->update(piece);
-      }
-      offset += piece.size();
-      left -= piece.size();
-      content = content.subspan(piece.size());
-    }
+    const auto run = content.first(static_cast<std::size_t>(count) * dataset.element_size);
+    reader.read(run, dataset.file_offset + first * dataset.element_size, digest);
+    content = content.subspan(run.size());
   });
 }
 
