@@ -85,6 +85,18 @@ class RunReader {
 
 }  // namespace
 
+std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& block) {
+  if (!dataset.tile.empty()) {
+    const TilePart part = tile_part(dataset, block);
+    return offset_if_dense(part.dataset, part.within);
+  }
+  if (volume(block.extent) == 0 || run_length(block, dataset.shape) != volume(block.extent)) {
+    return std::nullopt;
+  }
+  const Strides strides = dense_strides(dataset.shape, dataset.element_size);
+  return dataset.file_offset + static_cast<std::uint64_t>(state::distance(block.offset, strides, strides.size()));
+}
+
 void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
                 Xxh3Stream* digest, ReadFrom from) {
   if (!dataset.tile.empty()) {

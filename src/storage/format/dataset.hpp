@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "storage/bytes/checksum.hpp"
@@ -20,6 +21,9 @@ struct Dataset {
   std::size_t element_size = 1;
   Extents tile{};  ///< empty: in C order as a whole; else see tiles.hpp
 };
+
+/// Where the bytes of a block begin in the file, if all lie side by side there. The block is as for `read_block`.
+[[nodiscard]] std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& block);
 
 /// From where bytes are read: the page cache may be asked, or not.
 enum class ReadFrom : std::uint8_t { cache, device };

@@ -1,10 +1,18 @@
 #include "storage/read/block_reader.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 #include "core/log.hpp"
 
 namespace reprieve::storage {
+
+namespace {
+
+/// Smaller blocks are mostly in the page cache when they are read: the kernel reads ahead itself.
+constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
+
+}  // namespace
 
 std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow& row, const Box& block) {
   const std::string rank = std::to_string(row.rank);
@@ -16,14 +24,45 @@ std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow&
   return "elements " + text_of(piece) + " of the value of rank " + rank;
 }
 
+std::uint64_t BlockReader::expected_digest(const Place& place) const {
+  return index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+}
+
+template <class Blocks>
+void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split, const Blocks& blocks) const {
+  if (blocks.size() < 2) {
+    ahead_.expect(0, 0);
+    return;
+  }
+  const Dataset dataset = variable.dataset();
+  const Box last = split.block(blocks.back());
+  const auto begin = offset_if_dense(dataset, split.block(blocks.front()));
+  const auto end = offset_if_dense(dataset, last);
+  if (begin && end && *begin < *end) {
+    ahead_.expect(*begin, *end + bytes_of(last, dataset.element_size));
+  }
+}
+
+bool BlockReader::read_ahead(const Place& place, std::span<std::byte> content) const {
+  if (content.size() < kLeastAhead) {
+    return false;
+  }
+  const auto offset = offset_if_dense(place.variable.dataset(), place.block);
+  return offset && !file_.seems_cached(*offset, content.size()) &&
+         ahead_.read(content, *offset, verify_ ? &digest_ : nullptr);
+}
+
 bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
   const Dataset dataset = place.variable.dataset();
   digest_.reset();
-  read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
+  if (!read_ahead(place, content)) {
+    digest_.reset();
+    read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
+  }
   if (news_ != nullptr) {
     news_->add(content.size());
   }
-  const std::uint64_t expected = index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
+  const std::uint64_t expected = expected_digest(place);
   if (!verify_ || digest_.digest() == expected) {
     return true;
   }
@@ -51,10 +90,22 @@ std::span<std::byte> BlockReader::buffer_for(const Place& place) {
   return buffer_;
 }
 
-bool BlockReader::block_is_right(const Place& place) { return read_right(place, buffer_for(place)); }
+bool BlockReader::block_is_right(const Place& place) {
+  const std::size_t size = bytes_of(place.block, place.variable.type.size_bytes);
+  const auto offset = offset_if_dense(place.variable.dataset(), place.block);
+  digest_.reset();
+  if (offset && ahead_.digest(*offset, size, digest_) && digest_.digest() == expected_digest(place)) {
+    if (news_ != nullptr) {
+      news_->add(size);
+    }
+    return true;
+  }
+  return read_right(place, buffer_for(place));
+}
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
   const TiledSplit split = FileIndex::blocks_of(variable, row);
+  expect(variable, split, std::views::iota(std::uint64_t{0}, split.count()));
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
@@ -138,7 +189,9 @@ const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
   const std::size_t element_size = variable.type.size_bytes;
   const TiledSplit split = FileIndex::blocks_of(variable, row);
-  for (const std::uint64_t i : split.meeting(target.box)) {
+  const auto blocks = split.meeting(target.box);
+  expect(variable, split, blocks);
+  for (const std::uint64_t i : blocks) {
     const Box block = split.block(i);
     const Box common = intersection(block, target.box);
     if (volume(common.extent) == 0) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "storage/bytes/posix_file.hpp"
+#include "storage/bytes/sequential_reader.hpp"
 #include "storage/bytes/transfer_news.hpp"
 #include "storage/format/box_search.hpp"
 #include "storage/format/dataset.hpp"
@@ -20,7 +21,10 @@ class BlockReader {
   /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
   /// differs is read once more past the page cache before it counts as damaged.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
-      : file_(file), index_(index), verify_(verify) {}
+      : file_(file), index_(index), verify_(verify), ahead_(file) {}
+
+  /// The whole file will be asked for, in the order in which it lies on the disk as far as that is known.
+  void expect_all() { ahead_.expect(0, index_.file_size); }
 
   /// From now on what is read is counted there; null: nowhere.
   void count_in(TransferNews* news) noexcept { news_ = news; }
@@ -68,6 +72,12 @@ class BlockReader {
  private:
   /// Reads a block; false if it is not what was written, however often it is read.
   [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
+  /// The bytes of @p blocks of a row, in ascending order, are what comes next.
+  template <class Blocks>
+  void expect(const StoredVariable& variable, const TiledSplit& split, const Blocks& blocks) const;
+  /// As the block is in the file; it is added to the digest if checksums are verified. False if nothing was read ahead.
+  [[nodiscard]] bool read_ahead(const Place& place, std::span<std::byte> content) const;
+  [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
   /// The same, as an error.
   void read_into(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
@@ -87,6 +97,7 @@ class BlockReader {
   const StoredVariable* searched_ = nullptr;     ///< the variable of which the places are known
   std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;  ///< of the block that was read last
+  mutable SequentialReader ahead_;
   Bytes buffer_;
 };
 

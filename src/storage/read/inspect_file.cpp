@@ -10,6 +10,9 @@ namespace reprieve::storage {
 
 namespace {
 
+/// A thread is not worth it for less.
+constexpr std::uint64_t kLeastReadAhead = std::uint64_t{8} << 20U;
+
 /// Damage of everything outside of the variables' data.
 void check_structure(const PosixFile& file, const Seal& seal, const FileIndex& index, std::vector<Damage>& damage) {
   if (structure_digest(file, index, seal.checksums.region) != seal.structure_digest) {
@@ -22,6 +25,9 @@ using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
 void check_variables(const PosixFile& file, const FileIndex& index, const Progress& progress,
                      std::vector<Damage>& damage) {
   BlockReader reader(file, index, true);
+  if (index.file_size >= kLeastReadAhead) {
+    reader.expect_all();
+  }
   std::uint64_t done = 0;
   const std::uint64_t all = index.state_bytes();
   for (const StoredVariable& variable : index.variables) {

@@ -1,0 +1,186 @@
+#include "storage/bytes/sequential_reader.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "core/interrupted.hpp"
+#include "core/signals_blocked.hpp"
+#include "storage/bytes/streamed_copy.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
+constexpr std::size_t kWindows = 3;
+constexpr std::uint64_t kDirectPage = 4096;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
+
+core::Descriptor opened_again(const PosixFile& file, int flags) {
+  const std::string self = "/proc/self/fd/" + std::to_string(file.descriptor());
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  return core::Descriptor(core::uninterrupted([&] { return ::open(self.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
+}
+
+}  // namespace
+
+/// The thread, and what it reads: windows one after the other, as many as there is memory for.
+class SequentialReader::Ahead {
+ public:
+  struct FreeWindow {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+
+  /// A part of the file in memory.
+  struct Window {
+    std::unique_ptr<std::byte, FreeWindow> memory;
+    std::uint64_t number = 0;
+    std::uint64_t begin = 0;  ///< of its bytes in the file: in window `number`, at a page
+    std::uint64_t size = 0;   ///< less than was asked for at the end of the file, or if reading failed
+    bool is_ready = false;
+  };
+
+  /// A part of the file that begins and ends at pages.
+  struct Pages {
+    Pages(std::uint64_t first, std::uint64_t behind)
+        : begin(first / kDirectPage * kDirectPage), end((behind + kDirectPage - 1) / kDirectPage * kDirectPage) {}
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+
+  explicit Ahead(const PosixFile& file) : file_(file), direct_(opened_again(file, O_DIRECT)) {
+    for (Window& window : windows_) {
+      window.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePageBytes, kWindowBytes)));
+      if (!window.memory) {
+        throw std::bad_alloc();
+      }
+      static_cast<void>(::madvise(window.memory.get(), kWindowBytes, MADV_HUGEPAGE));  // a hint
+    }
+    const core::SignalsBlocked blocked;
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+
+  /// The window in which @p offset lies, which is read if it is not there; also those behind it are read from now on,
+  /// as far as @p expected goes. Valid until the next call.
+  const Window& at(std::uint64_t offset, const Pages& expected) {
+    const std::uint64_t number = offset / kWindowBytes;
+    std::unique_lock lock(mutex_);
+    if (number < first_ || number > next_) {
+      changed_.wait(lock, [&] { return !is_reading_; });
+      next_ = number;
+    }
+    first_ = number;
+    expected_ = expected;
+    changed_.notify_all();
+    Window& window = windows_[number % kWindows];
+    changed_.wait(lock, [&] { return number < next_ && window.number == number && window.is_ready; });
+    return window;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (
+        changed_.wait(lock, stop, [&] { return next_ * kWindowBytes < expected_.end && next_ < first_ + kWindows; })) {
+      Window& window = windows_[next_ % kWindows];
+      window.number = next_;
+      window.begin = std::max(next_ * kWindowBytes, expected_.begin);
+      const std::uint64_t end = std::min((next_ + 1) * kWindowBytes, expected_.end);
+      ++next_;
+      window.is_ready = false;
+      is_reading_ = true;
+      lock.unlock();
+      fill(window, end - std::min(window.begin, end));
+      lock.lock();
+      window.is_ready = true;
+      is_reading_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  void fill(Window& window, std::uint64_t wanted) const noexcept {
+    const bool is_direct = direct_.is_open() && !file_.seems_cached(window.begin, wanted / 2 + 1);
+    const int descriptor = is_direct ? direct_.get() : file_.descriptor();
+    window.size = 0;
+    while (window.size < wanted) {
+      const ssize_t got = core::uninterrupted([&] {
+        return ::pread(descriptor, window.memory.get() + window.size, wanted - window.size,
+                       static_cast<off_t>(window.begin + window.size));
+      });
+      if (got <= 0) {
+        return;  // the end of the file, or an error: who needs more reads by itself, and tells it
+      }
+      window.size += static_cast<std::uint64_t>(got);
+    }
+  }
+
+  const PosixFile& file_;
+  core::Descriptor direct_;
+  std::array<Window, kWindows> windows_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::uint64_t first_ = 0;  ///< the window that is used
+  std::uint64_t next_ = 0;   ///< the one to be read next
+  Pages expected_{0, 0};     ///< nothing else is read
+  bool is_reading_ = false;
+  std::jthread thread_;  ///< last: it uses the others
+};
+
+SequentialReader::SequentialReader(const PosixFile& file) : file_(file) {}
+SequentialReader::~SequentialReader() = default;
+
+void SequentialReader::expect(std::uint64_t begin, std::uint64_t end) noexcept {
+  begin_ = begin;
+  end_ = end;
+}
+
+template <class Use>
+bool SequentialReader::for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use) {
+  if (!works_ || offset < begin_ || offset + size > end_) {
+    return false;
+  }
+  try {
+    if (!ahead_) {
+      ahead_ = std::make_unique<Ahead>(file_);
+    }
+  } catch (const std::exception&) {  // no memory, or no thread
+    works_ = false;
+    return false;
+  }
+  const Ahead::Pages expected(begin_, end_);
+  while (size > 0) {
+    const Ahead::Window& window = ahead_->at(offset, expected);
+    const std::uint64_t part = std::min(size, (window.number + 1) * kWindowBytes - offset);
+    if (offset < window.begin || offset + part > window.begin + window.size) {
+      return false;
+    }
+    use(std::span<const std::byte>(window.memory.get() + (offset - window.begin), static_cast<std::size_t>(part)));
+    offset += part;
+    size -= part;
+  }
+  return true;
+}
+
+bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
+  return for_each_piece(offset, to.size(), [&](std::span<const std::byte> bytes) {
+    copy_streamed(to.first(bytes.size()), bytes.data(), digest);
+    to = to.subspan(bytes.size());
+  });
+}
+
+bool SequentialReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
+  return for_each_piece(offset, size, [&](std::span<const std::byte> bytes) { digest.update(bytes); });
+}
+
+}  // namespace reprieve::storage
