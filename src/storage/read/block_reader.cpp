@@ -1,7 +1,6 @@
 #include "storage/read/block_reader.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 #include "core/log.hpp"
 
@@ -28,18 +27,14 @@ std::uint64_t BlockReader::expected_digest(const Place& place) const {
   return index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
 }
 
-template <class Blocks>
-void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split, const Blocks& blocks) const {
-  if (blocks.size() < 2) {
-    ahead_.expect(0, 0);
-    return;
-  }
+void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first,
+                         std::uint64_t last) const {
   const Dataset dataset = variable.dataset();
-  const Box last = split.block(blocks.back());
-  const auto begin = offset_if_dense(dataset, split.block(blocks.front()));
-  const auto end = offset_if_dense(dataset, last);
+  const Box last_block = split.block(last);
+  const auto begin = offset_if_dense(dataset, split.block(first));
+  const auto end = offset_if_dense(dataset, last_block);
   if (begin && end && *begin < *end) {
-    ahead_.expect(*begin, *end + bytes_of(last, dataset.element_size));
+    ahead_.expect(*begin, *end + bytes_of(last_block, dataset.element_size));
   }
 }
 
@@ -105,7 +100,9 @@ bool BlockReader::block_is_right(const Place& place) {
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
   const TiledSplit split = FileIndex::blocks_of(variable, row);
-  expect(variable, split, std::views::iota(std::uint64_t{0}, split.count()));
+  if (split.count() > 1) {
+    expect(variable, split, 0, split.count() - 1);
+  }
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
@@ -190,7 +187,9 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
   const std::size_t element_size = variable.type.size_bytes;
   const TiledSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.meeting(target.box);
-  expect(variable, split, blocks);
+  if (blocks.size() > 1) {
+    expect(variable, split, blocks.front(), blocks.back());
+  }
   for (const std::uint64_t i : blocks) {
     const Box block = split.block(i);
     const Box common = intersection(block, target.box);

@@ -72,9 +72,8 @@ class BlockReader {
  private:
   /// Reads a block; false if it is not what was written, however often it is read.
   [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
-  /// The bytes of @p blocks of a row, in ascending order, are what comes next.
-  template <class Blocks>
-  void expect(const StoredVariable& variable, const TiledSplit& split, const Blocks& blocks) const;
+  /// The blocks of a row from @p first to @p last are what comes next.
+  void expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first, std::uint64_t last) const;
   /// As the block is in the file; it is added to the digest if checksums are verified. False if nothing was read ahead.
   [[nodiscard]] bool read_ahead(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
