@@ -94,11 +94,12 @@ NoticeAdvice advise_notice(const Advice& known) {
   const double wait_s =
       std::max({known.history.longest_step_s, longest(known.history.waits_s), known.step_mean_s.value_or(0)});
   NoticeAdvice advice;
-  advice.costs = {wait_s, known.save_upper_s, kLauncherEnd};
+  const double save_s = std::max(known.save_upper_s, known.first_save_upper_s);  // a notice can come before any other
+  advice.costs = {wait_s, save_s, kLauncherEnd};
   advice.needed_s = supervisor::grace_needed_s(advice.costs);
   advice.with_margin_s = supervisor::grace_with_margin_s(advice.costs);
   advice.signal_lead_s = supervisor::signal_lead_s(advice.costs);
-  advice.two_saves_s = two_saves_need(wait_s, known.save_upper_s);
+  advice.two_saves_s = two_saves_need(wait_s, save_s);
   return advice;
 }
 
@@ -147,6 +148,7 @@ Json history_json(const Advice& advice) {
           {"saves", history.saves_s.size()},
           {"save_mean_s", advice.save_mean_s},
           {"save_upper_s", advice.save_upper_s},
+          {"first_save_upper_s", advice.first_save_upper_s},
           {"state_bytes", history.state_bytes},
           {"restore_mean_s", mean(history.restores_s)},
           {"steps", history.steps},
@@ -179,8 +181,10 @@ void print_history(std::ostream& out, const Advice& advice) {
   out << fmt::format("runs      {} in {}: {} finished, {} left after a notice, {} failed\n", history.runs,
                      time_text(history.observed_s), history.finished, history.preempted, history.failed);
   if (!history.saves_s.empty()) {
-    out << fmt::format("save      {} on average, {} at the slow end; {} of state\n", time_text(advice.save_mean_s),
-                       time_text(advice.save_upper_s), core::size_text(history.state_bytes));
+    const std::string first =
+        history.first_saves_s.empty() ? "" : ", " + time_text(advice.first_save_upper_s) + " the first of a run";
+    out << fmt::format("save      {} on average, {} at the slow end{}; {} of state\n", time_text(advice.save_mean_s),
+                       time_text(advice.save_upper_s), first, core::size_text(history.state_bytes));
   }
   if (advice.step_mean_s) {
     out << fmt::format("step      {} on average{}\n", time_text(*advice.step_mean_s),
@@ -266,6 +270,7 @@ Advice advise(const RunHistory& history, const AdviceQuestion& question) {
   advice.history = history;
   advice.save_mean_s = mean(history.blocked_s);
   advice.save_upper_s = upper_estimate(history.saves_s);
+  advice.first_save_upper_s = upper_estimate(history.first_saves_s);
   if (history.steps > 0) {
     advice.step_mean_s = history.stepping_s / static_cast<double>(history.steps);
   }

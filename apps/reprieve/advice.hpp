@@ -50,8 +50,9 @@ struct NoticeAdvice {
 struct Advice {
   AdviceQuestion question;
   supervisor::RunHistory history;
-  double save_mean_s = 0;   ///< for which the program stands still
-  double save_upper_s = 0;  ///< 90th percentile of the last 16
+  double save_mean_s = 0;         ///< for which the program stands still
+  double save_upper_s = 0;        ///< 90th percentile of the last 16
+  double first_save_upper_s = 0;  ///< the same of saves that were the first of a run
   std::optional<double> step_mean_s;
   std::optional<IntervalAdvice> interval;
   std::optional<NoticeAdvice> notice;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace reprieve::supervisor {
 
@@ -89,6 +90,9 @@ class Reader {
     const double save_s = number(event, "seconds");
     const double blocked_s = event.contains("blocked_seconds") ? number(event, "blocked_seconds") : save_s;
     history_.saves_s.push_back(save_s);
+    if (!std::exchange(has_saved_, true)) {
+      history_.first_saves_s.push_back(save_s);
+    }
     history_.blocked_s.push_back(blocked_s);
     history_.state_bytes = static_cast<std::uint64_t>(std::max(0.0, number(event, "bytes")));
     const auto reason = event.find("reason");
@@ -134,7 +138,7 @@ class Reader {
     if (ready_) {
       history_.observed_s += std::max(0.0, last_s_ - start_s_);
     }
-    ready_ = ended_ = false;
+    ready_ = ended_ = has_saved_ = false;
     mark_.reset();
     last_save_s_.reset();
   }
@@ -142,6 +146,7 @@ class Reader {
   RunHistory history_;
   bool ready_ = false;
   bool ended_ = false;
+  bool has_saved_ = false;
   double start_s_ = 0;
   double last_s_ = 0;
   double save_started_s_ = 0;
@@ -157,8 +162,9 @@ void RunHistory::add(const RunHistory& other) {
   preempted += other.preempted;
   failed += other.failed;
   observed_s += other.observed_s;
-  for (const auto list : {&RunHistory::saves_s, &RunHistory::blocked_s, &RunHistory::restores_s, &RunHistory::waits_s,
-                          &RunHistory::notices_s, &RunHistory::intervals_s}) {
+  for (const auto list :
+       {&RunHistory::saves_s, &RunHistory::first_saves_s, &RunHistory::blocked_s, &RunHistory::restores_s,
+        &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s}) {
     (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
   }
   stepping_s += other.stepping_s;

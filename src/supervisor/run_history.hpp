@@ -17,6 +17,8 @@ struct RunHistory {
   int failed = 0;         ///< ended in any other way; not the last one, which may still be working
   double observed_s = 0;  ///< all runs together, from the start to the last event of each
   std::vector<double> saves_s;
+  std::vector<double>
+      first_saves_s;              ///< those of them that were the first of a run: the only one, if a notice comes early
   std::vector<double> blocked_s;  ///< for how much of each save the program stood still: all, or less in the background
   std::vector<double> restores_s;
   std::vector<double> waits_s;      ///< from notices to the agreement of all ranks

@@ -194,6 +194,7 @@ TEST(RunHistory, OfSeveralDirectories) {
   EXPECT_EQ(history.runs, 2);
   EXPECT_EQ(history.steps, 30U);
   EXPECT_THAT(history.saves_s, ElementsAre(2, 4, 2, 4));
+  EXPECT_THAT(history.first_saves_s, ElementsAre(2, 2));
   EXPECT_DOUBLE_EQ(history.observed_s, 44);
 }
 

@@ -117,6 +117,16 @@ TEST(Advice, SlowSavesCountForNotices) {
   EXPECT_DOUBLE_EQ(advice.notice->costs.save_s, 9);
 }
 
+TEST(Advice, ANoticeCanComeBeforeTheFirstSave) {
+  RunHistory slow_at_first = history();
+  slow_at_first.saves_s = slow_at_first.blocked_s = std::vector<double>(20, 1);
+  slow_at_first.first_saves_s = {5};
+  const Advice advice = advise(slow_at_first, {});
+  EXPECT_DOUBLE_EQ(advice.save_upper_s, 1);
+  EXPECT_DOUBLE_EQ(advice.notice->costs.save_s, 5);
+  EXPECT_THAT(text_of(advice), HasSubstr(", 5 s the first of a run; "));
+}
+
 TEST(Advice, TooLittleData) {
   const Advice nothing = advise({}, {});
   EXPECT_FALSE(nothing.interval);
