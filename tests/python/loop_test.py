@@ -181,6 +181,32 @@ class Failures(Case):
                     handler.request_checkpoint()
         self.assertEqual(isinstance(caught.exception.__cause__, KeyError), RANK == SIZE - 1)
 
+    def test_exceptions_of_a_watcher_and_a_count_are_not_lost(self):
+        def fails():
+            raise RuntimeError("cannot ask")
+
+        settings = QUIET | {"termination": {"poll_interval_s": 0.005}}
+        for function in ("watcher", "step"):
+            self.fresh()
+            mine = {function: fails} if RANK == SIZE - 1 else {function: lambda: 0}
+            expected = RuntimeError if RANK == SIZE - 1 else reprieve.ClusterError
+            with self.assertRaisesRegex(expected, "cannot ask"):
+                with self.handler({"x": 1.0}, settings=settings, **mine) as handler:
+                    for _ in handler.steps(100_000):
+                        time.sleep(0.001)
+                        handler.request_checkpoint()
+
+    def test_a_forked_process_closes_nothing(self):
+        with self.handler({"x": 1.0}) as handler:
+            for _ in handler.steps(2):
+                child = os.fork()
+                if child == 0:
+                    handler.__exit__(None, None, None)
+                    handler.close()
+                    os._exit(5)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 5)
+                handler.request_checkpoint()
+
     def test_an_array_in_the_place_of_another(self):
         state = {"w": np.zeros(3)}
         with self.assertRaisesRegex(reprieve.UsageError, r"state\['w'\] is another array .*\[\.\.\.\] = value"):

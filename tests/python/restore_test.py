@@ -102,6 +102,27 @@ class Others(Case):
         self.restore(state, when_values_restored=make_blocks)
         self.assertEqual(list(blocks["u"]), [RANK] * 5)
 
+    def test_manager(self):
+        state = {"n": 1, "w": np.arange(3.0)}
+        with reprieve.Manager(COMM, self.directory, state, settings=QUIET) as manager:
+            self.assertIsNone(manager.restore_latest())
+            self.assertEqual(manager.save(), 1)
+            state["n"] = 2
+            manager.save(7)
+            state["n"] = 3
+            manager.save_in_background(9)
+            manager.finish_background_save()
+            state["n"], state["w"][:] = 0, 0
+            self.assertEqual([info.number for info in manager.checkpoints()], [1, 7, 9])
+            self.assertEqual(manager.restore_latest().number, 9)
+            self.assertEqual((state["n"], list(state["w"])), (3, [0, 1, 2]))
+            manager.restore(manager.checkpoints()[0].path)
+            self.assertEqual(state["n"], 1)
+            with self.assertRaisesRegex(reprieve.StorageError, "nothing"):
+                manager.restore("/nothing.h5")
+        with self.assertRaisesRegex(reprieve.UsageError, "the manager is closed"):
+            manager.save()
+
     def test_constants(self):
         constants = {"case": "cavity", "n": 5, "re": 0.5}
         self.save({"x": 1.0}, constants=constants)

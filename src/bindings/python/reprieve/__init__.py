@@ -33,6 +33,7 @@ from ._errors import (
 )
 from ._facts import CheckpointInfo, Notice, SaveReport
 from ._handler import Handler, unwatch_signals, watch_signals
+from ._manager import Manager
 from ._markers import custom, distributed, per_rank, pickled, replicated
 from ._reader import StoredCheckpoint, StoredVariable, open
 from ._registry import Stored
@@ -46,6 +47,7 @@ __all__ = [
     "Handler",
     "InternalError",
     "LockedError",
+    "Manager",
     "MismatchError",
     "MpiError",
     "NoMemoryError",

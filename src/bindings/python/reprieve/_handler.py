@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _open
-from ._errors import ClusterError, Error, Preempted, UnresponsiveError, UsageError
+from ._errors import Error, Preempted, UsageError
 from ._facts import CheckpointInfo, Notice, SaveReport
 from ._native import (
     CONSTANTS,
@@ -21,9 +21,7 @@ from ._native import (
     NoticeStruct,
     SaveReportStruct,
     call,
-    communicator,
     function,
-    last_error,
 )
 
 
@@ -132,8 +130,9 @@ class Handler(_open.Opened):
             self._prepare()
             more = next_step(self._handle, limit, ctypes.byref(status))
             self._step_is_open = more == 1
-            if status.value != OK or self._registry.raised is not None:
+            if status.value != OK:
                 self._check(status.value)
+            self._registry.raise_pending()
             if not more:
                 return
             yield self.completed_steps
@@ -183,6 +182,7 @@ class Handler(_open.Opened):
     def _boundary(self, name: str) -> None:
         self._prepare()
         self._check(function(name)(self._handle))
+        self._registry.raise_pending()
 
     def _prepare(self) -> None:
         if not self._handle:
@@ -197,11 +197,7 @@ class Handler(_open.Opened):
             call("exit_code", self._handle, ctypes.byref(code))
             self._preempted_code = code.value
             raise Preempted(code.value)
-        try:
-            self._registry.check(status)
-        except UnresponsiveError:
-            self._give_up()
-            raise
+        super()._check(status)
 
     # ---- What is known
 
@@ -267,7 +263,7 @@ class Handler(_open.Opened):
         function("fail")(self._handle, text.encode(errors="replace"))
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if not self._handle:
+        if not self._handle or self._process != os.getpid():
             return
         if error is not None:
             self._tell_others(error)

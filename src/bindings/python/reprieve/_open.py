@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ._errors import Error, UsageError
+from ._errors import Error, UnresponsiveError, UsageError
 from ._native import communicator, function
 from ._registry import Registry
 from ._settings import Config
@@ -55,7 +55,8 @@ class Opened:
         path = None if directory is None else os.fsencode(directory)
         try:
             opening = function(self._kind + "_open")
-            registry.check(opening(handle, registry.handle, path, config.handle, ctypes.byref(self._handle)))
+            status = opening(handle, registry.handle, path, config.handle, ctypes.byref(self._handle))
+            registry.check(status)
         except BaseException:
             registry.destroy()
             raise
@@ -72,8 +73,8 @@ class Opened:
 
         The end of a `with` does it.
         """
-        if not self._handle:
-            return
+        if not self._handle or self._process != os.getpid():
+            return  # closed, or the copy that a fork made
         if self._unresponsive:
             return  # the other ranks do not come; the process will end without them
         status = function(self._kind + "_close")(ctypes.byref(self._handle))
@@ -85,9 +86,13 @@ class Opened:
             if not self._handle:
                 self._registry.destroy()
 
-    def _give_up(self) -> None:
-        """Ranks are missing: MPI_Finalize would wait for them, so the process is ended by `_at_exit`."""
-        self._unresponsive = True
+    def _check(self, status: int) -> None:
+        """Raises the error of a call."""
+        try:
+            self._registry.check(status)
+        except UnresponsiveError:
+            self._unresponsive = True  # MPI_Finalize would wait for the ranks that are missing: see `_at_exit`
+            raise
 
     def __enter__(self) -> Any:
         return self

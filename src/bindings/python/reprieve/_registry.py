@@ -179,6 +179,12 @@ class Registry:
             raise cause
         raise error from cause
 
+    def raise_pending(self) -> None:
+        """Raises what a callback raised that has no way to tell C of an error: a watcher, a count of steps."""
+        raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
+
     def refresh(self) -> None:
         """Before every call that may save."""
         for dictionary, size, where in self._dictionaries:
