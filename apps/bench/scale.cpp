@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "cluster/communicator.hpp"
@@ -65,6 +66,32 @@ std::vector<double> measure_state(MPI_Comm comm, const WorkloadSpec& spec, const
       rounds);
 }
 
+/// A program that starts again: it opens the directory, restores, and saves for the first time. Then later saves, and
+/// restores. Every save is durable and makes a new file.
+std::vector<double> measure_restart(MPI_Comm comm, const WorkloadSpec& spec, const std::filesystem::path& directory,
+                                    int rounds) {
+  Workload workload(spec, rank_in(comm), size_of(comm));
+  std::optional<CheckpointManager> manager;
+  const auto open = [&] {
+    manager.reset();  // gives the lock of the directory back
+    manager.emplace(comm, workload.checkpoint(), directory, ManagerOptions{.max_to_keep = 1, .recycle = false});
+  };
+  const auto start = [&] { static_cast<void>(manager->restore_or_initialize()); };
+  const auto save = [&] { manager->save(); };
+  open();
+  save();
+  return medians(comm,
+                 {{"start", start, open},
+                  {"first save", save,
+                   [&] {
+                     open();
+                     start();
+                   }},
+                  {"save", save},
+                  {"restore", [&] { manager->restore(manager->latest()->path); }}},
+                 rounds);
+}
+
 Curve over_ranks(const ScaleOptions& options) {
   Curve curve{"Number of ranks (16 MiB in all, durable)", "ranks", {{"check"}, {"save"}, {"restore"}}, {}};
   for (const int ranks : options.ranks) {
@@ -84,13 +111,13 @@ Curve over_ranks(const ScaleOptions& options) {
 Curve over_variables(const ScaleOptions& options) {
   Curve curve{fmt::format("Number of variables ({} bytes a rank each, durable)", options.small_bytes),
               "variables",
-              {{"save"}, {"restore"}},
+              {{"start"}, {"first save"}, {"save"}, {"restore"}},
               {}};
   for (const std::uint64_t count : options.variables) {
     const Scratch scratch(options.common.directory);
     const WorkloadSpec spec{.large_mib = 1, .small_count = count, .small_bytes = options.small_bytes};
     curve.points.push_back({static_cast<double>(count),
-                            measure_state(MPI_COMM_WORLD, spec, scratch.path() / "run", options.common.rounds)});
+                            measure_restart(MPI_COMM_WORLD, spec, scratch.path() / "run", options.common.rounds)});
   }
   return curve;
 }
