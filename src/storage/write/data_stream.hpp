@@ -17,7 +17,7 @@
 
 namespace reprieve::storage {
 
-/// Past the page cache, bytes go through buffers of this size, of which `kMaxPendingWrites` exist: 32 MiB in all.
+/// Past the page cache, bytes go through buffers of this size, of which `kMaxPendingWrites` exist: 20 MiB in all.
 inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
 
 /// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.

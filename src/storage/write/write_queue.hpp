@@ -33,7 +33,7 @@ class WriteQueue {
   WriteQueue& operator=(const WriteQueue&) = default;
 };
 
-inline constexpr std::size_t kMaxPendingWrites = 8;
+inline constexpr std::size_t kMaxPendingWrites = 5;
 
 /// Writes by threads that call pwrite: by four, or as many as the system has left (ulimit -u, the pids limit of a
 /// control group); nothing if there is none. Keeps a reference to @p file. The destructor waits for what is under way.
