@@ -25,7 +25,7 @@ if not (BUILD / "bin" / "tutorial_cpp").exists():
 HERE = pathlib.Path(__file__).resolve().parent
 TUTORIAL = HERE.parent.parent / "apps" / "guide" / "tutorial"
 MPIRUN = os.environ.get("MPIRUN", "mpirun --oversubscribe").split()
-STEPS = 2500
+STEPS = 1600
 LIMIT = 60
 
 
@@ -108,7 +108,7 @@ class Programs(unittest.TestCase):
     def preempt(self, ranks, send):
         job = Job(self.directory, ranks, TUTORIAL / "heat.py", STEPS)
         job.wait_until(job.is_ready)
-        time.sleep(0.2)
+        time.sleep(0.05)
         send(job)
         self.assertEqual(job.wait(), 42, job.out + job.err)
         self.assertEqual(job.out, "")
@@ -122,7 +122,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.heat(1, BUILD / "bin" / "tutorial_cpp"), self.expected())
 
     def test_a_killed_rank_and_fewer_ranks(self):
-        often = {"TERMINATION_SAVE_EVERY_STEPS": "200"}
+        often = {"TERMINATION_SAVE_EVERY_STEPS": "150"}
         job = Job(self.directory, 2, TUTORIAL / "heat.py", STEPS, **often)
         job.wait_until(lambda: list(self.directory.glob("checkpoints/ckpt-*.h5")))
         os.kill(job.ranks()[0], signal.SIGKILL)
