@@ -147,6 +147,9 @@ class Programs(unittest.TestCase):
         job = self.ends("error", 1)
         self.assertIn("ValueError: all is lost", job.err)
 
+    def test_a_rank_that_does_not_come(self):
+        self.assertRegex(self.ends("missing", 1).err, "UnresponsiveError: .*rank 1")
+
     def test_what_nobody_closes_is_closed(self):
         self.assertIn("the handler was not closed", self.ends("nobody closes", 0).err)
 

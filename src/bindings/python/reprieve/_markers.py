@@ -32,8 +32,9 @@ class Variable:
     may_be_missing: bool = False
     former_names: Sequence[str] = ()
 
-    def __array__(self, dtype: Any = None) -> np.ndarray:
-        return np.asarray(self.value, dtype=dtype)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = np.asarray(self.value, dtype=dtype)
+        return array.copy() if copy else array
 
 
 @dataclasses.dataclass

@@ -117,7 +117,7 @@ class StoredVariable:
             extent.append(high - low)
         return self._read_box(tuple(offset), tuple(extent))[tuple(rest)]
 
-    def __array__(self, dtype: Any = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[...], dtype=dtype)
 
     def __len__(self) -> int:
