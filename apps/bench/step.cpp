@@ -20,6 +20,7 @@ struct StepOptions {
   double round_s = 0.1;
   int rounds = 21;
   int reactions = 15;
+  double run_in_s = 0.3;
   std::filesystem::path directory;
 };
 
@@ -53,18 +54,25 @@ StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const 
   return {summarize(bare), summarize(boundary), summarize(waiting), summarize(allreduce)};
 }
 
-Summary measure_reaction(HandlerLoop& handler, const Work& work, double step_s, const StepOptions& options) {
+struct Reactions {
+  Summary from_signal;
+  Summary from_end_of_step;
+};
+
+Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_s, Ranks ranks,
+                            const StepOptions& options) {
   std::mt19937 random(1);  // the same on all ranks
   std::uniform_real_distribution<double> uniform;
-  std::vector<double> reactions;
+  std::vector<double> from_signal;
+  std::vector<double> from_end_of_step;
   const std::uint64_t iterations = work.iterations(step_s);
   for (int i = 0; i < options.reactions; ++i) {
-    // Some steps before, so that the notice meets a handler in its steady state at a random phase.
-    const double run_in_s = 0.02 * uniform(random);
-    handler.run(static_cast<std::uint64_t>(std::max(2.0, run_in_s / step_s)), iterations, Ranks::never_meet);
-    reactions.push_back(handler.reaction(iterations, uniform(random)));
+    // Late enough for a handler in its steady state, at a random place of a step.
+    const Reaction reaction = handler.reaction(iterations, options.run_in_s * (1 + uniform(random)), ranks);
+    from_signal.push_back(reaction.from_signal);
+    from_end_of_step.push_back(reaction.from_end_of_step);
   }
-  return summarize(reactions);
+  return {summarize(from_signal), summarize(from_end_of_step)};
 }
 
 Table show_strides(const Work& work, Report& report) {
@@ -93,12 +101,15 @@ void run(const StepOptions& options, bool json) {
   HandlerLoop handler(scratch.path());
   Table costs("Cost of a step boundary without a notice", {"step", "boundary", "quartiles", "share of the step",
                                                            "with waiting", "MPI_Allreduce every step", "share"});
-  Table reactions("From the end of the step in which a signal came at one rank until all ranks have begun the save",
-                  {"step", "median", "longest"});
+  Table reactions(
+      "From a signal to one rank until all ranks have begun the save",
+      {"step", "median", "longest", "from the end of that step", "longest", "ranks that meet in each step", "longest"});
   Report report("step");
   for (const double step_us : options.steps_us) {
     const StepResult cost = measure(handler, work, step_us * 1e-6, options);
-    const Summary reaction = measure_reaction(handler, work, step_us * 1e-6, options);
+    const Reactions reaction = measure_reactions(handler, work, step_us * 1e-6, Ranks::never_meet, options);
+    const Summary coupled =
+        measure_reactions(handler, work, step_us * 1e-6, Ranks::meet_in_each_step, options).from_signal;
     const std::string name = format_seconds(step_us * 1e-6);
     const double share = cost.boundary.median / cost.bare.median;
     const double allreduce_share = cost.allreduce.median / cost.bare.median;
@@ -106,7 +117,9 @@ void run(const StepOptions& options, bool json) {
                    format_seconds(cost.boundary.low) + " .. " + format_seconds(cost.boundary.high),
                    format_percent(share), format_seconds(cost.waiting.median), format_seconds(cost.allreduce.median),
                    format_percent(allreduce_share)});
-    reactions.add_row({name, format_seconds(reaction.median), format_seconds(reaction.max)});
+    reactions.add_row({name, format_seconds(reaction.from_signal.median), format_seconds(reaction.from_signal.max),
+                       format_seconds(reaction.from_end_of_step.median), format_seconds(reaction.from_end_of_step.max),
+                       format_seconds(coupled.median), format_seconds(coupled.max)});
     report.add({{"step_s", step_us * 1e-6},
                 {"boundary_s", cost.boundary.median},
                 {"boundary_low_s", cost.boundary.low},
@@ -115,8 +128,12 @@ void run(const StepOptions& options, bool json) {
                 {"boundary_with_waiting_s", cost.waiting.median},
                 {"allreduce_s", cost.allreduce.median},
                 {"allreduce_share", allreduce_share},
-                {"reaction_median_s", reaction.median},
-                {"reaction_max_s", reaction.max}});
+                {"reaction_median_s", reaction.from_signal.median},
+                {"reaction_max_s", reaction.from_signal.max},
+                {"reaction_from_end_of_step_median_s", reaction.from_end_of_step.median},
+                {"reaction_from_end_of_step_max_s", reaction.from_end_of_step.max},
+                {"reaction_coupled_median_s", coupled.median},
+                {"reaction_coupled_max_s", coupled.max}});
   }
   const Table strides = show_strides(work, report);
   if (!scratch.is_chief()) {
@@ -141,6 +158,10 @@ void add_step_command(CLI::App& app, const bool& json) {
   command->add_option("--rounds", options->rounds, "Rounds; every loop runs once in each")->capture_default_str();
   command->add_option("--round-seconds", options->round_s, "Length of one loop")->capture_default_str();
   command->add_option("--reactions", options->reactions, "Signals per step length")->capture_default_str();
+  command
+      ->add_option("--run-in-seconds", options->run_in_s,
+                   "Each signal comes so long after its loop began, to twice that")
+      ->capture_default_str();
   command->add_option("--directory", options->directory, "Where to put temporary files (default: the system's)");
   command->callback([options, &json] { run(*options, json); });
 }

@@ -1,8 +1,13 @@
 #include "step_loops.hpp"
 
+#include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "cluster/communicator.hpp"
 #include "ranks.hpp"
@@ -131,27 +136,36 @@ double HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations, Ranks ran
   return slowest(boundaries - static_cast<double>(steps) * seconds_per_reading());
 }
 
-double HandlerLoop::reaction(std::uint64_t iterations, double where) {
+Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks ranks) {
   Impl& impl = *impl_;
-  const int rank = rank_in(MPI_COMM_WORLD);
-  const int size = size_of(MPI_COMM_WORLD);
-  meet(MPI_COMM_WORLD);
+  const bool gets_signal = rank_in(MPI_COMM_WORLD) == size_of(MPI_COMM_WORLD) - 1;
   impl.save_began.reset();
   impl.exited = false;
-  const auto first_part = static_cast<std::uint64_t>(static_cast<double>(iterations) * where);
-  double end_of_step = 0;
-  impl.handler->run([&] {
-    Work::run(first_part);
-    if (rank == size - 1) {
-      std::raise(SIGUSR1);
-    }
-    Work::run(iterations - first_part);
-    end_of_step = rank == size - 1 ? seconds_of(Clock::now()) : 0;
-  });
-  while (!impl.exited) {
-    impl.handler->run([iterations] { Work::run(iterations); });
+  impl.handler->begin_phase();
+  meet(MPI_COMM_WORLD);
+  std::atomic<double> sent{0};
+  std::jthread sender;
+  if (gets_signal) {
+    sender = std::jthread([&sent, delay_s] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+      sent = seconds_of(Clock::now());
+      ::kill(::getpid(), SIGUSR1);  // a failure would show: the loop would not end
+    });
   }
-  return slowest(seconds_of(*impl.save_began)) - slowest(end_of_step);
+  double end_of_step = 0;
+  while (!impl.exited) {
+    impl.handler->run([&] {
+      Work::run(iterations);
+      if (gets_signal && end_of_step == 0 && sent > 0) {
+        end_of_step = seconds_of(Clock::now());
+      }
+      if (ranks == Ranks::meet_in_each_step) {
+        meet(MPI_COMM_WORLD);
+      }
+    });
+  }
+  const double save_began = slowest(seconds_of(*impl.save_began));
+  return {save_began - slowest(sent), save_began - slowest(end_of_step)};
 }
 
 }  // namespace reprieve::bench

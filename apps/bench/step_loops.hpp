@@ -36,6 +36,12 @@ enum class Ranks {
 double bare_loop(std::uint64_t steps, std::uint64_t iterations);
 double allreduce_loop(std::uint64_t steps, std::uint64_t iterations);
 
+/// Seconds until the last rank has begun the save.
+struct Reaction {
+  double from_signal = 0;
+  double from_end_of_step = 0;  ///< in which the signal came, on the rank to which it came
+};
+
 /// A loop under a handler that lives over all calls, so that it is in its steady state.
 class HandlerLoop {
  public:
@@ -48,9 +54,9 @@ class HandlerLoop {
   /// would hide its cost, less the time to read the clock.
   double run(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
 
-  /// Preempts the loop by a signal on the last rank at fraction @p where of a step. Returns the seconds from the end of
-  /// the step in which the signal came (on that rank) until the last rank has begun the save; the same on every rank.
-  double reaction(std::uint64_t iterations, double where);
+  /// Preempts the loop by a signal to the last rank, sent by another thread after @p delay_s. Collective; the same on
+  /// every rank.
+  Reaction reaction(std::uint64_t iterations, double delay_s, Ranks ranks);
 
  private:
   struct Impl;

@@ -20,6 +20,10 @@ constexpr std::int64_t kMaxGrowth = 4;
 /// While something is left of the percent of long steps: close enough for the long steps that may come again.
 constexpr std::int64_t kCloseStride = 3;
 
+/// A notice that just missed a check waits for the next one, for the boundary where all act on it, and for the end of a
+/// step on both sides: with two checks in the longest wait, all that fits into it.
+constexpr std::int64_t kChecksPerWait = 2;
+
 /// The percent of the last minute: what lies further back says nothing of what comes.
 constexpr nanoseconds kMostKept = nanoseconds(60s) / kCostShare;
 
@@ -82,7 +86,7 @@ void CheckPlan::take(const CheckFacts& facts) {
     kept_ -= std::clamp(cost - percent, nanoseconds(0), kept_);
     wanted = kept_ > cost ? std::min(wanted, kCloseStride) : wanted;
   }
-  wanted = std::clamp<std::int64_t>(longest_wait_ / step_time, 1, wanted);
+  wanted = std::clamp<std::int64_t>(longest_wait_ / kChecksPerWait / step_time, 1, wanted);
   stride_ = std::min(wanted, kMaxGrowth * stride_);
 }
 

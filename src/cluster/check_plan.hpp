@@ -33,7 +33,7 @@ class CheckPlan {
   /// Checks are at most so many boundaries apart: enough to make their cost small against steps of microseconds.
   static constexpr std::int64_t kMaxStride = 128;
 
-  /// @param longest_wait  steps between two checks take no longer than this, but for a single one
+  /// @param longest_wait  steps between two checks take no longer than half of this, but for a single one
   explicit CheckPlan(std::chrono::nanoseconds longest_wait) : longest_wait_(longest_wait) {}
 
   void take(const CheckFacts& facts);
