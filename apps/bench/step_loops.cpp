@@ -136,6 +136,13 @@ double HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations, Ranks ran
   return slowest(boundaries - static_cast<double>(steps) * seconds_per_reading());
 }
 
+double HandlerLoop::run_whole(std::uint64_t steps, std::uint64_t iterations) {
+  const auto step = [&] { impl_->handler->run([iterations] { Work::run(iterations); }); };
+  impl_->handler->begin_phase();
+  time_loop(std::min(steps, kLeadIn), step);
+  return time_loop(steps, step);
+}
+
 Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks ranks) {
   Impl& impl = *impl_;
   const bool gets_signal = rank_in(MPI_COMM_WORLD) == size_of(MPI_COMM_WORLD) - 1;

@@ -54,6 +54,9 @@ class HandlerLoop {
   /// would hide its cost, less the time to read the clock.
   double run(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
 
+  /// Seconds of a whole loop whose ranks never meet, the slowest rank's, without a clock in it: steps and boundaries.
+  double run_whole(std::uint64_t steps, std::uint64_t iterations);
+
   /// Preempts the loop by a signal to the last rank, sent by another thread after @p delay_s. Collective; the same on
   /// every rank.
   Reaction reaction(std::uint64_t iterations, double delay_s, Ranks ranks);
