@@ -396,8 +396,8 @@ REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
  * @param steps  how many to make in all, over all restarts; REPRIEVE_NO_LIMIT: the program leaves the loop by itself
  * @param status  out, may be NULL: REPRIEVE_OK if a step began or all are done; otherwise as reprieve_step_begin
  * @return 1: make a step; 0: all are done, or there was an error
- * Cost without a notice: a clock reading and a few loads; one small reduction per half a check interval (8 ms), or per step
- * if steps are longer. */
+ * Cost without a notice: a clock reading and a few loads; one small reduction per half a check interval (8 ms), or per
+ * step if steps are longer. */
 REPRIEVE_EXPORT int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status);
 #define REPRIEVE_NO_LIMIT UINT64_MAX
 

@@ -196,17 +196,21 @@ void PosixFile::read_all_again(std::span<std::byte> bytes, std::uint64_t offset)
   }
 }
 
+core::Descriptor PosixFile::opened_again(int flags) const {
+  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
+  return core::Descriptor(core::uninterrupted([&] { return ::open(self.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
+}
+
 /// Reads past the page cache, in whole pages. False if the file system cannot do that, or the file ends too early.
 bool PosixFile::read_from_device(std::span<std::byte> bytes, std::uint64_t offset) const {
   constexpr std::uint64_t page = 4096;
   constexpr std::uint64_t window = std::uint64_t{1} << 20U;
-  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  const int direct = core::uninterrupted([&] { return ::open(self.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC); });
-  if (direct < 0) {
+  core::Descriptor direct = opened_again(O_DIRECT);
+  if (!direct.is_open()) {
     return false;
   }
-  const PosixFile opened(address_, direct);
+  const PosixFile opened(address_, direct.release());
   const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, window), &std::free);
   if (!memory) {
     return false;

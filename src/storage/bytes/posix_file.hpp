@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/directory.hpp"
 #include "core/file_address.hpp"
 #include "core/storage_error.hpp"
 #include "reprieve/error.hpp"
@@ -61,6 +62,9 @@ class PosixFile {
   /// The same from the device, as far as the file system can do that: for a second look at bytes that were not as they
   /// should be. What this node's page cache holds of them is dropped.
   void read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const;
+
+  /// This very file, opened for reading once more, with these flags; not open if the system refuses it.
+  [[nodiscard]] core::Descriptor opened_again(int flags) const;
 
   /// True if the page cache of this node seems to hold these bytes: some of them are asked for.
   [[nodiscard]] bool seems_cached(std::uint64_t offset, std::uint64_t size) const noexcept;

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <stop_token>
-#include <string>
 #include <system_error>
 #include <thread>
 
@@ -26,12 +25,6 @@ constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
 constexpr std::size_t kWindows = 3;
 constexpr std::uint64_t kDirectPage = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
-
-core::Descriptor opened_again(const PosixFile& file, int flags) {
-  const std::string self = "/proc/self/fd/" + std::to_string(file.descriptor());
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg)
-  return core::Descriptor(core::uninterrupted([&] { return ::open(self.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
-}
 
 }  // namespace
 
@@ -59,7 +52,7 @@ class SequentialReader::Ahead {
     std::uint64_t end;
   };
 
-  explicit Ahead(const PosixFile& file) : file_(file), direct_(opened_again(file, O_DIRECT)) {
+  explicit Ahead(const PosixFile& file) : file_(file), direct_(file.opened_again(O_DIRECT)) {
     for (Window& window : windows_) {
       window.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePageBytes, kWindowBytes)));
       if (!window.memory) {
