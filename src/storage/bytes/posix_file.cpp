@@ -21,8 +21,6 @@
 #include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
 #include "core/log.hpp"
-#include "storage/bytes/guarded_mapping.hpp"
-#include "storage/bytes/streamed_copy.hpp"
 
 namespace reprieve::storage {
 
@@ -30,9 +28,6 @@ namespace {
 
 /// Linux transfers at most 2 GiB less a page per call; more would only be cut short.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
-
-/// For less, the system's copy is cheaper than a mapping.
-constexpr std::size_t kLeastMapped = std::size_t{512} << 10U;
 
 off_t file_offset(std::uint64_t offset) { return static_cast<off_t>(offset); }
 
@@ -157,26 +152,7 @@ bool PosixFile::seems_cached(std::uint64_t offset, std::uint64_t size) const noe
   return true;
 }
 
-/// False if nothing was read.
-bool PosixFile::read_mapped(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const {
-  if (bytes.size() < kLeastMapped || !seems_cached(offset, bytes.size())) {
-    return false;
-  }
-  const GuardedMapping mapping(descriptor_, offset, bytes.size());
-  if (mapping.data() == nullptr) {
-    return false;
-  }
-  copy_streamed(bytes, mapping.data(), digest);
-  if (!mapping.is_whole()) {
-    read_all(bytes, offset);  // throws what is the matter; if nothing is, the checksum differs, which is looked into
-  }
-  return true;
-}
-
 void PosixFile::read_and_digest(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const {
-  if (read_mapped(bytes, offset, digest)) {
-    return;
-  }
   while (!bytes.empty()) {
     const auto piece = bytes.first(digest == nullptr ? bytes.size() : std::min(bytes.size(), kCachedBytes));
     read_all(piece, offset);

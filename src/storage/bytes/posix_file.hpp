@@ -68,8 +68,8 @@ class PosixFile {
 
   /// True if the page cache of this node seems to hold these bytes: some of them are asked for.
   [[nodiscard]] bool seems_cached(std::uint64_t offset, std::uint64_t size) const noexcept;
-  /// Fills @p bytes from @p offset, as `read_all` does, and adds them to @p digest if there is one. Large pieces that
-  /// the page cache holds are copied once, from a mapping. @throws as read_all
+  /// Fills @p bytes from @p offset, as `read_all` does, and adds them to @p digest if there is one, in pieces that are
+  /// still in the processor's cache then. @throws as read_all
   void read_and_digest(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const;
 
   [[nodiscard]] std::uint64_t size() const;
@@ -100,7 +100,6 @@ class PosixFile {
   PosixFile(core::FileAddress address, int descriptor) : address_(std::move(address)), descriptor_(descriptor) {}
   [[nodiscard]] bool leave_direct_mode() const;
   [[nodiscard]] bool read_from_device(std::span<std::byte> bytes, std::uint64_t offset) const;
-  [[nodiscard]] bool read_mapped(std::span<std::byte> bytes, std::uint64_t offset, Xxh3Stream* digest) const;
   [[nodiscard]] bool owns(std::uint64_t size) const;
 
   core::FileAddress address_;

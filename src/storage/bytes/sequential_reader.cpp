@@ -8,6 +8,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <stop_token>
 #include <system_error>
@@ -15,7 +16,6 @@
 
 #include "core/interrupted.hpp"
 #include "core/signals_blocked.hpp"
-#include "storage/bytes/streamed_copy.hpp"
 
 namespace reprieve::storage {
 
@@ -167,8 +167,15 @@ bool SequentialReader::for_each_piece(std::uint64_t offset, std::uint64_t size, 
 
 bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
   return for_each_piece(offset, to.size(), [&](std::span<const std::byte> bytes) {
-    copy_streamed(to.first(bytes.size()), bytes.data(), digest);
-    to = to.subspan(bytes.size());
+    while (!bytes.empty()) {
+      const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
+      std::memcpy(to.data(), piece.data(), piece.size());
+      if (digest != nullptr) {
+        digest->update(to.first(piece.size()));  // of what lies there now, and is still in the processor's cache
+      }
+      to = to.subspan(piece.size());
+      bytes = bytes.subspan(piece.size());
+    }
   });
 }
 
