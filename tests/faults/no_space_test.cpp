@@ -39,6 +39,11 @@ class ByOrder {
   /// What came of the opening of the directory.
   [[nodiscard]] std::string opened() { return answer(0); }
 
+  /// Waits for it.
+  [[nodiscard]] bool has_ended() {
+    return wait_until([&] { return !job_.running(); }, 60s);
+  }
+
   std::string operator()(const std::string& order) {
     const fs::path file = orders_ / std::to_string(++given_);
     std::ofstream(fs::path(file).concat(".new")) << order << '\n';
@@ -178,13 +183,14 @@ TEST_P(FullDisk, IsToldWithNeededAndAvailableBytes) {
 /// To the last byte: nothing at all can be allocated any more.
 TEST_P(FullDisk, AReserveHasRoomForTheLastSave) {
   REPRIEVE_NEEDS_MOUNT(GetParam(), options());
+  ByOrder job(run_, true);
+  EXPECT_EQ(job.opened(), "done");
+  const Filler filler(mounted_->path(), 0);
+  EXPECT_EQ(job("save 1"), "done");
+  EXPECT_EQ(job("quit"), "done");
+  EXPECT_TRUE(job.has_ended()) << "only then it has tidied up";
+  expect_checkpoints({1});
   {
-    ByOrder job(run_, true);
-    EXPECT_EQ(job.opened(), "done");
-    const Filler filler(mounted_->path(), 0);
-    EXPECT_EQ(job("save 1"), "done");
-    EXPECT_EQ(job("quit"), "done");
-    expect_checkpoints({1});
     ByOrder next(run_);
     EXPECT_EQ(next("restore"), "done");
   }
