@@ -84,8 +84,8 @@ class SequentialReader::Ahead {
  private:
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (
-        changed_.wait(lock, stop, [&] { return next_ * kWindowBytes < expected_.end && next_ < first_ + kWindows; })) {
+    const auto has_work = [&] { return next_ * kWindowBytes < expected_.end && next_ < first_ + kWindows; };
+    while (changed_.wait(lock, stop, has_work) && !stop.stop_requested()) {
       Window& window = windows_[next_ % kWindows];
       window.number = next_;
       window.begin = std::max(next_ * kWindowBytes, expected_.begin);

@@ -100,7 +100,8 @@ bool BlockReader::block_is_right(const Place& place) {
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
   const TiledSplit split = FileIndex::blocks_of(variable, row);
-  if (split.count() > 1) {
+  // What all ranks read comes through the page cache, so that a node asks the device for it once.
+  if (split.count() > 1 && variable.distribution == state::Distribution::per_rank) {
     expect(variable, split, 0, split.count() - 1);
   }
   for (std::uint64_t i = 0; i < split.count(); ++i) {
@@ -187,7 +188,8 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
   const std::size_t element_size = variable.type.size_bytes;
   const TiledSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.meeting(target.box);
-  if (blocks.size() > 1) {
+  const Box stored = FileIndex::dataset_box(variable, row);
+  if (blocks.size() > 1 && intersection(stored, target.box) == stored) {  // else other ranks read parts of it too
     expect(variable, split, blocks.front(), blocks.back());
   }
   for (const std::uint64_t i : blocks) {
