@@ -1,6 +1,7 @@
 #include "manager/checkpoint_directory.hpp"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -237,10 +238,21 @@ void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMeta
   }
 }
 
+/// For one more like those that are known.
+bool CheckpointDirectory::lacks_room() const {
+  off_t largest = 0;
+  for (const auto& [number, known] : known_) {
+    largest = std::max(largest, known.size);
+  }
+  struct statvfs disk = {};
+  return ::fstatvfs(place().descriptor(), &disk) == 0 &&
+         disk.f_bavail * disk.f_frsize < static_cast<std::uint64_t>(largest);
+}
+
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {
-  if (freeing_) {  // on a disk that is nearly full its space is needed
+  if (freeing_ && lacks_room()) {
     constexpr std::chrono::seconds longest{2};
-    static_cast<void>(freeing_->wait_for(longest));
+    static_cast<void>(freeing_->task.wait_for(longest));
   }
   struct stat target = {};
   if (place().contains(file_name(number)) &&
@@ -409,10 +421,18 @@ void CheckpointDirectory::take_back(const SetAsideName& name) {
   make_durable();
 }
 
+CheckpointDirectory::Freeing::Freeing(std::shared_ptr<core::Descriptor> content)
+    : task([owned = std::move(content)] {}) {}  // it goes with the task
+
+CheckpointDirectory::Freeing::~Freeing() {
+  constexpr std::chrono::seconds longest{30};  // a file system that does not answer is left behind
+  static_cast<void>(task.wait_for(longest));
+}
+
 /// The space of a file is freed when it has no name and is closed for the last time. Nothing while the space of another
 /// one is being freed: then this one's is freed where its name is removed.
 std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::string& name) const {
-  if (freeing_ && !freeing_->done()) {
+  if (freeing_ && !freeing_->task.done()) {
     return nullptr;
   }
   try {
@@ -427,7 +447,7 @@ void CheckpointDirectory::remove(std::uint64_t number) {
   place().remove_tree(file_name(number));
   core::kill_point(core::KillPoint::retire_file_removed);
   if (content) {
-    freeing_ = std::make_unique<core::BackgroundTask>([content = std::move(content)] {});  // closed with its task
+    freeing_ = std::make_unique<Freeing>(std::move(content));
   }
   remove_files(number);
 }

@@ -161,6 +161,7 @@ class CheckpointDirectory {
   [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
   [[nodiscard]] bool make_spare(std::uint64_t number);
   [[nodiscard]] core::Directory open_staging() const;
+  [[nodiscard]] bool lacks_room() const;
   [[nodiscard]] std::shared_ptr<core::Descriptor> held_open(const std::string& name) const;
   void remove_files(std::uint64_t number);
   void install_files(StagedName staged);
@@ -175,7 +176,15 @@ class CheckpointDirectory {
   bool durable_;
   mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
   bool keeps_staging_ = false;                            ///< empty, between two saves
-  std::unique_ptr<core::BackgroundTask> freeing_;         ///< space of a file that was removed
+  /// A thread that closes a removed file. The end of its owner waits for it: nothing goes on when a run is over.
+  struct Freeing {
+    core::BackgroundTask task;
+    explicit Freeing(std::shared_ptr<core::Descriptor> content);
+    ~Freeing();
+    Freeing(const Freeing&) = delete;
+    Freeing& operator=(const Freeing&) = delete;
+  };
+  std::unique_ptr<Freeing> freeing_;  ///< nothing before the first file is removed
   std::map<std::uint64_t, Known> known_;
   std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };

@@ -303,7 +303,9 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
     if (options.reserve) {
       manager::reserve_space(comm, checkpoint.registry(), directory, options);
     }
-    lay_out_ahead(restored.has_value());
+    if (restored) {
+      lay_out_ahead();
+    }
     return restored;
   };
   return comm.together(restore, "restoring");
@@ -323,16 +325,12 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
   return std::nullopt;
 }
 
-/// To lay out a file of thousands of variables takes HDF5 a while. The first save is often the last before the end of
-/// the job, so that is done now. With few variables it takes no time, and an array that a function of the program
-/// describes may not be there yet where nothing was restored.
-void CheckpointManager::Impl::lay_out_ahead(bool restored) {
-  constexpr std::size_t least_variables = 256;
-  const auto& variables = checkpoint.registry().variables;
-  const bool is_known = restored || std::ranges::none_of(variables, [](const auto& entry) {
-                          return entry.second.described_by_user && !entry.second.declared;
-                        });
-  const bool is_wanted = variables.size() >= least_variables && is_known;
+/// The first save after a restart is often the last before the end of the job, and to plan a file of thousands of
+/// variables takes a while: that is done now. Not where nothing was restored: what the functions of the program tell of
+/// its state may not be there yet.
+void CheckpointManager::Impl::lay_out_ahead() {
+  constexpr std::size_t least_variables = 256;  // with fewer it takes no time
+  const bool is_wanted = checkpoint.registry().variables.size() >= least_variables;
   if (comm.max(is_wanted ? 0 : 1, "laying out the first file") != 0) {
     return;
   }
@@ -347,6 +345,24 @@ void CheckpointManager::Impl::lay_out_ahead(bool restored) {
     throw;
   } catch (const Error& error) {  // on all ranks alike; the save will tell
     core::log::debug("no layout is made ahead: {}", error.what());
+  }
+}
+
+void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement) {
+  const manager::RetentionPolicy policy{options.max_to_keep, options.keep_every};
+  for (const std::uint64_t number : directory.retire(policy, newest, identity->directory_id(), retirement)) {
+    record("retired", {{"number", number}});
+  }
+}
+
+void CheckpointManager::Impl::retire_left_over(std::uint64_t restored) noexcept {
+  if (!comm.is_chief() || drill) {  // the drill compares with what is there
+    return;
+  }
+  try {
+    retire(restored, {.recycle = options.recycle, .remove = true});
+  } catch (const std::exception& error) {
+    core::log::warning("tidying up at the start failed: {}", error.what());
   }
 }
 

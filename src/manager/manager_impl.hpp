@@ -72,6 +72,12 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<CheckpointInfo> latest();
   std::vector<CheckpointInfo> checkpoints();
 
+  /// The chief: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
+  void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
+  /// The same at the start of a run that goes on from @p restored: saves of preemptions remove nothing, and a run may
+  /// make no others. Logs what goes wrong. Not collective: nothing on ranks other than the chief.
+  void retire_left_over(std::uint64_t restored) noexcept;
+
   /// Runs @p save_fn as all of a save: on every rank, with a directory to write to; this manager may be called in it.
   /// Throws what it threw on any rank, on all of them. Returns the number that was proposed to it.
   std::uint64_t run_save_fn_instead(const SaveRequest& request);
@@ -138,7 +144,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// At the end of a run nothing hidden is left. A run that is cut short leaves the spare file to its next start.
   void remove_spare() noexcept;
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
-  void lay_out_ahead(bool restored);
+  void lay_out_ahead();
   /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others.
   std::vector<std::uint64_t> candidates();
   /// The manager lives on after MPI_Finalize.

@@ -12,9 +12,9 @@
 // 5. The chief renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the
 //    next run does this at its start: number and time in the name tell whether the committed checkpoint is the one they
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
-// 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed. A
-// thread
-//    frees their space. The save of a preemption removes none, since the process is to end: the next save does.
+// 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed.
+//    A thread frees their space. The save of a preemption removes none, since the process is to end: the start of the
+//    next handler does, or the next save.
 //
 // The spare file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run out
 // of space. So in step 6 one of the retired files is kept:
@@ -320,14 +320,9 @@ void Save::retire() {
     if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
       return;  // the drill still needs that step
     }
-    const manager::RetentionPolicy policy{manager_.options.max_to_keep, manager_.options.keep_every};
-    // A program that is to end at once does not wait for a file system to free space: its next save sees to that.
+    // A program that is to end at once does not wait for a file system to free space.
     const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
-    for (const std::uint64_t number :
-         manager_.directory.retire(policy, staged_.number, manager_.identity->directory_id(),
-                                   {.recycle = manager_.options.recycle, .remove = may_take_time})) {
-      manager_.record("retired", {{"number", number}});
-    }
+    manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
     core::kill_point(core::KillPoint::retire_done);
     if (manager_.options.reserve) {
       manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));

@@ -145,6 +145,24 @@ TEST(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
   }
 }
 
+TEST(Handler, RunsThatAreAllPreemptedLeaveOneCheckpointTooManyAtMost) {
+  const SharedTemporaryDirectory directory;
+  for (int start = 0; start < 4; ++start) {
+    Program program(directory / "run");
+    program.options.max_to_keep = 1;
+    program.options.recycle = false;
+    program.start();
+    const int last = static_cast<int>(program.handler->total_run_calls()) + 5;
+    const auto notice = [&](int step) {
+      if (step == last && world_rank() == 0) {
+        std::raise(SIGTERM);
+      }
+    };
+    EXPECT_THROW(program.run(1'000'000, notice), Preempted);
+    EXPECT_LE(program.handler->manager().checkpoints().size(), 2U);
+  }
+}
+
 TEST(Handler, PeriodicSavesBySteps) {
   const SharedTemporaryDirectory directory;
   Program program(directory / "run");
