@@ -1,5 +1,6 @@
 """The loop: notices, ways to leave, callbacks of the program, exceptions in the body."""
 
+import contextlib
 import os
 import signal
 import time
@@ -111,6 +112,36 @@ class Loops(Case):
             handler.finish()
         self.assertEqual(handler.exit_code, 0)
 
+    def test_an_exception_leaves_a_scope(self):
+        """The others hear of it, also if the program goes on after the scope."""
+        expected = reprieve.UsageError if RANK == SIZE - 1 else reprieve.ClusterError
+        text = "handler ended" if RANK == SIZE - 1 else "ValueError: in the scope"
+        with self.assertRaisesRegex(expected, text):
+            with self.handler({"x": 1.0}) as handler:
+                with contextlib.suppress(ValueError), handler.scope(save_at_end=True):
+                    if RANK == SIZE - 1:
+                        raise ValueError("in the scope")
+                    handler.boundary()
+                handler.boundary()
+
+    def test_a_scope_that_is_open_at_the_end(self):
+        with self.assertRaises(reprieve.Preempted) as caught:
+            with self.handler({"x": 1.0}, exit="raise") as handler:
+                scope = handler.scope(save_at_end=True)
+                scope.__enter__()
+                os.kill(os.getpid(), signal.SIGTERM)
+                for _ in range(3):
+                    handler.boundary()
+        self.assertEqual((caught.exception.code, handler.exit_code), (42, 42))
+        self.assertIsNone(handler._handle.value)
+
+    def test_a_watcher_without_news(self):
+        settings = QUIET | {"termination": {"poll_interval_s": 0.001}}
+        with self.handler({"x": 1.0}, watcher=lambda: (False, None), settings=settings) as handler:
+            for _ in handler.steps(20):
+                time.sleep(0.002)
+            self.assertFalse(handler.preempted)
+
     def test_a_finished_run(self):
         with self.handler({"x": 1.0}) as handler:
             self.assertIsNone(handler.already_finished)
@@ -128,8 +159,10 @@ class Loops(Case):
             for step in handler.steps(4):
                 state["w"][:] = step + 1
                 handler.request_checkpoint()
-        with self.handler({"w": np.zeros(100_000)}) as handler:
-            self.assertIsNotNone(handler.restored_from)
+        state = {"w": np.zeros(100_000)}
+        with self.handler(state) as handler:
+            self.assertEqual(handler.restored_from.number, 4)
+            self.assertTrue((state["w"] == 4).all())
 
     def test_a_signal_of_the_own_program_raises_keyboard_interrupt(self):
         reprieve.unwatch_signals()

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import reprieve
+from reprieve import _native
 from support import COMM, QUIET, RANK, SIZE, Case
 
 
@@ -72,8 +73,97 @@ class Mistakes(Case):
         COMM.Barrier()
         self.refused(reprieve.CorruptError, "ckpt", {"w": np.zeros(1000)})
 
+    def changed(self, state, change, text):
+        """A state that is changed so is refused at the next boundary."""
+        with self.assertRaisesRegex(reprieve.UsageError, text):
+            with self.handler(state) as handler:
+                for _ in handler.steps(2):
+                    change(state)
+
+    def test_what_is_replaced(self):
+        marked = reprieve.replicated
+        put = "put the new value into state"
+        self.changed({"t": marked(0.0)}, lambda state: state.update(t=3.5), rf"state\['t'\] was replaced: {put}\['t'\].value")
+        self.changed({"t": marked(0.0)}, lambda state: state.update(t=marked(1.0)), r"state\['t'\] was replaced")
+        self.changed({"p": {"x": 1}}, lambda state: state.update(p=3), r"state\['p'\] was a dictionary .* is a int now")
+        self.changed({"p": {"x": 1}}, lambda state: state.update(p={"y": 1}), r"state\['p'\] has 1 .* \('x', 'y'\)")
+
+    def test_kinds_that_cannot_be_restored(self):
+        generator = np.random.default_rng(1)
+        other = np.random.Generator(np.random.Philox(1))
+        for first, later in ((b"", None), (generator, None), (generator, other), (reprieve.pickled(1), 2), ("", generator)):
+            with self.subTest(first=first):
+                change = {"x": later}
+                self.changed({"x": first}, lambda state, change=change: state.update(change), r"state\['x'\] was registered as")
+
+    def test_arrays_that_are_changed_from_within(self):
+        def longer(state):
+            state["w"].resize(100_000, refcheck=False)
+
+        def shaped(state):
+            state["w"].shape = (2, 2)
+
+        for change in (longer, shaped):
+            self.changed({"w": np.zeros(4)}, change, r"state\['w'\] has another shape, type or memory")
+
+    def test_numbers_that_c_cannot_hold(self):
+        for number in (2**64 + 5, -(2**63) - 1):
+            self.refused(reprieve.UsageError, "the constant 'n' is .* must lie between", constants={"n": number})
+        with reprieve.Manager(COMM, self.directory, {"x": 1.0}, settings=QUIET) as manager:
+            for number in (-1, 2**64 + 5):
+                for save in (manager.save, manager.save_in_background):
+                    with self.assertRaisesRegex(reprieve.UsageError, "the number of the checkpoint is"):
+                        save(number)
+        errors = (reprieve.UsageError, reprieve.ClusterError)  # the error of this rank, or of the first one
+        with self.assertRaisesRegex(errors, "the program's own count of steps is -1"):
+            with self.handler({"x": 1.0}, step=lambda: -1) as handler:
+                for _ in handler.steps(2):
+                    handler.request_checkpoint()
+
+    def test_ghost_layers(self):
+        where = {"shape": (4, 4), "offset": (0, 0)}
+        for ghost in (np.int64(1), (1, np.int32(1)), ((1, 1), (1, 1)), np.ones((2, 2), int)):
+            self.assertEqual(reprieve.distributed(np.zeros((6, 6)), ghost=ghost, **where).ghost, ((1, 1), (1, 1)))
+        for ghost in (-1, ((0, -1), 0)):
+            with self.assertRaisesRegex(reprieve.UsageError, "fewer than 0 ghost layers"):
+                reprieve.distributed(np.zeros((4, 4)), ghost=ghost, **where)
+
+    def test_another_version_of_the_library(self):
+        described = _native.described
+        version, described.VERSION = described.VERSION, "0.0.1"
+        try:
+            with self.assertRaisesRegex(ImportError, "and the Python module of 0.0.1"):
+                _native.library.__wrapped__()
+        finally:
+            described.VERSION = version
+
+    def test_a_call_of_one_rank(self):
+        """What C refuses on one rank, in a call that the others do not make, is told to them."""
+        expected = reprieve.UsageError if RANK == SIZE - 1 else reprieve.ClusterError
+        with self.assertRaisesRegex(expected, "no step is open"):
+            with self.handler({"x": 1.0}) as handler:
+                for _ in handler.steps(1_000_000):
+                    if RANK == SIZE - 1:
+                        _native.call("step_end", handler._handle)
+                        _native.call("step_end", handler._handle)
+
+    def test_numbers_that_fit(self):
+        nan = float("nan")
+        first = {"a": 1.0, "b": np.float32(1), "c": np.int32(1), "d": 1.0, "e": np.float32(1)}
+        later = {"a": 3, "b": 0.25, "c": 2.0, "d": np.float64(nan), "e": nan}
+        state = dict(first)
+        with self.handler(state) as handler:
+            for _ in handler.steps(1):
+                state.update(later)
+            handler.request_checkpoint()
+            handler.boundary()
+        found = {name: str(float(value)) for name, value in self.restore(dict(first)).items()}
+        self.assertEqual(found, {name: str(float(value)) for name, value in later.items()})
+
     def test_numbers_that_do_not_fit(self):
-        for start, later in ((1, 2.5), (1, 2**70), (True, 2), (1.0, "x"), (1.0, None)):
+        rounded = [(np.int64(1), 3.5), (np.int32(1), 2**40), (np.float32(1), 0.1), (np.float64(1), 2j)]
+        rounded += [(1.0, 2**53 + 1), (np.float64(1), np.int64(2**53 + 1)), (np.float32(1), np.float64(1e300))]
+        for start, later in ((1, 2.5), (1, 2**70), (True, 2), (1.0, "x"), (1.0, None), *rounded):
             state = {"x": start}
             with self.assertRaisesRegex(reprieve.UsageError, r"state\['x'\] was registered as"):
                 with self.handler(state) as handler:

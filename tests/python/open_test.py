@@ -39,6 +39,46 @@ class Reader(Case):
         place = {"shape": whole.shape, "offset": (0, RANK * width)}
         return whole, {"u": reprieve.distributed(mine, units="K", dims=("y", "x"), **place)}
 
+    def test_boxes_of_arrays_that_lie_as_a_whole(self):
+        whole = np.arange(3 * 70 * 5000.0).reshape(3, 70, 5000)
+        self.save({"w": whole, "empty": np.zeros((0, 3))})
+        with reprieve.open(self.directory) as file:
+            self.assertIsNone(file["w"].tile)
+            for key in (np.s_[:, :, 7], np.s_[::2, 5::13, ::-1999], np.s_[1], np.s_[..., -3:], np.s_[2, 69, 4999], np.s_[:]):
+                np.testing.assert_array_equal(file["w"][key], whole[key], str(key))
+            self.assertEqual(file["empty"][...].shape, (0, 3))
+            data = file["w"][1]
+        self.assertTrue(data.flags.writeable)
+
+    def test_many_variables(self):
+        names = [f"v{i}" for i in range(300)]
+        state = {name: reprieve.per_rank(np.full(1 + i % 3, 10.0 * i + RANK)) for i, name in enumerate(names)}
+        self.save(state)
+        with reprieve.open(self.directory) as file:
+            for i, name in enumerate(names):
+                expected = [[10.0 * i + rank] * (1 + i % 3) for rank in range(SIZE)]
+                self.assertEqual([list(each) for each in file[name].value], expected)
+
+    def test_a_file_that_is_cut_off_while_it_is_open(self):
+        self.save({"w": np.zeros(100_000)})
+        if RANK == 0:
+            with reprieve.open(self.directory) as file:
+                with open(file.path, "r+b") as raw:
+                    raw.truncate(8192)
+                with self.assertRaisesRegex(reprieve.CorruptError, "cut off while it was open"):
+                    file["w"][...]
+        COMM.Barrier()
+
+    def test_xarray_after_the_end(self):
+        try:
+            import xarray  # noqa: F401
+        except ImportError as error:
+            self.skipTest(str(error))
+        self.save({"w": np.arange(5.0)})
+        with reprieve.open(self.directory) as file:
+            data = file.to_xarray()
+        self.assertEqual(float(data["w"].sum()), 10)
+
     def test_tiles(self):
         whole, state = self.grid()
         self.save(state)

@@ -150,6 +150,9 @@ class Programs(unittest.TestCase):
     def test_a_rank_that_does_not_come(self):
         self.assertRegex(self.ends("missing", 1).err, "UnresponsiveError: .*rank 1")
 
+    def test_a_rank_that_does_not_come_to_the_end(self):
+        self.assertRegex(self.ends("missing at the end", 1).err, "UnresponsiveError: .*rank 1")
+
     def test_what_nobody_closes_is_closed(self):
         self.assertIn("the handler was not closed", self.ends("nobody closes", 0).err)
 

@@ -102,6 +102,41 @@ class Others(Case):
         self.restore(state, when_values_restored=make_blocks)
         self.assertEqual(list(blocks["u"]), [RANK] * 5)
 
+    def test_numbers_that_the_function_in_the_middle_sets(self):
+        self.save({"n": 1, "text": "a"})
+        state = {"n": 0, "text": ""}
+        self.restore(state, when_values_restored=lambda: state.update(n=state["n"] + 5, text=state["text"] + "b"))
+        self.assertEqual(state, {"n": 6, "text": "ab"})
+
+    def test_a_value_that_one_rank_cannot_load(self):
+        def load(data):
+            if RANK == SIZE - 1:
+                raise KeyError("unknown")
+
+        self.save({"own": reprieve.custom(lambda: b"x", load)})
+        expected = KeyError if RANK == SIZE - 1 else reprieve.ClusterError
+        with self.assertRaisesRegex(expected, "unknown"):
+            with self.handler({"own": reprieve.custom(lambda: b"x", load)}) as handler:
+                for _ in handler.steps(1_000_000):
+                    pass
+        with reprieve.Manager(COMM, self.directory, {"own": reprieve.custom(lambda: b"x", load)}, settings=QUIET) as manager:
+            with self.assertRaisesRegex(expected, "unknown|has raised an error"):
+                manager.restore_latest()
+
+    def test_a_manager_whose_state_does_not_fit_on_one_rank(self):
+        state = {"n": 1}
+        with reprieve.Manager(COMM, self.directory, state, settings=QUIET) as manager:
+            manager.save(1)
+            state["n"] = 1.5 if RANK == SIZE - 1 else 2
+            expected = reprieve.UsageError if RANK == SIZE - 1 else reprieve.ClusterError
+            with self.assertRaises(expected) as caught:
+                manager.save(2)
+            if RANK < SIZE - 1:
+                self.assertEqual(caught.exception.origin_rank, SIZE - 1)
+            state["n"] = 3
+            manager.save(3)
+            self.assertEqual([info.number for info in manager.checkpoints()], [1, 3])
+
     def test_manager(self):
         state = {"n": 1, "w": np.arange(3.0)}
         with reprieve.Manager(COMM, self.directory, state, settings=QUIET) as manager:

@@ -103,6 +103,32 @@ class Values(Case):
         self.assertEqual((other["n"], other["text"], other["list"], list(other["w"])), (3, "xxx", [0, 1, 2], [3, 3]))
 
 
+    def save_changed(self, state, change):
+        """Registers a state, then changes it, then saves."""
+        with self.handler(state) as handler:
+            for _ in handler.steps(1):
+                change(state)
+            handler.request_checkpoint()
+            handler.boundary()
+
+    def test_a_dictionary_in_the_place_of_another(self):
+        state = {"p": {"rate": 0.0, "of": {"text": "a"}}}
+        self.save_changed(state, lambda state: state.update(p={"rate": 2.5, "of": {"text": "b"}}))
+        self.assertEqual(self.restore({"p": {"rate": 0.0, "of": {"text": ""}}}), {"p": {"rate": 2.5, "of": {"text": "b"}}})
+
+    def test_values_that_become_of_another_type(self):
+        marked = '{"$python":null}'
+        values = [None, "model-7", "", marked, 2.5, b"\0", [1], (2,), {"a": None}]
+
+        def first():
+            kinds = {"none": lambda: None, "text": str, "list": list}
+            return {f"{kind} {i}": make() for kind, make in kinds.items() for i in range(len(values))}
+
+        later = {name: values[int(name[-1])] for name in first()}
+        self.save_changed(first(), lambda state: state.update(later))
+        self.assertEqual(self.restore(first()), later)
+
+
 class Arrays(Case):
     def check(self, make):
         """An array comes back into the same memory, whatever its strides."""

@@ -1,5 +1,5 @@
 # Writes what Python knows about C, from the headers of C alone:
-#   cmake -D headers=FILE|FILE.. -D result=FILE -D is_open_mpi=BOOL -D library=PATH -P c_interface.cmake
+#   cmake -D headers=FILE|FILE.. -D result=FILE -D is_open_mpi=BOOL -D library=PATH -D version=TEXT -P c_interface.cmake
 # Types stay texts, as they stand in the headers: reprieve/_native.py says what each is for ctypes.
 # `library`: where the shared library of an installed package is, seen from the folder of the package.
 
@@ -23,6 +23,7 @@ if(is_open_mpi)
 else()
   string(APPEND content "IS_OPEN_MPI = False\n")
 endif()
+string(APPEND content "VERSION = \"${version}\"\n")
 string(APPEND content "INSTALLED_LIBRARY = \"${library}\"\n\nCONSTANTS = {\n")
 string(REGEX MATCHALL "REPRIEVE_[A-Z0-9_]+ = [0-9]+" constants "${text}")
 foreach(constant IN LISTS constants)

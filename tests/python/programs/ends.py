@@ -40,12 +40,14 @@ if way == "exit function":
 
     with reprieve.Handler(comm, directory, state, exit=leave) as handler:
         steps(handler)
-if way == "missing":
+if way.startswith("missing"):
     settings = {"termination": {"peer_timeout_s": 1, "agreement": "boundaries"}}
     with reprieve.Handler(comm, directory, state, settings=settings) as handler:
         if comm.rank == comm.size - 1:
             time.sleep(1000)
-        for _ in handler.steps(100_000):
-            time.sleep(0.001)
+        if way == "missing":
+            for _ in handler.steps(100_000):
+                time.sleep(0.001)
+    sys.exit(0)
 with reprieve.Handler(comm, directory, state, exit=way) as handler:
     steps(handler)

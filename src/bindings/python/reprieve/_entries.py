@@ -15,24 +15,7 @@ from ._elements import Element, address, check_array
 from ._errors import UsageError
 from ._markers import Custom, Distributed, PerRank, Pickled, Replicated, Variable
 from ._native import CALLBACKS, CONSTANTS, function, numbers
-
-
-class Slot:
-    """Where the program has a value: under a key of a dictionary, or in the attribute `value` of a marker."""
-
-    def __init__(self, holder: Any, key: str | None, where: str) -> None:
-        self.holder = holder
-        self.key = key
-        self.where = where
-
-    def get(self) -> Any:
-        return self.holder.value if self.key is None else self.holder[self.key]
-
-    def set(self, value: Any) -> None:
-        if self.key is None:
-            self.holder.value = value
-        else:
-            self.holder[self.key] = value
+from ._places import Slot
 
 
 class Entry:
@@ -116,6 +99,11 @@ class Pieces:
         return self._entry.decode(data)
 
 
+def layout(array: np.ndarray) -> tuple[Any, ...]:
+    """What C was told of an array: it must not change while C has its address."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
 class ArrayEntry(Entry):
     """A numpy array that stays where it is: saved from its memory and restored into it."""
 
@@ -123,6 +111,7 @@ class ArrayEntry(Entry):
         self.array = self.slot.get()
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
+        self.layout = layout(self.array)
         shape = self.element.shape(self.array.shape)
         strides = self.element.strides(self.array)
         self.add(
@@ -134,6 +123,11 @@ class ArrayEntry(Entry):
             raise UsageError(
                 f"{self.slot.where} is another array than when the state was handed over: write into the first one, "
                 f"{self.slot.where}[...] = value, or say that it may change, reprieve.replicated(value, growing=True)"
+            )
+        if layout(self.array) != self.layout:
+            raise UsageError(
+                f"{self.slot.where} has another shape, type or memory than when the state was handed over: make another "
+                "array for that, or say that it may change, reprieve.replicated(value, growing=True)"
             )
 
     def assign(self, value: Any) -> None:
@@ -175,9 +169,9 @@ class ScalarEntry(Entry):
         try:
             if value is None or isinstance(value, (str, bytes)) or self.copy.dtype == bool and not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"it is {value!r} now")
-            self.copy[()] = self.convert(value)
+            self.put(value)
         except (TypeError, ValueError, OverflowError) as error:
-            kind = self.python.__name__ if self.python else str(self.copy.dtype)
+            kind = self.python.__name__ if self.python else f"np.{self.copy.dtype}"
             hint = ": an int has 64 bits here, larger ones stand in a list" if isinstance(error, OverflowError) else ""
             raise UsageError(
                 f"{self.slot.where} was registered as {kind}, and is no such number: {error}{hint}"
@@ -186,11 +180,33 @@ class ScalarEntry(Entry):
     def restored(self) -> None:
         self.slot.set(self.copy[()] if self.python is None else self.python(self.copy[()]))
 
+    def put(self, value: Any) -> None:
+        """Makes it the copy. Raises an error if that is not exactly the same number."""
+        before = self.copy[()]
+        with np.errstate(all="ignore"):  # what does not fit is an error below
+            self.copy[()] = self.convert(value)
+        if type(value) is self.python or isinstance(value, np.generic) and value.dtype == self.copy.dtype:
+            return  # as it was registered
+        if not _is_same(self.copy[()], value):
+            narrow = not self.python and self.copy.dtype.kind not in "mM"
+            kind = f". Write np.{self.copy.dtype}(value) if it may be rounded" if narrow else ""
+            self.copy[()] = before
+            raise ValueError(f"{value!r} does not fit{kind}")
+
     def assign(self, value: Any) -> None:
-        self.copy[()] = value
+        self.put(value)
 
     def decode(self, data: bytearray) -> Any:
         return np.frombuffer(data, self.copy.dtype)[0]
+
+
+def _is_same(stored: Any, value: Any) -> bool:
+    """Whether a conversion has lost nothing. What is not a number is the same as itself."""
+    if isinstance(value, np.generic) and value.dtype.kind not in "mM":
+        value = value.item()  # numpy compares whole numbers with real ones after rounding, Python does not
+    if stored.dtype.kind not in "mM":
+        stored = stored.item()
+    return bool(stored == value) or bool(stored != stored and value != value)
 
 
 class GrowingEntry(Entry):
@@ -247,8 +263,8 @@ class BytesEntry(Entry):
         super().__init__(registry, name, slot, marker)
         self.incoming: Any = None
         self.outgoing: Any = None
-        value = slot.get()
-        self.is_text = not isinstance(value, (bytes, bytearray, Pickled, Custom))
+        self.kind = _kind_of(slot.get())
+        self.is_text = self.kind not in ("bytes", "pickled", "custom")
 
     def register(self) -> None:
         self.encode()  # what cannot be saved is told at once
@@ -261,14 +277,17 @@ class BytesEntry(Entry):
             return bytes(value.save())
         if isinstance(value, Pickled):
             return pickle.dumps(value.value)
-        if isinstance(value, str):
-            return value.encode("utf-8", "surrogatepass")
-        if isinstance(value, (bytes, bytearray)):
+        if self.kind == "bytes":
             return bytes(value)
         return _records.to_text(value, self.slot.where)
 
     def refresh(self) -> None:
         self.outgoing = None
+        kind = _kind_of(self.slot.get())
+        if kind != self.kind and (self.kind, kind) != (_PLAIN, "bytes"):  # bytes can stand in a list, too
+            raise UsageError(
+                f"{self.slot.where} was registered as {self.kind}, and is {kind} now: a restart could not make that of it"
+            )
 
     def tell(self, wanted: int, data: Any, count: Any, _user: Any) -> None:
         if wanted >= 0:
@@ -324,11 +343,22 @@ class BytesEntry(Entry):
         value = self.slot.get()
         if isinstance(value, Pickled):
             return pickle.loads(data)
-        if isinstance(value, (bytes, bytearray, Custom)):
+        if not self.is_text:
             return bytes(data)
-        if isinstance(value, str):
-            return bytes(data).decode("utf-8", "surrogatepass")
         return _records.from_text(bytes(data))
+
+
+#: Values that are stored as a text, which tells what it is.
+_PLAIN = "a text, a list or None"
+
+
+def _kind_of(value: Any) -> str:
+    """Which values can take each other's place between a save and a restore."""
+    if isinstance(value, (bytes, bytearray)):
+        return "bytes"
+    if isinstance(value, (Pickled, Custom)):
+        return type(value).__name__.lower()
+    return _records.generator_kind(value) or _PLAIN
 
 
 class DistributedEntry(Entry):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 class Error(Exception):
     """Base of all exceptions of Reprieve.
@@ -112,8 +114,19 @@ def _all_classes(base: type[Error]) -> list[type[Error]]:
 _CLASSES = {each.code: each for each in _all_classes(Error)}
 
 
+#: The processes in which a call found that ranks are missing: MPI_Finalize would wait for them.
+_processes_without_others: set[int] = set()
+
+
+def ranks_are_missing() -> bool:
+    """Whether a call of this process ended in an UnresponsiveError."""
+    return os.getpid() in _processes_without_others
+
+
 def error_of(code: str, message: str, origin_rank: int) -> Error:
     """The exception for the name of a status of C."""
     error = _CLASSES.get(code, Error)(message, code, origin_rank)
-    error._is_told = True
+    error._is_told = code != UsageError.code  # it can be of a call that the other ranks do not make
+    if isinstance(error, UnresponsiveError):
+        _processes_without_others.add(os.getpid())
     return error

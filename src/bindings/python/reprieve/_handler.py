@@ -110,8 +110,12 @@ class Handler(_open.Opened):
             dropped=dropped,
             on_migration=on_migration,
         )
-        if self.restored_from is not None:
-            self._registry.restored()
+        try:
+            if self.restored_from is not None:
+                self._registry.restored()
+        except BaseException as error:  # of this rank alone, perhaps: the others have to hear of it
+            self.__exit__(type(error), error, None)
+            raise
 
     # ---- The loop
 
@@ -122,7 +126,7 @@ class Handler(_open.Opened):
         Gives the number of steps that were complete before. Collective.
         """
         limit = NO_LIMIT if count is None else int(count)
-        if limit < 0:
+        if not 0 <= limit <= NO_LIMIT:
             raise UsageError(f"there cannot be {count} steps")
         next_step = function("next_step")
         status = ctypes.c_int()
@@ -153,7 +157,9 @@ class Handler(_open.Opened):
 
     @contextlib.contextmanager
     def scope(self, save_at_end: bool = False) -> Iterator[None]:
-        """A part of the program at whose end a notice is acted on.
+        """A part of the program at whose end a notice is acted on. Collective at its end.
+
+        An exception that leaves it is as one that leaves the `with` of the handler: the others are told.
 
         Args:
             save_at_end: boundaries inside save nothing, only the end does, or the last boundary that is safe if it is
@@ -161,7 +167,11 @@ class Handler(_open.Opened):
         """
         mode = CONSTANTS["SCOPE_SAVE_AT_END" if save_at_end else "SCOPE_SAVE_NOW"]
         call("scope_begin_with", self._handle, mode)
-        yield
+        try:
+            yield
+        except BaseException as error:
+            self._tell_others(error, always=True)
+            raise
         if self._handle:
             self._boundary("scope_end")
 
@@ -193,11 +203,14 @@ class Handler(_open.Opened):
 
     def _check(self, status: int) -> None:
         if status == PREEMPTED:
-            code = ctypes.c_int()
-            call("exit_code", self._handle, ctypes.byref(code))
-            self._preempted_code = code.value
-            raise Preempted(code.value)
+            raise Preempted(self._note_exit_code())
         super()._check(status)
+
+    def _note_exit_code(self) -> int:
+        code = ctypes.c_int()
+        call("exit_code", self._handle, ctypes.byref(code))
+        self._preempted_code = code.value
+        return code.value
 
     # ---- What is known
 
@@ -254,11 +267,17 @@ class Handler(_open.Opened):
 
     # ---- The end
 
-    def _tell_others(self, error: BaseException) -> None:
-        """An exception of the program on this rank: the others must not wait for it."""
-        if self._failed or getattr(error, "_is_told", False) or isinstance(error, (Preempted, GeneratorExit)):
+    def _tell_others(self, error: BaseException, always: bool = False) -> None:
+        """An exception of the program on this rank: the others must not wait for it.
+
+        Args:
+            always: also of an error that they have: the handler can only be closed then.
+        """
+        is_told = getattr(error, "_is_told", False) and not always
+        if not self._handle or self._failed or is_told or isinstance(error, (Preempted, GeneratorExit)):
             return
         self._failed = True
+        self._step_is_open = False
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         function("fail")(self._handle, text.encode(errors="replace"))
 
@@ -271,7 +290,7 @@ class Handler(_open.Opened):
             self.exit_code  # stays known
             self.close()
         else:
-            with contextlib.suppress(Error):
+            with contextlib.suppress(Error, Preempted):
                 self.close()
 
 

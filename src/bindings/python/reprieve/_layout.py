@@ -8,12 +8,13 @@ import functools
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._errors import CorruptError
+from ._errors import CorruptError, UsageError
 
 SEAL_BYTES = 4096
 MAGIC = int.from_bytes(b"REPRIEVE", "little")
@@ -61,6 +62,43 @@ def check(ok: bool, path: Any, problem: str) -> None:
         raise CorruptError(f"{path}: {problem}")
 
 
+class File:
+    """A file that is read by calls, not by a mapping: if it is cut off meanwhile, that is an error and not a signal."""
+
+    def __init__(self, path: Any, descriptor: int | None = None) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
+        self.size = os.fstat(self._descriptor).st_size
+
+    def again(self) -> File:
+        """The same file, which is closed by itself."""
+        return File(self.path, os.dup(self._need()))
+
+    def _need(self) -> int:
+        if self._descriptor < 0:
+            raise UsageError(f"{self.path} is closed")
+        return self._descriptor
+
+    def read(self, offset: int, size: int) -> np.ndarray:
+        """Bytes, in memory of their own."""
+        result = np.empty(size, np.uint8)
+        rest, done = memoryview(result), 0
+        while done < size:
+            count = os.preadv(self._need(), [rest[done:]], offset + done)
+            check(count > 0, self.path, f"it ends before the byte {offset + size}: it was cut off while it was open")
+            done += count
+        return result
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            self.close()
+
+
 class Tables(NamedTuple):
     """What a file says of itself."""
 
@@ -69,31 +107,78 @@ class Tables(NamedTuple):
     checksums: np.ndarray
 
 
-def read_tables(raw: np.ndarray, path: Any) -> Tables:
-    """Reads the seal and the three tables that it guards, and verifies them if there is something to do it with.
-
-    Raises CorruptError.
-    """
-    check(len(raw) >= SEAL_BYTES, path, f"it has {len(raw)} bytes, and is no checkpoint")
-    words = [int(word) for word in raw[:SEAL_BYTES].view("<u8")]
+def _read_seal(file: File) -> list[int]:
+    path = file.path
+    check(file.size >= SEAL_BYTES, path, f"it has {file.size} bytes, and is no checkpoint")
+    seal = file.read(0, SEAL_BYTES)
+    words = [int(word) for word in seal.view("<u8")]
     check(words[0] == MAGIC, path, "it has no seal: it is no checkpoint, or was not completed")
     check(words[1] <= NEWEST_VERSION, path, f"it has version {words[1]} of the format: a newer reprieve reads it")
     xxh3 = hasher()
-    check(xxh3 is None or xxh3(raw[: SEAL_BYTES - 8]) == words[511], path, "the seal is damaged")
-    check(words[2] == len(raw), path, f"it is {len(raw)} bytes long, but was written with {words[2]}")
-    parts = []
-    for name, first in (("manifest", 3), ("table of boxes", 6), ("table of checksums", 9)):
-        offset, size, checksum = words[first : first + 3]
-        check(offset + size <= len(raw), path, f"the {name} lies outside of the file")
-        part = raw[offset : offset + size]
-        check(xxh3 is None or xxh3(part) == checksum, path, f"the {name} is damaged")
-        parts.append(part)
+    check(xxh3 is None or xxh3(seal[: SEAL_BYTES - 8]) == words[511], path, "the seal is damaged")
+    check(words[2] == file.size, path, f"it is {file.size} bytes long, but was written with {words[2]}")
+    return words
+
+
+def _read_table(file: File, name: str, words: list[int]) -> np.ndarray:
+    offset, size, checksum = words
+    check(offset + size <= file.size, file.path, f"the {name} lies outside of the file")
+    part = file.read(offset, size)
+    xxh3 = hasher()
+    check(xxh3 is None or xxh3(part) == checksum, file.path, f"the {name} is damaged")
+    return part
+
+
+def read_manifest(file: File) -> tuple[dict[str, Any], list[int]]:
+    """Reads the seal and the manifest, and verifies them if there is something to do it with. Gives the seal's numbers too.
+
+    Raises CorruptError.
+    """
+    words = _read_seal(file)
+    text = _read_table(file, "manifest", words[3:6]).tobytes()
     try:
-        manifest = json.loads(parts[0].tobytes())
+        return json.loads(text), words
     except ValueError as error:
-        raise CorruptError(f"{path}: the manifest cannot be read: {error}") from error
+        raise CorruptError(f"{file.path}: the manifest cannot be read: {error}") from error
+
+
+def read_tables(file: File) -> Tables:
+    """Reads the seal and the three tables that it guards, as `read_manifest`."""
+    manifest, words = read_manifest(file)
+    boxes = _read_table(file, "table of boxes", words[6:9])
+    checksums = _read_table(file, "table of checksums", words[9:12])
     width = 3 + 2 * manifest["box_dimensions"]
-    return Tables(manifest, parts[1].view("<u8").reshape(-1, width), parts[2].view("<u8"))
+    return Tables(manifest, boxes.view("<u8").reshape(-1, width), checksums.view("<u8"))
+
+
+#: A box that is not much less than the bytes from its first to its last element is read at once, and a small one too.
+_AT_ONCE_BYTES = 64 << 10
+
+
+def read_box(
+    file: File, start: int, shape: tuple[int, ...], dtype: np.dtype, offset: tuple[int, ...], extent: tuple[int, ...]
+) -> np.ndarray:
+    """A box of an array that lies at `start` in C order."""
+    count = math.prod(extent)
+    if count == 0:
+        return np.zeros(extent, dtype)
+    steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    first = sum(o * step for o, step in zip(offset, steps))
+    span = 1 + sum((e - 1) * step for e, step in zip(extent, steps))
+    if span <= 2 * count or span * dtype.itemsize <= _AT_ONCE_BYTES:
+        raw = file.read(start + first * dtype.itemsize, span * dtype.itemsize)
+        if span == count:
+            return raw.view(dtype).reshape(extent)
+        return np.ndarray(extent, dtype, raw.data, 0, tuple(step * dtype.itemsize for step in steps)).copy()
+    result = np.empty(extent, dtype)
+    cut = next(d for d, length in enumerate(extent) if length > 1)
+    half = extent[cut] // 2
+    for begin, length in ((0, half), (half, extent[cut] - half)):
+        part = (*extent[:cut], length, *extent[cut + 1 :])
+        place = (*offset[:cut], offset[cut] + begin, *offset[cut + 1 :])
+        into = (*[slice(None)] * cut, slice(begin, begin + length))
+        result[into] = read_box(file, start, shape, dtype, place, part)
+    return result
 
 
 def blocks(offset: tuple[int, ...], extent: tuple[int, ...], size: int) -> Iterator[tuple[slice, ...]]:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _open
+from ._errors import ClusterError
 from ._facts import CheckpointInfo
-from ._native import CheckpointInfoStruct, function
+from ._native import NO_LIMIT, CheckpointInfoStruct, function
+from ._registry import checked_range
+
+
+#: How long ranks wait for each other before a call, which then waits as its settings say. In seconds.
+_LONGEST_WAIT_S = 10.0
+
+
+def _checked(number: int) -> int:
+    return checked_range(number, "the number of the checkpoint", 0, NO_LIMIT - 1)
 
 
 class Manager(_open.Opened):
@@ -46,15 +59,42 @@ class Manager(_open.Opened):
             dropped=dropped,
             on_migration=on_migration,
         )
+        self._comm = comm
+        self._pending: list[Any] = []
 
     def _call(self, name: str, *arguments: Any) -> None:
         self._need()
-        self._registry.refresh()
+        self._on_all_ranks(self._registry.refresh)
         self._check(function("manager_" + name)(self._handle, *arguments))
+
+    def _on_all_ranks(self, run: Callable[[], None]) -> None:
+        """Runs it. What it raises on one rank is a ClusterError on the others, which do not wait for that rank then."""
+        from mpi4py import MPI
+
+        error = None
+        try:
+            run()
+        except BaseException as raised:
+            error = raised
+        failed = np.array([-1 if error is None else self._comm.rank], np.int32)
+        result = np.zeros(1, np.int32)
+        request = self._comm.Iallreduce([failed, MPI.INT], [result, MPI.INT], op=MPI.MAX)
+        end = time.monotonic() + _LONGEST_WAIT_S
+        agreed = request.Test()
+        while not agreed and time.monotonic() < end:
+            time.sleep(0.0001)
+            agreed = request.Test()
+        if not agreed:
+            self._pending.append((request, failed, result))  # the call of C will tell which rank is missing
+        if error is not None:
+            raise error
+        if agreed and result[0] >= 0:
+            rank = int(result[0])
+            raise ClusterError(f"rank {rank} cannot take part, and has raised an error that says why", origin_rank=rank)
 
     def save(self, number: int | None = None) -> int:
         """Writes the state as a checkpoint of that number; None: one that follows all that are there. Gives the number."""
-        taken = ctypes.c_uint64(number or 0)
+        taken = ctypes.c_uint64(0 if number is None else _checked(number))
         if number is None:
             self._call("save_next", ctypes.byref(taken))
         else:
@@ -63,7 +103,7 @@ class Manager(_open.Opened):
 
     def save_in_background(self, number: int) -> None:
         """Copies the state and returns; a thread writes the copy. The next call that saves or restores commits it."""
-        self._call("save_in_background", number)
+        self._call("save_in_background", _checked(number))
 
     def finish_background_save(self) -> None:
         """Waits for the threads of all ranks, and commits."""
@@ -75,13 +115,13 @@ class Manager(_open.Opened):
         self._call("restore_latest", ctypes.byref(found), ctypes.byref(struct))
         if not found.value:
             return None
-        self._registry.restored()
+        self._on_all_ranks(self._registry.restored)
         return CheckpointInfo.of(struct)
 
     def restore(self, file: str | os.PathLike[str]) -> None:
         """Restores one file."""
         self._call("restore", os.fsencode(file))
-        self._registry.restored()
+        self._on_all_ranks(self._registry.restored)
 
     def checkpoints(self) -> list[CheckpointInfo]:
         """All that are committed, oldest first."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from ._errors import UsageError
 
 #: What makes a rank's value from those of the ranks that saved: (values by saved rank, rank, size) -> value.
 Redistribute = Callable[[Sequence[Any], int, int], Any]
@@ -112,9 +115,14 @@ def per_rank(
 
 
 def _pairs(ghost: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
-    if isinstance(ghost, int):
-        ghost = (ghost,) * dimensions
-    return tuple((each, each) if isinstance(each, int) else (int(each[0]), int(each[1])) for each in ghost)
+    each_dimension = ghost if hasattr(ghost, "__len__") else (ghost,) * dimensions
+    pairs = []
+    for each in each_dimension:
+        before, after = map(operator.index, each if hasattr(each, "__len__") else (each, each))
+        if before < 0 or after < 0:
+            raise UsageError(f"ghost is {ghost!r}: there cannot be fewer than 0 ghost layers")
+        pairs.append((before, after))
+    return tuple(pairs)
 
 
 def distributed(

@@ -80,6 +80,13 @@ def library() -> ctypes.CDLL:
                 f"the shared library of Reprieve cannot be loaded: {error}. Install it (Debian: libreprieve0.1), or "
                 "name its file in the environment variable REPRIEVE_LIBRARY"
             ) from error
+    loaded.reprieve_version.restype = ctypes.c_char_p
+    version = loaded.reprieve_version().decode()
+    if version != described.VERSION:
+        raise ImportError(
+            f"the shared library {candidate} is of version {version}, and the Python module of {described.VERSION}: "
+            "both have to be of one version"
+        )
     for name, (returned, arguments) in described.FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype = _type(returned)

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ._errors import Error, UnresponsiveError, UsageError
-from ._native import communicator, function
+from ._errors import Error, Preempted, UsageError, ranks_are_missing
+from ._native import PREEMPTED, communicator, function
 from ._registry import Registry
 from ._settings import Config
 
@@ -38,7 +38,6 @@ class Opened:
     ) -> None:
         self._handle = ctypes.c_void_p()
         self._failed = False
-        self._unresponsive = False
         self._process = os.getpid()
         handle = communicator(comm)
         self._registry = registry = Registry(state)
@@ -75,9 +74,13 @@ class Opened:
         """
         if not self._handle or self._process != os.getpid():
             return  # closed, or the copy that a fork made
-        if self._unresponsive:
+        if ranks_are_missing():
             return  # the other ranks do not come; the process will end without them
-        status = function(self._kind + "_close")(ctypes.byref(self._handle))
+        close = function(self._kind + "_close")
+        status, code = close(ctypes.byref(self._handle)), None
+        if status == PREEMPTED:  # at the end of a scope that was open: the handler is still there, for its exit code
+            code = self._note_exit_code()
+            status = close(ctypes.byref(self._handle))
         if not self._handle:
             _open_ones.remove(self)
         try:
@@ -85,14 +88,16 @@ class Opened:
         finally:
             if not self._handle:
                 self._registry.destroy()
+        if code is not None:
+            raise Preempted(code)
+
+    def _note_exit_code(self) -> int:
+        """Of a handler that has saved and is to leave."""
+        raise NotImplementedError
 
     def _check(self, status: int) -> None:
         """Raises the error of a call."""
-        try:
-            self._registry.check(status)
-        except UnresponsiveError:
-            self._unresponsive = True  # MPI_Finalize would wait for the ranks that are missing: see `_at_exit`
-            raise
+        self._registry.check(status)
 
     def __enter__(self) -> Any:
         return self
@@ -101,25 +106,29 @@ class Opened:
         if error is None:
             self.close()
         else:
-            with contextlib.suppress(Error):
+            with contextlib.suppress(Error, Preempted):
                 self.close()
+
+
+def _end_without_others() -> None:
+    """Ends the job if ranks are missing, for which MPI_Finalize would wait."""
+    if ranks_are_missing():
+        sys.stderr.flush()
+        function("abort")()  # does not return
 
 
 @atexit.register
 def _at_exit() -> None:
     """Closes what is open while there is still an interpreter. mpi4py finalizes MPI after this."""
+    _end_without_others()
     for opened in reversed(_open_ones.copy()):
         if opened._process != os.getpid():
             continue  # the copy that a fork made
-        if opened._unresponsive:
-            sys.stderr.flush()
-            function("abort")()  # does not return
         error = getattr(sys, "last_value", None)  # what ended the program, if something did
         if opened._kind == "handler" and error is not None:
             opened._tell_others(error)  # type: ignore[attr-defined]
         elif error is None:
             print(f"reprieve: the {opened._kind} was not closed: use it in a `with`, or call close()", file=sys.stderr)
-        with contextlib.suppress(Error):
+        with contextlib.suppress(Error, Preempted):
             opened.close()
-
-
+    _end_without_others()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import math
 import os
@@ -14,6 +15,9 @@ import numpy as np
 from . import _layout, _records
 from ._errors import CorruptError, UsageError
 from ._layout import Box
+
+#: Elements that lie apart, as those of [::1000], are read with what lies between them up to this size.
+_APART_BYTES = 1 << 20
 
 
 class StoredVariable:
@@ -67,29 +71,25 @@ class StoredVariable:
 
     # ---- Elements
 
-    def _whole(self) -> np.ndarray:
-        """All elements, as they lie in the file. Not for arrays in tiles."""
-        return self._file._at(self._entry["file_offset"], self.shape, self.dtype)
-
     def _read_box(self, offset: tuple[int, ...], extent: tuple[int, ...]) -> np.ndarray:
         """A part of the array, in memory of its own."""
+        start = self._entry["file_offset"]
         if self.tile is None:
-            return np.array(self._whole()[tuple(slice(o, o + e) for o, e in zip(offset, extent))])
+            return self._file._read(start, self.shape, self.dtype, offset, extent)
         result = np.empty(extent, self.dtype)
         counts = [-(-length // tile) for length, tile in zip(self.shape, self.tile)]
         tile_bytes = math.prod(self.tile) * self.dtype.itemsize
         for index, first, length in _layout.tile_parts(self.tile, offset, extent):
             number = int(np.ravel_multi_index(index, counts))
-            tile = self._file._at(self._entry["file_offset"] + number * tile_bytes, self.tile, self.dtype)
             into = tuple(slice(f - o, f - o + n) for f, o, n in zip(first, offset, length))
-            out_of = tuple(slice(f - i * t, f - i * t + n) for f, i, t, n in zip(first, index, self.tile, length))
-            result[into] = tile[out_of]
+            inside = tuple(f - i * t for f, i, t in zip(first, index, self.tile))
+            result[into] = self._file._read(start + number * tile_bytes, self.tile, self.dtype, inside, length)
         return result
 
     def __getitem__(self, key: Any) -> np.ndarray:
         """Elements as of a numpy array, `variable[2:5, :, 0]`: a copy, for which only these are read."""
-        if self.tile is None:
-            return np.array(self._whole()[key])
+        if not self.shape:
+            return self._read_box((), ())[key]
         keys = key if isinstance(key, tuple) else (key,)
         if not all(each is Ellipsis or isinstance(each, (int, np.integer, slice)) for each in keys):
             return self._read_box((0,) * len(self.shape), self.shape)[key]
@@ -102,20 +102,32 @@ class StoredVariable:
         return self._read_slices(keys)
 
     def _read_slices(self, keys: tuple[Any, ...]) -> np.ndarray:
-        """One slice or number for each dimension: reads the smallest box around them."""
-        offset, extent, rest = [], [], []
+        """One slice or number for each dimension."""
+        picked = []
         for each, length in zip(keys, self.shape):
             if isinstance(each, slice):
-                picked = range(length)[each]
-                low, high = (min(picked[0], picked[-1]), max(picked[0], picked[-1]) + 1) if picked else (0, 0)
-                rest.append(slice(None, None, picked.step))
+                picked.append(range(length)[each])
             else:
-                low = range(length)[each]
-                high = low + 1
-                rest.append(0)
-            offset.append(low)
-            extent.append(high - low)
-        return self._read_box(tuple(offset), tuple(extent))[tuple(rest)]
+                picked.append(range(range(length)[each], range(length)[each] + 1))
+        result = np.empty(tuple(map(len, picked)), self.dtype)
+        self._read_picked(tuple(picked), result)
+        return result[tuple(slice(None) if isinstance(each, slice) else 0 for each in keys)]
+
+    def _read_picked(self, picked: tuple[range, ...], result: np.ndarray) -> None:
+        """Reads the smallest box around the indexes; one by one where that would be much more."""
+        if result.size == 0:
+            return
+        offset = tuple(min(each[0], each[-1]) for each in picked)
+        extent = tuple(abs(each[-1] - each[0]) + 1 for each in picked)
+        count = math.prod(extent)
+        if count == result.size or count * self.dtype.itemsize <= _APART_BYTES:
+            result[...] = self._read_box(offset, extent)[tuple(slice(None, None, each.step) for each in picked)]
+            return
+        cut = next(d for d, each in enumerate(picked) if len(each) > 1)
+        half = len(picked[cut]) // 2
+        for part in (slice(None, half), slice(half, None)):
+            into = (*[slice(None)] * cut, part)
+            self._read_picked((*picked[:cut], picked[cut][part], *picked[cut + 1 :]), result[into])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[...], dtype=dtype)
@@ -148,8 +160,8 @@ class StoredVariable:
         if not mine:
             return self._natural(np.zeros((0,) * self._entry["piece_dimensions"], self.dtype))
         box = mine[0]
-        data = self._whole()[box.offset[0] : box.offset[0] + math.prod(box.extent)]
-        return self._natural(np.array(data).reshape(box.extent))
+        data = self._read_box(box.offset[:1], (math.prod(box.extent),))
+        return self._natural(data.reshape(box.extent))
 
     def _natural(self, array: np.ndarray) -> Any:
         entry = self._entry
@@ -185,8 +197,6 @@ class StoredVariable:
         return found
 
     def _part(self, part: tuple[slice, ...]) -> np.ndarray:
-        if self.tile is None:
-            return self._whole()[part]
         return self._read_box(tuple(s.start for s in part), tuple(s.stop - s.start for s in part))
 
     def _blocks(self, box: Box) -> Iterator[tuple[slice, ...]]:
@@ -216,10 +226,8 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(path)
-        if self.path.stat().st_size == 0:
-            raise CorruptError(f"{self.path}: it has 0 bytes, and is no checkpoint")
-        self._raw = np.memmap(self.path, np.uint8, "r")
-        self._tables = _layout.read_tables(self._raw, self.path)
+        self._raw = _layout.File(self.path)
+        self._tables = _layout.read_tables(self._raw)
         self.manifest = manifest = self._tables.manifest
         self.number: int = manifest["number"]
         self.completed_steps: int | None = manifest.get("run_calls")
@@ -227,20 +235,35 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         self.time = datetime.datetime.fromtimestamp(manifest["time_us"] / 1e6, datetime.timezone.utc)
         self.reason: str = manifest["reason"]["kind"]
         self.constants: dict[str, Any] = manifest.get("constants", {})
-        of = self._tables.boxes[:, 0]
-        self._variables = {
-            entry["name"]: StoredVariable(self, entry, self._tables.boxes[of == position])
-            for position, entry in enumerate(manifest["variables"])
+        self._variables = self._make_variables()
+
+    def _make_variables(self) -> dict[str, StoredVariable]:
+        entries, boxes = self.manifest["variables"], self._tables.boxes
+        boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
+        ends = np.searchsorted(boxes[:, 0], np.arange(len(entries) + 1, dtype=boxes.dtype))
+        return {
+            entry["name"]: StoredVariable(self, entry, boxes[ends[i] : ends[i + 1]]) for i, entry in enumerate(entries)
         }
 
-    def _at(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        size = math.prod(shape) * dtype.itemsize
-        if self._raw is None:
-            raise UsageError(f"{self.path} is closed")
-        if size == 0:
-            return np.zeros(shape, dtype)
-        _layout.check(offset + size <= len(self._raw), self.path, "a variable lies outside of the file")
-        return np.ndarray(shape, dtype, self._raw, offset)
+    def _read(
+        self,
+        start: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        offset: tuple[int, ...],
+        extent: tuple[int, ...],
+    ) -> np.ndarray:
+        """A box of an array that lies in the file as a whole."""
+        inside = start + math.prod(shape) * dtype.itemsize <= self._raw.size
+        _layout.check(inside, self.path, "a variable lies outside of the file")
+        return _layout.read_box(self._raw, start, shape, dtype, offset, extent)
+
+    def _again(self) -> StoredCheckpoint:
+        """The same file, open until nobody uses it any more."""
+        other = copy.copy(self)
+        other._raw = self._raw.again()
+        other._variables = other._make_variables()
+        return other
 
     def __getitem__(self, name: str) -> StoredVariable:
         try:
@@ -264,7 +287,8 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
             raise CorruptError(f"{self.path} is damaged:\n  " + "\n  ".join(damaged))
 
     def to_xarray(self) -> Any:
-        """An xarray.Dataset of the arrays and numbers; elements are read when they are needed.
+        """An xarray.Dataset of the arrays and numbers; elements are read when they are needed, also after the end of the
+        `with`: the Dataset has the file open for itself.
 
         Names of dimensions and units are those of the program. A variable of one dimension that has the name of a
         dimension holds its coordinates. Of per-rank variables there are those that all ranks have in one shape: the first
@@ -272,11 +296,11 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         """
         from ._xarray import dataset_of
 
-        return dataset_of(self)
+        return dataset_of(self._again())
 
     def close(self) -> None:
         """Gives the file back; arrays that were read stay."""
-        self._raw = None
+        self._raw.close()
 
     def __enter__(self) -> StoredCheckpoint:
         return self
@@ -285,12 +309,20 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         self.close()
 
 
+def _manifest(path: pathlib.Path) -> dict[str, Any]:
+    file = _layout.File(path)
+    try:
+        return _layout.read_manifest(file)[0]
+    finally:
+        file.close()
+
+
 def _newest(directory: pathlib.Path) -> pathlib.Path:
     """The checkpoint of a directory that was saved last."""
     found = []
     for path in directory.glob("*.h5"):
         try:
-            manifest = StoredCheckpoint(path).manifest
+            manifest = _manifest(path)
             found.append((manifest.get("run", 0), manifest.get("save", 0), manifest["number"], path))
         except (CorruptError, OSError):
             continue

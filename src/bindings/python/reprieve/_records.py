@@ -12,6 +12,7 @@ import numpy as np
 from ._errors import UsageError
 
 MARK = "$python"
+_START = f'{{"{MARK}":'
 
 
 def generator_state(value: Any) -> Any:
@@ -25,6 +26,14 @@ def generator_state(value: Any) -> Any:
     if isinstance(value, random.Random):
         return value.getstate()
     return None
+
+
+def generator_kind(value: Any) -> str | None:
+    """Which random generator it is, or None if the value is none: what one remembers fits those of its kind alone."""
+    if isinstance(value, np.random.Generator):
+        value = value.bit_generator
+    kinds = (np.random.BitGenerator, np.random.RandomState, random.Random)
+    return type(value).__name__ if isinstance(value, kinds) else None
 
 
 def set_generator_state(value: Any, state: Any) -> None:
@@ -85,7 +94,9 @@ def _decode(value: dict[str, Any]) -> Any:
 
 
 def to_text(value: Any, where: str) -> bytes:
-    """The text of a value."""
+    """The text of a value. A text is its own, unless it begins as those of other values do."""
+    if isinstance(value, str) and not value.startswith(_START):
+        return value.encode("utf-8", "surrogatepass")
     state = generator_state(value)
     content = _encode(value if state is None else state, where)
     return json.dumps({MARK: content}, separators=(",", ":")).encode()
@@ -93,4 +104,6 @@ def to_text(value: Any, where: str) -> bytes:
 
 def from_text(text: bytes) -> Any:
     """The value of a text that `to_text` made; of a generator what it remembers."""
+    if not text.startswith(_START.encode()):
+        return text.decode("utf-8", "surrogatepass")
     return json.loads(text, object_hook=_decode)[MARK]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ._entries import Entry, Slot, make_entry
+from ._entries import Entry, make_entry
 from ._errors import UsageError
 from ._markers import Replicated, Variable
 from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
+from ._places import Node, Slot
 
 
 def _text(value: Any, what: str) -> bytes:
@@ -20,6 +22,14 @@ def _text(value: Any, what: str) -> bytes:
     if "\0" in value:
         raise UsageError(f"{what} {value!r} has a null byte")
     return value.encode("utf-8", "surrogateescape")
+
+
+def checked_range(value: Any, what: str, least: int, most: int) -> int:
+    """A whole number that C can hold."""
+    whole = operator.index(value)
+    if not least <= whole <= most:
+        raise UsageError(f"{what} is {whole}: it must lie between {least} and {most}")
+    return whole
 
 
 class Stored:
@@ -53,7 +63,7 @@ class Registry:
         self.raised: BaseException | None = None
         self.entries: list[Entry] = []
         self._kept: list[Any] = []
-        self._dictionaries: list[tuple[Mapping[str, Any], int, str]] = []
+        self._nodes: list[Node] = []
         self._refused: BaseException | None = None
         self.handle = ctypes.c_void_p()
         call("checkpoint_create", ctypes.byref(self.handle))
@@ -79,12 +89,12 @@ class Registry:
     def _walk(self, state: Any) -> None:
         if not isinstance(state, dict):
             raise UsageError(f"the state is a {type(state).__name__}: pass a dictionary of names and values")
-        self._walk_dictionary(state, "", "state")
+        self._walk_dictionary(Node(state, None, "", "state"), "")
 
-    def _walk_dictionary(self, dictionary: dict[Any, Any], prefix: str, where: str) -> None:
-        self._dictionaries.append((dictionary, len(dictionary), where))
-        for key, value in dictionary.items():
-            place = f"{where}[{key!r}]"
+    def _walk_dictionary(self, node: Node, prefix: str) -> None:
+        self._nodes.append(node)
+        for key, value in node.dictionary.items():
+            place = f"{node.where}[{key!r}]"
             if not isinstance(key, str) or "/" in key:
                 raise UsageError(
                     f"{place}: names of values are texts without '/'. A dictionary with other keys is saved as a whole "
@@ -92,11 +102,11 @@ class Registry:
                 )
             name = prefix + key
             if isinstance(value, dict):
-                self._walk_dictionary(value, name + "/", place)
+                self._walk_dictionary(Node(value, node, key, place), name + "/")
             elif isinstance(value, Variable):
                 self._register(name, Slot(value, None, place + ".value"), value)
             else:
-                self._register(name, Slot(dictionary, key, place), Replicated(None))
+                self._register(name, Slot(node, key, place), Replicated(None))
 
     def _register(self, name: str, slot: Slot, marker: Variable) -> None:
         entry = make_entry(self, name, slot, marker)
@@ -126,7 +136,8 @@ class Registry:
             if hasattr(value, "__fspath__"):
                 self.add("add_constant_file", name, str(value))
             elif isinstance(value, (bool, int, np.integer)):
-                self.add("add_constant_integer", name, int(value))
+                whole = checked_range(value, f"the constant '{name}'", -(2**63), 2**63 - 1)
+                self.add("add_constant_integer", name, whole)
             elif isinstance(value, (float, np.floating)):
                 self.add("add_constant_real", name, float(value))
             else:
@@ -139,6 +150,7 @@ class Registry:
             def prepare(_user: Any) -> None:
                 self.restored()
                 when_values_restored()
+                self.refresh()  # what it has set stays
 
             self.add("when_values_restored", self.callback("restored_fn", prepare), None)
         if on_migration is not None:
@@ -187,12 +199,8 @@ class Registry:
 
     def refresh(self) -> None:
         """Before every call that may save."""
-        for dictionary, size, where in self._dictionaries:
-            if len(dictionary) != size:
-                raise UsageError(
-                    f"{where} has {len(dictionary)} entries, and had {size} when it was handed over: put all of them in "
-                    "before, or those that come and go into a list or into reprieve.pickled({...})"
-                )
+        for node in self._nodes:
+            node.refresh()
         for entry in self.entries:
             entry.refresh()
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._errors import UsageError
-from ._native import CONSTANTS, call
-from ._registry import Registry
+from ._native import CONSTANTS, NO_LIMIT, call
+from ._registry import Registry, checked_range
 
 _WAYS = {"leave": "EXIT_DEFAULT", "hold": "EXIT_HOLD", "raise": "EXIT_RETURN", "later": "EXIT_LATER"}
 
@@ -74,7 +74,11 @@ class Config:
         callback = self._registry.callback
         if step is not None:
             count = step  # not None
-            call("config_set_step_fn", self.handle, callback("step_fn", lambda _user: int(count()), 0), None)
+
+            def tell_step(_user: Any) -> int:
+                return checked_range(int(count()), "the program's own count of steps", 0, NO_LIMIT - 1)
+
+            call("config_set_step_fn", self.handle, callback("step_fn", tell_step, 0), None)
         if save_files is not None:
             save = save_files
 
@@ -100,14 +104,12 @@ class Config:
 
 def _tell(answer: Any, message: int, size: int, time_left: Any) -> int:
     """What a watcher returned: nothing, True, a text, or a text and the seconds that are left."""
-    if not answer:
-        return 0
     text, left = answer if isinstance(answer, tuple) else (answer, None)
+    if not text:
+        return 0
     if isinstance(text, str):
         data = text.encode()[: size - 1] + b"\0"
         ctypes.memmove(message, data, len(data))
     if left is not None:
         time_left[0] = left
     return 1
-
-

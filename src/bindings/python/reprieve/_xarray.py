@@ -28,7 +28,7 @@ def _arrays_of_ranks(variable: Any) -> np.ndarray | None:
     extents = {box.extent for box in variable.boxes}
     if len(extents) != 1 or len(variable.boxes) != variable._file.world_size:
         return None
-    return np.array(variable._whole()).reshape(variable._file.world_size, *extents.pop())
+    return variable[...].reshape(variable._file.world_size, *extents.pop())
 
 
 def _variable_of(variable: Any) -> Any:
