@@ -60,8 +60,8 @@ struct LocalView {
 };
 
 struct AgreementOptions {
-  std::chrono::nanoseconds check_interval{
-      std::chrono::milliseconds(16)};  ///< steps of half this length: every boundary
+  /// Steps of half this length are checked at every boundary.
+  std::chrono::nanoseconds check_interval{std::chrono::milliseconds(16)};
   std::chrono::milliseconds peer_timeout{1'800'000};
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };

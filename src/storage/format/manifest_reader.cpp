@@ -7,6 +7,7 @@
 
 #include "core/strict_json.hpp"
 #include "storage/format/manifest.hpp"
+#include "storage/format/texts.hpp"
 
 namespace reprieve::storage {
 
@@ -17,6 +18,11 @@ namespace {
 /// Puts a JSON value together from what the parser meets.
 class JsonBuilder {
  public:
+  JsonBuilder() = default;
+  ~JsonBuilder() = default;
+  JsonBuilder(const JsonBuilder&) = delete;
+  JsonBuilder& operator=(const JsonBuilder&) = delete;
+
   /// With an object, to which whatever comes belongs.
   void begin_anew() {
     open_.clear();
@@ -38,7 +44,7 @@ class JsonBuilder {
     return container.is_array() ? container.emplace_back(std::move(value)) : container[key_] = std::move(value);
   }
 
-  json root_;
+  json root_ = json::object();
   std::vector<json*> open_;
   std::string key_;
 };
