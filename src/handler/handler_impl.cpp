@@ -87,9 +87,6 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     storage::check_descriptions(comm_, registry);
   }
   heed_the_end();
-  if (restored) {
-    manager.impl().retire_left_over(restored->number);
-  }
   plan_periodic_save();
   if (comm_.is_chief()) {
     if (!restored) {

@@ -350,19 +350,9 @@ void CheckpointManager::Impl::lay_out_ahead() {
 
 void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement) {
   const manager::RetentionPolicy policy{options.max_to_keep, options.keep_every};
+  may_have_left_over = !retirement.remove;
   for (const std::uint64_t number : directory.retire(policy, newest, identity->directory_id(), retirement)) {
     record("retired", {{"number", number}});
-  }
-}
-
-void CheckpointManager::Impl::retire_left_over(std::uint64_t restored) noexcept {
-  if (!comm.is_chief() || drill) {  // the drill compares with what is there
-    return;
-  }
-  try {
-    retire(restored, {.recycle = options.recycle, .remove = true});
-  } catch (const std::exception& error) {
-    core::log::warning("tidying up at the start failed: {}", error.what());
   }
 }
 

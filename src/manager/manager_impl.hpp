@@ -74,9 +74,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
 
   /// The chief: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
   void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
-  /// The same at the start of a run that goes on from @p restored: saves of preemptions remove nothing, and a run may
-  /// make no others. Logs what goes wrong. Not collective: nothing on ranks other than the chief.
-  void retire_left_over(std::uint64_t restored) noexcept;
 
   /// Runs @p save_fn as all of a save: on every rank, with a directory to write to; this manager may be called in it.
   /// Throws what it threw on any rank, on all of them. Returns the number that was proposed to it.
@@ -131,8 +128,9 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<manager::HandlerLink> handler;  ///< while one lives
 
   const std::unique_ptr<manager::BackgroundSave> background;
-  bool half_restored = false;  ///< a restore failed after it had overwritten variables; the same on every rank
-  bool in_save_fn = false;     ///< a save of this manager is running the user's save function
+  bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; the chief's
+  bool half_restored = false;      ///< a restore failed after it had overwritten variables; the same on every rank
+  bool in_save_fn = false;         ///< a save of this manager is running the user's save function
   std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
 
  private:

@@ -13,8 +13,8 @@
 //    next run does this at its start: number and time in the name tell whether the committed checkpoint is the one they
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed.
-//    A thread frees their space. The save of a preemption removes none, since the process is to end: the start of the
-//    next handler does, or the next save.
+//    A thread frees their space. The save of a preemption removes none, since the process is to end: the next save
+//    does, when it begins.
 //
 // The spare file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run out
 // of space. So in step 6 one of the retired files is kept:
@@ -136,6 +136,7 @@ void Save::begin() {
         const std::uint64_t number = manager_.choose_number(request_);
         manager_.directory.prepare_staging(number);
         began_ = true;
+        retire_left_over();
         metadata_.identity = manager_.identity->next_save();
         metadata_.constants = manager_.constants();
         chiefs = {static_cast<std::int64_t>(number), request_.number ? 1 : 0, wall_clock_us()};
@@ -310,6 +311,22 @@ void Save::record_finished(const SaveReport& report) {
   if (manager_.comm.is_chief()) {
     core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
                     to_string(request_.reason.kind));
+  }
+}
+
+/// What the save of a preemption has left, mostly that of the start before: its space is freed while this one is
+/// written. Removed by a save alone, never by the start of a program: that may only want to look.
+void Save::retire_left_over() {
+  if (!manager_.may_have_left_over || manager_.drill) {
+    return;
+  }
+  try {
+    const auto kept = manager_.directory.in_order(manager_.identity->directory_id());
+    if (!kept.empty()) {
+      manager_.retire(kept.back().number, {.recycle = manager_.options.recycle, .remove = true});
+    }
+  } catch (const std::exception& error) {
+    core::log::warning("tidying up before the save failed: {}", error.what());
   }
 }
 

@@ -53,6 +53,7 @@ class Save {
   void lay_out();
   void await_written();
   void commit();
+  void retire_left_over();
   void retire();
   void record_finished(const SaveReport& report);
   [[nodiscard]] SaveReport report(Clock::duration mine);
