@@ -471,18 +471,18 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
       entries.push_back({entry.number, known->time});
     }
   }
-  std::vector<std::uint64_t> retired = to_retire(std::move(entries), policy, committed);
-  std::erase_if(retired, [&](std::uint64_t number) {
+  std::vector<std::uint64_t> gone;
+  for (const std::uint64_t number : to_retire(std::move(entries), policy, committed)) {
     if (retirement.recycle && make_spare(number)) {
       remove_files(number);
     } else if (retirement.remove) {
       remove(number);
     } else {
-      return true;
+      continue;
     }
-    return false;
-  });
-  return retired;
+    gone.push_back(number);
+  }
+  return gone;
 }
 
 }  // namespace reprieve::manager

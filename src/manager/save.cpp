@@ -317,7 +317,7 @@ void Save::record_finished(const SaveReport& report) {
 /// What the save of a preemption has left, mostly that of the start before: its space is freed while this one is
 /// written. Removed by a save alone, never by the start of a program: that may only want to look.
 void Save::retire_left_over() {
-  if (!manager_.may_have_left_over || manager_.drill) {
+  if (!manager_.may_have_left_over || manager_.options.max_to_keep == 0 || manager_.drill) {
     return;
   }
   try {

@@ -16,8 +16,10 @@ namespace {
 /// Names of element classes in the manifest, in the order of the enumeration.
 constexpr const char* kClassNames[] = {"boolean", "signed", "unsigned", "floating", "complex", "opaque", "text"};
 constexpr const char* kDistributionNames[] = {"replicated", "distributed", "per_rank"};
-constexpr std::string_view kListBegins = R"(,"variables":[)";
 constexpr const char* kReasonNames[] = {"user", "periodic", "preemption"};
+
+/// The end of the fields, and the begin of the list of variables, which comes last.
+constexpr std::string_view kListBegins = R"(,"variables":[)";
 
 /// The enumerator with that name.
 template <class Enum, std::size_t n>

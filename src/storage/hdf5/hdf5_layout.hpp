@@ -29,7 +29,7 @@ class LaidOutFile {
 
   /// The same without HDF5, where @p model is a file of just these variables and boxes, made by the same versions of
   /// this library and of HDF5. Its structure is read, compared with its digest, and given the metadata of @p index.
-  /// @param stored  what that file says about itself; is taken if something is returned
+  /// @param stored  what that file says about itself; may be taken
   /// @return  null if the file is of another kind
   /// @throws CorruptError, StorageError, MismatchError
   [[nodiscard]] static std::unique_ptr<LaidOutFile> like(const PosixFile& model, FileIndex& stored,
