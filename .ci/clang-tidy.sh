@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # clang-tidy.sh BUILD FILE: clang-tidy on one file, by the compile_commands.json of the folder BUILD.
 #
 # A file that was found clean is not looked at again while nothing changes that clang-tidy sees: the file and all that it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Completion in fish for reprieve and the other programs: asks the program itself, by --help.
 
 function __reprieve_words

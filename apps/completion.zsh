@@ -1,4 +1,5 @@
 #compdef reprieve reprieve-trainer reprieve-bench reprieve-recovery reprieve-heat
+# SPDX-License-Identifier: BSD-3-Clause
 # Completion in zsh for reprieve and the other programs: asks the program itself, by --help.
 
 local program=$words[1] word=$words[CURRENT] previous=$words[CURRENT-1] help subcommand

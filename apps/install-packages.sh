@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs the Debian packages that Reprieve needs, as far as they are missing. The lists below are the only ones.
 set -euo pipefail
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # man-page.sh PAGE VERSION PROGRAM [SUBCOMMAND]: writes a man page made of what the program says to --help.
 set -euo pipefail
 page=$1 version=$2

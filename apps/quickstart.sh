@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Shows what Reprieve is for: a run that is preempted and resumed ends bitwise equal to one that was left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."

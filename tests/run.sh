@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs the tests that matter most, or all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."

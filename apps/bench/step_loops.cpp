@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "step_loops.hpp"
 
 #include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve-heat: the heat equation on a grid with ghost layers, on any number of ranks.
 
 #include <iostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "heat/sine_mode.hpp"
 
 #include <algorithm>

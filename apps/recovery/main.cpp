@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve-recovery: keeps running while its workers are taken, and starts them anew.
 
 #include <spawn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A program that is preempted: a field whose every value depends on all steps of all ranks.
 
 #include "worker.hpp"

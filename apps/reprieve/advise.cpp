@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve advise [DIR...]
 
 #include <fmt/format.h>

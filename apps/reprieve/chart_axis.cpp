@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "chart_axis.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve diff A B
 
 #include <fmt/format.h>

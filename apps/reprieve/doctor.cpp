@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve doctor [DIR]
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve drill [options] -- COMMAND...
 
 #include "supervisor/drill.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "drill_report.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve launch-agent --run-dir DIR DAEMON...: how `reprieve run` has mpirun start its daemons on other nodes. Not
 // for people.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The command line tool: looks after checkpoints, and after the runs that write them. It never starts MPI itself.
 
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve prune DIR --keep N
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve report [DIR...]
 
 #include <fcntl.h>

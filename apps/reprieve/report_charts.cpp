@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "report_charts.hpp"
 
 #include <fmt/format.h>

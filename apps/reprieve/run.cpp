@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve run [options] -- LAUNCHER...
 
 #include <fmt/format.h>

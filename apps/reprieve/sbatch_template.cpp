@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve sbatch-template
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve xdmf DIR
 
 #include "reprieve/xdmf.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve-trainer: data-parallel training of a neural network that survives preemption.
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/optimizer.hpp"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/options.hpp"
 
 #include <CLI/CLI.hpp>

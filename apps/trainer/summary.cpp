@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/summary.hpp"
 
 #include "common/text.hpp"

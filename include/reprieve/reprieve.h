@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef REPRIEVE_REPRIEVE_H
 #define REPRIEVE_REPRIEVE_H
 

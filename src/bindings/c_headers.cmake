@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What the scripts that turn the headers of C into another language have in common. Takes `headers`, FILE|FILE..., and sets
 # `text`, `structs` and `functions`: without comments and directives, and with @ for the semicolon, which separates items of
 # lists in CMake.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Registration: reprieve_checkpoint_..., reprieve_add_...
 
 #include "bindings/arguments.hpp"

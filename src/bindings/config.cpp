@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Settings: reprieve_config_...
 
 #include <algorithm>

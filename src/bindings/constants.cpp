@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a run and its variables are about: reprieve_add_constant_..., reprieve_annotate
 
 #include "bindings/arguments.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The time loop: reprieve_handler_..., reprieve_step_... and what is asked of a handler.
 
 #include "bindings/arguments.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bindings/values.hpp"
 
 #include "bindings/guard.hpp"

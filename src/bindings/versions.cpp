@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // State that differs between versions of a program, and what happens in the middle of a restore.
 
 #include "bindings/handles.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The operations of a communicator that carry data. Each is: a meeting; the sizes; the memory; a meeting in which all
 // ranks say that they have it; the data, in pieces.
 

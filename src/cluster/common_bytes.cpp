@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Bytes that all ranks look at, in memory that is one for all ranks of a node where that can be:
 //  1. the rank that has them brings them to the leader of its node; the leaders broadcast them among themselves;
 //  2. a leader tells the ranks of its node where they are, and they look at its memory;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/finalize_hook.hpp"
 
 #include <mpi.h>

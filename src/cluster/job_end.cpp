@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/job_end.hpp"
 
 #include <mpi.h>

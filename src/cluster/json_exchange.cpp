@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/json_exchange.hpp"
 
 #include <nlohmann/json.hpp>

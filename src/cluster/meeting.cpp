@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Meetings: how every operation of a communicator begins, and how ranks learn of each other's failures. Nothing in here
 // needs memory, but for the text of an error; where there is none for that, the text is shorter.
 

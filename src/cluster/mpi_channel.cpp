@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/mpi_channel.hpp"
 
 #include "core/log.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/mpi_round_channel.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/background_task.hpp"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/event_log.hpp"
 
 #include <fcntl.h>

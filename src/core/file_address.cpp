@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/file_address.hpp"
 
 #include <fcntl.h>

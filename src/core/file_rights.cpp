@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/file_rights.hpp"
 
 #include <sys/stat.h>

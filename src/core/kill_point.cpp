@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/kill_point.hpp"
 
 #ifdef REPRIEVE_KILL_POINTS

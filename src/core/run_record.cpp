@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/run_record.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/storage_error.hpp"
 
 #include <sys/statvfs.h>

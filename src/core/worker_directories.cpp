@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/worker_directories.hpp"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "core/worker_record.hpp"
 
 #include <fcntl.h>

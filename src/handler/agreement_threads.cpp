@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "handler/agreement_threads.hpp"
 
 #include <system_error>

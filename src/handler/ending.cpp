@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The end of a handler: the boundary at which all ranks wait for each other, and the last agreement.
 
 #include <exception>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What becomes of an error: this rank's own, told to the others, or another's, heard from it.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ways to leave: exit and abort functions for a TerminationConfig.
 
 #include "handler/exit.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What fits each platform, by the table of platforms.
 
 #include <charconv>

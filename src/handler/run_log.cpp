@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "handler/run_log.hpp"
 
 #include <nlohmann/json.hpp>

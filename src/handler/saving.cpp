@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The part of the handler that saves, and leaves after that.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "handler/surroundings.hpp"
 
 #include <nlohmann/json.hpp>

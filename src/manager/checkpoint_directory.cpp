@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/checkpoint_directory.hpp"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "reprieve/checkpoint_manager.hpp"
 
 #include "manager/background_save.hpp"

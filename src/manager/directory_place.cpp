@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/directory_place.hpp"
 
 #include <fcntl.h>

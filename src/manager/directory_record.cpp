@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/directory_record.hpp"
 
 #include <spdlog/fmt/fmt.h>

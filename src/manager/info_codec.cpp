@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/info_codec.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/manager_impl.hpp"
 
 #include <spdlog/fmt/fmt.h>

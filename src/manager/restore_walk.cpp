@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/restore_walk.hpp"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "manager/run_identity.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Saving a checkpoint. The commit protocol:
 //
 // 1. The chief, which holds the lock of the directory, makes `<dir>/.chieftemp/` anew, and chooses the time of

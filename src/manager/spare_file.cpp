@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The spare file: that of a retired checkpoint, kept as the place for the next one. save.cpp states the protocol.
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Debian packages: `cmake --preset package && cmake --build --preset package && cpack --preset package`.
 # libreprieve0.1 (the shared library), libreprieve-dev, reprieve-tools, python3-reprieve. Dependencies on libraries are found by
 # dpkg-shlibdeps.

@@ -1,4 +1,5 @@
 #!/usr/bin/awk -f
+# SPDX-License-Identifier: BSD-3-Clause
 # A page in Markdown, as target docs reads it: headings get the names that links use, with the page's own before them, since a
 # name may stand on several pages; links to what is no page become plain text. Code is left as it is.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The guide and the API reference, as HTML, by the target `docs`: build/<preset>/docs/html. A warning is an error.
 find_package(Doxygen QUIET)
 if(NOT DOXYGEN_FOUND)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What `cmake --install` puts where: the library, its headers, and what find_package and pkg-config read.
 # Components: library, development, tools (one Debian package each, see debian.cmake).
 include(CMakePackageConfigHelpers)

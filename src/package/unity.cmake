@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Unity builds (REPRIEVE_UNITY): the compiler takes several files of a folder as one, since most of its time goes into the
 # headers that all of them include. Measured: an eighth of the time for the library.
 #

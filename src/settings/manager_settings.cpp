@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "settings/manager_settings.hpp"
 
 #include "reprieve/error.hpp"

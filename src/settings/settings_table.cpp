@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "settings/settings_table.hpp"
 
 #include "core/log.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Distributed arrays in memory that is looked at anew at every save and restore.
 
 #include "reprieve/memory.hpp"

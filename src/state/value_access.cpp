@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "reprieve/value_access.hpp"
 
 #include "core/mapped_memory.hpp"

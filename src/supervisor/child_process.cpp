@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/child_process.hpp"
 
 #include <fcntl.h>

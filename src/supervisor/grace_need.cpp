@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/grace_need.hpp"
 
 #include <cmath>

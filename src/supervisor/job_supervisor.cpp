@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/job_supervisor.hpp"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How one start of the program ended, and whether it may go on at all.
 
 #include <spdlog/fmt/fmt.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/run_record_reader.hpp"
 
 #include <algorithm>

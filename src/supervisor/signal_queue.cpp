@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/signal_queue.hpp"
 
 #include <poll.h>

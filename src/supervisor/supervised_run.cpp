@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "supervisor/supervised_run.hpp"
 
 #include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>

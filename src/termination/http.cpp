@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "termination/http.hpp"
 
 #include <curl/curl.h>

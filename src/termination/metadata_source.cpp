@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "termination/metadata_source.hpp"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "termination/notice_sources.hpp"
 
 #include <algorithm>

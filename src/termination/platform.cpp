@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "termination/platform.hpp"
 
 #include <spdlog/fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "termination/short_command.hpp"
 
 #include <fcntl.h>

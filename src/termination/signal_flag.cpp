@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "termination/signal_flag.hpp"
 
 #include <pthread.h>

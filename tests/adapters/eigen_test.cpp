@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Matrices of Eigen as state.
 
 #include "reprieve/eigen.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Views of Kokkos as state.
 
 #include "reprieve/kokkos.hpp"

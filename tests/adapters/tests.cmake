@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The headers for other libraries, one program each, if the library is there. Label: unit.
 function(reprieve_add_adapter_test name)
   add_executable(${name}_adapter_tests adapters/${name}_test.cpp)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every function with what it must refuse: a code, and a text that says what to do. */
 #include "check.h"
 

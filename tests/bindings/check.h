@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the C tests have in common: checks that count failures, and a main that runs named tests under mpirun. */
 #ifndef REPRIEVE_TESTS_BINDINGS_CHECK_H
 #define REPRIEVE_TESTS_BINDINGS_CHECK_H

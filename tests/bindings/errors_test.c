@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors of each class, from where they come from: the same code and message on every rank, and the library goes on. */
 #define _XOPEN_SOURCE 700
 

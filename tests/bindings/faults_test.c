@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What only the world outside can break: full disks, missing rights, ranks that stand still, MPI itself. The code of
  * each is the same on every rank, what was saved before stays, and where ranks are still there the next save works. */
 #define _XOPEN_SOURCE 700

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The time loop: preemptions by real signals, resumed runs, errors of a rank, scopes, callbacks of the configuration.
  */
 #define _XOPEN_SOURCE 700

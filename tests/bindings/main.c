@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Main of the C tests: all ranks run the same tests side by side. A failure on any rank fails the program. */
 #define _XOPEN_SOURCE 700
 

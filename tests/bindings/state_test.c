@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every kind of variable: saved on all ranks, overwritten, restored on all ranks, and on one rank fewer. */
 #include <complex.h>
 #include <stdbool.h>

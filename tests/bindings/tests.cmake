@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The C interface, as a C program sees it: one program in C99, run under mpirun.
 file(GLOB c_interface_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
 add_executable(c_interface_tests ${c_interface_sources})

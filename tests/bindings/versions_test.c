@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* State that differs between versions of a program; components; what happens in the middle of a restore. */
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # check_symbols.sh c++|fortran LIBRARY: fails if a shared library shows anything but its interface: names in the namespace
 # reprieve, and reprieve_* in C; in that of the Fortran module its procedures and types, and the one C function that
 # programs call by themselves.

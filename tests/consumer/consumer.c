@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The same as consumer.cpp, in C: every step adds to every element its global index. */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A small program of a user: the ten lines of the README, made complete. Every step adds to every element its global
 // index, so that the end tells whether each step was done once.
 

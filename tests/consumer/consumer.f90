@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 ! The same as consumer.cpp, in Fortran: every step adds to every element its global index.
 program consumer
   use mpi_f08

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # As a user would who takes the source tree into a project: configures the project in `embedding`, builds its program, runs
 # it on 2 ranks, and installs it.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # installed.sh PREFIX: what an installed tree has for people besides the library: programs, man pages, completion, docs.
 set -euo pipefail
 prefix=$1

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Makes the Debian packages and tries them in a Debian of their own, with nothing else in it: installs them by apt, starts
 # the programs, reads a man page, and builds the programs here by CMake and by pkg-config. As root; needs mmdebstrap and
 # a mirror.

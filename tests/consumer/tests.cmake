@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The installed library: programs of a user's that are built against it, by CMake and by pkg-config, with the shared and
 # the static library. Label: consumer. One of the two libraries is that of this build; the other is built here, from
 # the same objects where there is a ccache: as deep as this one, for a ccache that makes paths relative.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # As a user would: builds the programs here against an installed Reprieve, runs each on 2 ranks, preempts it by a signal
 # to one rank, and resumes it on 3.
 #

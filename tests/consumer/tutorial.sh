@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # As a reader of the tutorial would: takes the commands out of its text and runs them, in an empty folder with nothing but
 # the program, against an installed Reprieve. The only liberty: where the text says "sleep 1", the test waits until
 # the program runs, however long that takes.

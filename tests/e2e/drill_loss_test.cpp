@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve drill` with setups that would lose work, or not go on: it must find each out, and say what to do.
 
 #include <signal.h>

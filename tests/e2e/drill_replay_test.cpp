@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve drill --replay`: it must find what a program forgot to register, and nothing where nothing is missing.
 
 #include <signal.h>

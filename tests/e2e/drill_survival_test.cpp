@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve drill` with jobs that survive: what it measures, and that it leaves the user's checkpoints alone.
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The heat equation is preempted at random steps and goes on with other numbers of ranks: the restored field is the
 // saved one, and the final one that of a run that was left alone, bit by bit.
 

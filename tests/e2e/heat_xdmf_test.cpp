@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What reprieve-heat writes for ParaView: well-formed, and true of every dataset that it names, after every save.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The time loops of apps/guide/loops.md, preempted by real signals twice, each time on another number of ranks.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a program that catches nothing prints, on many ranks, when its user makes a mistake: one report, not one for
 // each rank.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The support library itself: what the other end-to-end tests rest on.
 
 #include "support/process.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A process that keeps running while its workers are taken.
 
 #include <gmock/gmock.h>

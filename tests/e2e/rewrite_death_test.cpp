@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A rank or mpirun dies at a random moment while the file of a retired checkpoint is rewritten: the next start finds
 // the newest committed checkpoint, or one that was being committed just then, complete, with no value of another one.
 

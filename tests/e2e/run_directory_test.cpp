@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve run`: the directory that it gives to the program, and whether its end is believed.
 
 #include <gmock/gmock.h>

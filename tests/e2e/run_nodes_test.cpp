@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve run` with mpirun on one host and a rank on each of two others: network namespaces with host names of their
 // own, on a virtual switch. Needs root.
 

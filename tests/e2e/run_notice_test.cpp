@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve run` under mpirun: whatever says that the job is about to end, the ranks save and leave, and the next run
 // ends as if nothing had happened.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve run --restarts` under mpirun: crashes, loops, damaged checkpoints, and what the command returns.
 
 #include <gmock/gmock.h>

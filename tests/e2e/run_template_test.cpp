@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reprieve sbatch-template: scripts that a shell can read and that say what was asked for.
 
 #include <gmock/gmock.h>

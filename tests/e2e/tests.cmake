@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Real processes: one program, e2e_tests, that starts the programs of this build, under mpirun where they are parallel.
 # Every test is a ctest entry of its own. A source file programs/<name>.cpp is a program e2e_<name> that tests start.
 if(NOT REPRIEVE_BUILD_APPS)

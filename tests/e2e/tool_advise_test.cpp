@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve advise` with the event logs of real runs of the trainer.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What holds for every subcommand of the tool: help, usage errors, and no MPI.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve report` of real runs of the trainer, and the files that it writes.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Death without notice: what was committed survives, and the next start goes on from there to the same end.
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A step that fails on one rank: all ranks leave with an error that names it, none hangs, and what was saved is the
 // start of the next run.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Directories, checkpoints and settings that are not as they should be: a clear message, a non-zero exit code of every
 // rank, and nothing lost.
 

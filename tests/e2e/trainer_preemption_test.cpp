@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The trainer is told that it will end, in every way and at every time: it saves, leaves with 42, and the resumed run
 // ends in the same state, bit by bit, as one that was never disturbed.
 

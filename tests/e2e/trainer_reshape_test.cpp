@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Resuming on another number of ranks.
 
 #include <signal.h>

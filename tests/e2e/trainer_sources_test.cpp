@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The trainer, told of its end in every way that a platform has.
 
 #include <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The programs of apps/guide/tutorial: each, preempted by a real signal and resumed on another number of ranks, ends as
 // the program does that knows nothing of Reprieve. tests/consumer has the tutorial's text, command by command.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "faults/field_test.hpp"
 
 #include <signal.h>

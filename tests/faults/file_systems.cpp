@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "faults/file_systems.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Signals of all kinds, at random moments, to a rank, to all of them, to mpirun and to `reprieve run`, while
 // checkpoints are written in all ways that the settings offer, on changing numbers of ranks. Each start compares every
 // restored element with what it must be. REPRIEVE_FUZZ_ROUNDS sets how many lives, REPRIEVE_SEED which ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Death at every named place of a start, a restore, a save, a commit, the clean-up and the exit: of the chief, of
 // another rank, of all, and of mpirun. Each is a life of the same run, which must not lose anything.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The long haul: a job that is preempted, killed and starved of space again and again, on changing numbers of ranks. At
 // the end it must have come to what an undisturbed run comes to, and must have left nothing behind.
 //

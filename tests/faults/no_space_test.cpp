@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Disks that are full or read-only, quotas, limits of the process, a directory that vanishes: one clear error on all
 // ranks, no old checkpoint lost, and the next save works once there is room again.
 

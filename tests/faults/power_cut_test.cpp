@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The power goes at random moments: what had been reported as committed is there after the next boot, and every
 // checkpoint that is there is sound. Without fsync data must be lost, else these tests prove nothing.
 // REPRIEVE_POWER_CUTS sets how many cuts for each file system, REPRIEVE_SEED which ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve prune` while the calls that it makes to the file system fail, one after the other.
 
 #include <filesystem>

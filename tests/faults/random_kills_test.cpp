@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Deaths at random moments, of a rank, of all at once, or of mpirun. REPRIEVE_RANDOM_KILLS sets how many, on each
 // number of ranks, REPRIEVE_SEED which ones.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Thousands of signals a second to every rank, from before the program's main to after its end, and programs that fork
 // and start others.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ranks that fall silent: stopped, computing for long, dead. Every wait has a limit, and past it the error names the
 // ranks that did not come, their hosts, and where all were last seen. The last checkpoint stays.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Faults. Labels: faults (short, for every change) and long (by hand: ctest --preset dev -C long -L long --verbose).
 #
 #   *_test.cpp       one program, faults_tests, that starts others and disturbs them; every test is a ctest entry

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Units, descriptions and names of dimensions: compared between the ranks, kept in the file, no part of a restore.
 // What other programs see of them: tests/python.
 

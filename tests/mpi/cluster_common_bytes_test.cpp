@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Bytes that all ranks look at: one copy for the ranks of a node, or one for each rank, and always the same bytes.
 
 #include <gtest/gtest.h>

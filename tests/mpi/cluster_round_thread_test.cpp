@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The rounds of the threads over MPI, without a handler.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a run is about: a checkpoint of another problem is an error before anything is touched.
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Settings from outside of the program: the environment of rank 0, read by handlers and managers themselves.
 
 #include <cstdlib>

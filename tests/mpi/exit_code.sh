@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # exit_code.sh CODE RUNS COMMAND...: the command must return the code every time.
 code=$1 runs=$2
 shift 2

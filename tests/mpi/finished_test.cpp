@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A run that was finished does no work twice, and can be given more steps.
 
 #include "handler_fixture.hpp"

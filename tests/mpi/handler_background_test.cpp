@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The handler with saves in the background: when they are committed, and what a preemption makes of them.
 
 #include <algorithm>

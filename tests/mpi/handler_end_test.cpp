@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The end of a handler: errors, notices and checkpoints of the last step, and what a handler destroyed without it does.
 
 #include <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Time loops that are not one call of run() per step, and programs that leave in their own order.
 
 #include <csignal>

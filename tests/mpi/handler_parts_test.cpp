@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Several handlers in one process: on parts of the ranks, and on all of them besides.
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How many step boundaries lie between a notice and its save when steps get longer. Counted, never timed.
 
 #include <gtest/gtest.h>

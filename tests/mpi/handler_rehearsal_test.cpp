@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A drill's orders: the steps at which a run saves and leaves, without a notice and without a word between the ranks.
 
 #include <stdlib.h>

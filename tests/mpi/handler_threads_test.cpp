@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The agreement by threads, over MPI and with real signals: the rules that the threads of several processes keep.
 
 #include <gtest/gtest.h>

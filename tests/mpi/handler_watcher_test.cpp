@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Watching a run from inside, and scopes that are left in every way.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Saves in the background: what is saved, when it is a checkpoint, and what goes wrong in the thread.
 
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is in memory after a restore that passed a checkpoint over, or failed: one checkpoint or none, never a mixture.
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The first save after a restart is often the last before the end of a job: with thousands of variables its file is
 // laid out at the restore.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Opening a directory: arguments, the lock, and directories that cannot be used.
 
 #include <signal.h>

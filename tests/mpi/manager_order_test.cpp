@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The newest checkpoint, whatever its number; numbers that the manager chooses; the calls of run in every file.
 
 #include <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The file of a retired checkpoint becomes the place for the next one, and can never be taken for a checkpoint
 // meanwhile.
 

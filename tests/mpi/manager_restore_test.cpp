@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Saving, restoring, and falling back past damaged checkpoints.
 
 #include "manager_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The commit: save functions, retention, errors, events, and what dead runs leave behind.
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The side file for ParaView, of real checkpoints.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arrays of one to four dimensions, cut into random boxes with holes between them, in memory of random strides (axes in
 // any order, padding, backwards), saved by some ranks and restored by some others that cut them in another way.
 // REPRIEVE_RANDOM_LAYOUTS sets how many, REPRIEVE_SEED which ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is registered is compared when the handler is made, before anything else happens.
 
 #include "handler_fixture.hpp"

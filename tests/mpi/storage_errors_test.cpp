@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What does not fit, is damaged, or cannot be written: the same clear error on every rank.
 
 #include <sys/resource.h>

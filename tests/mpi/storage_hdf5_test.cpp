@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What any HDF5 program sees in a checkpoint file.
 
 #include <hdf5.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arrays of several blocks a rank, which are read in other ways than small ones: from the page cache by a mapping, from
 // the disk some blocks ahead.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the ranks tell each other in a save, counted where the messages go out.
 
 #include <atomic>

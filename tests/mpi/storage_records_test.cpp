@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Structs with a list of members: compound types for other programs, the same bytes for this one.
 
 #include "storage_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is saved comes back: every kind of variable, on any number of ranks, with both writers.
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Staggered grids: nodes on the border of two ranks, of which both hold a copy that differs in the last bits.
 
 #include <algorithm>

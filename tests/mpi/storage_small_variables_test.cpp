@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Thousands of small variables: packed by the chief, laid out once, and the same bytes as ever.
 
 #include "storage_fixture.hpp"

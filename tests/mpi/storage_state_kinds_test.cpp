@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // State as codes have it: blocks that come and go, particles, strided memory, other versions of the program.
 
 #include <complex>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The tables of a file at a restore: whether the ranks of a node look at one copy or each has its own, all get the
 // same.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Texts as arrays of texts: lists of texts, and the text of each rank.
 
 #include "reprieve/containers.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arrays that are cut in more than their first dimension: they lie in the file as tiles.
 
 #include <hdf5.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # All of tests/mpi in one program, run once per number of ranks.
 file(GLOB mpi_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 if(mpi_sources)

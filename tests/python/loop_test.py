@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The loop: notices, ways to leave, callbacks of the program, exceptions in the body."""
 
 import contextlib

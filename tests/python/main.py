@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tests of the Python module that need several ranks: `mpirun -n 3 python3 main.py [names of tests]`.
 
 Every rank runs the same tests in the same order. The first failure on any rank ends the job. Exit code 77: mpi4py or numpy is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Mistakes: each is an error of the right class on every rank, also if it is made on one rank only."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`reprieve.open` on what the Python module saved: arrays in tiles, values of all kinds, damage."""
 
 import numpy as np

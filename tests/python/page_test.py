@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The code of apps/guide/python.md."""
 
 import os

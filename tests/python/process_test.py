@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Whole programs: real signals, kills, restarts on other numbers of ranks, and the same bits as in C++.
 
 usage: process_test.py BUILD_DIRECTORY [names of tests]

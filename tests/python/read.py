@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What h5py, xarray and netCDF4 see of a checkpoint that python_writer wrote on two ranks.
 
 usage: read.py DIRECTORY

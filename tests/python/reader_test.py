@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`reprieve.open` on the files of C++, which python_writer made, without mpi4py and h5py.
 
 usage: reader_test.py DIRECTORY

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Restores by other programs and on other numbers of ranks: the ranks of a part of the job save, all of them restore."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is saved comes back: values of every kind, to the same bits, where the program has them."""
 
 import random

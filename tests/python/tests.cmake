@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What programs of the Python world see of a checkpoint. Debian's modules belong to Debian's Python.
 add_executable(python_writer ${CMAKE_CURRENT_LIST_DIR}/writer.cpp)
 target_link_libraries(python_writer PRIVATE reprieve reprieve_options)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every type of elements of numpy: what is stored as itself, as bytes, and what is an error."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes a checkpoint with something of every kind for tests/python/read.py.
 // usage: mpirun -n 2 python_writer DIRECTORY
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorFlow's own tests of its failure handling, with the ported worker: 4 workers, 8 epochs of 15 steps, a random
 // worker and a random moment, several times.
 

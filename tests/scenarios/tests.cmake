@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The rows of the specification (README.md): the worker of TensorFlow's own tests, ported, under mpirun with real signals.
 set(scenarios_folder ${CMAKE_CURRENT_LIST_DIR})
 add_executable(scenarios_tensorflow ${scenarios_folder}/programs/tensorflow.cpp)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `reprieve drill` inside of a job, as a user would have it in an allocation.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Makes the table of slurm/README.md from the output of the tests with Slurm: the median of each column, in seconds.
 set -euo pipefail
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Jobs on several nodes are preempted and go on: on other nodes, and on another number of nodes.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Who decides on a requeue, and whether it happens: the job's own request, the user, the site's configuration.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// The main of the tests with Slurm. The tests run in a child; this process adopts every orphan below it (Slurm's step
 /// daemons and their jobs are no children of Slurm's daemons) and kills what is left when the tests have ended, in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a new user does: copies a batch script, or has one printed, puts his program beside it, and submits it as it is.
 
 #include <gtest/gtest.h>

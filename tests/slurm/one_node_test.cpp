@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A preempted job comes back and ends as if nothing had happened, whatever the launcher and the way it is told.
 //
 // Every cell of the matrix is a job of its own; all jobs of a suite run side by side in one Slurm. As root Slurm kills

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The private Slurm itself: what the other tests with Slurm rest on.
 
 #include "slurm/slurm_cluster.hpp"

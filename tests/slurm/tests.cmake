@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Jobs in a real Slurm: one program, slurm_tests, that starts a private Slurm for each of its test suites and plays the
 # jobs of a suite in it side by side. One ctest entry per suite and user: one at a time, and the first (COST) of all tests,
 # since they mostly wait, beside the others. Skipped where Slurm is not installed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Does not compile: the compiler must say what to do.
 
 #include "reprieve/checkpoint.hpp"

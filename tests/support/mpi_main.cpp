@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// Main of the tests that run under mpirun. All ranks run the same tests side by side; the chief prints. A failure on
 /// any rank fails the test, and is shown with its rank. Ranks that hang are named by the watchdog.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// Tests that must fail, each in its way: they show that the test main notices.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Tests under mpirun. Sets reprieve_mpi_environment (for all tests that start mpirun) and offers reprieve_add_mpi_test.
 
 # Root is refused by mpirun without being told twice. Tests run more ranks than there are cores: ranks then have to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Preloaded into ranks of MPICH that share cores. MPICH 4.0 as Debian builds it never gives its core away while it
  * waits (libmpich has no call of sched_yield), so that each collective call costs the ranks' time slices. All its
  * waiting goes through this function of UCX. A nap is better than a yield, which newer kernels hardly heed. */

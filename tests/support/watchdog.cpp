@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "support/watchdog.hpp"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "support/whole_file.hpp"
 
 #include "storage/read/restorer.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The power law that fits measurements best.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How far apart checks are: from numbers alone.
 
 #include <gtest/gtest.h>

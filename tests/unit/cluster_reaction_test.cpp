@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How many step boundaries lie between a notice and its save when steps change their length: threads as ranks, with
 // clocks that only their steps move, so that every run of these tests is the same.
 

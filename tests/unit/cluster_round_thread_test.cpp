@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The agreement by threads with threads as ranks and messages in memory, so that schedules which MPI rarely shows come
 // about.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The agreement protocol with threads as ranks and reductions in memory, so that schedules which MPI rarely shows can
 // be forced.
 

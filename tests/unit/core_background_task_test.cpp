@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Work on a thread of its own.
 
 #include <gtest/gtest.h>

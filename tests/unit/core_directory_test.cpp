@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A directory as a handle: what somebody else puts in the way of a name leads nowhere.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the library makes has the rights that are promised, whatever the umask: also for a user whom rights bind.
 
 #include <gtest/gtest.h>

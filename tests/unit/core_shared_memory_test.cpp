@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory that processes of one machine look at together.
 
 #include <gtest/gtest.h>

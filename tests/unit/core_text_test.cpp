@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Numbers as messages show them.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The write directories of ranks other than the chief, which runs with neighbouring checkpoint directories share in
 // part, and which lie in places where other users may have been before.
 

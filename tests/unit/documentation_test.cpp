@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Code on the pages of the documentation is code that is compiled and run: every block in C++, Fortran or Python of a
 // page stands in a program that the tests start.
 

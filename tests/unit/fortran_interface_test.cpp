@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What C has, Fortran has: every function of reprieve.h is called by the module, and every member of what C fills in is
 // read. That the declarations are those of C needs no test: src/bindings/fortran/c_interface.cmake makes them from the
 // headers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is saved at which step boundary, by verdicts that all ranks have alike.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How often a run tells how far it is.
 
 #include <gtest/gtest.h>

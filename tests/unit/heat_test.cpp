@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The heat equation on one rank: the split, the scheme, and the analytic solution that it is checked against.
 
 #include <gmock/gmock.h>

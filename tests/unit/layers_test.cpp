@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// The rules of this project that a compiler does not check: which layer may see which, and how long a file may be.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The chief's view of a checkpoint directory, where it needs no sound checkpoint.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which checkpoint is the newest, and what a directory remembers of its runs and saves.
 
 #include <gtest/gtest.h>

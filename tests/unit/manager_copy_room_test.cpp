@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What memory there is for copies of the state: read from the system's files, and shared out among ranks.
 
 #include <gmock/gmock.h>

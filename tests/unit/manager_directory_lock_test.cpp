@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The lock against a second living run.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Names of checkpoint files.
 
 #include <gtest/gtest.h>

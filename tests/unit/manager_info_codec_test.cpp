@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CheckpointInfo on its way from the chief to the other ranks.
 
 #include <gtest/gtest.h>

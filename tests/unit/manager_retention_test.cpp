@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which checkpoints the policy gives up.
 
 #include <gtest/gtest.h>

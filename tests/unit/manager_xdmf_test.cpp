@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The text of the side file for ParaView.
 
 #include <gmock/gmock.h>

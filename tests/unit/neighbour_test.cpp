@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What other users of the machine can do to a run: those who may write in the directory above that of the checkpoints,
 // and those who may read the checkpoints. apps/guide/security.md names what is promised. One test plays two users: the
 // victim runs the library, and the neighbour was there before, or is there at the same time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every link on a page of the tree leads somewhere, every page that is named in code or in text is there, and the tour
 // (apps/guide/tour.md) names functions that are in the files to which it links.
 

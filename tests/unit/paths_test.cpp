@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// A rule of this project that a compiler does not check: directories are opened once, and files are reached below
 /// them. Nothing in src/ but core/directory.cpp names a path to a call that changes files, since a path may be pointed

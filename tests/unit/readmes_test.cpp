@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The README of each layer, or of each room of a large one, tells what is in its folder: every file that it names is
 // there, and every file that is there is named.
 

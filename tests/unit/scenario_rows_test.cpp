@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The table of tests/scenarios/README.md: every row of the specification has a test that exists; a row that differs on
 // purpose is told on coming_from.md, in the words of the table.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// apps/guide/security.md promises nothing without a test: every claim names one, and the tests that it names are
 /// there.

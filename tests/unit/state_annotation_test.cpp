@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a registration says of a variable's meaning.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory layouts of distributed arrays.
 
 #include <gtest/gtest.h>

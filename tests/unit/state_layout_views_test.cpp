@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Views of memory that is not dense, and the values that are reached through them.
 
 #include <gmock/gmock.h>

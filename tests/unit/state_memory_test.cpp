@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory that moves or changes its size after it was registered.
 
 #include <gtest/gtest.h>

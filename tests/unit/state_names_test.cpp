@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Names of variables, and the tree that they form.
 
 #include <gtest/gtest.h>

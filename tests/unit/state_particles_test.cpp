@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Redistribution of lists that each rank has of its own.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lists of members of structs.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Element types, and access to the values of replicated and per-rank variables.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a program says about the state of its other versions, and about its components.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Blocks between memory and file.
 
 #include <gtest/gtest.h>

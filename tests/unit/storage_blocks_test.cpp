@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arithmetic of boxes: blocks, runs, strided copies, overlaps.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What hashing leaves behind in the processor.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whatever way the bytes take, and however they are cut, the file holds them at their places and nothing else changes.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What ranks tell the chief of their variables, and that the numbers alone are enough for its plan.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reads with a checksum on the way.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Names of dimensions: which datasets stand for them, and who refers to them.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // From the descriptions of all ranks to the plan of a file, and the file's index as bytes.
 
 #include <gmock/gmock.h>

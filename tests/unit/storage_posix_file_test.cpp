@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The checked file descriptor, the checksum, and the time limit on uninterruptible calls.
 
 #include <fcntl.h>

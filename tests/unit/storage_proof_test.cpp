@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which rank verifies which block: every block has one, whatever the numbers of ranks, and nobody has all.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The rows of an item, in the order of the file.
 
 #include <gtest/gtest.h>

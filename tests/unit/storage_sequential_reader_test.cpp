@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reading parts of a file some pieces ahead.
 
 #include <fcntl.h>

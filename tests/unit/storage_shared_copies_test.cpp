@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Boxes that may overlap, parted so that every element has one owner.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The copy that a background save writes.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arrays that lie in the file as tiles: where each element is, which tiles an array gets, ranges of elements.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ways to write a file, as two tables have them.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How often to save, and what an event log tells about past runs.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pure parts of a drill: whom a platform signals, how much grace is needed, and what the facts mean.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The error report that a run leaves beside its checkpoints, as the supervisor reads it.
 
 #include <gtest/gtest.h>

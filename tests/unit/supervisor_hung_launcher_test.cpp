@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Launchers that do not end although nothing is left of what they launched.
 
 #include <gtest/gtest.h>

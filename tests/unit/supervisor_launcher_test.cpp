@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whom a notice goes to, and what a launcher is started with.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When a notice is sent, and whether a run is started again.
 
 #include <gmock/gmock.h>

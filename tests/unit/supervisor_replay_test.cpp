@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pure parts of a drill's replay: the command on another number of ranks, and what the two runs mean.
 
 #include <gmock/gmock.h>

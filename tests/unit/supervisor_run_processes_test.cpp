@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a drill sees of processes from outside, with real ones.
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a supervisor reads from the record of a run, and how it judges its end.
 
 #include <gmock/gmock.h>

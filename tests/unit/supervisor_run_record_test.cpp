@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The run record, from its writer to its reader.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a supervisor reads from Slurm and decides inside of a job.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A run as a process beside it sees it: its event log, and its processes.
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // HTTP exchanges with good servers and bad ones. Each has its limit, and each failure a name.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The published answers of the metadata servers, and what is not among them.
 
 #include <gmock/gmock.h>

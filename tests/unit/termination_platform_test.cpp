@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where a process runs, and what fits there.
 
 #include <gmock/gmock.h>

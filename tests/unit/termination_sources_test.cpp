@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The sources of notices, alone and together, against a real server and real files.
 
 #include <gmock/gmock.h>

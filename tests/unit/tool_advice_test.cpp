@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `reprieve advise` makes of measured times.
 
 #include <gmock/gmock.h>

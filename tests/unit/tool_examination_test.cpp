@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `reprieve doctor` makes of a machine.
 
 #include <gmock/gmock.h>

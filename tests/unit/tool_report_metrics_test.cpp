@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The numbers of `reprieve report` for monitoring, read by a parser that takes nothing but the format.
 
 #include <gmock/gmock.h>

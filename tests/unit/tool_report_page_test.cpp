@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The page of `reprieve report`: well-formed, harmless whatever a log says, and of bounded size.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `reprieve report` makes of event logs: starts, and where the time went.
 
 #include <gmock/gmock.h>

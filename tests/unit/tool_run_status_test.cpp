@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a run stands, by the events that it has left.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The user's jobs as Slurm lists them.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reading the digits, and files that are not them.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The trainer's network: its gradient against finite differences, and what its scores mean.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The trainer's update rules, by hand and in slices.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The trainer's options: command line, file, environment, and what wins.
 
 #include <gmock/gmock.h>

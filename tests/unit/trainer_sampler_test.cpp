@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The order of the training samples.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the trainer registers, and per-rank state on another number of ranks.
 
 #include <gtest/gtest.h>

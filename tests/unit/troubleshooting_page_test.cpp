@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// apps/guide/troubleshooting.md has an entry for every error that the library throws: of each message, the longest
 /// part that is always the same must stand there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The code on the page of the tutorial is that of its programs.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Heat in a square plate, cut into bands of rows, one per rank. With Reprieve: the lines that end with # +"""
 
 import sys

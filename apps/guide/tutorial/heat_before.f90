@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 ! Heat in a square plate, cut into bands of columns, one per rank. Before Reprieve.
 program heat
   use mpi_f08

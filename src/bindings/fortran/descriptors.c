@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What Fortran passes: arrays as descriptors (ISO_Fortran_binding.h), communicators as integers. On top of reprieve.h.
  */
 #include "bindings/fortran/descriptors.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the Fortran module calls besides reprieve.h. Names in arrays of Fortran are in its order, bounds begin with 1.
  */
 #ifndef REPRIEVE_BINDINGS_FORTRAN_DESCRIPTORS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Looks for what the Fortran module needs: a compiler, MPI for it, and the C header for its array descriptors.
 # Not under sanitizers, which do not know Fortran.
 set(reprieve_with_fortran OFF)

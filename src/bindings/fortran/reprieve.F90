@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Reprieve for Fortran: all that a program uses.
 !>
 !>     use reprieve

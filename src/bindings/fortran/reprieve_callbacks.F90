@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> What the procedures that a program registers get, and how C calls them. Use module reprieve.
 module reprieve_callbacks
   use, intrinsic :: iso_c_binding

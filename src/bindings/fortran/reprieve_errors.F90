@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Errors. Use module reprieve.
 module reprieve_errors
   use, intrinsic :: iso_c_binding

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> What handlers and managers tell. Use module reprieve.
 module reprieve_facts
   use, intrinsic :: iso_fortran_env, only: int64, real64

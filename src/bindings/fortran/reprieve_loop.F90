@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> The time loop: type reprieve_handler; and reprieve_manager. Use module reprieve.
 module reprieve_loop
   use, intrinsic :: iso_c_binding

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Settings: type reprieve_config. Use module reprieve.
 module reprieve_settings
   use, intrinsic :: iso_c_binding

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> The state of a program: type reprieve_checkpoint. Use module reprieve.
 module reprieve_state
   use, intrinsic :: iso_c_binding

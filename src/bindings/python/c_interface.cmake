@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Writes what Python knows about C, from the headers of C alone:
 #   cmake -D headers=FILE|FILE.. -D result=FILE -D is_open_mpi=BOOL -D library=PATH -D version=TEXT -P c_interface.cmake
 # Types stay texts, as they stand in the headers: reprieve/_native.py says what each is for ctypes.

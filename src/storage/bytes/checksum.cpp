@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/bytes/checksum.hpp"
 
 // With this header the library chooses the instruction set at run time; xxhash.h alone means SSE2.

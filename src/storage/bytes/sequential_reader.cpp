@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/bytes/sequential_reader.hpp"
 
 #include <fcntl.h>

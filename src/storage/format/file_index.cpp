@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/format/file_index.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/hdf5/dimension_scales.hpp"
 
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/read/block_reader.hpp"
 
 #include <algorithm>

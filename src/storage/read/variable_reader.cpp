@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/read/variable_reader.hpp"
 
 #include "reprieve/error.hpp"

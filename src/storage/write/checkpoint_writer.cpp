@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// How a checkpoint file comes to be:
 ///  1. every rank describes its variables; one reduction tells whether any has changed since the save before, and

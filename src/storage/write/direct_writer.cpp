@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/write/data_stream.hpp"
 #include "storage/write/writers.hpp"
 

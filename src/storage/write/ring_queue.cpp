@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "storage/write/write_queue.hpp"
 
 #ifdef REPRIEVE_HAVE_LIBURING

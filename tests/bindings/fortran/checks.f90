@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> What the Fortran tests have in common: checks that count failures, a directory for each test.
 module checks
   use mpi_f08

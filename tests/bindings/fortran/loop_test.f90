@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> The time loop in Fortran: preempted by a real signal and resumed, with communicators of both MPI modules.
 module loop_test
   use, intrinsic :: iso_fortran_env, only: int64, real64

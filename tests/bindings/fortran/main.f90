@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> All tests of the Fortran module, on all ranks side by side.
 program fortran_tests
   use checks

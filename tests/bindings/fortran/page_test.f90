@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> The Fortran code of the page apps/guide/loops.md.
 module page_test
   use, intrinsic :: iso_fortran_env, only: int64

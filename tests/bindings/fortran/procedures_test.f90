@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Procedures of the program's that settings hold: its own count of steps, how it leaves, notices that it watches for,
 !> how it ends a job that is stuck. Saves in the background. What older versions of the program stored.
 module procedures_test

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Signals and pauses, as C has them.
 module signals
   use, intrinsic :: iso_c_binding, only: c_int

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Distributed arrays with ghost layers, blocks, lists, values of the program's own kind: restored on the same number of
 !> ranks, and on one fewer.
 module state_test

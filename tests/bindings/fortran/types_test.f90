@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> Every type and kind, every rank, texts, sections: saved, overwritten, restored; and what the file shows.
 module types_test
   use, intrinsic :: iso_c_binding, only: c_long_double

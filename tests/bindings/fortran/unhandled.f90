@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 !> A program that does not ask for `ierr`: an error ends it, with its message. Through module mpi.
 program unhandled
   use mpi

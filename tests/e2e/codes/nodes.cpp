@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_code_nodes STEPS STEP_US: an unstructured mesh, in the shape of a finite-element code in C++. Each rank has
 // elements (triangles), and the nodes that these touch. A node on the border of several ranks has a copy on each of
 // them, and the copies differ in their last bits: every rank adds its own part of a force first, the others' after it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* e2e_code_particles STEPS STEP_US: particles that move between ranks, in the shape of a molecular dynamics code in C.
  * Each rank has those in its strip of a periodic square, in an array that is reallocated whenever particles come or go.
  *

@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: BSD-3-Clause
 ! e2e_code_staggered STEPS STEP_US: waves on a staggered grid, in the shape of a hydrodynamics code in Fortran. Pressures
 ! lie in the cells, velocities on their faces. The grid is cut into bands of columns, one per rank. The faces between two
 ! bands belong to both: each rank has a copy and moves it on by itself, in its own order of operations, so that the copies

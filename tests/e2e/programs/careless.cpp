@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_careless STEP_MS [ignore]: an MPI program that knows nothing of preemption, and works until it is ended. With
 // "ignore" it ignores SIGUSR1 and SIGTERM.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_ghosts DIR STEPS STEP_MS [FAULT]: diffusion on a ring of cells, with one ghost cell on each side of a rank's
 // part. The cells are registered, the ghost cells are not.
 //

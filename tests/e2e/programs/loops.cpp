@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_loops KIND DIR STEPS STEP_US: the time loops of apps/guide/loops.md, one for each KIND. The code between a line
 // "// [KIND]" and the next "// [end]" is what stands there. Rank 0 prints "step N" and "digest D" at the end; D depends
 // on every step, and not on the number of ranks.

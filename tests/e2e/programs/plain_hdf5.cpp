@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_plain_hdf5 FILE: writes an HDF5 file with one dataset, as any other program does.
 
 #include <hdf5.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_rewriter DIR: restores the newest checkpoint in DIR and checks every element of it, prints "restored NUMBER" (0:
 // there was none), then saves checkpoints without end until it is killed, each "committed NUMBER" when it is. Every
 // element of a state is the number of its checkpoint, so that a mixture of two would be seen.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_steps DIR STEPS STEP_MS [FAULT=VALUE...]: a small simulation that saves itself. Rank 0 prints "step N" after each
 // step and "digest D" at the end: D depends on every step of every rank.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A program that catches nothing, as the first program of most people.
 //   e2e_unhandled DIRECTORY [MISTAKE]   makes three steps with a checkpoint after each
 

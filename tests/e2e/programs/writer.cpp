@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // e2e_writer DIR VARIANT NUMBER...: saves a state with variables of every kind as the checkpoints NUMBER... in DIR.
 // VARIANT is "plain", or names what is not as in the plain state (see `vary`), or is "hold": the plain state, and then
 // the process keeps the directory until it is killed.

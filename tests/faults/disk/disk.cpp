@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // faults_disk SIZE_MB MOUNT_POINT: a disk in memory that can lose power. MOUNT_POINT/disk is its content, for a loop
 // device; what is written there is safe only once it has been flushed (fsync), as in a disk with a volatile cache. The
 // program ends when it is unmounted.

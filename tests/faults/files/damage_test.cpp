@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every truncation and every flipped bit of a small checkpoint: a restore gives the saved values or an error, and the
 // verification tells of every one.
 

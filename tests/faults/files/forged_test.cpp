@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Files that were made to do harm: each is refused with an error that names the place, in bounded memory and time, by
 // the library and by the command line tool.
 

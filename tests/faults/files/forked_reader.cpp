@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "faults/files/forked_reader.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The main of file_tests: MPI with one rank, which restores need; children are forked from it.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "faults/files/sample.hpp"
 
 #include <mpi.h>

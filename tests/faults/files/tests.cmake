@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Bad files: one program, file_tests, that feeds damaged, foreign and forged files to readers in child processes.
 file(GLOB file_test_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(file_tests ${file_test_sources})

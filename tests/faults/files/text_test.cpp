@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hostile text: settings, environment, event logs. In child processes, since what goes wrong there uses up the stack.
 
 #include <gtest/gtest.h>

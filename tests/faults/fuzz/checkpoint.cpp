@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: a checkpoint file. Random bytes would not get past its checksums, so the input is what the seal says of
 // the tables (six words: offset and size of the manifest, the boxes, the checksums) and the bytes behind the seal; the
 // target makes the seal, with the right checksums.

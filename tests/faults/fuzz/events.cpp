@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: an event log, read as a whole and from the middle of a line. What was read is copied and printed, as its
 // readers do.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs a fuzz target on every file of the folders that are given, and on every beginning of them.
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: a settings file. Whatever is accepted must come back the same from what it is written as.
 
 #include "reprieve/settings.hpp"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Fuzzers (libFuzzer), built by the preset `fuzz` with clang: fuzz_settings, fuzz_events, fuzz_checkpoint. Elsewhere the
 # same targets replay their corpus, which is one test each. README.md tells how to let them run.
 foreach(name settings events checkpoint)

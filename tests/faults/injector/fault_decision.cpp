@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "faults/injector/fault_decision.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The calls themselves, in the place of those of the C library. A close that fails has closed all the same, as in
 // Linux.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "faults/injector/faulty_memory.hpp"
 
 #include <dlfcn.h>

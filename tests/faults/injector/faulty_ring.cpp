@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes by io_uring, which are no calls: the entry that is about to be submitted is changed so that the kernel itself
 // answers as wanted.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A copy for a save in the background that fits into each rank's share, but not for all ranks together into their
 // control group: Linux would promise the memory, and kill a rank when it is used.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory runs out once, at every place in turn: for each operation, on the chief and on another rank, the first
 // allocation fails, then the second, and so on. Wherever it is: all ranks have the same outcome, no rank is left alone
 // in a collective call, no checkpoint is lost or damaged, and the next operation works.

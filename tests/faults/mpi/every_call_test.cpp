@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every call to the file system fails once: for each operation, on the chief and on another rank, for each kind of call
 // the first such call fails, in each way in which it can, then the second, and so on until there is none left. However
 // it fails: all ranks have the same outcome, no checkpoint is lost or damaged, the next save works, and the next start

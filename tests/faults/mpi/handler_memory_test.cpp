@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory runs out once, at every place in turn, in a handler that makes a notice known, saves and leaves: on the chief
 // and on another rank, with both ways to agree. Wherever it is, all ranks end, no rank leaves as preempted while
 // another one failed, and the next start goes on with what was committed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A rank that gets fewer threads than it asks for, or none, saves all the same: never an error, never a wait.
 
 #include <cerrno>

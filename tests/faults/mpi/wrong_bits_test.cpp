@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reads that give a wrong bit: what is sound on the disk is restored, or stays where it is with an error that says
 // which host reads it wrong. It is never set aside.
 

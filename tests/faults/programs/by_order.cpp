@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // faults_by_order ORDERS DIR [reserve]: opens the directory DIR and does what the files ORDERS/1, ORDERS/2 ... say,
 // each as soon as it is there. The chief prints one line for the opening and for each order: "done", or "error CODE
 // MESSAGE", the same on all ranks (else "different ..."). Orders:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // faults_field DIR STEPS STEP_MS [KEY=VALUE...]: a field whose values do not depend on the number of ranks, saved as it
 // goes. Rank 0 prints "step N" after each step and "digest D" at the end.
 //

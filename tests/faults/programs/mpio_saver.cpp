@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // faults_mpio_saver DIR RANK CALL ERROR FIRST: saves checkpoints through MPI-IO. In each save one call of the kind CALL
 // on the new file fails on rank RANK: in the first one the FIRST such call, then the next, until there is none left.
 // The chief prints

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // faults_stepper DIR STEPS MODE: a simulation whose every value depends on every step. It goes on from the newest
 // checkpoint in DIR, saves after each step, and at the end prints "digest D".
 // MODE:

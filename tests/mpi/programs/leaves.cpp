@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // leaves [alone]: all ranks leave with 42, as after the save for a notice; or rank 0 does, while the others stay for
 // ever.
 

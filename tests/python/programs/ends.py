@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ends in a way that it is told: `ends.py DIRECTORY WAY`. Rank 0 says how it went."""
 
 import os

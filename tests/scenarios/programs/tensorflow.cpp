@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // scenarios_tensorflow LOOP DIR [KEY=VALUE ...]: the worker of TensorFlow's own tests of its failure handling, ported
 // line by line: 4 workers, 8 epochs of 15 steps, each of which adds one to the variable. LOOP is run, boundary, scope,
 // manager or braceless. The code between a line "// [NAME]" and the next "// [end]" stands in

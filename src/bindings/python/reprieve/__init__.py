@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Preemption-safe checkpoints for MPI programs, in Python.
 
 When any rank learns that the job is about to end, all ranks agree on one step, write one checkpoint together, and leave with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Elements of numpy arrays as the types of C."""
 
 from __future__ import annotations

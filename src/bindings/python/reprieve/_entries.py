@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Each variable of the state: how it is registered in C, what C asks of it, and where the program has it."""
 
 from __future__ import annotations

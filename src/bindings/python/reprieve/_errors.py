@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The exceptions of the library. A collective call raises the same one, with the same message, on every rank."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What handlers and managers tell, as values of Python."""
 
 from __future__ import annotations

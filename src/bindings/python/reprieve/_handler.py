@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The time loop: `Handler`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where the bytes of a checkpoint lie, as apps/guide/format.md says. Needs numpy alone."""
 
 from __future__ import annotations

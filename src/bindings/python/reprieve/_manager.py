@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checkpoints without a time loop: `Manager`."""
 
 from __future__ import annotations

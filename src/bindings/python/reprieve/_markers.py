@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a program says of a value of its state: of which kind it is, and what it means."""
 
 from __future__ import annotations

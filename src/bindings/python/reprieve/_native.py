@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The shared library: where it is, and the types of its functions, which ``_c_interface`` has from the headers of C."""
 
 from __future__ import annotations

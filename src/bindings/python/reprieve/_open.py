@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What handlers and managers have in common: how they are opened, closed, and what happens if nobody closes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where the program has the values of its state."""
 
 from __future__ import annotations

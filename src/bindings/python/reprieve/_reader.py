@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`open`: what is in a checkpoint, without MPI and without HDF5."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Python's own values as a text of JSON: lists, None, random generators. No code is run when they are read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The state of a program, which is a dictionary, as the registry of C."""
 
 from __future__ import annotations

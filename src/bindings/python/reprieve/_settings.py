@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Settings and functions of a program, as a config of C."""
 
 from __future__ import annotations

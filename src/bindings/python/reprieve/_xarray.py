@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A checkpoint as a Dataset of xarray."""
 
 from __future__ import annotations
