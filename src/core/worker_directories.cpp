@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
+#include <random>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,8 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kWorkerPrefix = "workertemp_";
-/// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it.
-constexpr int kMakeAttempts = 100;
+/// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it, and
+/// on a busy machine the two can do so in step many times. Pauses of random length bring them apart.
+constexpr std::chrono::seconds kMostTimeToMake{10};
+constexpr std::chrono::microseconds kLongestPause{1000};
+/// A name that is taken but cannot be used may have been removed and made anew in between: asked this often.
+constexpr int kMostRefusals = 3;
 /// Names inside of the checkpoint directory that are tried; whoever may write there need not take names to do harm.
 constexpr int kMostNames = 100;
 
@@ -72,19 +79,24 @@ std::optional<Directory> find_outer(const Directory& place, const std::string& o
 
 /// Makes `<outer>/<base>`, empty. False if the name is somebody else's, or no directory.
 bool make_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
-  for (int attempt = 0; attempt < kMakeAttempts; ++attempt) {
+  const auto deadline = std::chrono::steady_clock::now() + kMostTimeToMake;
+  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(deadline.time_since_epoch().count()));
+  std::uniform_int_distribution<std::chrono::microseconds::rep> pause_us(0, kLongestPause.count());
+  for (int refusals = 0; std::chrono::steady_clock::now() < deadline;) {
     place.make_directory_if_free(outer, kOwnDirectory);  // or it is there
-    const auto above = find_outer(place, outer);
-    if (!above) {
-      if (place.contains(outer)) {
-        return false;
+    if (const auto above = find_outer(place, outer)) {
+      if (above->make_directory_if_free(base, kOwnDirectory)) {
+        return true;
       }
-      continue;  // removed by another job in this moment
+      // Of a run that died; only now, so that another job has little time to remove the parent.
+      above->remove_tree(base);
+      if (above->make_directory_if_free(base, kOwnDirectory)) {
+        return true;
+      }
+    } else if (place.contains(outer) && ++refusals == kMostRefusals) {
+      return false;
     }
-    if (above->make_directory_if_free(base, kOwnDirectory)) {
-      return true;
-    }
-    above->remove_tree(base);  // of a run that died; only now, so that another job has little time to remove the parent
+    std::this_thread::sleep_for(std::chrono::microseconds(pause_us(random)));  // removed by another job in this moment
   }
   throw storage_error("make directory", place.path() / outer / base, ENOENT);
 }
