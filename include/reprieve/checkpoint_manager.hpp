@@ -85,6 +85,15 @@ class REPRIEVE_EXPORT CheckpointManager {
   /// @throws what went wrong in a thread, as `save` would; StorageError if a thread does not end within `io_timeout`
   std::optional<SaveReport> finish_background_save();
 
+  /// Copies the state into the memory of the nodes (`ManagerOptions::near_directory`) and returns; a thread of each
+  /// rank takes the checksums. The next `restore_or_initialize` of this directory takes the newest complete copy if it
+  /// is newer than all checkpoints: after a crash of the program, on the same hosts. A copy is no checkpoint: nothing
+  /// of it is durable, and an orderly end of the manager removes it. Left out, and false, if the copy before is not
+  /// complete yet or there is no room: the older one is kept then. A handler calls it every `near_every`. Collective.
+  /// Cost: a copy of this rank's part of the state; two are kept.
+  /// @throws UsageError without `near_directory`; MismatchError, MpiError, UnresponsiveError
+  bool near_copy();
+
   /// Restores the newest valid checkpoint; damaged ones are passed over with a log line that says what it costs, and
   /// set aside (suffix `.corrupt`). Damaged is what is wrong on every rank that reads it, also past the page cache. If
   /// the directory has no checkpoint, calls @p initialize (if given) on every rank and returns nothing. Collective.

@@ -36,6 +36,11 @@ struct ManagerOptions {
   /// The greatest copy of its state that a rank may make for a save in the background; a larger one is saved at once,
   /// without a copy. 0: no limit.
   std::uint64_t background_memory_bytes = 0;
+  /// Where each node keeps near copies of the state, mostly /dev/shm, which is memory: see
+  /// `CheckpointManager::near_copy`. Empty: there are none. All ranks of a node must see the same directory.
+  std::string near_directory{};
+  /// How often a handler takes one, at step boundaries.
+  std::chrono::milliseconds near_every{10'000};
   /// Write over the blocks of the checkpoint that was retired last, which is faster than a new file. Not done, without
   /// an error, for a file that has other names or that a process on the chief's node has open.
   bool recycle = true;

@@ -99,6 +99,10 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   rehearsal_.begin(comm_.is_chief());
   worker_lock_ = handler::record_workers(comm_, manager.directory());
   saver_.start_clock();
+  near_copy_time_ = Clock::now();
+  if (comm_.is_chief() && config.save_fn && !manager.options().near_directory.empty()) {
+    core::log::warning("no near copies are taken: they cannot hold what the save function writes");
+  }
   join_manager();
   if (by_threads) {
     begin_rounds();
@@ -182,6 +186,9 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look_around() {
   view.requested = requested_;
   view.written = static_cast<std::int64_t>(manager.impl().background->written());
   const bool saves_by_time = config.save_every.count() > 0;
+  if (comm_.is_chief() && takes_near_copies() && Clock::now() - near_copy_time_ >= manager.options().near_every) {
+    view.requested = std::max(view.requested, cluster::RequestedSave::near);
+  }
   if (saves_by_time && comm_.is_chief() && Clock::now() - saver_.last_time() >= config.save_every) {
     view.requested = std::max(view.requested, cluster::RequestedSave::periodic);
   }
@@ -266,6 +273,9 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
   };
   if (comm_.is_chief() && config.save_every.count() > 0 && !notice) {
     wake_at(saver_.last_time() + config.save_every);
+  }
+  if (comm_.is_chief() && takes_near_copies() && !notice) {
+    wake_at(near_copy_time_ + manager.options().near_every);
   }
   if (comm_.is_chief()) {
     wake_at(news_.next());
@@ -377,7 +387,7 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
   }
   if (rehearsal_is_due()) {
     rehearse(false, save_fn_args);
-  } else if (policy_.decision_is_due(agreement_.index())) {
+  } else if (policy_.decision_is_due(agreement_.index()) && !(periodic && policy_.near_copy_is_decided())) {
     carry_out(policy_.take_decision(), save_fn_args);
   } else if (periodic && !policy_.preemption_is_near()) {
     save_while_running(SaveReason::Kind::periodic, save_fn_args);

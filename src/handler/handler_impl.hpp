@@ -136,6 +136,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] bool goes_on_after_save();
   /// Does what a drill has ordered for this step. At the last boundary that is the end of the drill's run.
   void rehearse(bool is_last, const std::vector<std::any>& save_fn_args);
+  [[nodiscard]] bool takes_near_copies() const;
+  void take_near_copy();
   void commit();
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
@@ -179,7 +181,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   int exceptions_at_start_;
   cluster::BoundaryIndex met_at_ = 0;  ///< the boundary of the last `meet`
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
-  handler::AgreementThreads threads_;  ///< their work uses what stands above
+  std::chrono::steady_clock::time_point near_copy_time_;  ///< of the last one, or of the start
+  handler::AgreementThreads threads_;                     ///< their work uses what stands above
 
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };

@@ -17,7 +17,7 @@ namespace reprieve::handler {
 
 /// What all ranks have agreed to do, and where.
 struct Decision {
-  enum class Kind { preemption, final_save, requested_save };
+  enum class Kind { preemption, final_save, requested_save, near_copy };
   Kind kind = Kind::requested_save;
   cluster::BoundaryIndex at = 0;
   int notice_rank = -1;
@@ -57,7 +57,11 @@ class SavePolicy {
   }
   /// A preemption is near, for which a save will be made.
   [[nodiscard]] bool preemption_is_near() const noexcept {
-    return decision_ && decision_->kind != Decision::Kind::requested_save;
+    return decision_ &&
+           (decision_->kind == Decision::Kind::preemption || decision_->kind == Decision::Kind::final_save);
+  }
+  [[nodiscard]] bool near_copy_is_decided() const noexcept {
+    return decision_ && decision_->kind == Decision::Kind::near_copy;
   }
   /// The decision, which is none any more.
   Decision take_decision();

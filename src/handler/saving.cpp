@@ -26,6 +26,9 @@ void PreemptionCheckpointHandler::Impl::carry_out(const handler::Decision& decis
     case Kind::requested_save:
       save_while_running(decision.reason, save_fn_args);
       return;
+    case Kind::near_copy:
+      take_near_copy();
+      return;
     case Kind::preemption:
       learn_notice(decision.notice_rank);
       if (patient_scopes > 0 && !notices_.agreed()->deadline) {
@@ -114,6 +117,19 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
   saver_.save_in_background(prepare_save(reason, save_fn_args), {steps(), agreement_.index()});
 }
 
+/// A save function writes what a copy of the registered state does not hold; a drill makes its own saves.
+bool PreemptionCheckpointHandler::Impl::takes_near_copies() const {
+  return !manager.options().near_directory.empty() && !config.save_fn && !manager.impl().drill;
+}
+
+void PreemptionCheckpointHandler::Impl::take_near_copy() {
+  near_copy_time_ = std::chrono::steady_clock::now();
+  CheckpointManager::SaveRequest request;
+  request.run_calls = run_calls;
+  request.reason.kind = SaveReason::Kind::periodic;
+  manager.impl().near_copy(request);
+}
+
 void PreemptionCheckpointHandler::Impl::commit() {
   policy_.drop_commit();
   saver_.commit();
@@ -200,6 +216,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
 
 void PreemptionCheckpointHandler::Impl::leave() {
   const ExitContext context = comm_.together([&] { return prepare_exit(); }, "preparing the exit");
+  manager.impl().give_back_near_copies();  // the checkpoint is newer
   notices_.saved();
   if (!config.return_when_saved) {
     notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process

@@ -56,6 +56,11 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
   if (error) {
     throw storage::storage_error("look at", file, error.value());
   }
+  return make_info(file, number, metadata, size);
+}
+
+CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
+                         std::uint64_t size_bytes) {
   CheckpointInfo info;
   info.path = file;
   info.number = number;
@@ -67,7 +72,7 @@ CheckpointInfo make_info(const fs::path& file, std::uint64_t number, const stora
   }
   info.world_size = metadata.world_size;
   info.time = std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
-  info.size_bytes = size;
+  info.size_bytes = size_bytes;
   info.reason = metadata.reason;
   if (metadata.has_files) {
     info.files_directory = fs::path(file).replace_extension(kFilesSuffix);

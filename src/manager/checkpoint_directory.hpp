@@ -40,6 +40,9 @@ using core::kEventLogName;
 /// @throws StorageError if the file cannot be looked at
 CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
                          const storage::FileMetadata& metadata);
+/// The same where the size is known.
+CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number, const storage::FileMetadata& metadata,
+                         std::uint64_t size_bytes);
 
 /// Paths are valid on every rank, and are for messages and for the program; all work is done below the directory that
 /// was opened. The members that read or change the directory are for the chief, under the lock.

@@ -40,6 +40,8 @@ bool CheckpointManager::background_save_written() const noexcept {
 
 std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
 
+bool CheckpointManager::near_copy() { return impl_->near_copy(SaveRequest{}); }
+
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
   impl_->settle_background_save();
   return impl_->restore_or_initialize(initialize);

@@ -4,6 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "manager/directory_place.hpp"
 #include "manager/finished.hpp"
 #include "manager/info_codec.hpp"
+#include "manager/near_copies.hpp"
+#include "manager/near_restore.hpp"
 #include "manager/opening.hpp"
 #include "manager/outside.hpp"
 #include "manager/reserve.hpp"
@@ -74,6 +77,7 @@ CheckpointManager::Impl::Impl(const std::shared_ptr<cluster::Communicator>& rank
       directory(manager::agree_on_arguments(comm, manager::in_environment(path, environment), options, drill),
                 options.prefix, options.durable),
       background(std::make_unique<manager::BackgroundSave>(*this)),
+      exceptions_at_start_(std::uncaught_exceptions()),
       finalize_hook_([this] { at_finalize(); }) {
   core::log::set_rank(comm.rank());
   comm.set_timeout(manager::opening_timeout(options));
@@ -138,8 +142,12 @@ void CheckpointManager::Impl::lock_directory() {
   record("start", fields);
 }
 
+/// Near copies are for the next start after a crash: a run that comes to an orderly end leaves none.
 CheckpointManager::Impl::~Impl() {
   background->end();
+  if (std::uncaught_exceptions() == exceptions_at_start_ && !comm.broken()) {
+    give_back_near_copies();
+  }
   remove_spare();
 }
 
@@ -255,6 +263,45 @@ std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
   return background->finish();
 }
 
+bool CheckpointManager::Impl::near_copy(const SaveRequest& request) {
+  check_not_in_save_fn("near_copy");
+  if (options.near_directory.empty()) {
+    throw UsageError("near_copy needs ManagerOptions::near_directory (checkpoints.near_directory), such as /dev/shm");
+  }
+  if (request.save_fn) {
+    throw UsageError("a near copy holds the registered state alone: it cannot hold what a save function writes");
+  }
+  comm.together([this] { check_state_is_whole(); }, "taking a near copy");
+  if (!near) {
+    near = comm.together([this] { return std::make_unique<manager::NearCopies>(*this); }, "taking a near copy");
+  }
+  return near->take(request);
+}
+
+void CheckpointManager::Impl::give_back_near_copies() noexcept {
+  if (near) {
+    near->give_back();
+    near.reset();
+  }
+}
+
+std::optional<storage::SaveIdentity> CheckpointManager::Impl::newest_committed() {
+  if (!newest_committed_) {
+    for (const manager::OrderEntry& entry : directory.in_order(identity->directory_id())) {
+      if (entry.origin == manager::Origin::own) {
+        newest_committed_ = storage::SaveIdentity{entry.directory_id, entry.run, entry.save};
+      }
+    }
+  }
+  return newest_committed_;
+}
+
+bool CheckpointManager::Impl::has_unreadable() {
+  return std::ranges::any_of(directory.in_order(identity->directory_id()), [](const manager::OrderEntry& entry) {
+    return entry.origin == manager::Origin::unreadable;
+  });
+}
+
 void CheckpointManager::Impl::settle_background_save() {
   check_not_in_save_fn("a member");
   background->settle();
@@ -314,6 +361,11 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
   comm.on_chief([this] { directory.check_checkpoints_are_files(); }, "listing the checkpoints");
+  if (!options.near_directory.empty() && !drill) {
+    if (auto restored = manager::NearRestore(*this).newest()) {
+      return restored;
+    }
+  }
   // The chief's view counts: on a network file system the other ranks may see an older one.
   if (auto restored = manager::RestoreWalk(*this).newest(candidates())) {
     return restored;

@@ -31,7 +31,8 @@ namespace reprieve {
 
 namespace manager {
 class BackgroundSave;
-}
+class NearCopies;
+}  // namespace manager
 
 namespace manager {
 /// What a manager asks and tells the handler that uses it. Not collective; the answers are the same on every rank.
@@ -64,6 +65,16 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   SaveReport save(const SaveRequest& request);
   void save_in_background(const SaveRequest& request);
   std::optional<SaveReport> finish_background_save();
+  /// See CheckpointManager::near_copy.
+  bool near_copy(const SaveRequest& request);
+  /// What the near copies hold is of no use any more: a newer checkpoint is committed, or the run is over. Not
+  /// collective.
+  void give_back_near_copies() noexcept;
+  /// The identity of the newest checkpoint of this directory, if it has any. The chief's. Not collective.
+  [[nodiscard]] std::optional<storage::SaveIdentity> newest_committed();
+  /// Whether the directory has a checkpoint that cannot be read. The chief's. Not collective.
+  [[nodiscard]] bool has_unreadable();
+  void note_committed(const storage::FileMetadata& metadata) { newest_committed_ = metadata.identity; }
   /// Ends a save in the background for the sake of something else, which its failure does not hinder.
   void settle_background_save();
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
@@ -129,6 +140,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<manager::HandlerLink> handler;  ///< while one lives
 
   const std::unique_ptr<manager::BackgroundSave> background;
+  std::unique_ptr<manager::NearCopies> near;  ///< nothing before the first one
   bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; the chief's
   bool half_restored = false;      ///< a restore failed after it had overwritten variables; the same on every rank
   bool in_save_fn = false;         ///< a save of this manager is running the user's save function
@@ -150,6 +162,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void at_finalize() noexcept;
 
   std::optional<manager::Constants> constants_;
+  std::optional<storage::SaveIdentity> newest_committed_;
+  int exceptions_at_start_;
   std::size_t constants_registered_ = 0;
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };

@@ -87,6 +87,30 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
   }
 }
 
+std::optional<CheckpointInfo> RestoreWalk::near(storage::Restorer& restorer, const fs::path& name,
+                                                const std::function<bool()>& can_read) {
+  try {
+    look(restorer, name);
+    if (!can_read()) {
+      return std::nullopt;
+    }
+    const auto info = [&] {
+      const storage::FileIndex& index = *restorer.index();
+      return make_info(name, index.metadata.number, index.metadata, index.file_size);
+    };
+    return read_as(restorer, name, manager_.options.verify_on_restore ? Pass::proven : Pass::unverified, info);
+  } catch (const Error& error) {
+    note_failure(name, error);
+    if (restorer.touched()) {
+      end_half_restored(error);
+    }
+    throw;
+  } catch (...) {
+    manager_.half_restored |= restorer.touched();
+    throw;
+  }
+}
+
 /// The next file will be like this one.
 void RestoreWalk::keep_layout(storage::Restorer& restorer, const core::FileAddress& file) {
   if (manager_.comm.is_chief()) {
@@ -155,12 +179,20 @@ RestoreWalk::Pass RestoreWalk::choose(const storage::Restorer& restorer, std::sp
 
 CheckpointInfo RestoreWalk::read(storage::Restorer& restorer, const fs::path& file, std::optional<std::uint64_t> number,
                                  Pass pass) {
+  const auto info = [&] {
+    const storage::FileMetadata& metadata = restorer.index()->metadata;
+    return make_info(file, number.value_or(metadata.number), metadata);
+  };
+  return read_as(restorer, file, pass, info);
+}
+
+CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path& file, Pass pass,
+                                    const std::function<CheckpointInfo()>& make_info) {
   if (pass == Pass::proven) {
     restorer.prove();
   }
   restorer.restore();
-  const storage::FileMetadata& metadata = restorer.index()->metadata;
-  const auto as_bytes = [&] { return encode({make_info(file, number.value_or(metadata.number), metadata)}); };
+  const auto as_bytes = [&] { return encode({make_info()}); };
   CheckpointInfo info = decode(manager_.from_chief(as_bytes, "restoring")).front();
   core::kill_point(core::KillPoint::restore_done);
   const std::chrono::duration<double> elapsed = Clock::now() - start_;

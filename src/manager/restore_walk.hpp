@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -34,6 +35,11 @@ class RestoreWalk {
 
   /// Restores this file and no other. @throws see CheckpointManager::restore
   CheckpointInfo one(const std::filesystem::path& file);
+
+  /// Restores a near copy, which is proven, if @p can_read says that all ranks can read what they need: it is asked
+  /// when the restorer has looked, and nothing is touched before. @param name  for messages
+  std::optional<CheckpointInfo> near(storage::Restorer& restorer, const std::filesystem::path& name,
+                                     const std::function<bool()>& can_read);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -57,6 +63,9 @@ class RestoreWalk {
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
                       std::optional<std::uint64_t> number, Pass pass);
+  /// @param make_info  the chief's: what is known of it
+  CheckpointInfo read_as(storage::Restorer& restorer, const std::filesystem::path& file, Pass pass,
+                         const std::function<CheckpointInfo()>& make_info);
   void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
   void note_failure(const std::filesystem::path& file, const Error& error);
   [[noreturn]] void end_half_restored(const Error& error);

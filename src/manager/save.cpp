@@ -283,6 +283,7 @@ void Save::commit() {
         manager_.lock->check_held();
         manager_.directory.commit(staged_, has_files_);
         manager_.directory.remember(staged_.number, metadata_);
+        manager_.note_committed(metadata_);
         manager_.identity->clear_finished();
       },
       step("committing"));

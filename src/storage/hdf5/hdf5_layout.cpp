@@ -477,6 +477,22 @@ void LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
   target.close();
 }
 
+StructureImage LaidOutFile::image() const {
+  StructureImage image{seal_, regions_, {}};
+  std::uint64_t size = 0;
+  for (const Region& region : regions_) {
+    size += region.size;
+  }
+  image.content.resize(static_cast<std::size_t>(size));
+  std::span<std::byte> rest = image.content;
+  for (const Region& region : regions_) {
+    layout_.read_all(rest.first(static_cast<std::size_t>(region.size)), region.offset);
+    rest = rest.subspan(static_cast<std::size_t>(region.size));
+  }
+  image.seal.structure_digest = xxh3(image.content);
+  return image;
+}
+
 std::uint64_t most_file_bytes(const FileIndex& index) { return most_bytes(index); }
 
 }  // namespace reprieve::storage

@@ -12,6 +12,7 @@
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/file_index.hpp"
 #include "storage/format/seal.hpp"
+#include "storage/format/structure_image.hpp"
 
 namespace reprieve::storage {
 
@@ -44,6 +45,9 @@ class LaidOutFile {
   /// holds: they must be zero.
   /// @throws StorageError; no_space with the bytes needed and available, before anything is written
   void put_on_disk(const core::FileAddress& file, bool recycle);
+
+  /// The structure, with its digest, for a file that somebody else makes of it.
+  [[nodiscard]] StructureImage image() const;
 
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
   [[nodiscard]] FileIndex& index() noexcept { return index_; }

@@ -30,31 +30,40 @@ std::uint64_t BlockReader::expected_digest(const Place& place) const {
 
 void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first,
                          std::uint64_t last) const {
+  if (!ahead_) {
+    return;
+  }
   const Dataset dataset = variable.dataset();
   const Box last_block = split.block(last);
   const auto begin = offset_if_dense(dataset, split.block(first));
   const auto end = offset_if_dense(dataset, last_block);
   if (begin && end && *begin < *end) {
-    ahead_.expect(*begin, *end + bytes_of(last_block, dataset.element_size));
+    ahead_->expect(*begin, *end + bytes_of(last_block, dataset.element_size));
   }
 }
 
 bool BlockReader::read_ahead(const Place& place, std::span<std::byte> content) const {
-  if (content.size() < kLeastAhead) {
+  if (!ahead_ || content.size() < kLeastAhead) {
     return false;
   }
   const auto offset = offset_if_dense(place.variable.dataset(), place.block);
-  return offset && !file_.seems_cached(*offset, content.size()) &&
-         ahead_.read(content, *offset, verify_ ? &digest_ : nullptr);
+  return offset && !file_->seems_cached(*offset, content.size()) &&
+         ahead_->read(content, *offset, verify_ ? &digest_ : nullptr);
+}
+
+void BlockReader::read_once(const Place& place, std::span<std::byte> content) const {
+  digest_.reset();
+  Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
+  if (source_ != nullptr) {
+    source_->read(place.variable, place.row, place.number, content, digest);
+  } else if (!read_ahead(place, content)) {
+    digest_.reset();
+    read_block(*file_, place.variable.dataset(), place.block, content, digest);
+  }
 }
 
 bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
-  const Dataset dataset = place.variable.dataset();
-  digest_.reset();
-  if (!read_ahead(place, content)) {
-    digest_.reset();
-    read_block(file_, dataset, place.block, content, verify_ ? &digest_ : nullptr);
-  }
+  read_once(place, content);
   if (news_ != nullptr) {
     news_->add(content.size());
   }
@@ -62,21 +71,24 @@ bool BlockReader::read_right(const Place& place, std::span<std::byte> content) c
   if (!verify_ || digest_.digest() == expected) {
     return true;
   }
+  if (file_ == nullptr) {
+    return false;
+  }
   digest_.reset();
-  read_block(file_, dataset, place.block, content, &digest_, ReadFrom::device);
+  read_block(*file_, place.variable.dataset(), place.block, content, &digest_, ReadFrom::device);
   if (digest_.digest() != expected) {
     return false;
   }
   core::log::warning(
       "{}: variable '{}', {}: read with wrong bits, and right when it was read once more; the memory or a disk of this "
       "host may be failing",
-      file_.path().string(), place.variable.name, region_of(place.variable, place.row, place.block));
+      name_, place.variable.name, region_of(place.variable, place.row, place.block));
   return true;
 }
 
 void BlockReader::read_into(const Place& place, std::span<std::byte> content) const {
   if (!read_right(place, content)) {
-    throw CorruptError(file_.path().string() + ": variable '" + place.variable.name +
+    throw CorruptError(name_ + ": variable '" + place.variable.name +
                        "' is damaged: " + region_of(place.variable, place.row, place.block) + " (checksum differs)");
   }
 }
@@ -90,7 +102,7 @@ bool BlockReader::block_is_right(const Place& place) {
   const std::size_t size = bytes_of(place.block, place.variable.type.size_bytes);
   const auto offset = offset_if_dense(place.variable.dataset(), place.block);
   digest_.reset();
-  if (offset && ahead_.digest(*offset, size, digest_) && digest_.digest() == expected_digest(place)) {
+  if (ahead_ && offset && ahead_->digest(*offset, size, digest_) && digest_.digest() == expected_digest(place)) {
     if (news_ != nullptr) {
       news_->add(size);
     }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/sequential_reader.hpp"
@@ -14,6 +15,7 @@
 #include "storage/format/box_search.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/read/block_source.hpp"
 
 namespace reprieve::storage {
 
@@ -22,10 +24,18 @@ class BlockReader {
   /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
   /// differs is read once more past the page cache before it counts as damaged.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
-      : file_(file), index_(index), verify_(verify), ahead_(file) {}
+      : file_(&file), name_(file.path().string()), index_(index), verify_(verify), ahead_(std::in_place, file) {}
+
+  /// Reads blocks from elsewhere. Keeps references to both. @param name  of the source, for messages
+  BlockReader(const BlockSource& source, std::string name, const FileIndex& index, bool verify)
+      : source_(&source), name_(std::move(name)), index_(index), verify_(verify) {}
 
   /// The whole file will be asked for, in the order in which it lies on the disk as far as that is known.
-  void expect_all() { ahead_.expect(0, index_.file_size); }
+  void expect_all() {
+    if (ahead_) {
+      ahead_->expect(0, index_.file_size);
+    }
+  }
 
   /// From now on what is read is counted there; null: nowhere.
   void count_in(TransferNews* news) noexcept { news_ = news; }
@@ -77,6 +87,8 @@ class BlockReader {
   void expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first, std::uint64_t last) const;
   /// As the block is in the file; it is added to the digest if checksums are verified. False if nothing was read ahead.
   [[nodiscard]] bool read_ahead(const Place& place, std::span<std::byte> content) const;
+  /// Reads the block in the usual way, whatever that is.
+  void read_once(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
   /// The same, as an error.
   void read_into(const Place& place, std::span<std::byte> content) const;
@@ -87,7 +99,9 @@ class BlockReader {
   [[nodiscard]] bool lies_as_searched(const StoredVariable& variable) const;
   [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
 
-  const PosixFile& file_;
+  const PosixFile* file_ = nullptr;      ///< or null
+  const BlockSource* source_ = nullptr;  ///< instead of the file
+  std::string name_;
   const FileIndex& index_;
   bool verify_;
   TransferNews* news_ = nullptr;
@@ -96,8 +110,8 @@ class BlockReader {
   RowRange expected_;                            ///< that are still to come
   const StoredVariable* searched_ = nullptr;     ///< the variable of which the places are known
   std::optional<BoxSearch> places_;
-  mutable Xxh3Stream digest_;  ///< of the block that was read last
-  mutable SequentialReader ahead_;
+  mutable Xxh3Stream digest_;                      ///< of the block that was read last
+  mutable std::optional<SequentialReader> ahead_;  ///< of the file
   Bytes buffer_;
 };
 

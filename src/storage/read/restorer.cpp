@@ -10,6 +10,7 @@
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
+#include "storage/format/box_search.hpp"
 #include "storage/format/seal.hpp"
 #include "storage/read/own_copies.hpp"
 #include "storage/read/proof.hpp"
@@ -104,6 +105,13 @@ Restorer::Restorer(cluster::Communicator& comm, const Checkpoint::Registry& regi
       verify_(verify),
       what_("restore of " + file_.filename().string()) {}
 
+Restorer::Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress name,
+                   FileIndex index, const BlockSource& source, bool verify)
+    : Restorer(comm, registry, std::move(name), verify) {
+  index_ = std::move(index);
+  source_ = &source;
+}
+
 template <class Operation>
 void Restorer::agreed(const char* stage, Operation&& operation) {
   comm_.agree(core::capture(std::forward<Operation>(operation)), what_ + ": " + stage);
@@ -113,7 +121,9 @@ void Restorer::agreed(const char* stage, Operation&& operation) {
 // Looking: no variable is touched.
 
 void Restorer::look() {
-  load_index();
+  if (!index_) {
+    load_index();
+  }
   core::kill_point(core::KillPoint::restore_index_read);
   compare([&] {
     comparison_ = compare_with_file(registry_, *index_, comm_.rank(), comm_.size());
@@ -201,6 +211,33 @@ bool Restorer::runs_functions() const {
          (!registry_.migrations.empty() && !comparison_.remarks.empty());
 }
 
+bool Restorer::reads_only(const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const {
+  const auto has_value = [&](const RestoreTarget& target) {
+    const bool per_rank = target.stored->distribution == Distribution::per_rank;
+    const auto box = per_rank ? static_cast<std::size_t>(comm_.rank()) : 0;
+    return !redistributed(target) && has(*target.stored, index_->row(*target.stored, box));
+  };
+  return !runs_functions() && std::ranges::all_of(comparison_.values, has_value) &&
+         std::ranges::all_of(comparison_.arrays,
+                             [&](const RestoreTarget& target) { return reads_array_only(target, has); });
+}
+
+bool Restorer::reads_array_only(const RestoreTarget& target,
+                                const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const {
+  const StoredVariable& variable = *target.stored;
+  std::vector<Box> stored;
+  stored.reserve(variable.box_count);
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    stored.push_back(FileIndex::dataset_box(variable, index_->row(variable, b)));
+  }
+  const BoxSearch search(std::move(stored));
+  return !has_copies(*index_, variable, comm_.size()) &&
+         std::ranges::all_of(target.array.boxes, [&](const MemoryBox& box) {
+           return std::ranges::all_of(search.meeting({box.offset, box.extent}),
+                                      [&](std::size_t row) { return has(variable, index_->row(variable, row)); });
+         });
+}
+
 std::set<std::string> Restorer::overwritten() const {
   std::set<std::string> names;
   for (const auto* targets : {&comparison_.values, &comparison_.arrays}) {
@@ -226,8 +263,12 @@ bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
 void Restorer::open() {
   agreed("opening", [&] {
     if (!stored_) {
-      opened_.emplace(PosixFile::open_to_read(file_));
-      reader_.emplace(*opened_, *index_, verify_);
+      if (source_ != nullptr) {
+        reader_.emplace(*source_, file_.string(), *index_, verify_);
+      } else {
+        opened_.emplace(PosixFile::open_to_read(file_));
+        reader_.emplace(*opened_, *index_, verify_);
+      }
       if (index_->metadata.world_size == comm_.size()) {
         reader_->expect_boxes_of(comm_.rank());
       }
@@ -243,7 +284,7 @@ void Restorer::tell_about(const char* what, std::uint64_t bytes_of_rank) {
 }
 
 void Restorer::prove() {
-  if (verify_) {
+  if (verify_ && source_ == nullptr) {
     open();
     tell_about("verifying", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     storage::prove(comm_, *reader_, *index_, file_.string());
@@ -331,6 +372,9 @@ void Restorer::read_twice(const char* stage, const std::function<void()>& read) 
     agreed(stage, read);
     return;
   } catch (const CorruptError& error) {
+    if (source_ != nullptr) {
+      throw;
+    }
     if (comm_.is_chief()) {
       core::log::warning("{}; looking at the whole file", error.what());
     }

@@ -32,6 +32,10 @@ class Restorer {
  public:
   /// Keeps references to the communicator and the registry. @param verify  compare checksums
   Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
+  /// Restores what lies elsewhere than in a file, and is proven: `look` and `prove` read nothing.
+  /// @param index  what a file of it would say about itself; @param source  of all that the ranks read, lives as long
+  Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
+           const BlockSource& source, bool verify);
   Restorer(const Restorer&) = delete;
   Restorer& operator=(const Restorer&) = delete;
 
@@ -50,6 +54,9 @@ class Restorer {
   [[nodiscard]] bool touched() const noexcept { return touched_; }
   /// Functions of the user's run between the first and the last read, on this rank. After `look`.
   [[nodiscard]] bool runs_functions() const;
+  /// Whether this rank reads nothing but rows for which @p has is true. After `look`. Local. Not known where functions
+  /// of the user's run, or the values of several ranks are put together.
+  [[nodiscard]] bool reads_only(const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const;
   /// The registered variables that this file overwrites, after `look`.
   [[nodiscard]] std::set<std::string> overwritten() const;
   /// Whether @p older would overwrite the same variables. Local. False also if that cannot be told.
@@ -76,6 +83,8 @@ class Restorer {
   void find_same_splits();
   void fill_arrays();
   void read_twice(const char* stage, const std::function<void()>& read);
+  [[nodiscard]] bool reads_array_only(const RestoreTarget& target,
+                                      const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const;
   [[nodiscard]] bool redistributed(const RestoreTarget& target) const;
   void warn() const;
   void migrate();
@@ -89,6 +98,7 @@ class Restorer {
   std::optional<FileIndex> index_;
   Comparison comparison_;
   std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
+  const BlockSource* source_ = nullptr;            ///< instead of the file
   std::optional<PosixFile> opened_;
   std::optional<TransferNews> news_;
   std::optional<BlockReader> reader_;

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
@@ -72,6 +73,15 @@ void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const Fi
   collect(registry, what);
   find_layout(metadata, what);
 }
+
+void CheckpointWriter::plan_in_memory(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
+  what_ = "near copy " + std::to_string(metadata.number) + ": ";
+  collect(registry, what_ + "collecting the variables");
+  find_layout(metadata, what_ + "laying out the file");
+  apply_places(laid_out_->common, laid_out_->places);
+}
+
+StructureImage CheckpointWriter::image() const { return laid_out_->file->image(); }
 
 void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::string& what) {
   core::Outcome outcome = core::capture([&] { variables_ = collect_variables(registry); });
@@ -204,9 +214,13 @@ void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset
 
 /// Each tile is written as a dataset by itself.
 void CheckpointWriter::add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset) {
+  bool continues_row = false;
   for (TilePart& part : tile_parts(dataset, view.box)) {
     const std::byte* first = view.data + displacement(view.box, view.strides_bytes, part.box.offset);
-    plan_.items.push_back({std::move(part.dataset), {first, std::move(part.within), view.strides_bytes}, part.is_all});
+    plan_.items.push_back({std::move(part.dataset),
+                           {first, std::move(part.within), view.strides_bytes},
+                           part.is_all,
+                           std::exchange(continues_row, true)});
   }
 }
 

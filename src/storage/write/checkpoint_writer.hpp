@@ -12,6 +12,7 @@
 #include "cluster/communicator.hpp"
 #include "storage/format/description_message.hpp"
 #include "storage/format/seal.hpp"
+#include "storage/format/structure_image.hpp"
 #include "storage/write/layout_cache.hpp"
 #include "storage/write/state_copy.hpp"
 #include "storage/write/writers.hpp"
@@ -47,6 +48,14 @@ class CheckpointWriter {
   /// Lays out what `plan` will find laid out already, if the variables and boxes are the same by then; in place of all
   /// other stages. Collective. Touches no file.
   void plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata);
+
+  /// In place of `plan` where the file is not to be: this rank's items are known afterwards, and on the chief the
+  /// structure of the file. Collective.
+  void plan_in_memory(const Checkpoint::Registry& registry, const FileMetadata& metadata);
+  /// This rank's items, which the caller may take away.
+  [[nodiscard]] std::vector<WriteItem>& items() noexcept { return plan_.items; }
+  /// The chief's: the file without its data.
+  [[nodiscard]] StructureImage image() const;
 
   /// Copies this rank's part of the state: from then on the variables may change. Not collective.
   /// @throws std::bad_alloc

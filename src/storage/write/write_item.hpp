@@ -25,6 +25,8 @@ struct WriteItem {
   /// Nobody else writes into this dataset: what the box does not cover, at its far edges, is filled with zeros
   /// (not where pieces are exchanged: there it keeps what the file held).
   bool fills_dataset = false;
+  /// The item before is a part of the same row of the table of boxes.
+  bool continues_row = false;
 
   [[nodiscard]] std::size_t bytes() const { return bytes_of(source.box, dataset.element_size); }
   /// Of each of its pieces that lie side by side in the file, with what is filled between them.

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Near copies: the state in the memory of the nodes, for the crash that is not the end of the job.
+//
+// 1. At a step boundary all ranks agree how the copy before has ended. If it is complete on all of them, the slot of
+// the
+//    one before that is free: each rank has two. If a rank is still at work, this copy is left out. If one has failed,
+//    its slot is written again, and the older copy stays.
+// 2. The chief gives the copy the identity that a save would have: directory, run, save; and number, step and time.
+//    The file is laid out as for a save, but not made.
+// 3. Every rank takes the seal of its slot away, and copies its part of the state there. The program goes on.
+// 4. A thread of each rank takes the checksums and writes head, tables and seal. There is no commit: a copy is complete
+//    when all of its parts have their seals (near_restore.cpp).
+//
+// So at every moment all parts of one copy that is complete are there, from the end of the first one on. A rank that
+// dies at any point takes nothing away from the copy before.
+
+#include "manager/near_copies.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cluster/json_exchange.hpp"
+#include "core/log.hpp"
+#include "manager/copy_room.hpp"
+#include "manager/info_codec.hpp"
+#include "reprieve/error.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+constexpr const char* kTaking = "taking a near copy";
+
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+bool is_first_of_host(const cluster::Communicator& comm) {
+  for (int rank = 0; rank < comm.rank(); ++rank) {
+    if (comm.host_of(rank) == comm.host()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// How the copy before has ended; the worst of all ranks counts.
+enum class NearCopies::Last : std::int64_t { none, complete, at_work, failed };
+
+NearOwner NearOwner::of(CheckpointManager::Impl& manager) {
+  nlohmann::json json;
+  const auto tell = [&] {
+    const RunIdentity& identity = *manager.identity;
+    json = {
+        {"id", identity.directory_id()}, {"run", identity.run()}, {"inode", manager.directory.place().status().st_ino}};
+  };
+  manager.comm.on_chief(tell, kTaking);
+  json = cluster::broadcast(manager.comm, json, 0, kTaking);
+  return {json.at("id"), json.at("inode"), json.at("run")};
+}
+
+NearCopies::NearCopies(CheckpointManager::Impl& manager)
+    : manager_(manager),
+      owner_(NearOwner::of(manager)),
+      place_(owner_.place(manager.options)),
+      directory_(place_.make()) {}
+
+NearCopies::~NearCopies() {
+  if (task_ && !task_->wait_for(manager_.options.io_timeout)) {
+    core::log::error("a near copy is not complete after {} s", manager_.options.io_timeout.count() / 1000);
+  }
+}
+
+void NearCopies::wait() const {
+  if (task_) {
+    static_cast<void>(task_->wait_for(manager_.options.io_timeout));
+  }
+}
+
+NearCopies::Last NearCopies::look_at_last() const {
+  if (!task_) {
+    return Last::none;
+  }
+  if (!task_->done()) {
+    return Last::at_work;
+  }
+  return task_->outcome() ? Last::failed : Last::complete;
+}
+
+/// Step 1. False if a rank is still at work.
+bool NearCopies::settle_last() {
+  const Last mine = look_at_last();
+  const auto worst = static_cast<Last>(manager_.comm.max(static_cast<std::int64_t>(mine), kTaking));
+  if (worst == Last::at_work) {
+    return false;
+  }
+  if (worst == Last::failed) {
+    manager_.comm.agree(task_ ? task_->outcome() : core::Outcome(), kTaking);  // and the slot is written again
+  }
+  if (worst == Last::complete) {
+    task_.reset();
+    next_ = 1 - next_;
+    if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
+      place_.remove_left_overs(owner_.run);
+    }
+  }
+  return true;
+}
+
+/// Step 2, the identity: the same on every rank.
+storage::FileMetadata NearCopies::agree_on_metadata(const CheckpointManager::SaveRequest& request) {
+  storage::FileMetadata metadata;
+  nlohmann::json json;
+  manager_.comm.on_chief(
+      [&] {
+        metadata.identity = manager_.identity->next_save();
+        metadata.constants = manager_.constants();
+        json = {{"number", manager_.choose_number(request)}, {"time_us", now_us()}, {"save", metadata.identity->save}};
+      },
+      kTaking);
+  json = cluster::broadcast(manager_.comm, json, 0, kTaking);
+  metadata.identity = storage::SaveIdentity{owner_.directory_id, owner_.run, json.at("save")};
+  metadata.number = json.at("number");
+  metadata.time_us = json.at("time_us");
+  metadata.run_calls = request.run_calls;
+  metadata.world_size = manager_.comm.size();
+  metadata.reason = request.reason;
+  return metadata;
+}
+
+/// What the chief alone knows besides: the newest checkpoint, and the structure of the file.
+storage::NearCopy NearCopies::name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest) {
+  nlohmann::json json;
+  manager_.comm.on_chief(
+      [&] {
+        const storage::SaveIdentity newest = manager_.newest_committed().value_or(storage::SaveIdentity{});
+        json = {{"layout", layout_digest}, {"run", newest.run}, {"save", newest.save}};
+      },
+      kTaking);
+  json = cluster::broadcast(manager_.comm, json, 0, kTaking);
+  return {*metadata.identity, owner_.inode,        manager_.options.prefix, metadata.number, metadata.run_calls,
+          metadata.time_us,   metadata.world_size, json.at("layout"),       json.at("run"),  json.at("save")};
+}
+
+bool NearCopies::take(const CheckpointManager::SaveRequest& request) {
+  try {
+    return manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
+  } catch (const StorageError& error) {
+    tell_failure(error);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_memory) {
+      throw;
+    }
+    tell_failure(error);
+  }
+  task_.reset();
+  return false;
+}
+
+bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
+  cluster::Communicator& comm = manager_.comm;
+  const storage::FileMetadata metadata = agree_on_metadata(request);
+  storage::CheckpointWriter writer(comm, manager_.directory.file(metadata.number), {}, layout_);
+  writer.plan_in_memory(manager_.checkpoint.registry(), metadata);
+  std::vector<storage::WriteItem> items = std::move(writer.items());
+
+  std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
+  const std::size_t needed = storage::PartSlot::bytes_for(items);
+  const std::size_t kept = slot ? slot->capacity() : 0;
+  if (!copies_fit(comm, needed > kept ? needed - kept : 0, kTaking)) {
+    return false;
+  }
+  std::optional<storage::StructureImage> image;
+  comm.on_chief([&] { image = writer.image(); }, kTaking);
+  storage::PartName name{name_copy(metadata, image ? image->seal.structure_digest : 0), comm.rank()};
+  comm.agree(core::capture([&] {
+               task_.reset();
+               if (!slot) {
+                 slot = std::make_shared<storage::PartSlot>(
+                     directory_, NearPlace::part_name(owner_.run, comm.rank(), static_cast<int>(next_)));
+               }
+               slot->copy(items);
+             }),
+             kTaking);
+  const auto work = [slot, name, items = std::make_shared<std::vector<storage::WriteItem>>(std::move(items)),
+                     image = std::make_shared<std::optional<storage::StructureImage>>(std::move(image))] {
+    slot->complete(*items, name, std::move(*image));
+  };
+  comm.agree(core::capture([&] { task_.emplace(work); }), kTaking);
+  return true;
+}
+
+/// The first time, and then ever more seldom: a place that is full stays so.
+void NearCopies::tell_failure(const Error& error) noexcept {
+  const bool is_told = (failures_ & (failures_ + 1)) == 0;
+  ++failures_;
+  if (!is_told) {
+    return;
+  }
+  manager_.tell([&] {
+    manager_.record("near_copy_failed", {{"message", error.what()}, {"failures", failures_}});
+    if (manager_.comm.is_chief()) {
+      core::log::warning("no near copy was taken ({} so far): {}", failures_, error.what());
+    }
+  });
+}
+
+void NearCopies::give_back() noexcept {
+  wait();
+  task_.reset();
+  slots_ = {};
+  place_.remove_parts(owner_.run, manager_.comm.rank());
+  if (is_first_of_host(manager_.comm)) {
+    place_.remove_left_overs(owner_.run);
+  }
+}
+
+}  // namespace reprieve::manager

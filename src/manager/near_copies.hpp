@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Copies of the state in the memory of the nodes, taken while the program runs. near_copies.cpp states the protocol.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/background_task.hpp"
+#include "manager/manager_impl.hpp"
+#include "manager/near_place.hpp"
+#include "storage/near/part_slot.hpp"
+#include "storage/write/layout_cache.hpp"
+
+namespace reprieve::manager {
+
+/// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
+[[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
+
+/// Which run of which directory copies belong to.
+struct NearOwner {
+  std::string directory_id;
+  std::uint64_t inode = 0;  ///< of the directory, as the chief sees it
+  std::uint64_t run = 0;
+
+  /// What the chief knows, on every rank. Collective.
+  [[nodiscard]] static NearOwner of(CheckpointManager::Impl& manager);
+  [[nodiscard]] NearPlace place(const ManagerOptions& options) const {
+    return {options.near_directory, directory_id, inode, options.prefix};
+  }
+};
+
+class NearCopies {
+ public:
+  /// Collective. @throws StorageError if a rank cannot make the place
+  explicit NearCopies(CheckpointManager::Impl& manager);
+  /// Waits for the thread. What it has written stays.
+  ~NearCopies();
+  NearCopies(const NearCopies&) = delete;
+  NearCopies& operator=(const NearCopies&) = delete;
+
+  /// Copies the state of all ranks; a thread completes the parts. Left out, with the same answer on every rank, if the
+  /// copy before is not complete, or if there is no room: that is logged, and is no error. Collective.
+  bool take(const CheckpointManager::SaveRequest& request);
+
+  /// Removes the parts of this rank: what they hold is of no use any more. Not collective.
+  void give_back() noexcept;
+
+  /// How many copies are known to be complete on all ranks. The same on every rank. Not collective.
+  [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
+
+  /// Waits until the copy that was taken last is complete on this rank, or has failed. Not collective.
+  void wait() const;
+
+ private:
+  enum class Last : std::int64_t;
+  struct Completion;
+
+  [[nodiscard]] Last look_at_last() const;
+  [[nodiscard]] bool settle_last();
+  [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
+  [[nodiscard]] storage::NearCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
+  [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
+  void tell_failure(const Error& error) noexcept;
+
+  CheckpointManager::Impl& manager_;
+  NearOwner owner_;
+  NearPlace place_;
+  core::Directory directory_;
+  storage::LayoutCache layout_;  ///< of its own: that of a save in the background must not change under it
+  std::array<std::shared_ptr<storage::PartSlot>, 2> slots_;
+  std::size_t next_ = 0;  ///< the slot that the next copy goes to
+  std::optional<core::BackgroundTask> task_;
+  std::uint64_t completed_ = 0;
+  std::uint64_t failures_ = 0;
+};
+
+}  // namespace reprieve::manager

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "manager/near_place.hpp"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <utility>
+
+#include "core/file_rights.hpp"
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+#include "storage/near/part_file.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPartSuffix = ".part";
+
+std::string user_folder() { return fmt::format("reprieve-{}", ::geteuid()); }
+
+/// Everybody may write in /dev/shm: what is restored must be this user's own.
+void check_is_own(const core::Directory& directory) {
+  const struct stat status = directory.status();
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw StorageError(ErrorCode::permission,
+                       fmt::format("the directory for near copies {} belongs to another user, or others may look into "
+                                   "it: choose another near_directory, or remove it",
+                                   directory.path().string()));
+  }
+}
+
+core::Directory make_own(const core::Directory& above, const std::string& name) {
+  auto made = above.make_directory_if_free(name, core::kOwnDirectory);
+  core::Directory directory = made ? std::move(*made) : above.open_directory(name);
+  check_is_own(directory);
+  return directory;
+}
+
+std::optional<core::Directory> find_own(const core::Directory& above, const std::string& name) {
+  auto found = above.find_directory(name);
+  if (found) {
+    check_is_own(*found);
+  }
+  return found;
+}
+
+/// The run in the name of a part.
+std::optional<std::uint64_t> run_of(const std::string& file) {
+  std::uint64_t run = 0;
+  const auto parsed = std::from_chars(file.data(), file.data() + file.size(), run);
+  const bool is_part = parsed.ec == std::errc() && file.ends_with(kPartSuffix) && *parsed.ptr == '-';
+  return is_part ? std::optional(run) : std::nullopt;
+}
+
+/// Whether no living process has the file. A lock that is had is given back with the descriptor.
+bool is_left(const core::Directory& directory, const std::string& file) {
+  const core::Descriptor opened = directory.open_file(file, O_RDWR);
+  return ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file) {
+  try {
+    const storage::PosixFile part(core::FileAddress(directory.path() / file), directory.open_file(file, O_RDONLY));
+    return FoundPart{file, storage::read_part_name(part), part.size()};
+  } catch (const Error& error) {
+    core::log::debug("passed over: {}", error.what());
+    return std::nullopt;
+  }
+}
+
+std::vector<FoundPart> parts_in(const core::Directory& directory) {
+  std::vector<FoundPart> found;
+  for (const core::DirectoryEntry& entry : directory.list()) {
+    if (entry.kind == core::EntryKind::file && run_of(entry.name)) {
+      if (auto part = look_at(directory, entry.name)) {
+        found.push_back(std::move(*part));
+      }
+    }
+  }
+  return found;
+}
+
+bool is_in_use(const core::Directory& directory) {
+  for (const core::DirectoryEntry& entry : directory.list()) {
+    if (entry.kind == core::EntryKind::file && run_of(entry.name) && !is_left(directory, entry.name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+template <class Removal>
+void or_log(Removal&& remove) noexcept {
+  try {
+    remove();
+  } catch (const std::exception& error) {
+    core::log::warning("parts of near copies are left behind: {}", error.what());
+  }
+}
+
+}  // namespace
+
+NearPlace::NearPlace(const fs::path& near_directory, const std::string& directory_id, std::uint64_t inode,
+                     const std::string& prefix)
+    : base_(near_directory / user_folder()), folder_(fmt::format("{}-{}-{}", directory_id, inode, prefix)) {}
+
+std::string NearPlace::part_name(std::uint64_t run, int rank, int slot) {
+  return fmt::format("{}-{}.{}{}", run, rank, slot, kPartSuffix);
+}
+
+core::Directory NearPlace::make() const {
+  const core::Directory above = core::Directory::open(base_.parent_path());
+  return make_own(make_own(above, base_.filename().string()), folder_);
+}
+
+std::optional<core::Directory> NearPlace::find() const {
+  const auto base = find_own(core::Directory::open(base_.parent_path()), base_.filename().string());
+  return base ? find_own(*base, folder_) : std::nullopt;
+}
+
+std::vector<FoundPart> NearPlace::list() const {
+  const auto place = find();
+  return place ? parts_in(*place) : std::vector<FoundPart>();
+}
+
+void NearPlace::remove_left_overs(std::uint64_t run) const noexcept {
+  or_log([&] {
+    const auto place = find();
+    if (!place) {
+      return;
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      const auto of_run = run_of(entry.name);
+      if (entry.kind == core::EntryKind::file && of_run && *of_run < run && is_left(*place, entry.name)) {
+        place->remove_file(entry.name);
+      }
+    }
+  });
+}
+
+void NearPlace::remove_parts(std::uint64_t run, int rank) const noexcept {
+  or_log([&] {
+    if (const auto place = find()) {
+      place->remove_file(part_name(run, rank, 0));
+      place->remove_file(part_name(run, rank, 1));
+      remove_empty();
+    }
+  });
+}
+
+/// Other ranks may be at the same.
+void NearPlace::remove_empty() const {
+  const core::Directory above = core::Directory::open(base_.parent_path());
+  if (const auto base = above.find_directory(base_.filename().string())) {
+    if (base->remove_empty_directory(folder_)) {
+      above.remove_empty_directory(base_.filename().string());
+    }
+  }
+}
+
+std::vector<NearFolder> near_folders(const fs::path& near_directory) {
+  std::vector<NearFolder> folders;
+  const auto base = find_own(core::Directory::open(near_directory), user_folder());
+  if (!base) {
+    return folders;
+  }
+  for (const core::DirectoryEntry& entry : base->list()) {
+    if (entry.kind == core::EntryKind::directory) {
+      const core::Directory folder = base->open_directory(entry.name);
+      folders.push_back({folder.path(), parts_in(folder), is_in_use(folder)});
+    }
+  }
+  return folders;
+}
+
+}  // namespace reprieve::manager

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The start from a near copy:
+//
+// 1. One rank of each host lists the complete parts that lie there. The chief takes the newest copy of which every part
+//    lies somewhere, if it is newer than all checkpoints of the directory, and if the checkpoint that was the newest
+//    when it was taken is still there: who removes that wants to go back. For every part, one rank of its host holds
+//    it.
+// 2. The holders verify all blocks of their parts. With a damaged part the choice is made anew, without it.
+// 3. If every rank can read all that it needs on its own host, the state is restored from there. That is so for a start
+//    on the same hosts, and on any number of ranks of one host. Otherwise the holders write the parts into one
+//    checkpoint file, which is committed, and restored as any other.
+// Before step 3 no variable is touched.
+
+#include "manager/near_restore.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "cluster/json_exchange.hpp"
+#include "core/kill_point.hpp"
+#include "core/log.hpp"
+#include "manager/restore_walk.hpp"
+#include "reprieve/error.hpp"
+#include "storage/near/assembly.hpp"
+#include "storage/write/file_plan.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+using nlohmann::json;
+using storage::NearCopy;
+
+constexpr const char* kLooking = "looking for near copies";
+constexpr const char* kVerifying = "verifying a near copy";
+constexpr const char* kDraining = "making a checkpoint of a near copy";
+
+bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
+  return std::tie(a.run, a.save) > std::tie(b.run, b.save);
+}
+
+/// A rank of that host: the one whose part it is, if it is there, so that all have the same work.
+int holder_on(const cluster::Communicator& comm, const std::string& host, int part) {
+  if (part < comm.size() && comm.host_of(part) == host) {
+    return part;
+  }
+  std::vector<int> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (comm.host_of(rank) == host) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks.at(static_cast<std::size_t>(part) % ranks.size());
+}
+
+}  // namespace
+
+/// Where a part lies, and who verifies it and gives it to others.
+struct NearRestore::Location {
+  std::string host;
+  std::string file;
+  int holder = 0;
+};
+
+struct NearRestore::Choice {
+  NearCopy copy;
+  std::vector<Location> parts;  ///< by rank
+};
+
+struct NearRestore::Opened {
+  std::vector<std::shared_ptr<const storage::Part>> parts;  ///< that this rank holds
+  storage::StructureImage image;
+  storage::FileIndex index;
+};
+
+NearRestore::NearRestore(CheckpointManager::Impl& manager)
+    : manager_(manager), owner_(NearOwner::of(manager)), place_(owner_.place(manager.options)) {}
+
+std::optional<CheckpointInfo> NearRestore::newest() {
+  manager_.comm.agree(core::capture([&] { directory_ = place_.find(); }), kLooking);
+  for (;;) {
+    const std::optional<Choice> choice = agree_on_choice();
+    if (!choice) {
+      return std::nullopt;
+    }
+    Opened opened;
+    if (open(*choice, opened)) {
+      return restore(*choice, opened);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Which copy.
+
+json NearRestore::list_here() const {
+  json found = json::array();
+  if (is_first_of_host(manager_.comm)) {
+    for (const FoundPart& part : place_.list()) {
+      found.push_back({{"file", part.file}, {"part", storage::to_json(part.name)}});
+    }
+  }
+  return found;
+}
+
+/// The chief's. @param by_rank  what each rank has listed
+std::optional<NearRestore::Choice> NearRestore::choose(const json& by_rank) const {
+  cluster::Communicator& comm = manager_.comm;
+  std::map<std::string, Choice> copies;  // by all that the parts of one copy have in common
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const std::string& host = comm.host_of(rank);
+    for (const json& found : by_rank.at(static_cast<std::size_t>(rank))) {
+      const storage::PartName part = storage::part_from_json(found.at("part"));
+      const std::string file = found.at("file");
+      if (damaged_.contains(host + '/' + file)) {
+        continue;
+      }
+      Choice& choice = copies[storage::to_json({part.copy, 0}).dump()];
+      choice.copy = part.copy;
+      choice.parts.resize(static_cast<std::size_t>(part.copy.ranks));
+      Location& location = choice.parts.at(static_cast<std::size_t>(part.rank));
+      const bool is_at_home = part.rank < comm.size() && comm.host_of(part.rank) == host;
+      if (location.file.empty() || is_at_home) {
+        location = {host, file, holder_on(comm, host, part.rank)};
+      }
+    }
+  }
+  std::optional<Choice> newest;
+  for (auto& [name, choice] : copies) {
+    const bool is_complete = std::ranges::none_of(choice.parts, [](const Location& at) { return at.file.empty(); });
+    if (is_complete && is_wanted(choice.copy) && (!newest || is_newer(choice.copy.save, newest->copy.save))) {
+      newest = std::move(choice);
+    }
+  }
+  return newest;
+}
+
+/// Of this directory and prefix, newer than all checkpoints, and nobody has gone back since.
+bool NearRestore::is_wanted(const NearCopy& copy) const {
+  if (copy.save.directory_id != owner_.directory_id || copy.directory_inode != owner_.inode ||
+      copy.prefix != manager_.options.prefix) {
+    return false;
+  }
+  const storage::SaveIdentity newest = manager_.newest_committed().value_or(storage::SaveIdentity{});
+  if (!is_newer(copy.save, newest)) {
+    return false;
+  }
+  if (is_newer({"", copy.known_run, copy.known_save}, newest) && !manager_.has_unreadable()) {
+    core::log::warning(
+        "a near copy at step {} is passed over, since a checkpoint that was there when it was taken is not there any "
+        "more",
+        copy.run_calls.value_or(copy.number));
+    return false;
+  }
+  return true;
+}
+
+std::optional<NearRestore::Choice> NearRestore::agree_on_choice() {
+  cluster::Communicator& comm = manager_.comm;
+  json mine;
+  comm.agree(core::capture([&] { mine = list_here(); }), kLooking);
+  const json by_rank = cluster::gather(comm, mine, kLooking);
+  json chosen;
+  comm.on_chief(
+      [&] {
+        if (const auto choice = choose(by_rank)) {
+          chosen["copy"] = storage::to_json({choice->copy, 0});
+          for (const Location& at : choice->parts) {
+            chosen["parts"].push_back({{"host", at.host}, {"file", at.file}, {"holder", at.holder}});
+          }
+        }
+      },
+      kLooking);
+  chosen = cluster::broadcast(comm, chosen, 0, kLooking);
+  if (chosen.is_null()) {
+    return std::nullopt;
+  }
+  Choice choice{storage::part_from_json(chosen.at("copy")).copy, {}};
+  for (const json& at : chosen.at("parts")) {
+    choice.parts.push_back({at.at("host"), at.at("file"), at.at("holder")});
+  }
+  return choice;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Whether it is sound.
+
+storage::PosixFile NearRestore::open_part(const std::string& file) const {
+  if (!directory_) {
+    throw CorruptError("the place of near copies is gone");
+  }
+  return {core::FileAddress(directory_->path() / file), directory_->open_file(file, O_RDONLY)};
+}
+
+/// Whether no rank has found damage. @param damaged  what this one has found: why, by "<host>/<file>"
+bool NearRestore::all_are_sound(const json& damaged) {
+  const json by_rank = cluster::gather(manager_.comm, damaged, kVerifying);
+  for (const json& found : by_rank) {
+    for (const auto& [place, why] : found.items()) {
+      damaged_.insert(place);
+      core::log::error("a part of a near copy is damaged and passed over: {}: {}", place, why.get<std::string>());
+      manager_.record("near_part_damaged", {{"place", place}, {"reason", why}});
+    }
+  }
+  return manager_.comm.max(damaged.empty() ? 0 : 1, kVerifying) == 0;
+}
+
+/// False if a part is damaged, so that the choice must be made anew.
+bool NearRestore::open(const Choice& choice, Opened& opened) {
+  cluster::Communicator& comm = manager_.comm;
+  json damaged = json::object();
+  const auto at_part = [&](std::size_t rank, const auto& work) {
+    const Location& at = choice.parts[rank];
+    if (at.holder == comm.rank()) {
+      try {
+        work(static_cast<int>(rank), at);
+      } catch (const Error& error) {
+        damaged[at.host + '/' + at.file] = error.what();
+      }
+    }
+  };
+  comm.agree(core::capture([&] {
+               for (std::size_t rank = 0; rank < choice.parts.size(); ++rank) {
+                 at_part(rank, [&](int part_rank, const Location& at) {
+                   auto part = std::make_shared<const storage::Part>(open_part(at.file));
+                   if (part->name() != storage::PartName{choice.copy, part_rank} ||
+                       (part_rank == 0 && !part->tables().image)) {
+                     throw CorruptError("it is another part than it was");
+                   }
+                   opened.parts.push_back(std::move(part));
+                 });
+               }
+             }),
+             kVerifying);
+  if (!all_are_sound(damaged)) {
+    return false;
+  }
+  learn_structure(choice, opened);
+  comm.agree(core::capture([&] {
+               for (const auto& part : opened.parts) {
+                 at_part(static_cast<std::size_t>(part->name().rank),
+                         [&](int, const Location&) { storage::check_part(*part, opened.index); });
+               }
+             }),
+             kVerifying);
+  if (!all_are_sound(damaged)) {
+    return false;
+  }
+  learn_checksums(opened);
+  return true;
+}
+
+/// What the file would say about itself, from the part of rank 0.
+void NearRestore::learn_structure(const Choice& choice, Opened& opened) {
+  cluster::Communicator& comm = manager_.comm;
+  const int root = choice.parts.front().holder;
+  cluster::Bytes bytes;
+  comm.agree(core::capture([&] {
+               if (comm.rank() == root) {
+                 bytes = storage::encode(*opened.parts.front()->tables().image);
+               }
+             }),
+             kVerifying);
+  comm.broadcast(bytes, root, kVerifying);
+  comm.agree(core::capture([&] {
+               opened.image = storage::decode_structure_image(bytes);
+               opened.index = opened.image.index(place_.path().string());
+               if (opened.index.metadata.world_size != choice.copy.ranks) {
+                 throw CorruptError("a near copy is of another number of ranks than it says");
+               }
+             }),
+             kVerifying);
+}
+
+/// Of all parts, on every rank.
+void NearRestore::learn_checksums(Opened& opened) {
+  cluster::Communicator& comm = manager_.comm;
+  storage::Encoder mine;
+  for (const auto& part : opened.parts) {
+    mine.word(static_cast<std::uint64_t>(part->name().rank));
+    mine.bytes(std::as_bytes(std::span(part->tables().checksums)));
+  }
+  const auto all = comm.gather(mine.take(), kVerifying);
+  cluster::Bytes table;
+  comm.on_chief(
+      [&] {
+        std::vector<storage::Bytes> of_ranks(static_cast<std::size_t>(opened.index.metadata.world_size));
+        for (const cluster::Bytes& message : all) {
+          for (storage::Decoder decoder(message); !decoder.at_end();) {
+            const std::uint64_t rank = decoder.word();
+            of_ranks.at(static_cast<std::size_t>(rank)) = decoder.bytes();
+          }
+        }
+        storage::place_checksums(opened.index, of_ranks);
+        const auto bytes = std::as_bytes(opened.index.checksums.span());
+        table.assign(bytes.begin(), bytes.end());
+      },
+      kVerifying);
+  comm.broadcast(table, 0, kVerifying);
+  std::vector<std::uint64_t> words(table.size() / sizeof(std::uint64_t));
+  std::copy(table.begin(), table.end(), std::as_writable_bytes(std::span(words)).begin());
+  opened.index.checksums = storage::SharedWords(std::move(words));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The restore.
+
+std::optional<CheckpointInfo> NearRestore::restore(const Choice& choice, Opened& opened) {
+  cluster::Communicator& comm = manager_.comm;
+  storage::PartsSource source;
+  comm.agree(core::capture([&] { reach(choice, opened, source); }), kVerifying);
+  share_replicated(choice, opened, source);
+  const core::FileAddress name(place_.path() / choice.parts.front().file);
+  storage::Restorer restorer(comm, manager_.checkpoint.registry(), name, opened.index, source,
+                             manager_.options.verify_on_restore);
+  const bool has_all = std::ranges::all_of(choice.parts, [&](const Location& at) { return at.host == comm.host(); });
+  const auto can_read = [&] {
+    const bool can = has_all || restorer.reads_only(
+                                    [&](const auto& variable, const auto& row) { return source.has(variable, row); });
+    return comm.max(can ? 0 : 1, kVerifying) == 0;
+  };
+  auto restored = RestoreWalk(manager_).near(restorer, name, can_read);
+  if (!restored) {
+    drain(choice, opened);
+  } else if (comm.is_chief()) {
+    core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+  }
+  return restored;
+}
+
+/// All parts on this host, whoever holds them.
+void NearRestore::reach(const Choice& choice, const Opened& opened, storage::PartsSource& source) {
+  for (std::size_t rank = 0; rank < choice.parts.size(); ++rank) {
+    const Location& at = choice.parts[rank];
+    if (at.host != manager_.comm.host()) {
+      continue;
+    }
+    const auto held = std::ranges::find_if(
+        opened.parts, [&](const auto& part) { return part->name().rank == static_cast<int>(rank); });
+    source.add(held != opened.parts.end() ? *held : std::make_shared<const storage::Part>(open_part(at.file)),
+               opened.index);
+  }
+}
+
+/// Replicated values lie in the part of rank 0 alone. They are sent to the ranks of all other hosts.
+void NearRestore::share_replicated(const Choice& choice, const Opened& opened, storage::PartsSource& source) {
+  cluster::Communicator& comm = manager_.comm;
+  const Location& first = choice.parts.front();
+  bool all_have_them = true;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    all_have_them = all_have_them && comm.host_of(rank) == first.host;
+  }
+  if (all_have_them) {
+    return;
+  }
+  std::vector<std::pair<const storage::StoredVariable*, storage::BoxRow>> rows;
+  std::size_t size = 0;
+  for (const storage::StoredVariable& variable : opened.index.variables) {
+    if (variable.distribution == state::Distribution::replicated && variable.bytes() > 0) {
+      rows.emplace_back(&variable, opened.index.row(variable, 0));
+      size += static_cast<std::size_t>(variable.bytes());
+    }
+  }
+  const auto fill = [&](std::span<std::byte> bytes) {
+    for (const auto& [variable, row] : rows) {
+      const storage::TiledSplit split = storage::FileIndex::blocks_of(*variable, row);
+      for (std::uint64_t i = 0; i < split.count(); ++i) {
+        const std::size_t block = storage::bytes_of(split.block(i), variable->type.size_bytes);
+        source.read(*variable, row, i, bytes.first(block), nullptr);
+        bytes = bytes.subspan(block);
+      }
+    }
+  };
+  const cluster::CommonBytes common = comm.broadcast_common(size, fill, first.holder, kVerifying);
+  if (comm.host() != first.host) {
+    std::vector<storage::PartRow> received;
+    const std::byte* next = common.bytes.data();
+    for (const auto& [variable, row] : rows) {
+      received.push_back({row.first_checksum, next});
+      next += variable->bytes();
+    }
+    source.add(std::move(received), common.owner);
+  }
+}
+
+/// The holders write their parts, and the chief commits the file, as in a save.
+void NearRestore::drain(const Choice& choice, Opened& opened) {
+  cluster::Communicator& comm = manager_.comm;
+  const auto start = std::chrono::steady_clock::now();
+  const StagedName staged{choice.copy.number, choice.copy.time_us};
+  const bool durable = manager_.options.durable;
+  const auto file = [&] { return manager_.directory.staged_file(staged); };
+  try {
+    comm.on_chief(
+        [&] {
+          core::log::info("{} of {} ranks lies on other hosts than this run: it becomes a checkpoint first",
+                          place_.path().string(), choice.copy.ranks);
+          manager_.lock->check_held();
+          manager_.directory.prepare_staging(staged.number);
+          storage::begin_assembly(file(), opened.image);
+        },
+        kDraining);
+    comm.agree(core::capture([&] {
+                 for (const auto& part : opened.parts) {
+                   storage::add_part(file(), *part, opened.index, durable);
+                 }
+               }),
+               kDraining);
+    comm.on_chief(
+        [&] {
+          storage::end_assembly(file(), opened.image, opened.index, durable);
+          manager_.lock->check_held();
+          manager_.directory.commit(staged, false);
+          core::kill_point(core::KillPoint::drain_committed);
+          manager_.directory.remember(staged.number, opened.index.metadata);
+          manager_.note_committed(opened.index.metadata);
+          manager_.directory.recover();
+        },
+        kDraining);
+  } catch (const Error&) {
+    if (comm.is_chief()) {
+      CheckpointManager::Impl::tell([&] { manager_.directory.recover(); });
+    }
+    throw;
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  manager_.record("drained", {{"number", staged.number}, {"seconds", elapsed.count()}});
+}
+
+}  // namespace reprieve::manager

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// A part file: what one rank has of a near copy. In this order: a seal of one page; the data, row after row of the
+/// table of boxes of this rank, each row with its elements side by side; the head (JSON, near_copy.hpp); the tables:
+/// where each row begins, the checksums of its blocks, and on rank 0 the structure of the whole file. The seal is
+/// written last: with it the part is complete.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/structure_image.hpp"
+#include "storage/near/near_copy.hpp"
+#include "storage/near/part_memory.hpp"
+
+namespace reprieve::storage {
+
+/// Where the data of a part begin.
+inline constexpr std::uint64_t kPartDataOffset = kSealBytes;
+
+/// What a part says besides its data.
+struct PartTables {
+  std::vector<std::uint64_t> rows;       ///< where each row that is not empty begins, from the begin of the data
+  std::vector<std::uint64_t> checksums;  ///< of all blocks, in the order of the rows
+  std::optional<StructureImage> image;   ///< rank 0's
+};
+
+/// Writes head, tables and seal behind the data. Where the file lies on a disk, in such an order that a power cut
+/// leaves no seal without what it stands for. @param data_bytes  what the data take @throws StorageError
+void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartName& name, const PartTables& tables);
+
+/// From now on the file is no part. @throws StorageError
+void void_part(const PosixFile& file);
+
+/// Which part a file is. Reads a few kilobytes. @throws CorruptError if it is none, or not complete; StorageError
+[[nodiscard]] PartName read_part_name(const PosixFile& file);
+
+/// A part that can be read.
+class Part {
+ public:
+  /// Compares the digests of head and tables. @throws CorruptError, StorageError; std::bad_alloc
+  explicit Part(const PosixFile& file);
+
+  [[nodiscard]] const PartName& name() const noexcept { return name_; }
+  [[nodiscard]] const PartTables& tables() const noexcept { return tables_; }
+  [[nodiscard]] std::span<const std::byte> data() const noexcept { return data_.bytes(); }
+
+ private:
+  PartName name_;
+  PartTables tables_;
+  PartMemory data_;
+};
+
+}  // namespace reprieve::storage

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "storage/near/part_items.hpp"
+
+#include <string>
+#include <utility>
+
+#include "storage/format/tiles.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+[[noreturn]] void reject(const Part& part, const char* why) {
+  throw CorruptError("the part of rank " + std::to_string(part.name().rank) + " of a near copy " + why);
+}
+
+/// Calls @p visit(variable, row, data) for each row of the part that is not empty.
+template <class Visit>
+void for_each_row(const Part& part, const FileIndex& index, Visit&& visit) {
+  const auto rank = static_cast<std::uint64_t>(part.name().rank);
+  const std::vector<std::uint64_t>& places = part.tables().rows;
+  std::size_t next = 0;
+  for (const StoredVariable& variable : index.variables) {
+    const RowRange rows = index.rows_of(variable, rank, rank + 1);
+    for (std::size_t b = rows.begin; b < rows.end; ++b) {
+      const BoxRow row = index.row(variable, b);
+      const std::uint64_t bytes = volume(row.extent) * variable.type.size_bytes;
+      if (bytes == 0) {
+        continue;
+      }
+      if (next == places.size() || places[next] > part.data().size() || bytes > part.data().size() - places[next]) {
+        reject(part, "does not hold what the table of boxes says");
+      }
+      visit(variable, row, part.data().data() + places[next++]);
+    }
+  }
+  if (next != places.size()) {
+    reject(part, "holds more than the table of boxes says");
+  }
+}
+
+void add_item(std::vector<WriteItem>& items, Dataset dataset, Box box, const std::byte* data, bool is_all) {
+  Strides dense = dense_strides(box.extent, dataset.element_size);
+  items.push_back({std::move(dataset), {data, std::move(box), std::move(dense)}, is_all});
+}
+
+}  // namespace
+
+std::vector<PartRow> rows_of(const Part& part, const FileIndex& index) {
+  std::vector<PartRow> rows;
+  rows.reserve(part.tables().rows.size());
+  for_each_row(part, index, [&](const StoredVariable&, const BoxRow& row, const std::byte* data) {
+    rows.push_back({row.first_checksum, data});
+  });
+  return rows;
+}
+
+std::vector<WriteItem> items_of(const Part& part, const FileIndex& index) {
+  std::vector<WriteItem> items;
+  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, const std::byte* data) {
+    const Box box = FileIndex::dataset_box(variable, row);
+    if (variable.tile.empty()) {
+      add_item(items, variable.dataset(), box, data, false);
+      return;
+    }
+    for (TilePart& tile : tile_parts(variable.dataset(), box)) {
+      const std::size_t bytes = bytes_of(tile.within, variable.type.size_bytes);
+      add_item(items, std::move(tile.dataset), std::move(tile.within), data, tile.is_all);
+      data += bytes;
+    }
+  });
+  return items;
+}
+
+void check_part(const Part& part, const FileIndex& index) {
+  if (checksums_of(items_of(part, index)) != part.tables().checksums) {
+    reject(part, "is damaged (checksum differs)");
+  }
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "storage/near/part_slot.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "core/file_rights.hpp"
+#include "core/kill_point.hpp"
+
+namespace reprieve::storage {
+
+namespace {
+
+/// Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
+constexpr std::size_t kRowAlignment = 64;
+constexpr std::size_t kLargeRow = std::size_t{64} << 10U;
+constexpr std::size_t kLargeRowAlignment = 4096;
+
+std::size_t aligned(std::size_t place, std::size_t alignment) {
+  return (place + alignment - 1) / alignment * alignment;
+}
+
+/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
+template <class Items, class Visit>
+std::size_t for_each_place(Items& items, Visit&& visit) {
+  std::size_t next = 0;
+  for (auto& item : items) {
+    const std::size_t size = item.bytes();
+    if (size == 0) {
+      continue;
+    }
+    if (!item.continues_row) {
+      next = aligned(next, size < kLargeRow ? kRowAlignment : kLargeRowAlignment);
+    }
+    visit(item, next);
+    next += size;
+  }
+  return next;
+}
+
+PosixFile make_file(const core::Directory& directory, const std::string& name) {
+  core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
+  if (::flock(made.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw core::storage_error("lock", directory.path() / name, errno);
+  }
+  return {core::FileAddress(directory.path() / name), std::move(made)};
+}
+
+}  // namespace
+
+PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
+    : file_(make_file(directory, name)), in_memory_(file_.is_in_memory()) {}
+
+std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
+  return for_each_place(items, [](const WriteItem&, std::size_t) {});
+}
+
+/// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
+/// the process.
+void PartSlot::make_room(std::size_t size) {
+  if (size <= capacity()) {
+    return;
+  }
+  memory_ = PartMemory();
+  if (in_memory_) {
+    file_.allocate(kPartDataOffset + size);
+    memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
+  } else {
+    memory_ = PartMemory::beside(size);
+  }
+}
+
+void PartSlot::copy(std::span<WriteItem> items) {
+  void_part(file_);
+  make_room(bytes_for(items));
+  rows_.clear();
+  std::byte* const memory = memory_.bytes().data();
+  used_ = for_each_place(items, [&](WriteItem& item, std::size_t place) {
+    BoxView<const std::byte>& source = item.source;
+    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
+    copy_box(memory + place, dense, source.data, source.strides_bytes, source.box.extent, item.dataset.element_size);
+    source.data = memory + place;
+    source.strides_bytes = dense;
+    if (!item.continues_row) {
+      rows_.push_back(place);
+    }
+  });
+  core::kill_point(core::KillPoint::near_copied);
+}
+
+void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image) {
+  const PartTables tables{rows_, checksums_of(items), std::move(image)};
+  core::kill_point(core::KillPoint::near_checksums_known);
+  if (!in_memory_) {
+    file_.write_all(memory_.bytes().first(used_), kPartDataOffset);
+  }
+  complete_part(file_, used_, name, tables);
+  core::kill_point(core::KillPoint::near_sealed);
+}
+
+}  // namespace reprieve::storage
