@@ -8,7 +8,8 @@
 namespace reprieve::storage {
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
-  add(rows_of(*part, index), std::move(part));
+  std::vector<PartRow> rows = rows_of(*part, index);
+  add(std::move(rows), std::move(part));
 }
 
 void PartsSource::add(std::vector<PartRow> rows, std::shared_ptr<const void> owner) {
