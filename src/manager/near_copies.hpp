@@ -34,10 +34,10 @@ struct NearOwner {
   }
 };
 
-class NearCopies {
+class [[gnu::visibility("hidden")]] NearCopies {
  public:
   /// Collective. @throws StorageError if a rank cannot make the place
-  explicit NearCopies(CheckpointManager::Impl& manager);
+  explicit NearCopies(CheckpointManager::Impl & manager);
   /// Waits for the thread. What it has written stays.
   ~NearCopies();
   NearCopies(const NearCopies&) = delete;

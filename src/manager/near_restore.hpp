@@ -17,9 +17,9 @@
 
 namespace reprieve::manager {
 
-class NearRestore {
+class [[gnu::visibility("hidden")]] NearRestore {
  public:
-  explicit NearRestore(CheckpointManager::Impl& manager);
+  explicit NearRestore(CheckpointManager::Impl & manager);
 
   /// Restores the newest complete copy, if it is newer than all checkpoints of the directory. Where the ranks cannot
   /// read all that they need from their own hosts, makes a checkpoint of it instead, which is then the newest one, and
@@ -37,7 +37,7 @@ class NearRestore {
   [[nodiscard]] std::optional<Choice> agree_on_choice();
   [[nodiscard]] bool open(const Choice& choice, Opened& opened);
   void learn_structure(const Choice& choice, Opened& opened);
-  void learn_checksums(Opened& opened);
+  void learn_checksums(Opened & opened);
   [[nodiscard]] bool all_are_sound(const nlohmann::json& damaged);
   std::optional<CheckpointInfo> restore(const Choice& choice, Opened& opened);
   void reach(const Choice& choice, const Opened& opened, storage::PartsSource& source);

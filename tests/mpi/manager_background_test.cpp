@@ -1,42 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Saves in the background: what is saved, when it is a checkpoint, and what goes wrong in the thread.
 
-#include <sys/resource.h>
-
-#include <csignal>
-
 #include "manager_fixture.hpp"
 
 namespace reprieve::test {
 namespace {
 
 using testing::HasSubstr;
-
-/// While it lives, files of more than a MiB cannot be written on the last rank.
-class SmallFilesOnTheLastRank {
- public:
-  SmallFilesOnTheLastRank() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
-    set(std::uint64_t{1} << 20);
-  }
-  ~SmallFilesOnTheLastRank() {
-    set(before_.rlim_cur);
-    std::signal(SIGXFSZ, handler_);
-  }
-  SmallFilesOnTheLastRank(const SmallFilesOnTheLastRank&) = delete;
-  SmallFilesOnTheLastRank& operator=(const SmallFilesOnTheLastRank&) = delete;
-
- private:
-  void set(rlim_t bytes) const {
-    const rlimit limit{bytes, before_.rlim_max};
-    if (world_rank() == world_size() - 1) {
-      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    }
-  }
-
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 class BackgroundSave : public ManagerTest {
  protected:
@@ -146,7 +116,7 @@ TEST_F(BackgroundSave, AnErrorInAThreadReachesAllRanksAndCostsNothingElse) {
   manager.finish_background_save();
   SeenError seen;
   {
-    const SmallFilesOnTheLastRank limit;
+    const SmallFilesOnTheLastRank limit(1 << 20);
     begin(manager, 5);
     seen = same_error_on_all_ranks([&] { manager.finish_background_save(); });
   }

@@ -7,9 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -154,6 +156,32 @@ inline SeenError same_error_on_all_ranks(const std::function<void()>& call) {
   EXPECT_EQ(seen.message, message);
   return seen;
 }
+
+/// While it lives, files of more than so many bytes cannot be written on the last rank.
+class SmallFilesOnTheLastRank {
+ public:
+  explicit SmallFilesOnTheLastRank(rlim_t most_bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    set(most_bytes);
+  }
+  ~SmallFilesOnTheLastRank() {
+    set(before_.rlim_cur);
+    std::signal(SIGXFSZ, handler_);
+  }
+  SmallFilesOnTheLastRank(const SmallFilesOnTheLastRank&) = delete;
+  SmallFilesOnTheLastRank& operator=(const SmallFilesOnTheLastRank&) = delete;
+
+ private:
+  void set(rlim_t bytes) const {
+    const rlimit limit{bytes, before_.rlim_max};
+    if (world_rank() == world_size() - 1) {
+      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    }
+  }
+
+  rlimit before_{};
+  void (*handler_)(int);
+};
 
 /// A checkpoint directory `<temporary>/run`, and the state to be saved there.
 class ManagerTest : public testing::Test {

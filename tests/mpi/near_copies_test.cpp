@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies of the state in the memory of the nodes: which one a start takes, and which it must not take.
+
+#include "manager/near_copies.hpp"
+
+#include <mpi.h>
+
+#include <cstdio>
+
+#include "manager/manager_impl.hpp"
+#include "manager_fixture.hpp"
+
+namespace {
+
+/// Whether each rank says that it is on a host of its own.
+bool hosts_are_played = false;
+
+}  // namespace
+
+/// In place of MPI's own, which the library asks for the name of its host.
+extern "C" int MPI_Get_processor_name(char* name, int* length) {
+  if (!hosts_are_played) {
+    return PMPI_Get_processor_name(name, length);
+  }
+  *length = std::snprintf(name, MPI_MAX_PROCESSOR_NAME, "node%d", reprieve::test::world_rank());
+  return MPI_SUCCESS;
+}
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Crash {};
+
+/// The parameter: whether the place of the copies is memory. Then it is mapped, otherwise written.
+class NearCopies : public ManagerTest, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    if (!fs::is_directory(memory_.parent_path())) {
+      GTEST_SKIP() << "no /dev/shm";
+    }
+    place_ = GetParam() ? memory_ : temporary / "near";
+    on_chief([this] { fs::create_directories(place_); });
+  }
+
+  void TearDown() override {
+    hosts_are_played = false;
+    on_chief([this] { fs::remove_all(memory_); });
+  }
+
+  [[nodiscard]] ManagerOptions with_near_copies() const {
+    ManagerOptions options;
+    options.near_directory = place_;
+    return options;
+  }
+
+  /// Takes a copy of the state of that seed, complete on all ranks.
+  void copy(CheckpointManager& manager, int seed) {
+    state.set(seed);
+    EXPECT_TRUE(manager.near_copy());
+    state.set(seed + 50);
+    manager.impl().near->wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  /// A run that ends with an exception after what it does.
+  template <class Work>
+  void crash_after(Work&& work) {
+    try {
+      CheckpointManager manager = open(with_near_copies());
+      manager.restore_or_initialize();
+      work(manager);
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  std::optional<CheckpointInfo> restore() {
+    state.set(99);
+    CheckpointManager manager = open(with_near_copies());
+    return manager.restore_or_initialize();
+  }
+
+  void expect_restored(int seed, const std::string& suffix) {
+    const auto info = restore();
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->path.extension(), suffix) << info->path;
+    expect_state(seed);
+  }
+
+  [[nodiscard]] std::vector<fs::path> parts() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::recursive_directory_iterator(place_)) {
+      if (entry.path().extension() == ".part") {
+        found.push_back(entry.path());
+      }
+    }
+    return found;
+  }
+
+  /// Of the copies taken one after the other, the slots take turns.
+  [[nodiscard]] fs::path part_of(int rank, int slot) const {
+    for (const fs::path& path : parts()) {
+      if (path.filename().string().ends_with('-' + std::to_string(rank) + '.' + std::to_string(slot) + ".part")) {
+        return path;
+      }
+    }
+    return {};
+  }
+
+  static void flip_a_bit(const fs::path& file, std::streamoff at) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(at);
+    const char byte = static_cast<char>(stream.get() ^ 1);
+    stream.seekp(at);
+    stream.put(byte);
+    ASSERT_TRUE(stream.good()) << file;
+  }
+
+  const fs::path memory_ = fs::path("/dev/shm") / ("reprieve-test-" + temporary.path().filename().string() + "-" +
+                                                   std::to_string(world_size()));
+  fs::path place_;
+};
+
+TEST_P(NearCopies, TheNewestOfThemIsRestoredAfterACrash) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+    copy(manager, 4);
+  });
+  expect_restored(4, ".part");
+}
+
+TEST_P(NearCopies, AreRemovedByAnOrderlyEnd) {
+  {
+    CheckpointManager manager = open(with_near_copies());
+    copy(manager, 2);
+    EXPECT_EQ(parts().size(), static_cast<std::size_t>(world_size()));
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(parts().empty());
+  EXPECT_FALSE(restore());
+}
+
+TEST_P(NearCopies, OfADeadRunAreRemovedByTheNextOne) {
+  crash_after([&](CheckpointManager& manager) { copy(manager, 2); });
+  crash_after([&](CheckpointManager& manager) {
+    expect_state(2);
+    copy(manager, 3);
+    EXPECT_EQ(parts().size(), 2 * static_cast<std::size_t>(world_size())) << "the older is needed still";
+    MPI_Barrier(MPI_COMM_WORLD);
+    copy(manager, 4);
+    EXPECT_EQ(parts().size(), 2 * static_cast<std::size_t>(world_size())) << "of this run alone";
+  });
+  expect_restored(4, ".part");
+}
+
+TEST_P(NearCopies, ANewerCheckpointGoesBeforeThem) {
+  crash_after([&](CheckpointManager& manager) {
+    copy(manager, 3);
+    save_each(manager, {5});
+  });
+  expect_restored(5, ".h5");
+}
+
+TEST_P(NearCopies, ADamagedPartMakesAllRanksTakeTheCopyBefore) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] { flip_a_bit(part_of(world_size() - 1, 1), 4096); });
+  expect_restored(2, ".part");
+}
+
+TEST_P(NearCopies, WithoutASoundCopyTheCheckpointIsTaken) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] {
+    flip_a_bit(part_of(world_size() - 1, 1), 4100);
+    fs::resize_file(part_of(0, 0), 5000);
+  });
+  expect_restored(1, ".h5");
+}
+
+TEST_P(NearCopies, AMissingPartMakesACopyIncomplete) {
+  crash_after([&](CheckpointManager& manager) {
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] { fs::remove(part_of(0, 1)); });
+  expect_restored(2, ".part");
+}
+
+TEST_P(NearCopies, AreNotTakenIfTheUserHasRemovedTheNewestCheckpoint) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1, 2});
+    copy(manager, 3);
+  });
+  on_chief([&] { fs::remove(directory / "ckpt-2.h5"); });
+  expect_restored(1, ".h5");
+}
+
+TEST_P(NearCopies, OfADirectoryAreNotTakenByACopyOfIt) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 3);
+  });
+  on_chief([&] {
+    fs::rename(directory, temporary / "elsewhere");
+    fs::copy(temporary / "elsewhere", directory, fs::copy_options::recursive);
+  });
+  expect_restored(1, ".h5");
+}
+
+TEST_P(NearCopies, OfAnotherPrefixAreNotTaken) {
+  crash_after([&](CheckpointManager& manager) { copy(manager, 3); });
+  ManagerOptions options = with_near_copies();
+  options.prefix = "other";
+  CheckpointManager manager = open(options);
+  EXPECT_FALSE(manager.restore_or_initialize());
+}
+
+TEST_P(NearCopies, OnHostsOfTheirOwnTheRanksReadTheirOwnPartsAndReplicatedValuesAreSent) {
+  hosts_are_played = true;
+  crash_after([&](CheckpointManager& manager) { copy(manager, 6); });
+  expect_restored(6, ".part");
+}
+
+/// Rank r asks for what the rank before it had.
+TEST_P(NearCopies, WhatLiesOnOtherHostsBecomesACheckpointFirst) {
+  hosts_are_played = true;
+  constexpr std::uint64_t kMine = 3000;
+  const auto ranks = static_cast<std::uint64_t>(world_size());
+  const auto rank = static_cast<std::uint64_t>(world_rank());
+  std::vector<double> values(kMine);
+  const auto use = [&](std::uint64_t place, const auto& work) {
+    Checkpoint turned;
+    turned.add_distributed("values", values.data(), {{kMine * ranks}, {kMine * place}, {kMine}});
+    CheckpointManager manager(MPI_COMM_WORLD, turned, directory, with_near_copies());
+    work(manager);
+  };
+  try {
+    use(rank, [&](CheckpointManager& manager) {
+      std::iota(values.begin(), values.end(), static_cast<double>(kMine * rank));
+      EXPECT_TRUE(manager.near_copy());
+      manager.impl().near->wait();
+      throw Crash{};
+    });
+  } catch (const Crash&) {
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const std::uint64_t place = (rank + 1) % ranks;
+  std::fill(values.begin(), values.end(), -1.0);
+  use(place, [&](CheckpointManager& manager) {
+    const auto info = manager.restore_or_initialize();
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->path.extension(), ranks > 1 ? ".h5" : ".part");
+    for (std::uint64_t i = 0; i < kMine; ++i) {
+      ASSERT_EQ(values[i], static_cast<double>(kMine * place + i));
+    }
+  });
+}
+
+TEST_P(NearCopies, ThatFindNoRoomAreLeftOutAndTheOlderOneStays) {
+  crash_after([&](CheckpointManager& manager) {
+    copy(manager, 2);
+    {
+      const SmallFilesOnTheLastRank no_room(4096);
+      state.set(3);
+      static_cast<void>(manager.near_copy());  // in memory it fails at once, elsewhere in the thread
+      manager.impl().near->wait();
+      MPI_Barrier(MPI_COMM_WORLD);
+      EXPECT_FALSE(manager.near_copy());
+    }
+  });
+  expect_restored(2, ".part");
+}
+
+TEST_P(NearCopies, NeedADirectory) {
+  CheckpointManager manager = open();
+  EXPECT_THAT(same_error_on_all_ranks([&] { static_cast<void>(manager.near_copy()); }).message,
+              HasSubstr("near_directory"));
+}
+
+TEST_P(NearCopies, ADirectoryThatIsNotThereIsSaidAtTheStart) {
+  ManagerOptions options;
+  options.near_directory = temporary / "nowhere";
+  CheckpointManager manager = open(options);
+  EXPECT_THAT(same_error_on_all_ranks([&] { static_cast<void>(manager.restore_or_initialize()); }).message,
+              HasSubstr("nowhere"));
+}
+
+INSTANTIATE_TEST_SUITE_P(In, NearCopies, testing::Bool(),
+                         [](const auto& in_memory) { return in_memory.param ? "Memory" : "AnotherFileSystem"; });
+
+}  // namespace
+}  // namespace reprieve::test
