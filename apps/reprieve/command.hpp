@@ -32,6 +32,7 @@ void add_verify(CLI::App& app, int& exit_code);
 void add_diff(CLI::App& app, int& exit_code);
 void add_prune(CLI::App& app, int& exit_code);
 void add_unset_aside(CLI::App& app, int& exit_code);
+void add_drain(CLI::App& app, int& exit_code);
 void add_xdmf(CLI::App& app, int& exit_code);
 /// @param program  what stands behind the `--` of the command line; must outlive the parsing
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);

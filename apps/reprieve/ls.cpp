@@ -10,6 +10,7 @@
 #include "command.hpp"
 #include "core/text.hpp"
 #include "files.hpp"
+#include "near_list.hpp"
 #include "progress.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
@@ -25,12 +26,14 @@ that the state holds. A restart takes the newest valid one.
 Examples:
   reprieve ls checkpoints
   reprieve ls checkpoints --quick                 without reading the data: at once, also for terabytes
+  reprieve ls checkpoints --near /dev/shm         what lies in the memory of this node besides?
   reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
 
 Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usage.)";
 
 struct Options {
   std::filesystem::path directory;
+  std::filesystem::path near;
   bool quick = false;
   bool json = false;
 };
@@ -38,6 +41,8 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
   command.add_flag("--quick", options.quick, "Do not verify the data");
+  command.add_option("--near", options.near,
+                     "Also list the near copies in this directory (checkpoints.near_directory of the run)");
   command.add_flag("--json", options.json, "Print JSON");
 }
 
@@ -118,6 +123,9 @@ void print_text(const Options& options, const std::vector<Entry>& entries) {
   for (const auto& file : set_aside_files(options.directory)) {
     std::cout << "set aside as damaged: " << printable(file.filename().string()) << '\n';
   }
+  if (!options.near.empty()) {
+    tool::print_text(std::cout, list_near(options.near, options.directory), options.near);
+  }
 }
 
 Json to_json(const Entry& entry) {
@@ -147,11 +155,17 @@ Json to_json(const Options& options, const std::vector<Entry>& entries) {
   for (const auto& file : set_aside_files(options.directory)) {
     json["set_aside"].push_back(file.string());
   }
+  if (!options.near.empty()) {
+    json["near"] = tool::to_json(list_near(options.near, options.directory));
+  }
   return json;
 }
 
 int run(const Options& options) {
   require_directory(options.directory);
+  if (!options.near.empty()) {
+    require_directory(options.near);
+  }
   std::vector<Entry> entries;
   for (const CheckpointFile& file : checkpoint_files(options.directory)) {
     entries.push_back(look_at(file, options.quick));

@@ -29,6 +29,7 @@ constexpr const char* kFooter = R"(Examples:
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
   reprieve prune checkpoints --keep 2           make room
+  reprieve drain checkpoints                    after a crash: keep what lies in the memory of the nodes
   reprieve xdmf checkpoints                     let ParaView open them
   reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
   reprieve drill -- mpirun -n 4 ./program       would my job survive a preemption? a rehearsal with the real thing
@@ -93,6 +94,7 @@ int parse_and_run(int argc, char** argv) {
   add_diff(app, exit_code);
   add_prune(app, exit_code);
   add_unset_aside(app, exit_code);
+  add_drain(app, exit_code);
   add_xdmf(app, exit_code);
   const std::vector<std::string> program = take_program(argc, argv);
   add_run(app, exit_code, program);

@@ -15,6 +15,7 @@
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "manager/background_save.hpp"
+#include "manager/brought_parts.hpp"
 #include "manager/candidates.hpp"
 #include "manager/directory_place.hpp"
 #include "manager/finished.hpp"
@@ -296,12 +297,6 @@ std::optional<storage::SaveIdentity> CheckpointManager::Impl::newest_committed()
   return newest_committed_;
 }
 
-bool CheckpointManager::Impl::has_unreadable() {
-  return std::ranges::any_of(directory.in_order(identity->directory_id()), [](const manager::OrderEntry& entry) {
-    return entry.origin == manager::Origin::unreadable;
-  });
-}
-
 void CheckpointManager::Impl::settle_background_save() {
   check_not_in_save_fn("a member");
   background->settle();
@@ -360,8 +355,13 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
 }
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
-  comm.on_chief([this] { directory.check_checkpoints_are_files(); }, "listing the checkpoints");
-  if (!options.near_directory.empty() && !drill) {
+  bool has_near_copies = !options.near_directory.empty();
+  const auto look = [&] {
+    directory.check_checkpoints_are_files();
+    has_near_copies = has_near_copies || directory.place().contains(manager::kBroughtName);
+  };
+  comm.on_chief(look, "listing the checkpoints");
+  if (!drill && comm.max(has_near_copies ? 1 : 0, "listing the checkpoints") != 0) {
     if (auto restored = manager::NearRestore(*this).newest()) {
       return restored;
     }

@@ -72,8 +72,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void give_back_near_copies() noexcept;
   /// The identity of the newest checkpoint of this directory, if it has any. The chief's. Not collective.
   [[nodiscard]] std::optional<storage::SaveIdentity> newest_committed();
-  /// Whether the directory has a checkpoint that cannot be read. The chief's. Not collective.
-  [[nodiscard]] bool has_unreadable();
   void note_committed(const storage::FileMetadata& metadata) { newest_committed_ = metadata.identity; }
   /// Ends a save in the background for the sake of something else, which its failure does not hinder.
   void settle_background_save();

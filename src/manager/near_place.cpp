@@ -74,18 +74,6 @@ std::optional<FoundPart> look_at(const core::Directory& directory, const std::st
   }
 }
 
-std::vector<FoundPart> parts_in(const core::Directory& directory) {
-  std::vector<FoundPart> found;
-  for (const core::DirectoryEntry& entry : directory.list()) {
-    if (entry.kind == core::EntryKind::file && run_of(entry.name)) {
-      if (auto part = look_at(directory, entry.name)) {
-        found.push_back(std::move(*part));
-      }
-    }
-  }
-  return found;
-}
-
 bool is_in_use(const core::Directory& directory) {
   for (const core::DirectoryEntry& entry : directory.list()) {
     if (entry.kind == core::EntryKind::file && run_of(entry.name) && !is_left(directory, entry.name)) {
@@ -105,6 +93,18 @@ void or_log(Removal&& remove) noexcept {
 }
 
 }  // namespace
+
+std::vector<FoundPart> parts_in(const core::Directory& directory) {
+  std::vector<FoundPart> found;
+  for (const core::DirectoryEntry& entry : directory.list()) {
+    if (entry.kind == core::EntryKind::file && run_of(entry.name)) {
+      if (auto part = look_at(directory, entry.name)) {
+        found.push_back(std::move(*part));
+      }
+    }
+  }
+  return found;
+}
 
 NearPlace::NearPlace(const fs::path& near_directory, const std::string& directory_id, std::uint64_t inode,
                      const std::string& prefix)

@@ -51,6 +51,9 @@ class NearPlace {
   std::string folder_;
 };
 
+/// The complete parts in any directory. What cannot be read is passed over. @throws StorageError
+[[nodiscard]] std::vector<FoundPart> parts_in(const core::Directory& directory);
+
 /// The checkpoint directories that have parts on this node: what `NearPlace::list` finds for each of them.
 struct NearFolder {
   std::filesystem::path path;

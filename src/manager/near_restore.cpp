@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The start from a near copy:
 //
-// 1. One rank of each host lists the complete parts that lie there. The chief takes the newest copy of which every part
-//    lies somewhere, if it is newer than all checkpoints of the directory, and if the checkpoint that was the newest
-//    when it was taken is still there: who removes that wants to go back. For every part, one rank of its host holds
-//    it.
+// 1. One rank of each host lists the complete parts that lie there, and the chief those that nodes have brought into
+// the
+//    checkpoint directory. The chief takes the newest copy of which every part lies somewhere (near_choice.hpp). For
+//    every part, one rank of its host holds it.
 // 2. The holders verify all blocks of their parts. With a damaged part the choice is made anew, without it.
 // 3. If every rank can read all that it needs on its own host, the state is restored from there. That is so for a start
-//    on the same hosts, and on any number of ranks of one host. Otherwise the holders write the parts into one
-//    checkpoint file, which is committed, and restored as any other.
+//    on the same hosts, and on any number of ranks of one host. Otherwise, and if parts were brought, the holders write
+//    the parts into one checkpoint file, which is committed, and restored as any other.
 // Before step 3 no variable is touched.
 
 #include "manager/near_restore.hpp"
@@ -17,13 +17,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <tuple>
+#include <functional>
 #include <utility>
 
 #include "cluster/json_exchange.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
+#include "manager/brought_parts.hpp"
+#include "manager/near_drain.hpp"
 #include "manager/restore_walk.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/assembly.hpp"
@@ -40,12 +41,12 @@ constexpr const char* kLooking = "looking for near copies";
 constexpr const char* kVerifying = "verifying a near copy";
 constexpr const char* kDraining = "making a checkpoint of a near copy";
 
-bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
-  return std::tie(a.run, a.save) > std::tie(b.run, b.save);
-}
-
-/// A rank of that host: the one whose part it is, if it is there, so that all have the same work.
+/// A rank of that host: the one whose part it is, if it is there, so that all have the same work. Of all hosts, for
+/// what lies in the checkpoint directory.
 int holder_on(const cluster::Communicator& comm, const std::string& host, int part) {
+  if (host.empty()) {
+    return part % comm.size();
+  }
   if (part < comm.size() && comm.host_of(part) == host) {
     return part;
   }
@@ -62,7 +63,7 @@ int holder_on(const cluster::Communicator& comm, const std::string& host, int pa
 
 /// Where a part lies, and who verifies it and gives it to others.
 struct NearRestore::Location {
-  std::string host;
+  std::string host;  ///< empty: in the checkpoint directory
   std::string file;
   int holder = 0;
 };
@@ -70,6 +71,10 @@ struct NearRestore::Location {
 struct NearRestore::Choice {
   NearCopy copy;
   std::vector<Location> parts;  ///< by rank
+
+  [[nodiscard]] bool lies_on_hosts() const {
+    return std::ranges::none_of(parts, [](const Location& at) { return at.host.empty(); });
+  }
 };
 
 struct NearRestore::Opened {
@@ -82,7 +87,12 @@ NearRestore::NearRestore(CheckpointManager::Impl& manager)
     : manager_(manager), owner_(NearOwner::of(manager)), place_(owner_.place(manager.options)) {}
 
 std::optional<CheckpointInfo> NearRestore::newest() {
-  manager_.comm.agree(core::capture([&] { directory_ = place_.find(); }), kLooking);
+  manager_.comm.agree(core::capture([&] {
+                        if (!manager_.options.near_directory.empty()) {
+                          directory_ = place_.find();
+                        }
+                      }),
+                      kLooking);
   for (;;) {
     const std::optional<Choice> choice = agree_on_choice();
     if (!choice) {
@@ -100,64 +110,55 @@ std::optional<CheckpointInfo> NearRestore::newest() {
 
 json NearRestore::list_here() const {
   json found = json::array();
-  if (is_first_of_host(manager_.comm)) {
-    for (const FoundPart& part : place_.list()) {
-      found.push_back({{"file", part.file}, {"part", storage::to_json(part.name)}});
+  const auto add = [&](const std::string& host, const std::vector<FoundPart>& parts) {
+    for (const FoundPart& part : parts) {
+      found.push_back({{"host", host}, {"file", part.file}, {"part", storage::to_json(part.name)}});
     }
+  };
+  if (!manager_.options.near_directory.empty() && is_first_of_host(manager_.comm)) {
+    add(manager_.comm.host(), place_.list());
+  }
+  if (manager_.comm.is_chief()) {
+    add("", brought_parts(manager_.directory.place()));
   }
   return found;
 }
 
 /// The chief's. @param by_rank  what each rank has listed
 std::optional<NearRestore::Choice> NearRestore::choose(const json& by_rank) const {
-  cluster::Communicator& comm = manager_.comm;
-  std::map<std::string, Choice> copies;  // by all that the parts of one copy have in common
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    const std::string& host = comm.host_of(rank);
-    for (const json& found : by_rank.at(static_cast<std::size_t>(rank))) {
-      const storage::PartName part = storage::part_from_json(found.at("part"));
-      const std::string file = found.at("file");
-      if (damaged_.contains(host + '/' + file)) {
-        continue;
-      }
-      Choice& choice = copies[storage::to_json({part.copy, 0}).dump()];
-      choice.copy = part.copy;
-      choice.parts.resize(static_cast<std::size_t>(part.copy.ranks));
-      Location& location = choice.parts.at(static_cast<std::size_t>(part.rank));
-      const bool is_at_home = part.rank < comm.size() && comm.host_of(part.rank) == host;
-      if (location.file.empty() || is_at_home) {
-        location = {host, file, holder_on(comm, host, part.rank)};
+  std::vector<ListedPart> parts;
+  for (const json& of_rank : by_rank) {
+    for (const json& found : of_rank) {
+      ListedPart part{found.at("host"), found.at("file"), storage::part_from_json(found.at("part"))};
+      if (!damaged_.contains(part.host + '/' + part.file)) {
+        parts.push_back(std::move(part));
       }
     }
   }
-  std::optional<Choice> newest;
-  for (auto& [name, choice] : copies) {
-    const bool is_complete = std::ranges::none_of(choice.parts, [](const Location& at) { return at.file.empty(); });
-    if (is_complete && is_wanted(choice.copy) && (!newest || is_newer(choice.copy.save, newest->copy.save))) {
-      newest = std::move(choice);
-    }
+  const NearTarget target = near_target(manager_.directory, owner_.directory_id, manager_.options.prefix);
+  const std::vector<ListedCopy> copies = wanted_copies(parts, target);
+  const auto complete = std::ranges::find_if(copies, &ListedCopy::is_complete);
+  if (complete == copies.end()) {
+    remove_brought_parts(manager_.directory.place(), manager_.options.prefix, target.newest_checkpoint);
+    return std::nullopt;
   }
-  return newest;
+  Choice choice{complete->copy, {}};
+  for (const std::vector<ListedPart>& places : complete->parts) {
+    choice.parts.push_back(best_of(places));
+  }
+  return choice;
 }
 
-/// Of this directory and prefix, newer than all checkpoints, and nobody has gone back since.
-bool NearRestore::is_wanted(const NearCopy& copy) const {
-  if (copy.save.directory_id != owner_.directory_id || copy.directory_inode != owner_.inode ||
-      copy.prefix != manager_.options.prefix) {
-    return false;
-  }
-  const storage::SaveIdentity newest = manager_.newest_committed().value_or(storage::SaveIdentity{});
-  if (!is_newer(copy.save, newest)) {
-    return false;
-  }
-  if (is_newer({"", copy.known_run, copy.known_save}, newest) && !manager_.has_unreadable()) {
-    core::log::warning(
-        "a near copy at step {} is passed over, since a checkpoint that was there when it was taken is not there any "
-        "more",
-        copy.run_calls.value_or(copy.number));
-    return false;
-  }
-  return true;
+/// A part lies best on the host of the rank that needs it, and worst in the checkpoint directory.
+NearRestore::Location NearRestore::best_of(const std::vector<ListedPart>& places) const {
+  const cluster::Communicator& comm = manager_.comm;
+  const int rank = places.front().name.rank;
+  const auto order = [&](const ListedPart& part) {
+    const bool is_at_home = rank < comm.size() && comm.host_of(rank) == part.host;
+    return is_at_home ? 0 : part.host.empty() ? 2 : 1;
+  };
+  const ListedPart& best = *std::ranges::min_element(places, std::less(), order);
+  return {best.host, best.file, holder_on(comm, best.host, rank)};
 }
 
 std::optional<NearRestore::Choice> NearRestore::agree_on_choice() {
@@ -190,11 +191,14 @@ std::optional<NearRestore::Choice> NearRestore::agree_on_choice() {
 // ---------------------------------------------------------------------------------------------------------------------
 // Whether it is sound.
 
-storage::PosixFile NearRestore::open_part(const std::string& file) const {
+storage::PosixFile NearRestore::open_part(const Location& at) const {
+  if (at.host.empty()) {
+    return open_brought_part(manager_.directory.place(), at.file);
+  }
   if (!directory_) {
     throw CorruptError("the place of near copies is gone");
   }
-  return {core::FileAddress(directory_->path() / file), directory_->open_file(file, O_RDONLY)};
+  return {core::FileAddress(directory_->path() / at.file), directory_->open_file(at.file, O_RDONLY)};
 }
 
 /// Whether no rank has found damage. @param damaged  what this one has found: why, by "<host>/<file>"
@@ -227,7 +231,7 @@ bool NearRestore::open(const Choice& choice, Opened& opened) {
   comm.agree(core::capture([&] {
                for (std::size_t rank = 0; rank < choice.parts.size(); ++rank) {
                  at_part(rank, [&](int part_rank, const Location& at) {
-                   auto part = std::make_shared<const storage::Part>(open_part(at.file));
+                   auto part = std::make_shared<const storage::Part>(open_part(at));
                    if (part->name() != storage::PartName{choice.copy, part_rank} ||
                        (part_rank == 0 && !part->tables().image)) {
                      throw CorruptError("it is another part than it was");
@@ -311,6 +315,10 @@ void NearRestore::learn_checksums(Opened& opened) {
 // The restore.
 
 std::optional<CheckpointInfo> NearRestore::restore(const Choice& choice, Opened& opened) {
+  if (!choice.lies_on_hosts()) {
+    drain(choice, opened);
+    return std::nullopt;
+  }
   cluster::Communicator& comm = manager_.comm;
   storage::PartsSource source;
   comm.agree(core::capture([&] { reach(choice, opened, source); }), kVerifying);
@@ -342,8 +350,7 @@ void NearRestore::reach(const Choice& choice, const Opened& opened, storage::Par
     }
     const auto held = std::ranges::find_if(
         opened.parts, [&](const auto& part) { return part->name().rank == static_cast<int>(rank); });
-    source.add(held != opened.parts.end() ? *held : std::make_shared<const storage::Part>(open_part(at.file)),
-               opened.index);
+    source.add(held != opened.parts.end() ? *held : std::make_shared<const storage::Part>(open_part(at)), opened.index);
   }
 }
 
@@ -395,11 +402,15 @@ void NearRestore::drain(const Choice& choice, Opened& opened) {
   const StagedName staged{choice.copy.number, choice.copy.time_us};
   const bool durable = manager_.options.durable;
   const auto file = [&] { return manager_.directory.staged_file(staged); };
+  manager_.record("drain_started", {{"number", staged.number}});
   try {
     comm.on_chief(
         [&] {
-          core::log::info("{} of {} ranks lies on other hosts than this run: it becomes a checkpoint first",
-                          place_.path().string(), choice.copy.ranks);
+          core::log::info(
+              "a near copy of {} ranks at step {} lies on other hosts than this run needs it on: it becomes a "
+              "checkpoint "
+              "first",
+              choice.copy.ranks, choice.copy.run_calls.value_or(choice.copy.number));
           manager_.lock->check_held();
           manager_.directory.prepare_staging(staged.number);
           storage::begin_assembly(file(), opened.image);
@@ -420,6 +431,7 @@ void NearRestore::drain(const Choice& choice, Opened& opened) {
           manager_.directory.remember(staged.number, opened.index.metadata);
           manager_.note_committed(opened.index.metadata);
           manager_.directory.recover();
+          remove_brought_parts(manager_.directory.place(), manager_.options.prefix, choice.copy.save);
         },
         kDraining);
   } catch (const Error&) {

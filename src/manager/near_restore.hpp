@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "manager/manager_impl.hpp"
+#include "manager/near_choice.hpp"
 #include "manager/near_copies.hpp"
 #include "storage/near/parts_source.hpp"
 
@@ -33,7 +34,7 @@ class [[gnu::visibility("hidden")]] NearRestore {
 
   [[nodiscard]] nlohmann::json list_here() const;
   [[nodiscard]] std::optional<Choice> choose(const nlohmann::json& by_rank) const;
-  [[nodiscard]] bool is_wanted(const storage::NearCopy& copy) const;
+  [[nodiscard]] Location best_of(const std::vector<ListedPart>& places) const;
   [[nodiscard]] std::optional<Choice> agree_on_choice();
   [[nodiscard]] bool open(const Choice& choice, Opened& opened);
   void learn_structure(const Choice& choice, Opened& opened);
@@ -43,7 +44,7 @@ class [[gnu::visibility("hidden")]] NearRestore {
   void reach(const Choice& choice, const Opened& opened, storage::PartsSource& source);
   void share_replicated(const Choice& choice, const Opened& opened, storage::PartsSource& source);
   void drain(const Choice& choice, Opened& opened);
-  [[nodiscard]] storage::PosixFile open_part(const std::string& file) const;
+  [[nodiscard]] storage::PosixFile open_part(const Location& at) const;
 
   CheckpointManager::Impl& manager_;
   NearOwner owner_;

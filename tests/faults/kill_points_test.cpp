@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Death at every named place of a start, a restore, a save, a commit, the clean-up and the exit: of the chief, of
-// another rank, of all, and of mpirun. Each is a life of the same run, which must not lose anything.
+// Death at every named place of a start, a restore, a save, a commit, the clean-up, a near copy, its way into a
+// checkpoint, and the exit: of the chief, of another rank, of all, and of mpirun. Each is a life of the same run, which
+// must not lose anything.
 
 #include <gtest/gtest.h>
 
@@ -56,6 +57,13 @@ const std::vector<Place> kPlaces{
     {"restore.index_read", "recycle"},
     {"restore.values_read", "recycle"},
     {"restore.done", "recycle"},
+    {"near.copied", "near"},
+    {"near.checksums_known", "near"},
+    {"near.sealed", "near"},
+    {"drain.begun", "far", Who::chief},
+    {"drain.part_written", "far"},
+    {"drain.sealed", "far", Who::chief},
+    {"drain.committed", "far", Who::chief},
     {"exit.saved", "preempt"},
     {"exit.met", "preempt"},
 };
@@ -103,6 +111,9 @@ TEST_P(KillPoints, NothingIsLost) {
     }
     if (place.name == "open.recovered") {
       die({"commit.renamed", "files"}, "0");  // without mpirun, the chief would live on and leave nothing to recover
+    }
+    if (place.name.starts_with("drain.")) {
+      lives_.live_for_copies("far");
     }
     die(place, victim);
     ASSERT_FALSE(HasFailure());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "manager/near_place.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
@@ -53,6 +54,17 @@ std::uint64_t newest_in(const fs::path& directory) {
   return newest;
 }
 
+/// The newest step of which a part is complete.
+std::uint64_t newest_copy_in(const fs::path& near) {
+  std::uint64_t newest = 0;
+  for (const manager::NearFolder& folder : manager::near_folders(near)) {
+    for (const manager::FoundPart& part : folder.parts) {
+      newest = std::max(newest, part.name.copy.number);
+    }
+  }
+  return newest;
+}
+
 }  // namespace
 
 int count_from(const char* variable, int usual) {
@@ -64,13 +76,14 @@ MpiCommand Lives::command(const fs::path& directory, std::uint64_t steps, const 
   // Without the option, a launcher gives the survivors of a dead rank a second to clean up.
   return {.ranks = ranks_,
           .arguments = {program("faults_stepper"), directory, std::to_string(steps), mode},
-          .mpirun_options = {"--mca", "odls_base_sigkill_timeout", "0"}};
+          .mpirun_options = {"--mca", "odls_base_sigkill_timeout", "0"},
+          .environment = {{"STEPPER_NEAR", near_.path().string()}, {"STEPPER_TURN", std::to_string(restarts_ % 2)}}};
 }
 
 Life Lives::start(const std::string& mode, const Environment& environment) {
   ++restarts_;
   MpiCommand what = command(run_, kForEver, mode);
-  what.environment = environment;
+  what.environment.insert(environment.begin(), environment.end());
   if (ranks_ == 1) {
     return {nullptr, start_alone(what)};
   }
@@ -88,6 +101,19 @@ int Lives::wait_for_death(const Life& life) {
   return *code;
 }
 
+void Lives::live_for_copies(const std::string& mode) {
+  const std::uint64_t before = std::max(newest_in(run_), newest_copy_in(near_.path()));
+  const Life life = start(mode);
+  EXPECT_TRUE(wait_until([&] { return newest_copy_in(near_.path()) > before + 2 || !life.job().running(); }, 120s));
+  EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();
+  if (life.mpirun) {
+    life.mpirun->send_to_ranks(SIGKILL);
+  } else {
+    life.job().send(SIGKILL);
+  }
+  wait_for_death(life);
+}
+
 std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, const std::string& mode) const {
   Mpirun job(command(directory, steps, mode));
   const auto code = job.wait(120s);
@@ -99,8 +125,8 @@ std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, con
 }
 
 void Lives::expect_same_end() {
-  const std::uint64_t steps = newest_in(run_) + 20;
-  const std::string mine = digest_of(run_, steps, "recycle");
+  const std::uint64_t steps = std::max(newest_in(run_), newest_copy_in(near_.path())) + 20;
+  const std::string mine = digest_of(run_, steps, "near");
   EXPECT_EQ(mine, digest_of(temporary_ / "undisturbed", steps, "none"));
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(run_)) {
@@ -111,6 +137,9 @@ void Lives::expect_same_end() {
     EXPECT_TRUE(is_checkpoint || is_of_checkpoint || name == ".reprieve.lock" ||
                 name.starts_with(".reprieve.directory") || name == ".reprieve.workers" || name == "events.jsonl")
         << name << " is left behind";
+  }
+  for (const auto& entry : fs::directory_iterator(near_.path())) {
+    ADD_FAILURE() << entry.path() << " is left behind";
   }
   for (const auto& entry : fs::directory_iterator(temporary_.path())) {
     EXPECT_FALSE(entry.path().filename().string().starts_with("workertemp_")) << entry.path() << " is left behind";
@@ -129,11 +158,14 @@ void expect_nothing_lost(const fs::path& directory) {
       restored = true;
       const auto number = event.at("number").get<std::uint64_t>();
       EXPECT_GE(number, committed) << "a committed checkpoint is lost";
-      EXPECT_LE(number, std::max(begun, committed));
+      const bool is_near_copy = event.at("file").get<std::string>().ends_with(".part");
+      EXPECT_TRUE(is_near_copy || number <= std::max(begun, committed)) << event;
+    } else if (name == "drain_started") {
+      begun = event.at("number");
     } else if (name == "save_started") {
       EXPECT_TRUE(restored) << "began anew, though checkpoint " << committed << " had been committed";
       begun = event.at("number");
-    } else if (name == "save_finished") {
+    } else if (name == "save_finished" || name == "drained") {
       committed = std::max(committed, event.at("number").get<std::uint64_t>());
     }
     EXPECT_NE(name, "passed_over") << event;

@@ -41,6 +41,9 @@ class Lives {
   /// ranks, a known defect of it. A failure if anything else hangs.
   static int wait_for_death(const Life& life);
 
+  /// Starts it in a mode with near copies, and kills it when some of them are complete.
+  void live_for_copies(const std::string& mode);
+
   /// Lets it go on to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
   /// nothing disturbed, and leave nothing behind.
   void expect_same_end();
@@ -59,6 +62,7 @@ class Lives {
   int ranks_;
   TemporaryDirectory temporary_;
   std::filesystem::path run_ = temporary_ / "run";
+  TemporaryDirectory near_{"/dev/shm"};  ///< for near copies
   mutable int restarts_ = 0;
 };
 

@@ -46,10 +46,10 @@ class RandomKills : public testing::TestWithParam<int> {
 TEST_P(RandomKills, NothingIsLost) {
   const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 130 : 35);
   Lives lives(GetParam(), "/var/tmp");
-  const std::vector<std::string> modes{"recycle", "files", "background"};
+  const std::vector<std::string> modes{"recycle", "files", "background", "near", "far"};
   for (int life = 0; life < kills; ++life) {
     const std::size_t size = log_size(lives);
-    const Life now = lives.start(modes[static_cast<std::size_t>(random(3))]);
+    const Life now = lives.start(modes[static_cast<std::size_t>(random(5))]);
     // The first line of a life is its start: from then on anything may be under way.
     ASSERT_TRUE(wait_until([&] { return log_size(lives) > size || !now.job().running(); }, 120s));
     ASSERT_TRUE(now.job().running()) << now.job().out() << now.job().err();

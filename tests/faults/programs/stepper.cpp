@@ -7,14 +7,20 @@
 //   pieces      like recycle, with the field split the other way, so that the ranks exchange small pieces
 //   background  saves in the background
 //   preempt     has a notice in its first step
+//   near        takes a near copy after each step, and saves after each 16th
+//   far         takes near copies alone; each rank is on a host of its own, and has another piece of the field in each
+//               second life (STEPPER_TURN), so that what it needs lies on another host
 //   none        saves nothing
 
 #include <mpi.h>
 
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,32 +30,42 @@ namespace {
 
 using namespace reprieve;
 
+/// Whether each rank says that it is on a host of its own.
+bool hosts_are_played = false;
+
 class Simulation {
  public:
   explicit Simulation(const std::string& mode) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     const auto rank = static_cast<std::uint64_t>(rank_), size = static_cast<std::uint64_t>(size_);
-    field_.assign(kRows * kColumns, rank + 1);
+    piece_ = mode == "far" ? (rank + turn()) % size : rank;
+    field_.assign(kRows * kColumns, piece_ + 1);
     small_.assign(10 + static_cast<std::size_t>(rank_), rank);
     const Extents shape{kRows * size, kColumns};
     if (mode == "pieces") {
-      state_.add_distributed("field", field_.data(), {shape, {0, kColumns / size * rank}, {shape[0], kColumns / size}});
+      state_.add_distributed("field", field_.data(),
+                             {shape, {0, kColumns / size * piece_}, {shape[0], kColumns / size}});
     } else {
-      state_.add_distributed("field", field_.data(), {shape, {kRows * rank, 0}, {kRows, kColumns}});
+      state_.add_distributed("field", field_.data(), {shape, {kRows * piece_, 0}, {kRows, kColumns}});
     }
     state_.add_per_rank("small", small_);
     state_.add_replicated("step", step_);
   }
 
   void run(const std::string& directory, std::uint64_t steps, const std::string& mode) {
+    const bool has_near_copies = mode == "near" || mode == "far";
     TerminationConfig config;
-    config.save_every_steps = mode == "none" ? 0 : 1;
+    config.save_every_steps = mode == "none" || mode == "far" ? 0 : mode == "near" ? 16 : 1;
     ManagerOptions options;
     options.io = FileIo::direct;
     options.max_to_keep = mode == "background" ? 2 : 1;
     options.background = mode == "background";
     options.recycle = mode != "files";
+    if (has_near_copies) {
+      options.near_directory = std::getenv("STEPPER_NEAR");
+      options.near_every = std::chrono::milliseconds(1);
+    }
     if (mode == "files") {
       config.save_fn = [](const SaveFnContext& context) {
         std::ofstream(context.write_directory / "notes.txt") << "of checkpoint " << context.number;
@@ -68,6 +84,11 @@ class Simulation {
   }
 
  private:
+  static std::uint64_t turn() {
+    const char* turn = std::getenv("STEPPER_TURN");
+    return turn == nullptr ? 0 : std::stoull(turn);
+  }
+
   void step() {
     ++step_;
     for (std::uint64_t& value : field_) {
@@ -79,13 +100,12 @@ class Simulation {
   }
 
   void print_digest() const {
-    std::uint64_t mine = 0;
-    for (const auto* values : {&field_, &small_}) {
-      for (const std::uint64_t value : *values) {
-        mine = mine * 31 + value;
-      }
-    }
-    mine *= static_cast<std::uint64_t>(rank_) * 2 + 1;
+    const auto fold = [](const std::vector<std::uint64_t>& values) {
+      return std::accumulate(values.begin(), values.end(), std::uint64_t{0},
+                             [](std::uint64_t sum, std::uint64_t value) { return sum * 31 + value; });
+    };
+    const std::uint64_t mine =
+        fold(field_) * (piece_ * 2 + 1) + fold(small_) * (static_cast<std::uint64_t>(rank_) * 2 + 1);
     std::uint64_t total = 0;
     MPI_Reduce(&mine, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank_ == 0) {
@@ -99,6 +119,7 @@ class Simulation {
 
   int rank_ = 0;
   int size_ = 1;
+  std::uint64_t piece_ = 0;  ///< of the field
   Checkpoint state_;
   std::vector<std::uint64_t> field_;
   std::vector<std::uint64_t> small_;
@@ -107,12 +128,24 @@ class Simulation {
 
 }  // namespace
 
+/// In place of MPI's own, which the library asks for the name of its host.
+extern "C" int MPI_Get_processor_name(char* name, int* length) {
+  if (!hosts_are_played) {
+    return PMPI_Get_processor_name(name, length);
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  *length = std::snprintf(name, MPI_MAX_PROCESSOR_NAME, "node%d", rank);
+  return MPI_SUCCESS;
+}
+
 int main(int argc, char** argv) {
   if (argc != 4) {
     std::cerr << "usage: faults_stepper DIR STEPS MODE\n";
     return 2;
   }
   watch_signals();
+  hosts_are_played = std::string(argv[3]) == "far";
   MPI_Init(&argc, &argv);
   try {
     Simulation(argv[3]).run(argv[1], std::stoull(argv[2]), argv[3]);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// reprieve drain DIR
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "command.hpp"
+#include "files.hpp"
+#include "manager/near_drain.hpp"
+#include "reprieve/error.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+using manager::DrainResult;
+
+constexpr const char* kFooter =
+    R"(After a crash, makes a checkpoint of the newest near copy of DIR that is complete: the state in the memory of the
+nodes, which is gone when the job gives the nodes back. The next start of the program does the same if it runs on the
+same nodes; this is for a batch script, whose job ends now.
+
+Where the job had several nodes, run it once on each of them. What one node has is brought into DIR, and the last of
+them completes the checkpoint. If a node is gone, its parts are missing, and the newest checkpoint counts.
+
+Examples:
+  reprieve drain checkpoints --dry-run                          what would become of it?
+  reprieve drain checkpoints
+  srun --ntasks-per-node=1 --kill-on-bad-exit=0 reprieve drain checkpoints      on all nodes of a Slurm job
+
+Exit codes: 0 a checkpoint was made, or there is nothing newer than the checkpoints; 1 not complete: parts of other
+nodes are missing; 2 directory in use, unreadable, or wrong usage.)";
+
+struct Options {
+  std::filesystem::path directory;
+  std::filesystem::path near = "/dev/shm";
+  std::string prefix;
+  double wait_seconds = 60;
+  bool dry_run = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  command.add_option("--near", options.near, "Where the copies lie: checkpoints.near_directory of the run")
+      ->capture_default_str();
+  command.add_option("--prefix", options.prefix, "Only copies of the program whose checkpoints' names begin so");
+  add_duration(command, "--wait", options.wait_seconds,
+               "How long to wait while another node, or a run that ends, has the directory [60s]");
+  command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+std::uint64_t step_of(const storage::NearCopy& copy) { return copy.run_calls.value_or(copy.number); }
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t told = std::min(ranks.size(), kMost);
+  return fmt::format("{}{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(told), ", "),
+                     ranks.size() > kMost ? fmt::format(" and {} others", ranks.size() - kMost) : "");
+}
+
+std::string text_of(const DrainResult& result, bool dry_run) {
+  switch (result.kind) {
+    case DrainResult::Kind::nothing:
+      return "no near copy is newer than the checkpoints";
+    case DrainResult::Kind::completed:
+      return fmt::format("the near copy at step {} {} {}", step_of(*result.copy),
+                         dry_run ? "would become" : "has become", printable(result.file.string()));
+    case DrainResult::Kind::incomplete:
+      return fmt::format(
+          "the near copy at step {} of {} ranks is not complete: parts of ranks {} were not found here. {}",
+          step_of(*result.copy), result.copy->ranks, ranks_text(result.missing),
+          dry_run ? "What this node has would be brought into the directory"
+                  : fmt::format("{} parts of this node were brought into the directory: run this on the other nodes",
+                                result.brought));
+  }
+  return "";
+}
+
+Json to_json(const std::string& prefix, const DrainResult& result) {
+  constexpr std::array kNames{"nothing", "completed", "incomplete"};
+  Json json{{"prefix", prefix},
+            {"result", kNames.at(static_cast<std::size_t>(result.kind))},
+            {"missing_ranks", result.missing},
+            {"brought_parts", result.brought}};
+  if (result.copy) {
+    json["step"] = step_of(*result.copy);
+    json["number"] = result.copy->number;
+    json["ranks"] = result.copy->ranks;
+  }
+  json["file"] = result.file.empty() ? Json() : Json(result.file.string());
+  return json;
+}
+
+DrainResult drain(const Options& options, const std::string& prefix) {
+  manager::CheckpointDirectory checkpoints(options.directory, prefix, true);
+  const std::chrono::milliseconds wait(static_cast<std::int64_t>(options.wait_seconds * 1000));
+  return manager::NearDrain(checkpoints, {options.near, prefix, this_process(), wait, options.dry_run}).run();
+}
+
+int run(const Options& options) {
+  require_directory(options.directory);
+  require_directory(options.near);
+  std::set<std::string> prefixes{options.prefix};
+  if (options.prefix.empty()) {
+    prefixes = manager::drainable_prefixes(manager::CheckpointDirectory(options.directory, "ckpt", true), options.near);
+  }
+  Json copies = Json::array();
+  int exit_code = kGood;
+  for (const std::string& prefix : prefixes) {
+    const DrainResult result = drain(options, prefix);
+    exit_code = result.kind == DrainResult::Kind::incomplete ? int{kBad} : exit_code;
+    copies.push_back(to_json(prefix, result));
+    if (!options.json) {
+      std::cout << (prefixes.size() > 1 ? printable(prefix) + ": " : "") << text_of(result, options.dry_run) << '\n';
+    }
+  }
+  if (options.json) {
+    print_json(std::cout,
+               {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"copies", copies}});
+  } else if (prefixes.empty()) {
+    std::cout << text_of({}, options.dry_run) << '\n';
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+void add_drain(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "drain", "Make a checkpoint of what lies in the memory of the nodes", kFooter,
+                       define, run);
+}
+
+}  // namespace reprieve::tool

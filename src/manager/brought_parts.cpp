@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "manager/brought_parts.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "core/file_rights.hpp"
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+constexpr std::string_view kUnfinishedSuffix = ".new";
+constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
+
+void copy_content(const storage::PosixFile& from, const storage::PosixFile& to) {
+  const std::uint64_t size = from.size();
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(size, kPiece)));
+  for (std::uint64_t done = 0; done < size;) {
+    const auto now = std::span(piece).first(static_cast<std::size_t>(std::min(size - done, kPiece)));
+    from.read_all(now, done);
+    to.write_all(now, done);
+    done += now.size();
+  }
+}
+
+}  // namespace
+
+std::vector<FoundPart> brought_parts(const core::Directory& checkpoints) {
+  const auto place = checkpoints.find_directory(kBroughtName);
+  return place ? parts_in(*place) : std::vector<FoundPart>();
+}
+
+storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file) {
+  const core::Directory place = checkpoints.open_directory(kBroughtName);
+  return {core::FileAddress(place.path() / file), place.open_file(file, O_RDONLY)};
+}
+
+void bring_part(const storage::PosixFile& part, const std::string& name, const core::Directory& checkpoints) {
+  const auto made = checkpoints.make_directory_if_free(kBroughtName, core::kOwnDirectory);
+  const core::Directory place = checkpoints.open_directory(kBroughtName);
+  if (made) {
+    checkpoints.sync();
+  }
+  const std::string unfinished = name + std::string(kUnfinishedSuffix);
+  storage::PosixFile copy(core::FileAddress(place.path() / unfinished),
+                          place.open_file(unfinished, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
+  copy_content(part, copy);
+  copy.sync();
+  copy.close();
+  place.rename(unfinished, place, name);
+  place.sync();
+}
+
+void remove_brought_parts(const core::Directory& checkpoints, const std::string& prefix,
+                          const storage::SaveIdentity& newest) noexcept {
+  try {
+    const auto place = checkpoints.find_directory(kBroughtName);
+    if (!place) {
+      return;
+    }
+    for (const FoundPart& part : parts_in(*place)) {
+      if (part.name.copy.prefix == prefix && !is_newer(part.name.copy.save, newest)) {
+        place->remove_file(part.file);
+      }
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      if (entry.name.ends_with(kUnfinishedSuffix)) {
+        place->remove_file(entry.name);
+      }
+    }
+    checkpoints.remove_empty_directory(kBroughtName);
+  } catch (const std::exception& error) {
+    core::log::warning("parts of near copies are left behind: {}", error.what());
+  }
+}
+
+}  // namespace reprieve::manager

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A near copy becomes a checkpoint, on one node or on several that do not know each other:
+//
+// 1. Under the lock of the directory: if every part of a copy lies on this node or was brought into the directory
+//    before, the newest such copy is written into a checkpoint file, which is committed as any other.
+// 2. Otherwise the node brings its parts into the directory, without the lock, since others do the same.
+// 3. Then again 1: the last node finds all parts. If that one is gone, the next start of the program looks for more on
+//    its own nodes.
+// Parts that are no newer than a checkpoint are of no use any more, and are removed.
+
+#include "manager/near_drain.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/log.hpp"
+#include "manager/directory_record.hpp"
+#include "reprieve/error.hpp"
+#include "storage/near/assembly.hpp"
+#include "storage/write/file_plan.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+std::string name_of(const ListedPart& part) { return part.host + '/' + part.file; }
+
+std::string id_of(const CheckpointDirectory& checkpoints) {
+  const auto record = read_directory_record(checkpoints.place());
+  return record ? record->id : std::string();
+}
+
+}  // namespace
+
+NearTarget near_target(CheckpointDirectory& checkpoints, const std::string& directory_id, const std::string& prefix) {
+  NearTarget target{directory_id, checkpoints.place().status().st_ino, prefix};
+  for (const OrderEntry& entry : checkpoints.in_order(directory_id)) {
+    if (entry.origin == Origin::own) {
+      target.newest_checkpoint = {entry.directory_id, entry.run, entry.save};
+    }
+    target.has_unreadable = target.has_unreadable || entry.origin == Origin::unreadable;
+  }
+  return target;
+}
+
+NearDrain::NearDrain(CheckpointDirectory& checkpoints, Options options)
+    : checkpoints_(checkpoints),
+      options_(std::move(options)),
+      directory_id_(id_of(checkpoints)),
+      place_(options_.near_directory, directory_id_, checkpoints.place().status().st_ino, options_.prefix) {}
+
+DrainResult NearDrain::run() {
+  if (directory_id_.empty()) {
+    return {};  // no run of a version that takes near copies was ever here
+  }
+  DrainResult result;
+  std::vector<ListedCopy> copies;
+  {
+    DirectoryLock lock = take_lock();
+    result = complete_newest(lock);
+    if (result.kind != DrainResult::Kind::incomplete || options_.dry_run) {
+      return result;
+    }
+    copies = wanted();
+  }
+  const std::size_t brought = bring(copies);
+  if (brought > 0) {
+    DirectoryLock lock = take_lock();
+    result = complete_newest(lock);
+    result.brought = brought;
+  }
+  return result;
+}
+
+DirectoryLock NearDrain::take_lock() const {
+  return {checkpoints_.path() / kLockName, options_.self, options_.lock_timeout};
+}
+
+std::vector<ListedPart> NearDrain::list() const {
+  std::vector<ListedPart> parts;
+  const auto add = [&](const std::string& host, std::vector<FoundPart> found) {
+    for (FoundPart& part : found) {
+      ListedPart listed{host, std::move(part.file), std::move(part.name)};
+      if (!damaged_.contains(name_of(listed))) {
+        parts.push_back(std::move(listed));
+      }
+    }
+  };
+  add("", brought_parts(checkpoints_.place()));
+  add(options_.self.host, place_.list());
+  return parts;
+}
+
+std::vector<ListedCopy> NearDrain::wanted() {
+  return wanted_copies(list(), near_target(checkpoints_, directory_id_, options_.prefix));
+}
+
+/// Step 1.
+DrainResult NearDrain::complete_newest(DirectoryLock& lock) {
+  for (;;) {
+    const std::vector<ListedCopy> copies = wanted();
+    const auto complete = std::ranges::find_if(copies, &ListedCopy::is_complete);
+    if (complete == copies.end()) {
+      if (copies.empty()) {
+        if (!options_.dry_run) {
+          give_back(near_target(checkpoints_, directory_id_, options_.prefix).newest_checkpoint);
+        }
+        return {};
+      }
+      return {.kind = DrainResult::Kind::incomplete, .copy = copies.front().copy, .missing = copies.front().missing()};
+    }
+    const storage::NearCopy& copy = complete->copy;
+    try {
+      if (!options_.dry_run) {
+        make_checkpoint(*complete, lock);
+        give_back(copy.save);
+      }
+      return {.kind = DrainResult::Kind::completed,
+              .copy = copy,
+              .file = checkpoints_.path() / format_name(options_.prefix, copy.number, kCheckpointSuffix)};
+    } catch (const CorruptError& error) {
+      checkpoints_.recover();
+      if (damaged_.empty()) {
+        throw;  // of no part
+      }
+      core::log::error("a near copy at step {} is damaged and passed over: {}", copy.run_calls.value_or(copy.number),
+                       error.what());
+    } catch (const Error&) {
+      checkpoints_.recover();
+      throw;
+    }
+  }
+}
+
+/// Each part is verified while it is written.
+void NearDrain::make_checkpoint(const ListedCopy& copy, DirectoryLock& lock) {
+  const StagedName staged{copy.copy.number, copy.copy.time_us};
+  constexpr bool kDurable = true;
+  std::optional<storage::StructureImage> image;
+  storage::FileIndex index;
+  std::vector<storage::Bytes> checksums(copy.parts.size());
+  for (std::size_t rank = 0; rank < copy.parts.size(); ++rank) {
+    const ListedPart& place = copy.parts[rank].front();
+    try {
+      const storage::Part part = open(place);
+      if (rank == 0) {
+        image = part.tables().image;
+        if (!image) {
+          throw CorruptError("the part of rank 0 has no structure");
+        }
+        index = image->index(place.file);
+        checkpoints_.prepare_staging(staged.number);
+        storage::begin_assembly(checkpoints_.staged_file(staged), *image);
+      }
+      storage::add_part(checkpoints_.staged_file(staged), part, index, kDurable);
+      const auto words = std::as_bytes(std::span(part.tables().checksums));
+      checksums[rank].assign(words.begin(), words.end());
+    } catch (const CorruptError&) {
+      damaged_.insert(name_of(place));
+      throw;
+    }
+  }
+  storage::place_checksums(index, checksums);
+  storage::end_assembly(checkpoints_.staged_file(staged), *image, index, kDurable);
+  lock.check_held();
+  checkpoints_.commit(staged, false);
+  checkpoints_.recover();
+}
+
+storage::Part NearDrain::open(const ListedPart& part) const {
+  if (part.host.empty()) {
+    return storage::Part(open_brought_part(checkpoints_.place(), part.file));
+  }
+  const auto directory = place_.find();
+  if (!directory) {
+    throw CorruptError("the place of near copies is gone");
+  }
+  return storage::Part(
+      storage::PosixFile(core::FileAddress(directory->path() / part.file), directory->open_file(part.file, O_RDONLY)));
+}
+
+/// What is no newer than that checkpoint.
+void NearDrain::give_back(const storage::SaveIdentity& newest) {
+  remove_brought_parts(checkpoints_.place(), options_.prefix, newest);
+  place_.remove_left_overs(newest.run + 1);
+}
+
+/// Step 2. Returns how many.
+std::size_t NearDrain::bring(const std::vector<ListedCopy>& copies) const {
+  const auto directory = place_.find();
+  std::size_t brought = 0;
+  for (const ListedCopy& copy : copies) {
+    for (const std::vector<ListedPart>& places : copy.parts) {
+      const bool is_there = std::ranges::any_of(places, [](const ListedPart& part) { return part.host.empty(); });
+      if (is_there || places.empty() || !directory) {
+        continue;
+      }
+      const std::string& file = places.front().file;
+      const storage::PosixFile part(core::FileAddress(directory->path() / file), directory->open_file(file, O_RDONLY));
+      bring_part(part, file, checkpoints_.place());
+      ++brought;
+    }
+  }
+  return brought;
+}
+
+std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
+                                         const std::filesystem::path& near_directory) {
+  const std::string id = id_of(checkpoints);
+  const std::uint64_t inode = checkpoints.place().status().st_ino;
+  std::set<std::string> prefixes;
+  const auto add = [&](const std::vector<FoundPart>& parts) {
+    for (const FoundPart& part : parts) {
+      if (part.name.copy.save.directory_id == id && part.name.copy.directory_inode == inode) {
+        prefixes.insert(part.name.copy.prefix);
+      }
+    }
+  };
+  for (const NearFolder& folder : near_folders(near_directory)) {
+    add(folder.parts);
+  }
+  add(brought_parts(checkpoints.place()));
+  return prefixes;
+}
+
+}  // namespace reprieve::manager

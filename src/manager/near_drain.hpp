@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// A near copy becomes a checkpoint, without an MPI program: after a crash, by hand or in a batch script. No MPI.
+/// near_drain.cpp states how the nodes work together.
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "manager/brought_parts.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
+#include "manager/near_choice.hpp"
+#include "manager/near_place.hpp"
+#include "storage/near/part_file.hpp"
+
+namespace reprieve::manager {
+
+/// What a near copy must fit to. The chief's, under the lock. @throws StorageError
+[[nodiscard]] NearTarget near_target(CheckpointDirectory& checkpoints, const std::string& directory_id,
+                                     const std::string& prefix);
+
+/// What became of it.
+struct DrainResult {
+  enum class Kind { nothing, completed, incomplete };
+  Kind kind = Kind::nothing;
+  std::optional<storage::NearCopy> copy{};  ///< the one that was completed, or the newest that is not complete
+  std::filesystem::path file{};             ///< the checkpoint
+  std::vector<int> missing{};               ///< ranks whose parts nobody has brought yet
+  std::size_t brought = 0;                  ///< parts that this call has brought
+};
+
+class NearDrain {
+ public:
+  struct Options {
+    std::filesystem::path near_directory{};
+    std::string prefix{};
+    LockHolder self{};
+    std::chrono::milliseconds lock_timeout{};
+    bool dry_run = false;  ///< only say what would be done
+  };
+
+  /// @param checkpoints  lives as long as this
+  NearDrain(CheckpointDirectory& checkpoints, Options options);
+
+  /// @throws StorageError (locked) while a run uses the directory; StorageError, CorruptError
+  DrainResult run();
+
+ private:
+  [[nodiscard]] std::vector<ListedPart> list() const;
+  [[nodiscard]] std::vector<ListedCopy> wanted();
+  [[nodiscard]] DrainResult complete_newest(DirectoryLock& lock);
+  void make_checkpoint(const ListedCopy& copy, DirectoryLock& lock);
+  [[nodiscard]] storage::Part open(const ListedPart& part) const;
+  void give_back(const storage::SaveIdentity& newest);
+  [[nodiscard]] std::size_t bring(const std::vector<ListedCopy>& copies) const;
+  [[nodiscard]] DirectoryLock take_lock() const;
+
+  CheckpointDirectory& checkpoints_;
+  Options options_;
+  std::string directory_id_;
+  NearPlace place_;
+  std::set<std::string> damaged_;  ///< "<host>/<file>"
+};
+
+/// The prefixes of which this node, or the checkpoint directory, has parts. @throws StorageError
+[[nodiscard]] std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
+                                                       const std::filesystem::path& near_directory);
+
+}  // namespace reprieve::manager
