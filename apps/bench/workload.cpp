@@ -115,7 +115,7 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
 
 Workload::Memory Workload::make_room(bool huge_pages) const {
   const std::uint64_t page = huge_pages ? kHugePage : kPage;
-  const std::uint64_t room = (padded_ / page + 1) * page;
+  const std::uint64_t room = (padded_ / page + 1) * page;  // more than the padded bytes
   Memory memory(static_cast<std::byte*>(std::aligned_alloc(page, room)));
   if (!memory) {
     throw std::bad_alloc();
@@ -123,14 +123,14 @@ Workload::Memory Workload::make_room(bool huge_pages) const {
   if (huge_pages) {
     static_cast<void>(::madvise(memory.get(), room, MADV_HUGEPAGE));  // a hint
   }
-  std::fill_n(memory.get(), std::max(padded_, kPage), std::byte{0});
+  std::fill_n(memory.get(), room, std::byte{0});
   return memory;
 }
 
 std::span<std::byte> Workload::limit_bytes() {
   if (!limit_memory_) {
     limit_memory_ = make_room(true);
-    std::copy_n(memory_.get(), padded_, limit_memory_.get());
+    std::copy_n(memory(), padded_, limit_memory_.get());
   }
   return {limit_memory_.get(), padded_};
 }
@@ -150,7 +150,7 @@ void Workload::fill() {
   }
 }
 
-void Workload::clear() { std::fill_n(memory_.get(), size_, std::byte{0x55}); }
+void Workload::clear() { std::fill_n(memory(), size_, std::byte{0x55}); }
 
 std::uint64_t Workload::wrong_elements() {
   std::uint64_t wrong = 0;

@@ -39,8 +39,9 @@ struct ArrayPart {
   std::vector<std::uint64_t> extent;
 };
 
-/// This rank's part of the state: one block of memory that begins on a page, so that the raw candidates can write it in
-/// one go; the variables lie in it one after the other. Every element knows its place, whatever the number of ranks.
+/// This rank's part of the state: one block of memory that begins where malloc puts a large one, a little after the
+/// begin of a page, or at a huge page; the variables lie in it one after the other. Every element knows its place,
+/// whatever the number of ranks.
 class Workload {
  public:
   /// @param ranks  over how many ranks the state is spread
@@ -58,8 +59,8 @@ class Workload {
   [[nodiscard]] ArrayPart small_part() const;
 
   /// This rank's bytes, and the same rounded up to whole pages (the memory is there).
-  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory_.get(), size_}; }
-  [[nodiscard]] std::span<std::byte> padded_bytes() noexcept { return {memory_.get(), padded_}; }
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {memory(), size_}; }
+  [[nodiscard]] std::span<std::byte> padded_bytes() noexcept { return {memory(), padded_}; }
   /// A copy of the padded bytes in huge pages of memory, if the system has them, for what is measured as the limit:
   /// devices write from them and read into them faster.
   [[nodiscard]] std::span<std::byte> limit_bytes();
@@ -80,10 +81,13 @@ class Workload {
     void operator()(std::byte* memory) const noexcept { std::free(memory); }
   };
   [[nodiscard]] std::span<double> elements() noexcept {
-    return {reinterpret_cast<double*>(memory_.get()), size_ / sizeof(double)};
+    return {reinterpret_cast<double*>(memory()), size_ / sizeof(double)};
   }
   [[nodiscard]] std::uint64_t bytes_of_rank(int rank, int ranks) const;
   using Memory = std::unique_ptr<std::byte, Free>;
+  static constexpr std::size_t kAfterPage = 16;
+  /// Where the state begins.
+  [[nodiscard]] std::byte* memory() noexcept { return memory_.get() + (spec_.huge_pages ? 0 : kAfterPage); }
   /// Room for the padded bytes, all zero.
   [[nodiscard]] Memory make_room(bool huge_pages) const;
 

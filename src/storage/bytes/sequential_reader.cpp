@@ -9,7 +9,6 @@
 #include <array>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <stop_token>
 #include <system_error>
@@ -17,6 +16,7 @@
 
 #include "core/interrupted.hpp"
 #include "core/signals_blocked.hpp"
+#include "storage/bytes/streaming_copy.hpp"
 
 namespace reprieve::storage {
 
@@ -170,10 +170,10 @@ bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3S
   return for_each_piece(offset, to.size(), [&](std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
-      std::memcpy(to.data(), piece.data(), piece.size());
       if (digest != nullptr) {
-        digest->update(to.first(piece.size()));  // of what lies there now, and is still in the processor's cache
+        digest->update(piece);  // which is in the processor's cache from then on
       }
+      streaming_copy(piece, to.first(piece.size()));
       to = to.subspan(piece.size());
       bytes = bytes.subspan(piece.size());
     }

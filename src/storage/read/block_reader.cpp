@@ -11,6 +11,8 @@ namespace {
 
 /// Smaller blocks are mostly in the page cache when they are read: the kernel reads ahead itself.
 constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
+/// Smaller blocks are read right where they belong.
+constexpr std::size_t kLeastStaged = std::size_t{256} << 10U;
 
 }  // namespace
 
@@ -51,6 +53,18 @@ bool BlockReader::read_ahead(const Place& place, std::span<std::byte> content) c
          ahead_->read(content, *offset, verify_ ? &digest_ : nullptr);
 }
 
+bool BlockReader::read_staged(const Place& place, std::span<std::byte> content) const {
+  if (content.size() < kLeastStaged) {
+    return false;
+  }
+  const auto offset = offset_if_dense(place.variable.dataset(), place.block);
+  if (!offset || !StagedReader::is_faster(content.data(), *offset)) {
+    return false;
+  }
+  staged_.read(*file_, content, *offset, verify_ ? &digest_ : nullptr);
+  return true;
+}
+
 void BlockReader::read_once(const Place& place, std::span<std::byte> content) const {
   digest_.reset();
   Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
@@ -58,7 +72,9 @@ void BlockReader::read_once(const Place& place, std::span<std::byte> content) co
     source_->read(place.variable, place.row, place.number, content, digest);
   } else if (!read_ahead(place, content)) {
     digest_.reset();
-    read_block(*file_, place.variable.dataset(), place.block, content, digest);
+    if (!read_staged(place, content)) {
+      read_block(*file_, place.variable.dataset(), place.block, content, digest);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/sequential_reader.hpp"
+#include "storage/bytes/staged_reader.hpp"
 #include "storage/bytes/transfer_news.hpp"
 #include "storage/format/box_search.hpp"
 #include "storage/format/dataset.hpp"
@@ -87,6 +88,8 @@ class BlockReader {
   void expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first, std::uint64_t last) const;
   /// As the block is in the file; it is added to the digest if checksums are verified. False if nothing was read ahead.
   [[nodiscard]] bool read_ahead(const Place& place, std::span<std::byte> content) const;
+  /// The same for a large block out of the page cache. False if the usual way is as fast.
+  [[nodiscard]] bool read_staged(const Place& place, std::span<std::byte> content) const;
   /// Reads the block in the usual way, whatever that is.
   void read_once(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
@@ -112,6 +115,7 @@ class BlockReader {
   std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;                      ///< of the block that was read last
   mutable std::optional<SequentialReader> ahead_;  ///< of the file
+  mutable StagedReader staged_;
   Bytes buffer_;
 };
 
