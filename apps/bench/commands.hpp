@@ -13,6 +13,8 @@ namespace reprieve::bench {
 void add_step_command(CLI::App& app, const bool& json);
 /// How soon a state is durable, by every path.
 void add_save_command(CLI::App& app, const bool& json);
+/// What a near copy costs the program, and a start from one.
+void add_near_command(CLI::App& app, const bool& json);
 /// What a save in the background costs the program.
 void add_background_command(CLI::App& app, const bool& json);
 /// How fast a state is read back, from the page cache and from the disk.

@@ -68,6 +68,15 @@ int reprieve_manager_finish_background_save(reprieve_manager* manager) {
   return guarded([&] { checked(manager, "manager").manager->finish_background_save(); });
 }
 
+int reprieve_manager_near_copy(reprieve_manager* manager, int* taken) {
+  return guarded([&] {
+    const bool was_taken = checked(manager, "manager").manager->near_copy();
+    if (taken != nullptr) {
+      *taken = was_taken ? 1 : 0;
+    }
+  });
+}
+
 int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored, reprieve_checkpoint_info* info) {
   return guarded([&] {
     reprieve_manager& open = checked(manager, "manager");

@@ -53,10 +53,14 @@ class VirtualHosts {
             "h0"};
   }
 
-  /// A program that mpirun calls like ssh.
-  void write_agent(const std::filesystem::path& file) const {
+  /// A program that mpirun calls like ssh. With @p memory, each host sees `<memory>/<host>` at the place @p seen_as.
+  void write_agent(const std::filesystem::path& file, const std::filesystem::path& memory = {},
+                   const std::filesystem::path& seen_as = {}) const {
+    const std::string mount =
+        memory.empty() ? "" : "mount --bind " + (memory / "\"$0\"").string() + " " + seen_as.string() + " && ";
     std::ofstream(file) << "#!/bin/sh\nh=$1; shift\nexec ip netns exec " << prefix_
-                        << R"("$h" unshare --uts sh -c 'hostname "$0" && exec sh -c "$1"' "$h" "$*")" << '\n';
+                        << R"("$h" unshare --uts --mount sh -c 'hostname "$0" && )" << mount
+                        << R"(exec sh -c "$1"' "$h" "$*")" << '\n';
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
 

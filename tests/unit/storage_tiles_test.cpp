@@ -13,7 +13,7 @@
 namespace reprieve::storage {
 namespace {
 
-constexpr std::size_t kDouble = sizeof(double);
+constexpr std::size_t kDoubleBytes = sizeof(double);
 
 /// Calls visit(index) for every index of the box, in C order.
 template <class Visit>
@@ -73,7 +73,7 @@ TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
   std::mt19937 engine(5);
   const auto upto = [&](std::uint64_t most) { return 1 + engine() % most; };
   for (int round = 0; round < 200; ++round) {
-    Dataset dataset{4096, {upto(9), upto(9), upto(9)}, kDouble, {}};
+    Dataset dataset{4096, {upto(9), upto(9), upto(9)}, kDoubleBytes, {}};
     Box box(whole(dataset.shape));
     for (std::size_t d = 0; d < 3; ++d) {
       dataset.tile.push_back(upto(dataset.shape[d]));
@@ -97,7 +97,7 @@ TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
         places.push_back(plain_place(dataset, index));
       });
       std::size_t next = 0;
-      const Strides strides = dense_strides(part.dataset.shape, kDouble);
+      const Strides strides = dense_strides(part.dataset.shape, kDoubleBytes);
       visit_indexes(part.within, [&](const Extents& index) {
         const auto within = static_cast<std::uint64_t>(state::distance(index, strides, 3));
         EXPECT_EQ(part.dataset.file_offset + within, places[next++]);
@@ -111,7 +111,7 @@ TEST(Tiles, HaveEveryElementOfABoxOnceAndAtItsPlace) {
 }
 
 TEST(Tiles, TellWhoHasAllOfThem) {
-  const Dataset dataset{0, {10, 10}, kDouble, {4, 4}};
+  const Dataset dataset{0, {10, 10}, kDoubleBytes, {4, 4}};
   for (const TilePart& part : tile_parts(dataset, whole({10, 10}))) {
     EXPECT_TRUE(part.is_all);
   }
@@ -122,7 +122,7 @@ TEST(Tiles, TellWhoHasAllOfThem) {
 }
 
 TEST(Tiles, AreCutIntoBlocksOneByOne) {
-  const Dataset dataset{0, {10, 1 << 20U}, kDouble, {5, 1 << 19U}};
+  const Dataset dataset{0, {10, 1 << 20U}, kDoubleBytes, {5, 1 << 19U}};
   const Box box{{0, 0}, {7, 1 << 20U}};
   const TiledSplit split(dataset, box);
   std::uint64_t elements = 0;
@@ -161,64 +161,64 @@ TEST(Tiles, AreNoLargerThanHdf5sChunks) {
 
 TEST(TileChoice, IsTheBoxOfARegularCut) {
   const Extents shape{256, 256, 256};
-  EXPECT_EQ(choose_tile(shape, kDouble, cut(shape, {2, 2, 2})), (Extents{128, 128, 128}));
-  EXPECT_EQ(choose_tile(shape, kDouble, cut(shape, {1, 4, 2})), (Extents{256, 64, 128}));
+  EXPECT_EQ(choose_tile(shape, kDoubleBytes, cut(shape, {2, 2, 2})), (Extents{128, 128, 128}));
+  EXPECT_EQ(choose_tile(shape, kDoubleBytes, cut(shape, {1, 4, 2})), (Extents{256, 64, 128}));
   const std::vector<Box> uneven{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 400}}};
-  EXPECT_EQ(choose_tile({1000, 1000}, kDouble, uneven), (Extents{1000, 200}));
+  EXPECT_EQ(choose_tile({1000, 1000}, kDoubleBytes, uneven), (Extents{1000, 200}));
 }
 
 TEST(TileChoice, LeavesThePaddingToTheLastOfEachRow) {
   const Extents shape{101, 101, 101};
   const std::vector<Box> boxes{{{0, 0, 0}, {101, 101, 51}}, {{0, 0, 51}, {101, 101, 50}}};
-  EXPECT_EQ(choose_tile(shape, kDouble, boxes), (Extents{101, 101, 51}));
+  EXPECT_EQ(choose_tile(shape, kDoubleBytes, boxes), (Extents{101, 101, 51}));
 }
 
 TEST(TileChoice, IsNothingWhereRowsAreLongOrAnArrayIsSmall) {
   const Extents shape{4096, 1024};
-  EXPECT_TRUE(choose_tile(shape, kDouble, cut(shape, {4, 1})).empty()) << "cut in the first dimension alone";
-  EXPECT_TRUE(choose_tile({300, 300}, kDouble, cut({300, 300}, {1, 2})).empty()) << "less than 2 MiB";
-  EXPECT_TRUE(choose_tile({1 << 20U}, kDouble, cut({1 << 20U}, {64})).empty()) << "one dimension";
-  EXPECT_TRUE(choose_tile(shape, kDouble, {}).empty()) << "nobody holds anything";
+  EXPECT_TRUE(choose_tile(shape, kDoubleBytes, cut(shape, {4, 1})).empty()) << "cut in the first dimension alone";
+  EXPECT_TRUE(choose_tile({300, 300}, kDoubleBytes, cut({300, 300}, {1, 2})).empty()) << "less than 2 MiB";
+  EXPECT_TRUE(choose_tile({1 << 20U}, kDoubleBytes, cut({1 << 20U}, {64})).empty()) << "one dimension";
+  EXPECT_TRUE(choose_tile(shape, kDoubleBytes, {}).empty()) << "nobody holds anything";
   const Extents thin{1024, 1024};
-  EXPECT_TRUE(choose_tile(thin, kDouble, cut(thin, {64, 1})).empty()) << "16 rows to a rank";
+  EXPECT_TRUE(choose_tile(thin, kDoubleBytes, cut(thin, {64, 1})).empty()) << "16 rows to a rank";
   const Extents wide{16, 1 << 20U};
-  EXPECT_TRUE(choose_tile(wide, kDouble, cut(wide, {1, 2})).empty()) << "rows of 4 MiB";
+  EXPECT_TRUE(choose_tile(wide, kDoubleBytes, cut(wide, {1, 2})).empty()) << "rows of 4 MiB";
 }
 
 TEST(TileChoice, IsAPartOfBoxesThatFitNoGrid) {
   const Extents shape{1000, 1001, 997};
-  const Extents tile = choose_tile(shape, kDouble, cut(shape, {3, 3, 2}));
+  const Extents tile = choose_tile(shape, kDoubleBytes, cut(shape, {3, 3, 2}));
   ASSERT_EQ(tile.size(), 3U);
-  EXPECT_GE(volume(tile) * kDouble, kLeastTileBytes);
-  EXPECT_LT(volume(tile) * kDouble, 4 * kLeastTileBytes);
-  const Extents pencils = choose_tile(shape, kDouble, cut(shape, {3, 1, 2}));
+  EXPECT_GE(volume(tile) * kDoubleBytes, kLeastTileBytes);
+  EXPECT_LT(volume(tile) * kDoubleBytes, 4 * kLeastTileBytes);
+  const Extents pencils = choose_tile(shape, kDoubleBytes, cut(shape, {3, 1, 2}));
   ASSERT_EQ(pencils.size(), 3U);
   EXPECT_EQ(pencils[1], shape[1]) << "what nobody cuts stays whole";
   const Extents small{100, 101, 97};
-  EXPECT_TRUE(choose_tile(small, kDouble, cut(small, {3, 3, 2})).empty()) << "borders would cut most of the tiles";
+  EXPECT_TRUE(choose_tile(small, kDoubleBytes, cut(small, {3, 3, 2})).empty()) << "borders would cut most of the tiles";
 }
 
 TEST(TileChoice, PadsNoMoreThanAQuarter) {
   const Extents shape{1000, 601};
-  const Extents tile = choose_tile(shape, kDouble, std::vector<Box>{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 1}}});
+  const Extents tile = choose_tile(shape, kDoubleBytes, std::vector<Box>{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 1}}});
   EXPECT_EQ(tile.size(), 2U);
   std::uint64_t bytes = 0;
-  EXPECT_TRUE(stored_bytes(shape, tile, kDouble, bytes));
-  EXPECT_LE(bytes, 1000 * 601 * kDouble * 5 / 4) << "a tile of 600 columns would take twice the array";
+  EXPECT_TRUE(stored_bytes(shape, tile, kDoubleBytes, bytes));
+  EXPECT_LE(bytes, 1000 * 601 * kDoubleBytes * 5 / 4) << "a tile of 600 columns would take twice the array";
 }
 
 TEST(TileChoice, KeepsTheNumberOfTilesInBounds) {
   const Extents shape{30'001, 30'001, 10'007};  // 72 TB on 29 x 29 x 97 ranks
-  const Extents tile = choose_tile(shape, kDouble, cut(shape, {29, 29, 97}));
+  const Extents tile = choose_tile(shape, kDoubleBytes, cut(shape, {29, 29, 97}));
   std::uint64_t bytes = 0;
   EXPECT_TRUE(tile.empty() ||
-              (stored_bytes(shape, tile, kDouble, bytes) && bytes / volume(tile) / kDouble < 1U << 24U));
+              (stored_bytes(shape, tile, kDoubleBytes, bytes) && bytes / volume(tile) / kDoubleBytes < 1U << 24U));
 }
 
 TEST(TileChoice, CutsWhatIsTooLargeForHdf5) {
   const Extents shape{4096, 4096, 4096};
-  const Extents tile = choose_tile(shape, kDouble, cut(shape, {2, 2, 2}));
-  EXPECT_TRUE(is_possible_tile(shape, tile, kDouble));
+  const Extents tile = choose_tile(shape, kDoubleBytes, cut(shape, {2, 2, 2}));
+  EXPECT_TRUE(is_possible_tile(shape, tile, kDoubleBytes));
   EXPECT_EQ(2048 % tile[0], 0U);
   EXPECT_EQ(tile[2], 2048U) << "the first dimensions are cut";
 }

@@ -78,6 +78,7 @@ module reprieve_loop
     procedure :: background_save_written
     !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
     procedure :: finish_background_save => manager_finish_background_save
+    procedure :: near_copy
     procedure :: restore_latest => manager_restore_latest
     procedure :: restore => manager_restore  !< restore(file); collective
     procedure :: latest => manager_latest
@@ -323,6 +324,21 @@ contains
     class(reprieve_manager), intent(in) :: self
     background_save_written = c_manager_background_save_written(self%handle) == 1
   end function
+
+  !> Copies the state into the memory of the nodes (setting checkpoints.near_directory); a thread completes the copy. A
+  !> handler does this by itself. Collective. taken: false if it was left out, since the one before is not complete yet or
+  !> there is no room.
+  subroutine near_copy(self, taken, ierr)
+    class(reprieve_manager), intent(inout) :: self
+    logical, intent(out), optional :: taken
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: was_taken
+    integer :: status
+    was_taken = 0
+    status = c_manager_near_copy(self%handle, was_taken)
+    if (present(taken)) taken = was_taken == 1
+    call reprieve_finish(status, ierr)
+  end subroutine
 
   !> Whether there is a checkpoint: the newest valid one is restored then. Collective.
   logical function manager_restore_latest(self, info, ierr)

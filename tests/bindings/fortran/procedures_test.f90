@@ -210,6 +210,8 @@ contains
     call check(manager%latest(info) .and. info%number == 5 .and. info%run_calls == -1, 'the last save is the newest')
     call manager%save_next()
     call check(manager%latest(info) .and. info%number == 2_int64**40 + 2, 'the next number, not asked for')
+    call manager%near_copy(ierr=ierr)
+    call check(ierr == reprieve_error_usage, 'near copies need a directory')
     call manager%close()
     call check(.not. manager%background_save_pending(), 'closed')
     call manager%save_in_background(5, ierr)

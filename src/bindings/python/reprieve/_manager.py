@@ -110,6 +110,16 @@ class Manager(_open.Opened):
         """Waits for the threads of all ranks, and commits."""
         self._call("finish_background_save")
 
+    def near_copy(self) -> bool:
+        """Copies the state into the memory of the nodes (setting checkpoints.near_directory); a thread completes the copy.
+
+        False if it was left out, since the one before is not complete yet or there is no room. A handler does this by
+        itself.
+        """
+        taken = ctypes.c_int()
+        self._call("near_copy", ctypes.byref(taken))
+        return bool(taken.value)
+
     def restore_latest(self) -> CheckpointInfo | None:
         """Restores the newest valid checkpoint, and tells which one it was; None if there is none."""
         found, struct = ctypes.c_int(), CheckpointInfoStruct()

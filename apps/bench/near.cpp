@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
+#include <mpi.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <stdexcept>
+
+#include "commands.hpp"
+#include "manager/manager_impl.hpp"
+#include "manager/near_copies.hpp"
+#include "measure.hpp"
+#include "options.hpp"
+#include "ranks.hpp"
+#include "raw_file.hpp"
+#include "report.hpp"
+#include "reprieve/reprieve.hpp"
+#include "scratch.hpp"
+#include "step_loops.hpp"
+#include "workload.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NearOptions {
+  std::vector<double> sizes_mib{64, 512};
+  double loop_s = 0.3;
+  fs::path near = "/dev/shm";
+  CommonOptions common;
+};
+
+struct NearCandidate {
+  Candidate what;
+  std::string reference;  ///< the candidate that it is compared with
+};
+
+/// What a near copy costs the program that takes it.
+class NearCopying {
+ public:
+  NearCopying(Workload& workload, const fs::path& directory, const NearOptions& options)
+      : workload_(workload),
+        manager_(MPI_COMM_WORLD, workload.checkpoint(), directory,
+                 {.max_to_keep = 1, .near_directory = options.near.string()}),
+        copy_(workload.bytes().size()),
+        iterations_(work_.iterations(options.loop_s)) {}
+
+  [[nodiscard]] std::vector<NearCandidate> candidates() {
+    const auto all_complete = [this] {
+      if (manager_.impl().near) {
+        manager_.impl().near->wait();
+      }
+    };
+    return {{{"memcpy of the state", [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); },
+              all_complete},
+             "memcpy of the state"},
+            {{"a near copy", [this] { copy(); }, all_complete}, "memcpy of the state"},
+            {{"a checkpoint", [this] { manager_.save(++number_); }, all_complete}, "memcpy of the state"},
+            {{"a loop of work", [this] { Work::run(iterations_); }, all_complete}, "a loop of work"},
+            {{"the same loop while a near copy is completed", [this] { Work::run(iterations_); }, [this] { copy(); }},
+             "a loop of work"}};
+  }
+
+ private:
+  void copy() {
+    if (!manager_.near_copy()) {
+      throw std::runtime_error("no near copy was taken: there is no room for it");
+    }
+  }
+
+  Workload& workload_;
+  CheckpointManager manager_;
+  std::vector<std::byte> copy_;
+  Work work_;
+  std::uint64_t iterations_;
+  std::uint64_t number_ = 0;
+};
+
+/// What a start costs after a crash.
+class NearRestoring {
+ public:
+  NearRestoring(Workload& workload, const fs::path& directory, const NearOptions& options)
+      : workload_(workload), directory_(directory), options_(options) {
+    leave_a_near_copy();
+    CheckpointManager manager(MPI_COMM_WORLD, workload.checkpoint(), directory_ / "far", {});
+    manager.save(1);
+  }
+
+  [[nodiscard]] std::vector<NearCandidate> candidates() {
+    const auto open = [this](const char* name, const fs::path& near, bool drops_cache) {
+      return [this, name, near, drops_cache] {
+        manager_.reset();
+        if (drops_cache && rank_in(MPI_COMM_WORLD) == 0) {
+          const RawFile file(directory_ / name / "ckpt-1.h5", O_RDONLY);
+          file.sync();
+          file.drop_from_cache();
+        }
+        manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / name,
+                                                       ManagerOptions{.near_directory = near.string()});
+      };
+    };
+    const auto restore = [this] {
+      if (!manager_->restore_or_initialize()) {
+        throw std::runtime_error("nothing was restored");
+      }
+    };
+    const std::string cold = "restore from the disk, cold";
+    return {{{cold, restore, open("far", {}, true)}, cold},
+            {{"restore from the page cache", restore, open("far", {}, false)}, cold},
+            {{"restore from the near copy", restore, open("near", options_.near, false)}, cold}};
+  }
+
+  /// A benchmark that restores something else would be worth nothing.
+  void check() {
+    for (const NearCandidate& candidate : candidates()) {
+      workload_.clear();
+      candidate.what.prepare();
+      candidate.what.run();
+      if (workload_.wrong_elements() > 0) {
+        throw std::runtime_error(candidate.what.name + ": elements are not what was saved");
+      }
+    }
+  }
+
+  /// The copies that the crash has left.
+  void remove_near_copy() {
+    manager_.reset();
+    CheckpointManager manager(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / "near",
+                              {.near_directory = options_.near.string()});
+    static_cast<void>(manager.near_copy());
+  }
+
+ private:
+  struct Crash {};
+
+  /// Only what ends in disorder leaves copies behind.
+  void leave_a_near_copy() {
+    try {
+      CheckpointManager manager(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / "near",
+                                {.near_directory = options_.near.string()});
+      manager.save(1);
+      if (!manager.near_copy()) {
+        throw std::runtime_error("no near copy was taken: there is no room for it");
+      }
+      manager.impl().near->wait();
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+  }
+
+  Workload& workload_;
+  fs::path directory_;
+  const NearOptions& options_;
+  std::unique_ptr<CheckpointManager> manager_;
+};
+
+void measure(const std::vector<NearCandidate>& candidates, const WorkloadSpec& spec, const Workload& workload,
+             int rounds, Report& report, Table& table) {
+  std::vector<Candidate> plain;
+  for (const NearCandidate& candidate : candidates) {
+    plain.push_back(candidate.what);
+  }
+  const auto measured = measure_interleaved(MPI_COMM_WORLD, plain, rounds, 2);
+  std::map<std::string, Summary> times;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    times[plain[i].name] = summarize(measured[i].seconds);
+  }
+  for (const NearCandidate& candidate : candidates) {
+    const Summary& time = times.at(candidate.what.name);
+    const double ratio = time.median / times.at(candidate.reference).median;
+    table.add_row({candidate.what.name, format_seconds(time.median),
+                   format_seconds(time.low) + " .. " + format_seconds(time.high),
+                   fmt::format("{:.3f} of {}", ratio, candidate.reference)});
+    report.add({{"workload", spec.name()},
+                {"bytes", workload.total_bytes()},
+                {"what", candidate.what.name},
+                {"median_s", time.median},
+                {"low_s", time.low},
+                {"high_s", time.high},
+                {"of", candidate.reference},
+                {"ratio", ratio}});
+  }
+}
+
+void run(const NearOptions& options, bool json) {
+  const int rank = rank_in(MPI_COMM_WORLD);
+  Report report("near");
+  for (const double mib : options.sizes_mib) {
+    const Scratch scratch(options.common.directory);
+    const WorkloadSpec spec{.large_mib = mib};
+    Workload workload(spec, rank, size_of(MPI_COMM_WORLD));
+    Table table("Near copies: " + spec.name(), {"what", "median", "quartiles", "ratio"});
+    {
+      NearCopying copying(workload, scratch.path() / "copying", options);
+      measure(copying.candidates(), spec, workload, options.common.rounds, report, table);
+    }
+    NearRestoring restoring(workload, scratch.path(), options);
+    restoring.check();
+    measure(restoring.candidates(), spec, workload, options.common.rounds, report, table);
+    restoring.remove_near_copy();
+    if (rank == 0 && !json) {
+      table.print();
+    }
+  }
+  if (rank == 0 && json) {
+    report.print_json();
+  }
+}
+
+}  // namespace
+
+void add_near_command(CLI::App& app, const bool& json) {
+  auto options = std::make_shared<NearOptions>();
+  CLI::App* command =
+      app.add_subcommand("near", "For how long a near copy stops the program, and what a start from one takes");
+  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
+  command->add_option("--near", options->near, "Where the near copies lie")->capture_default_str();
+  add_options(*command, options->common);
+  command->callback([options, &json] { run(*options, json); });
+}
+
+}  // namespace reprieve::bench

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Near copies of whole programs: killed, and gone on with; brought home by the tool; on three hosts with memory of
+// their own, of which one is lost. The end is that of a run that nothing disturbed, bit by bit.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "e2e/limits.hpp"
+#include "support/virtual_hosts.hpp"
+#include "tool_test.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr int kNearSteps = 1200;
+
+/// How often a run saves, and how long its steps are.
+struct Pace {
+  int save_every_steps = 0;
+  int step_delay_ms = 0;
+};
+
+class NearCopies : public ToolTest {
+ protected:
+  [[nodiscard]] std::vector<std::string> heat(const std::string& checkpoints, Pace pace) const {
+    return {program("reprieve-heat"),
+            "--grid",
+            "19,17,23",
+            "--modes",
+            "2,1,1",
+            "--steps",
+            std::to_string(kNearSteps),
+            "--checkpoint-every",
+            std::to_string(pace.save_every_steps),
+            "--step-delay-ms",
+            std::to_string(pace.step_delay_ms),
+            "--checkpoint-dir",
+            checkpoints,
+            "--summary",
+            summary_};
+  }
+
+  [[nodiscard]] Environment with_near_copies() const {
+    return {{"REPRIEVE_CHECKPOINTS_NEAR_DIRECTORY", near_.path().string()},
+            {"REPRIEVE_CHECKPOINTS_NEAR_EVERY_S", "0.02"}};
+  }
+
+  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, Pace pace = {}) const {
+    return std::make_unique<Mpirun>(
+        MpiCommand{.ranks = ranks, .arguments = heat(checkpoints_, pace), .environment = with_near_copies()});
+  }
+
+  /// The newest step of which all parts lie in this directory; 0 if there is none.
+  [[nodiscard]] int newest_copy(const fs::path& near) const {
+    int newest = 0;
+    if (fs::exists(checkpoints_)) {
+      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", near});
+      for (const Json& copy : list.at("near")) {
+        if (copy.contains("step") && copy.at("parts") == copy.at("ranks")) {
+          newest = std::max(newest, copy.at("step").get<int>());
+        }
+      }
+    }
+    return newest;
+  }
+
+  /// Kills all ranks when a copy of a step after @p step is complete. Returns the newest that was left.
+  int kill_after(Mpirun& job, int step) const {
+    EXPECT_TRUE(wait_until([&] { return newest_copy(near_.path()) > step || !job.running(); }, kHang));
+    job.send_to_ranks(SIGKILL);
+    EXPECT_TRUE(job.wait(kHang)) << job.out() << job.err();
+    return newest_copy(near_.path());
+  }
+
+  /// The digest at the end, on so many ranks, of a run that was not disturbed.
+  [[nodiscard]] Json undisturbed() const {
+    Mpirun job({.ranks = 2, .arguments = heat(directory_ / "undisturbed", {})});
+    EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
+    return Json::parse(read_text(summary_)).at("digest");
+  }
+
+  void expect_same_end(Mpirun& job) const {
+    EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
+    const Json end = Json::parse(read_text(summary_));
+    EXPECT_EQ(end.at("step"), kNearSteps);
+    EXPECT_EQ(end.at("digest"), undisturbed());
+  }
+
+  /// What the log of the checkpoint directory says about the newest restore.
+  [[nodiscard]] Json last_restore() const {
+    Json last;
+    std::ifstream log(checkpoints_ + "/events.jsonl");
+    for (std::string line; std::getline(log, line);) {
+      Json event = Json::parse(line, nullptr, false);
+      if (event.is_object() && event.at("event") == "restore") {
+        last = std::move(event);
+      }
+    }
+    return last;
+  }
+
+  const TemporaryDirectory near_{"/dev/shm"};
+  std::string checkpoints_ = directory_ / "checkpoints";
+  std::string summary_ = directory_ / "summary.json";
+};
+
+TEST_F(NearCopies, AfterACrashARunGoesOnAtTheNewestOfThem) {
+  int step = 0;
+  for (const int ranks : {2, 3, 1, 2}) {  // of one host, so that all ranks reach all parts
+    const auto job = start(ranks, {.step_delay_ms = 5});
+    step = kill_after(*job, step + 20);
+    ASSERT_GT(step, 0) << job->out() << job->err();
+  }
+  const auto last = start(2);
+  expect_same_end(*last);
+  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".part"));
+  EXPECT_GE(last_restore().at("number").get<int>(), step);
+  EXPECT_TRUE(fs::is_empty(near_.path())) << "an orderly end gives the memory back";
+}
+
+TEST_F(NearCopies, TheToolMakesACheckpointOfThem) {
+  const auto job = start(2, {.save_every_steps = 50, .step_delay_ms = 5});
+  const int step = kill_after(*job, 60);
+  const Json would = tool_json({"drain", checkpoints_, "--near", near_.path(), "--dry-run"});
+  EXPECT_EQ(would.at("copies").at(0).at("result"), "completed") << would;
+  EXPECT_EQ(newest_copy(near_.path()), step) << "a dry run changes nothing";
+  const Json done = tool_json({"drain", checkpoints_, "--near", near_.path()});
+  EXPECT_EQ(done.at("copies").at(0).at("step"), step) << done;
+  EXPECT_TRUE(fs::exists(done.at("copies").at(0).at("file").get<std::string>()));
+  EXPECT_EQ(tool({"verify", checkpoints_}).code, 0);
+  EXPECT_EQ(newest_copy(near_.path()), 0) << "the memory is given back";
+  EXPECT_THAT(tool({"drain", checkpoints_, "--near", near_.path()}).out, HasSubstr("no near copy is newer"));
+  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});  // which knows nothing of near copies
+  expect_same_end(last);
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(NearCopies, TheToolDoesNothingWhileTheRunLives) {
+  const auto job = start(2, {.step_delay_ms = 5});
+  ASSERT_TRUE(wait_until([&] { return newest_copy(near_.path()) > 20 || !job->running(); }, kHang));
+  const Result result = tool({"drain", checkpoints_, "--near", near_.path(), "--wait", "0s"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("wait"));
+  expect_same_end(*job);
+}
+
+/// Each of two nodes sees the parts of one rank.
+class PartsOfTwoNodes : public NearCopies {
+ protected:
+  void SetUp() override {
+    const auto job = start(2, {.save_every_steps = 50, .step_delay_ms = 5});
+    step_ = kill_after(*job, 60);
+    for (const auto& entry : fs::recursive_directory_iterator(near_.path())) {
+      const fs::path below = fs::relative(entry.path(), near_.path());
+      if (entry.is_regular_file() && entry.path().filename().string().find("-1.") != std::string::npos) {
+        fs::create_directories((other_ / below).parent_path());
+        fs::copy_file(entry.path(), other_ / below);
+        moved_.push_back(entry.path());
+      }
+    }
+    for (const fs::path& file : moved_) {
+      fs::remove(file);
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(other_.path())) {
+      fs::permissions(entry.path(), fs::perms::owner_all);
+    }
+    ASSERT_GT(step_, 0);
+    ASSERT_FALSE(moved_.empty());
+  }
+
+  const TemporaryDirectory other_{"/dev/shm"};
+  std::vector<fs::path> moved_;
+  int step_ = 0;
+};
+
+TEST_F(PartsOfTwoNodes, TheLastNodeCompletesTheCheckpoint) {
+  const Json first = tool_json({"drain", checkpoints_, "--near", near_.path()}, 1).at("copies").at(0);
+  EXPECT_EQ(first.at("result"), "incomplete");
+  EXPECT_EQ(first.at("missing_ranks"), Json({1}));
+  EXPECT_GT(first.at("brought_parts"), 0);
+  const Result again = tool({"drain", checkpoints_, "--near", near_.path()});
+  EXPECT_EQ(again.code, 1) << "it still waits for the other";
+  EXPECT_THAT(again.out, HasSubstr("parts of ranks 1 were not found"));
+  const Json last = tool_json({"drain", checkpoints_, "--near", other_.path()}).at("copies").at(0);
+  EXPECT_EQ(last.at("result"), "completed");
+  EXPECT_EQ(last.at("step"), step_);
+  EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
+  EXPECT_EQ(newest_copy(other_.path()), 0);
+  EXPECT_EQ(tool({"verify", checkpoints_}).code, 0);
+  expect_same_end(*start(2));
+}
+
+TEST_F(PartsOfTwoNodes, TheNextStartTakesWhatTheOtherNodesHaveBrought) {
+  EXPECT_EQ(tool({"drain", checkpoints_, "--near", other_.path()}).code, 1);
+  expect_same_end(*start(3));  // where the parts of rank 0 are
+  EXPECT_EQ(last_restore().at("number"), step_);
+  EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
+}
+
+TEST_F(PartsOfTwoNodes, WhatANodeThatIsGoneHadIsNotWaitedFor) {
+  EXPECT_EQ(tool({"drain", checkpoints_, "--near", other_.path()}).code, 1);
+  fs::remove_all(near_ / ("reprieve-" + std::to_string(::geteuid())));
+  const auto job = start(2, {.save_every_steps = 50});
+  expect_same_end(*job);
+  EXPECT_LT(last_restore().at("number").get<int>(), step_) << "the checkpoint before";
+}
+
+TEST_F(PartsOfTwoNodes, ABroughtPartThatIsDamagedIsNotTaken) {
+  EXPECT_EQ(tool({"drain", checkpoints_, "--near", other_.path()}).code, 1);
+  for (const auto& entry : fs::directory_iterator(checkpoints_ + "/.reprieve.parts")) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 100);
+    file.put('x');
+  }
+  const Result result = tool({"drain", checkpoints_, "--near", near_.path()});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("is damaged (checksum differs)"));
+  expect_same_end(*start(2, {.save_every_steps = 50}));
+  EXPECT_LT(last_restore().at("number").get<int>(), step_);
+}
+
+/// A rank on each of two hosts, with memory of its own.
+class NearCopiesOnHosts : public NearCopies {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) {
+      GTEST_SKIP() << "needs root, for network namespaces";
+    }
+    hosts_.emplace();
+    if (!hosts_->work()) {
+      GTEST_SKIP() << "this system does not allow network namespaces";
+    }
+    for (const char* host : {"h0", "h1", "h2"}) {
+      fs::create_directories(memory_ / host);
+    }
+    hosts_->write_agent(agent(), memory_.path(), near_.path());
+  }
+
+  [[nodiscard]] fs::path agent() const { return directory_ / "agent.sh"; }
+
+  /// @param hosts  of the ranks, in order
+  [[nodiscard]] std::unique_ptr<Mpirun> start_on(const std::string& hosts, int ranks, Pace pace = {}) const {
+    MpiCommand command{.ranks = ranks,
+                       .arguments = heat(checkpoints_, pace),
+                       .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
+                       .launch_prefix = hosts_->on_h0(),
+                       .directory = directory_.path()};
+    for (const auto& [name, value] : with_near_copies()) {
+      command.mpirun_options.insert(command.mpirun_options.end(), {"-x", name + "=" + value.value_or("")});
+    }
+    return std::make_unique<Mpirun>(command);
+  }
+
+  /// The steps of which a host has a part.
+  [[nodiscard]] std::set<int> steps_on(const std::string& host) const {
+    std::set<int> steps;
+    if (fs::exists(checkpoints_)) {
+      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", memory_ / host});
+      for (const Json& copy : list.at("near")) {
+        steps.insert(copy.value("step", 0));
+      }
+    }
+    return steps;
+  }
+
+  /// Starts a rank on each host, and kills both after some copies. Returns the newest that is complete.
+  int crash() {
+    const auto job = start_on("h1:1,h2:1", 2, {.save_every_steps = 50, .step_delay_ms = 5});
+    // Two looks, between which the program goes on.
+    const auto has_some = [&](const char* host) { return !steps_on(host).empty() && *steps_on(host).rbegin() > 60; };
+    EXPECT_TRUE(wait_until([&] { return (has_some("h1") && has_some("h2")) || !job->running(); }, kHang));
+    EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
+    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
+    const std::set<int> mine = steps_on("h1");
+    std::set<int> both;
+    std::ranges::set_intersection(mine, steps_on("h2"), std::inserter(both, both.end()));
+    EXPECT_FALSE(both.empty()) << job->out() << job->err();
+    return both.empty() ? 0 : *both.rbegin();
+  }
+
+  [[nodiscard]] int drain_on(const std::string& host) const {
+    Process process({{agent().string(), host, program("reprieve"), "drain", checkpoints_, "--near", near_.path()}});
+    return process.wait(kHang).value_or(-1);
+  }
+
+  std::optional<VirtualHosts> hosts_;
+  const TemporaryDirectory memory_{"/dev/shm"};  ///< a directory for each host, which sees it as near_
+};
+
+TEST_F(NearCopiesOnHosts, TheRunGoesOnAtTheirStep) {
+  const int step = crash();
+  EXPECT_FALSE(fs::is_empty(memory_ / "h1"));
+  EXPECT_FALSE(fs::is_empty(memory_ / "h2"));
+  EXPECT_TRUE(fs::is_empty(near_.path())) << "what this host sees there is not theirs";
+  expect_same_end(*start_on("h1:1,h2:1", 2));
+  EXPECT_EQ(last_restore().at("number"), step);
+  EXPECT_TRUE(fs::is_empty(memory_ / "h1") && fs::is_empty(memory_ / "h2"));
+}
+
+TEST_F(NearCopiesOnHosts, InAnotherOrderTheyMakeACheckpointFirst) {
+  const int step = crash();
+  expect_same_end(*start_on("h2:1,h1:1", 2));
+  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".h5"));
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(NearCopiesOnHosts, AHostThatIsLostCostsTheWorkSinceTheCheckpoint) {
+  const int step = crash();
+  fs::remove_all(memory_ / "h2");
+  fs::create_directories(memory_ / "h2");
+  expect_same_end(*start_on("h1:1,h2:1", 2, {.save_every_steps = 50}));
+  EXPECT_LT(last_restore().at("number").get<int>(), step);
+}
+
+TEST_F(NearCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
+  const int step = crash();
+  EXPECT_EQ(drain_on("h1"), 1);
+  EXPECT_EQ(drain_on("h2"), 0);
+  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
+  expect_same_end(last);
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+}  // namespace
+}  // namespace reprieve::test

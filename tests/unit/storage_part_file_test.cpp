@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of near copies: written, read back, cut off, and damaged at every bit.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "reprieve/error.hpp"
+#include "storage/near/part_file.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+using testing::ElementsAre;
+
+const PartName kName{{{"id", 3, 14}, 15, "ckpt", 92, 65, 35, 8, 97, 2, 13}, 5};
+
+class PartFileTest : public testing::TestWithParam<const char*> {
+ protected:
+  /// 10 bytes of data, in two rows.
+  PosixFile make(const std::string& name = "part") const {
+    PosixFile file = PosixFile::create(directory / name);
+    file.write_all(std::as_bytes(std::span(kData)), kPartDataOffset);
+    complete_part(file, kData.size(), kName, {{0, 4}, {11, 12}, std::nullopt});
+    file.close();
+    return PosixFile::open_to_write(directory / name);
+  }
+
+  void flip(std::uint64_t at, int bit) const {
+    std::fstream stream(directory / "part", std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(at));
+    const int byte = stream.get() ^ (1 << bit);
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.put(static_cast<char>(byte));
+  }
+
+  const std::string kData = "0123456789";
+  const test::TemporaryDirectory directory{GetParam()};
+};
+
+TEST_P(PartFileTest, HoldsWhatWasWritten) {
+  const PosixFile file = make();
+  EXPECT_EQ(read_part_name(file), kName);
+  const Part part(file);
+  EXPECT_EQ(part.name(), kName);
+  EXPECT_THAT(part.tables().rows, ElementsAre(0, 4));
+  EXPECT_THAT(part.tables().checksums, ElementsAre(11, 12));
+  EXPECT_FALSE(part.tables().image);
+  ASSERT_EQ(part.data().size(), kData.size());
+  EXPECT_TRUE(std::ranges::equal(part.data(), std::as_bytes(std::span(kData))));
+}
+
+TEST_P(PartFileTest, IsNoPartAnyMoreOnceItIsVoid) {
+  const PosixFile file = make();
+  void_part(file);
+  EXPECT_THROW(static_cast<void>(read_part_name(file)), CorruptError);
+  EXPECT_THROW(Part{file}, CorruptError);
+}
+
+/// The data are guarded by the checksums of their blocks, which only the tables of the whole file can place.
+TEST_P(PartFileTest, EveryFlippedBitOfSealHeadAndTablesIsFound) {
+  const std::uint64_t size = make().size();
+  for (std::uint64_t at = 0; at < size; ++at) {
+    if (at == kPartDataOffset) {
+      at += kData.size();
+    }
+    for (int bit = 0; bit < 8; ++bit) {
+      flip(at, bit);
+      ASSERT_THROW(Part{PosixFile::open_to_read(directory / "part")}, CorruptError) << "byte " << at << " bit " << bit;
+      flip(at, bit);
+    }
+  }
+  EXPECT_EQ(Part(PosixFile::open_to_read(directory / "part")).name(), kName) << "as it was";
+}
+
+TEST_P(PartFileTest, ThatIsCutOffAnywhereIsFound) {
+  for (std::uint64_t size = make().size(); size-- > 0;) {
+    std::filesystem::resize_file(directory / "part", size);
+    ASSERT_THROW(Part{PosixFile::open_to_read(directory / "part")}, CorruptError) << size;
+  }
+}
+
+TEST_P(PartFileTest, AnotherFileIsNoPart) {
+  std::ofstream(directory / "text") << std::string(10'000, 'x');
+  EXPECT_THROW(Part{PosixFile::open_to_read(directory / "text")}, CorruptError);
+  std::ofstream(directory / "empty").flush();
+  EXPECT_THROW(Part{PosixFile::open_to_read(directory / "empty")}, CorruptError);
+}
+
+INSTANTIATE_TEST_SUITE_P(In, PartFileTest, testing::Values("/dev/shm", "/var/tmp"),
+                         [](const auto& place) { return std::string(place.param).substr(1, 3); });
+
+}  // namespace
+}  // namespace reprieve::storage
