@@ -90,6 +90,7 @@ class REPRIEVE_EXPORT CheckpointManager {
   /// is newer than all checkpoints: after a crash of the program, on the same hosts. A copy is no checkpoint: nothing
   /// of it is durable, and an orderly end of the manager removes it. Left out, and false, if the copy before is not
   /// complete yet or there is no room: the older one is kept then. A handler calls it every `near_every`. Collective.
+  /// With `near_partner`, what is not at its partner yet from the copy before is waited for.
   /// Cost: a copy of this rank's part of the state; two are kept.
   /// @throws UsageError without `near_directory`; MismatchError, MpiError, UnresponsiveError
   bool near_copy();

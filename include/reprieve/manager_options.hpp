@@ -41,6 +41,13 @@ struct ManagerOptions {
   std::string near_directory{};
   /// How often a handler takes one, at step boundaries.
   std::chrono::milliseconds near_every{10'000};
+  /// Each part also goes to a rank of another host, in pieces between the steps: then the loss of a host loses nothing.
+  /// Takes as much memory again. Only where `near_directory` is memory, and for a program with a handler; without one,
+  /// `near_copy` waits until the copy before is at its partner.
+  bool near_partner = false;
+  /// A file with lines `<host> <domain>`: a partner lies in another domain (a rack, say) if there is one. Empty: each
+  /// host is one. An absolute path, read by rank 0.
+  std::string near_domains{};
   /// Write over the blocks of the checkpoint that was retired last, which is faster than a new file. Not done, without
   /// an error, for a file that has other names or that a process on the chief's node has open.
   bool recycle = true;

@@ -2,6 +2,8 @@
 #include "core/directory.hpp"
 
 #include <dirent.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -185,6 +187,14 @@ mode_t Directory::file_mode() const { return kOwnFile | (status().st_mode & (S_I
 
 mode_t Directory::directory_mode() const {
   return kOwnDirectory | (status().st_mode & (S_IRGRP | S_IXGRP | S_IROTH | S_IXOTH));
+}
+
+bool Directory::is_in_memory() const {
+  struct statfs status = {};
+  if (::fstatfs(descriptor(), &status) != 0) {
+    throw storage_error("look at the file system of", path_, errno);
+  }
+  return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
 
 bool Directory::is(const Directory& other) const {

@@ -73,6 +73,8 @@ class Directory {
   [[nodiscard]] mode_t file_mode() const;
   /// The same of a directory.
   [[nodiscard]] mode_t directory_mode() const;
+  /// Whether the file system is in memory.
+  [[nodiscard]] bool is_in_memory() const;
   /// Whether they are one and the same.
   [[nodiscard]] bool is(const Directory& other) const;
   /// Whether the path still leads to this directory: it may have been removed, or replaced by another one.

@@ -350,6 +350,9 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
     check_between_steps("run() or save_checkpoint_if_preempted()");
   }
   tell_news();
+  if (near_is_under_way_) [[unlikely]] {
+    or_fail([this] { advance_near_copy(); });
+  }
   or_fail([this] { agreement_.at_boundary(); });
   const auto here = agreement_.index();
   const bool decision_is_due = policy_.decision_is_due(here);

@@ -138,6 +138,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void rehearse(bool is_last, const std::vector<std::any>& save_fn_args);
   [[nodiscard]] bool takes_near_copies() const;
   void take_near_copy();
+  void advance_near_copy();
   void commit();
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
@@ -181,6 +182,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   int exceptions_at_start_;
   cluster::BoundaryIndex met_at_ = 0;  ///< the boundary of the last `meet`
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
+  bool near_is_under_way_ = false;                        ///< to its partner
   std::chrono::steady_clock::time_point near_copy_time_;  ///< of the last one, or of the start
   handler::AgreementThreads threads_;                     ///< their work uses what stands above
 

@@ -9,6 +9,7 @@
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
+#include "manager/near_copies.hpp"
 
 namespace reprieve {
 
@@ -128,6 +129,15 @@ void PreemptionCheckpointHandler::Impl::take_near_copy() {
   request.run_calls = run_calls;
   request.reason.kind = SaveReason::Kind::periodic;
   manager.impl().near_copy(request);
+  near_is_under_way_ = manager.impl().near && manager.impl().near->is_under_way();
+}
+
+void PreemptionCheckpointHandler::Impl::advance_near_copy() {
+  manager::NearCopies* const copies = manager.impl().near.get();
+  if (copies != nullptr) {
+    copies->advance();
+  }
+  near_is_under_way_ = copies != nullptr && copies->is_under_way();
 }
 
 void PreemptionCheckpointHandler::Impl::commit() {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Near copies: the state in the memory of the nodes, for the crash that is not the end of the job.
 //
-// 1. At a step boundary all ranks agree how the copy before has ended. If it is complete on all of them, the slot of
-// the
-//    one before that is free: each rank has two. If a rank is still at work, this copy is left out. If one has failed,
-//    its slot is written again, and the older copy stays.
+// 1. At a step boundary all ranks agree how the copy before has ended. If it is complete on all of them, and at their
+//    partners, the slot of the one before that is free: each rank has two. If a rank is still at work, this copy is
+//    left out. If one has failed, its slot is written again, and the older copy stays.
 // 2. The chief gives the copy the identity that a save would have: directory, run, save; and number, step and time.
 //    The file is laid out as for a save, but not made.
 // 3. Every rank takes the seal of its slot away, and copies its part of the state there. The program goes on.
 // 4. A thread of each rank takes the checksums and writes head, tables and seal. There is no commit: a copy is complete
 //    when all of its parts have their seals (near_restore.cpp).
+// 5. With partners, the complete part goes to a rank of another host too (near_transfer.cpp), in pieces at the
+//    boundaries of the next steps, which makes the same file there. A partner that has no room for it is no failure.
 //
 // So at every moment all parts of one copy that is complete are there, from the end of the first one on. A rank that
 // dies at any point takes nothing away from the copy before.
@@ -26,6 +27,7 @@
 #include "core/log.hpp"
 #include "manager/copy_room.hpp"
 #include "manager/info_codec.hpp"
+#include "manager/near_partners.hpp"
 #include "reprieve/error.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 
@@ -34,6 +36,12 @@ namespace reprieve::manager {
 namespace {
 
 constexpr const char* kTaking = "taking a near copy";
+
+std::string read_domains(const std::string& file) {
+  constexpr std::size_t kMostDomainBytes = std::size_t{16} << 20U;
+  const std::filesystem::path path(file);
+  return core::Directory::open(path.parent_path()).read_text(path.filename().string(), kMostDomainBytes);
+}
 
 std::int64_t now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -52,7 +60,7 @@ bool is_first_of_host(const cluster::Communicator& comm) {
 }
 
 /// How the copy before has ended; the worst of all ranks counts.
-enum class NearCopies::Last : std::int64_t { none, complete, at_work, failed };
+enum class NearCopies::Last : std::int64_t { none, complete, without_partner, at_work, failed };
 
 NearOwner NearOwner::of(CheckpointManager::Impl& manager) {
   nlohmann::json json;
@@ -70,7 +78,37 @@ NearCopies::NearCopies(CheckpointManager::Impl& manager)
     : manager_(manager),
       owner_(NearOwner::of(manager)),
       place_(owner_.place(manager.options)),
-      directory_(place_.make()) {}
+      directory_(place_.make()) {
+  if (manager.options.near_partner) {
+    find_partners();
+  }
+}
+
+void NearCopies::find_partners() {
+  cluster::Communicator& comm = manager_.comm;
+  core::Bytes text;
+  comm.on_chief(
+      [&] {
+        if (!manager_.options.near_domains.empty()) {
+          text = core::to_bytes(read_domains(manager_.options.near_domains));
+        }
+      },
+      kTaking);
+  comm.broadcast(text, 0, kTaking);
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    hosts.push_back(comm.host_of(rank));
+  }
+  const auto partners =
+      choose_partners(hosts, parse_failure_domains(core::to_text(text), manager_.options.near_domains));
+  const bool is_possible = partners.front() >= 0;
+  if (is_possible && comm.max(directory_.is_in_memory() ? 0 : 1, kTaking) == 0) {
+    transfer_ = std::make_unique<NearTransfer>(comm, directory_, owner_.run, partners);
+  } else if (comm.is_chief()) {
+    core::log::warning("near_partner has no effect: {}",
+                       is_possible ? "near_directory is not in memory" : "all ranks run on one host");
+  }
+}
 
 NearCopies::~NearCopies() {
   if (task_ && !task_->wait_for(manager_.options.io_timeout)) {
@@ -78,10 +116,26 @@ NearCopies::~NearCopies() {
   }
 }
 
-void NearCopies::wait() const {
+void NearCopies::wait() {
   if (task_) {
     static_cast<void>(task_->wait_for(manager_.options.io_timeout));
   }
+  if (is_under_way()) {
+    advance();
+    if (!transfer_->settle(manager_.options.io_timeout)) {
+      core::log::error("a near copy is not at its partner after {} s", manager_.options.io_timeout.count() / 1000);
+    }
+  }
+}
+
+void NearCopies::advance() {
+  if (!is_under_way()) {
+    return;
+  }
+  if (!transfer_->is_sent() && task_ && task_->done()) {
+    transfer_->send(task_->outcome() ? nullptr : slots_[next_], static_cast<int>(next_));
+  }
+  transfer_->advance();
 }
 
 NearCopies::Last NearCopies::look_at_last() const {
@@ -91,7 +145,13 @@ NearCopies::Last NearCopies::look_at_last() const {
   if (!task_->done()) {
     return Last::at_work;
   }
-  return task_->outcome() ? Last::failed : Last::complete;
+  if (is_under_way()) {
+    return Last::at_work;
+  }
+  if (task_->outcome()) {
+    return Last::failed;
+  }
+  return transfer_ && !transfer_->partner_has_it() ? Last::without_partner : Last::complete;
 }
 
 /// Step 1. False if a rank is still at work.
@@ -104,7 +164,10 @@ bool NearCopies::settle_last() {
   if (worst == Last::failed) {
     manager_.comm.agree(task_ ? task_->outcome() : core::Outcome(), kTaking);  // and the slot is written again
   }
-  if (worst == Last::complete) {
+  if (worst == Last::without_partner) {
+    tell_lonely();
+  }
+  if (worst == Last::complete || worst == Last::without_partner) {
     task_.reset();
     next_ = 1 - next_;
     if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
@@ -151,6 +214,7 @@ storage::NearCopy NearCopies::name_copy(const storage::FileMetadata& metadata, s
 
 bool NearCopies::take(const CheckpointManager::SaveRequest& request) {
   try {
+    advance();
     return manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
   } catch (const StorageError& error) {
     tell_failure(error);
@@ -174,7 +238,8 @@ bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
   std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
   const std::size_t needed = storage::PartSlot::bytes_for(items);
   const std::size_t kept = slot ? slot->capacity() : 0;
-  if (!copies_fit(comm, needed > kept ? needed - kept : 0, kTaking)) {
+  const std::size_t copies = transfer_ ? 1 + transfer_->kept().size() : 1;
+  if (!copies_fit(comm, needed > kept ? (needed - kept) * copies : 0, kTaking)) {
     return false;
   }
   std::optional<storage::StructureImage> image;
@@ -194,6 +259,9 @@ bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
     slot->complete(*items, name, std::move(*image));
   };
   comm.agree(core::capture([&] { task_.emplace(work); }), kTaking);
+  if (transfer_) {
+    transfer_->begin();
+  }
   return true;
 }
 
@@ -212,11 +280,24 @@ void NearCopies::tell_failure(const Error& error) noexcept {
   });
 }
 
+/// Once: it stays so.
+void NearCopies::tell_lonely() {
+  if (!std::exchange(has_told_lonely_, true)) {
+    manager_.record("near_copy_without_partner", nlohmann::json::object());
+    if (manager_.comm.is_chief()) {
+      core::log::warning(
+          "a near copy lies on one host only: a partner had no room for it; the loss of a host loses it");
+    }
+  }
+}
+
 void NearCopies::give_back() noexcept {
-  wait();
+  const std::vector<int> kept = transfer_ ? transfer_->kept() : std::vector<int>();
+  CheckpointManager::Impl::tell([&] { wait(); });
   task_.reset();
+  transfer_.reset();
   slots_ = {};
-  place_.remove_parts(owner_.run, manager_.comm.rank());
+  place_.remove_parts(owner_.run, manager_.comm.rank(), kept);
   if (is_first_of_host(manager_.comm)) {
     place_.remove_left_overs(owner_.run);
   }

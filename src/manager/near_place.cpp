@@ -114,6 +114,10 @@ std::string NearPlace::part_name(std::uint64_t run, int rank, int slot) {
   return fmt::format("{}-{}.{}{}", run, rank, slot, kPartSuffix);
 }
 
+std::string NearPlace::partner_part_name(std::uint64_t run, int rank, int slot) {
+  return fmt::format("{}-{}.{}.partner{}", run, rank, slot, kPartSuffix);
+}
+
 core::Directory NearPlace::make() const {
   const core::Directory above = core::Directory::open(base_.parent_path());
   return make_own(make_own(above, base_.filename().string()), folder_);
@@ -144,11 +148,15 @@ void NearPlace::remove_left_overs(std::uint64_t run) const noexcept {
   });
 }
 
-void NearPlace::remove_parts(std::uint64_t run, int rank) const noexcept {
+void NearPlace::remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept {
   or_log([&] {
     if (const auto place = find()) {
-      place->remove_file(part_name(run, rank, 0));
-      place->remove_file(part_name(run, rank, 1));
+      for (const int slot : {0, 1}) {
+        place->remove_file(part_name(run, rank, slot));
+        for (const int other : kept) {
+          place->remove_file(partner_part_name(run, other, slot));
+        }
+      }
       remove_empty();
     }
   });

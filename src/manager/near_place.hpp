@@ -22,7 +22,9 @@ struct FoundPart {
   std::uint64_t bytes = 0;
 };
 
-/// `<near directory>/reprieve-<user>/<id>-<inode>-<prefix>/`, for this user alone; in it `<run>-<rank>.<slot>.part`.
+/// `<near directory>/reprieve-<user>/<id>-<inode>-<prefix>/`, for this user alone; in it `<run>-<rank>.<slot>.part`,
+/// and
+/// `<run>-<rank>.<slot>.partner.part` of ranks of other hosts.
 class NearPlace {
  public:
   NearPlace(const std::filesystem::path& near_directory, const std::string& directory_id, std::uint64_t inode,
@@ -30,6 +32,8 @@ class NearPlace {
 
   [[nodiscard]] std::filesystem::path path() const { return base_ / folder_; }
   [[nodiscard]] static std::string part_name(std::uint64_t run, int rank, int slot);
+  /// Of a part that another host keeps for that rank.
+  [[nodiscard]] static std::string partner_part_name(std::uint64_t run, int rank, int slot);
 
   /// Makes it if it is not there. @throws StorageError, also if it belongs to somebody else
   [[nodiscard]] core::Directory make() const;
@@ -41,8 +45,9 @@ class NearPlace {
 
   /// Removes what runs before @p run left, but for files that a living process has locked. Logs what goes wrong.
   void remove_left_overs(std::uint64_t run) const noexcept;
-  /// Removes these two files, and the place if nothing else is in it. Logs what goes wrong.
-  void remove_parts(std::uint64_t run, int rank) const noexcept;
+  /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
+  /// what goes wrong.
+  void remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept;
 
  private:
   void remove_empty() const;

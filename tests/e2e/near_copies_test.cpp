@@ -56,7 +56,8 @@ class NearCopies : public ToolTest {
 
   [[nodiscard]] Environment with_near_copies() const {
     return {{"REPRIEVE_CHECKPOINTS_NEAR_DIRECTORY", near_.path().string()},
-            {"REPRIEVE_CHECKPOINTS_NEAR_EVERY_S", "0.02"}};
+            {"REPRIEVE_CHECKPOINTS_NEAR_EVERY_S", "0.02"},
+            {"REPRIEVE_CHECKPOINTS_NEAR_PARTNER", has_partners_ ? "true" : "false"}};
   }
 
   [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, Pace pace = {}) const {
@@ -114,6 +115,7 @@ class NearCopies : public ToolTest {
   }
 
   const TemporaryDirectory near_{"/dev/shm"};
+  bool has_partners_ = false;
   std::string checkpoints_ = directory_ / "checkpoints";
   std::string summary_ = directory_ / "summary.json";
 };
@@ -324,6 +326,17 @@ TEST_F(NearCopiesOnHosts, AHostThatIsLostCostsTheWorkSinceTheCheckpoint) {
   fs::create_directories(memory_ / "h2");
   expect_same_end(*start_on("h1:1,h2:1", 2, {.save_every_steps = 50}));
   EXPECT_LT(last_restore().at("number").get<int>(), step);
+}
+
+TEST_F(NearCopiesOnHosts, AHostThatIsLostCostsNothingWithPartners) {
+  has_partners_ = true;
+  crash();
+  fs::remove_all(memory_ / "h2");
+  const int step = newest_copy(memory_ / "h1");
+  EXPECT_GT(step, 0) << "h1 has both parts";
+  expect_same_end(*start_on("h1:1,h0:1", 2, {.save_every_steps = 50}));  // h0 has taken its place
+  EXPECT_EQ(last_restore().at("number"), step);
+  EXPECT_TRUE(fs::is_empty(memory_ / "h1") && fs::is_empty(memory_ / "h0"));
 }
 
 TEST_F(NearCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {

@@ -60,6 +60,8 @@ const std::vector<Place> kPlaces{
     {"near.copied", "near"},
     {"near.checksums_known", "near"},
     {"near.sealed", "near"},
+    {"near.received", "far"},
+    {"near.partner_sealed", "far"},
     {"drain.begun", "far", Who::chief},
     {"drain.part_written", "far"},
     {"drain.sealed", "far", Who::chief},

@@ -50,7 +50,7 @@ class NearCopies : public ManagerTest, public testing::WithParamInterface<bool> 
     on_chief([this] { fs::remove_all(memory_); });
   }
 
-  [[nodiscard]] ManagerOptions with_near_copies() const {
+  [[nodiscard]] virtual ManagerOptions with_near_copies() const {
     ManagerOptions options;
     options.near_directory = place_;
     return options;
@@ -299,6 +299,108 @@ TEST_P(NearCopies, ADirectoryThatIsNotThereIsSaidAtTheStart) {
               HasSubstr("nowhere"));
 }
 
+/// Each rank on a host of its own, which keeps the parts of the one before.
+class NearPartners : public NearCopies {
+ protected:
+  void SetUp() override {
+    if (world_size() == 1) {
+      GTEST_SKIP() << "one rank has no partner";
+    }
+    NearCopies::SetUp();
+    hosts_are_played = true;
+  }
+
+  [[nodiscard]] ManagerOptions with_near_copies() const override {
+    ManagerOptions options = NearCopies::with_near_copies();
+    options.near_partner = true;
+    return options;
+  }
+
+  /// What a host has in its memory: the parts of its rank, and those that it keeps for the rank before.
+  void lose_host(int host) const {
+    const int before = (host + world_size() - 1) % world_size();
+    for (const fs::path& path : parts()) {
+      const std::string name = path.filename().string();
+      const std::string rank = name.substr(name.find('-') + 1, 1);
+      const bool is_kept = name.find("partner") != std::string::npos;
+      if (rank == std::to_string(is_kept ? before : host)) {
+        fs::remove(path);
+      }
+    }
+  }
+
+  void copy_and_crash() {
+    crash_after([&](CheckpointManager& manager) {
+      save_each(manager, {1});
+      copy(manager, 2);
+      copy(manager, 3);
+    });
+  }
+};
+
+TEST_P(NearPartners, OneHostLostLosesNothing) {
+  copy_and_crash();
+  on_chief([&] { lose_host(world_size() - 1); });
+  state.set(99);
+  CheckpointManager manager = open(with_near_copies());
+  ASSERT_TRUE(manager.restore_or_initialize());
+  expect_state(3);
+}
+
+TEST_P(NearPartners, TwoPartnersLostLeaveTheCheckpoint) {
+  copy_and_crash();
+  on_chief([&] {
+    lose_host(0);
+    lose_host(world_size() - 1);
+  });
+  expect_restored(1, ".h5");
+}
+
+TEST_P(NearPartners, ADamagedPartIsTakenFromThePartner) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] { flip_a_bit(part_of(world_size() - 1, 1), 4096); });
+  state.set(99);
+  CheckpointManager manager = open(with_near_copies());
+  ASSERT_TRUE(manager.restore_or_initialize());
+  expect_state(3);
+}
+
+TEST_P(NearPartners, AnOrderlyEndGivesTheMemoryBack) {
+  {
+    CheckpointManager manager = open(with_near_copies());
+    copy(manager, 2);
+    copy(manager, 3);
+    EXPECT_EQ(parts().size(), 4 * static_cast<std::size_t>(world_size()));
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_TRUE(manager.near_copy());  // it is on its way when the manager ends
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(parts().empty());
+}
+
+TEST_P(NearPartners, APartnerWithoutRoomIsNoFailure) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    state.set(2);
+    EXPECT_TRUE(manager.near_copy());
+    {
+      const SmallFilesOnTheLastRank no_room(4096);  // which has its own part already
+      manager.impl().near->wait();
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
+    EXPECT_TRUE(manager.near_copy());
+  });
+  state.set(99);
+  CheckpointManager manager = open(with_near_copies());
+  ASSERT_TRUE(manager.restore_or_initialize());
+  expect_state(2);
+}
+
+INSTANTIATE_TEST_SUITE_P(In, NearPartners, testing::Values(true), [](const auto&) { return "Memory"; });
 INSTANTIATE_TEST_SUITE_P(In, NearCopies, testing::Bool(),
                          [](const auto& in_memory) { return in_memory.param ? "Memory" : "AnotherFileSystem"; });
 

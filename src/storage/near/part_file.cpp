@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/near/part_file.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
+#include "core/file_rights.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/format/manifest.hpp"
@@ -126,6 +131,14 @@ void sync_unless_in_memory(const PosixFile& file) {
 }
 
 }  // namespace
+
+PosixFile make_part_file(const core::Directory& directory, const std::string& name) {
+  core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
+  if (::flock(made.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw core::storage_error("lock", directory.path() / name, errno);
+  }
+  return {core::FileAddress(directory.path() / name), std::move(made)};
+}
 
 void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartName& name, const PartTables& tables) {
   const std::string head = to_json(name).dump();

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/directory.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/structure_image.hpp"
 #include "storage/near/near_copy.hpp"
@@ -28,6 +29,10 @@ struct PartTables {
   std::vector<std::uint64_t> checksums;  ///< of all blocks, in the order of the rows
   std::optional<StructureImage> image;   ///< rank 0's
 };
+
+/// Makes a file for a part, for this user alone, and locks it, so that nobody takes it for one of a dead run.
+/// @throws StorageError, also if there is one of that name
+[[nodiscard]] PosixFile make_part_file(const core::Directory& directory, const std::string& name);
 
 /// Writes head, tables and seal behind the data. Where the file lies on a disk, in such an order that a power cut
 /// leaves no seal without what it stands for. @param data_bytes  what the data take @throws StorageError

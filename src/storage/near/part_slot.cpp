@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/near/part_slot.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <utility>
 
-#include "core/file_rights.hpp"
 #include "core/kill_point.hpp"
 
 namespace reprieve::storage {
@@ -41,18 +36,10 @@ std::size_t for_each_place(Items& items, Visit&& visit) {
   return next;
 }
 
-PosixFile make_file(const core::Directory& directory, const std::string& name) {
-  core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
-  if (::flock(made.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw core::storage_error("lock", directory.path() / name, errno);
-  }
-  return {core::FileAddress(directory.path() / name), std::move(made)};
-}
-
 }  // namespace
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
-    : file_(make_file(directory, name)), in_memory_(file_.is_in_memory()) {}
+    : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
 
 std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
   return for_each_place(items, [](const WriteItem&, std::size_t) {});

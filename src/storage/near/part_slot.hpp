@@ -31,6 +31,10 @@ class PartSlot {
   /// Copies what the items refer to, and lets them refer to the copy. What the slot held is no part any more.
   void copy(std::span<WriteItem> items);
 
+  /// The whole file, with a complete part in it. Of one in memory. @throws std::bad_alloc
+  [[nodiscard]] PartMemory whole() const { return PartMemory::read(file_, 0, static_cast<std::size_t>(file_.size())); }
+  [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
+
   /// Completes the part: checksums, tables, seal. @param items  as `copy` has left them
   void complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image);
 

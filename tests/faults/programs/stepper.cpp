@@ -8,7 +8,8 @@
 //   background  saves in the background
 //   preempt     has a notice in its first step
 //   near        takes a near copy after each step, and saves after each 16th
-//   far         takes near copies alone; each rank is on a host of its own, and has another piece of the field in each
+//   far         takes near copies alone, with partners; each rank is on a host of its own, and has another piece of the
+//   field in each
 //               second life (STEPPER_TURN), so that what it needs lies on another host
 //   none        saves nothing
 
@@ -65,6 +66,7 @@ class Simulation {
     if (has_near_copies) {
       options.near_directory = std::getenv("STEPPER_NEAR");
       options.near_every = std::chrono::milliseconds(1);
+      options.near_partner = mode == "far";
     }
     if (mode == "files") {
       config.save_fn = [](const SaveFnContext& context) {

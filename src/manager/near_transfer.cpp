@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A complete part goes to the partner by messages of the thread that calls MPI, between two steps of the program:
+//
+// 1. The sender offers its part: how many bytes, and which of the two slots. Or it says that there is none.
+// 2. The partner makes its file of that slot void, takes the space, and accepts; or it refuses, if there is no room.
+// 3. The bytes behind the seal travel in pieces, from the memory of one part into that of the other, a few at a time.
+// 4. Then the seal, which the partner writes when all else is there. It tells the sender, which is done.
+//
+// A sender sends nothing that its partner has not said it will receive. So once both have come to an end nothing is on
+// its way, and while they work no other message is needed to end it.
+
+#include "manager/near_transfer.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "core/log.hpp"
+#include "manager/near_place.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+enum Tag : int { kOffer = 1, kAccept, kPiece, kSeal, kSealed };
+
+constexpr std::size_t kTransferPiece = std::size_t{1} << 20U;
+/// The share of the time that the program may lose.
+constexpr double kShare = 0.04;
+/// About how long a piece takes, copied from one process to another.
+constexpr double kSecondsForPiece = 250e-6;
+constexpr std::size_t kMostOnTheWay = 256;
+
+void start_send(const void* bytes, std::size_t size, int to, Tag tag, MPI_Comm comm, MPI_Request& request) {
+  cluster::check_mpi(MPI_Isend(bytes, static_cast<int>(size), MPI_BYTE, to, tag, comm, &request), "MPI_Isend");
+}
+
+void start_receive(void* bytes, std::size_t size, int from, Tag tag, MPI_Comm comm, MPI_Request& request) {
+  cluster::check_mpi(MPI_Irecv(bytes, static_cast<int>(size), MPI_BYTE, from, tag, comm, &request), "MPI_Irecv");
+}
+
+bool is_over(MPI_Request& request) {
+  int flag = 0;
+  cluster::check_mpi(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+  return flag != 0;
+}
+
+}  // namespace
+
+NearTransfer::NearTransfer(cluster::Communicator& comm, const core::Directory& place, std::uint64_t run,
+                           const std::vector<int>& partners)
+    : comm_(comm.handle(), comm.timeout()),
+      place_(place),
+      run_(run),
+      partner_(partners.at(static_cast<std::size_t>(comm.rank()))) {
+  for (std::size_t rank = 0; rank < partners.size(); ++rank) {
+    if (partners[rank] == comm.rank()) {
+      kept_.push_back(static_cast<int>(rank));
+      incoming_.push_back(std::make_unique<Incoming>());
+      incoming_.back()->from = kept_.back();
+    }
+  }
+}
+
+/// What is on its way keeps its memory for ever: MPI may still write there.
+NearTransfer::~NearTransfer() {
+  if (done()) {
+    return;
+  }
+  static_cast<void>(new Outgoing(std::move(outgoing_)));
+  for (auto& incoming : incoming_) {
+    static_cast<void>(incoming.release());
+  }
+}
+
+void NearTransfer::begin() {
+  outgoing_.state = Sending::waiting;
+  for (auto& incoming : incoming_) {
+    incoming->state = Receiving::waiting;
+    start_receive(incoming->offer.data(), sizeof(NearMessage), incoming->from, kOffer, comm_.handle(),
+                  incoming->request);
+  }
+  last_end_ = not_before_ = Clock::now();
+}
+
+void NearTransfer::send(std::shared_ptr<const storage::PartSlot> part, int slot) {
+  outgoing_.part = std::move(part);
+  outgoing_.file = outgoing_.part ? outgoing_.part->whole() : storage::PartMemory();
+  outgoing_.offer = {outgoing_.file.bytes().size(), static_cast<std::uint64_t>(slot)};
+  start_receive(outgoing_.answer.data(), sizeof(NearMessage), partner_, kAccept, comm_.handle(), outgoing_.request);
+  MPI_Request offering = MPI_REQUEST_NULL;
+  start_send(outgoing_.offer.data(), sizeof(NearMessage), partner_, kOffer, comm_.handle(), offering);
+  cluster::check_mpi(MPI_Request_free(&offering), "MPI_Request_free");  // the answer says that it has come
+  outgoing_.state = Sending::offered;
+}
+
+bool NearTransfer::done() const noexcept {
+  const bool sends = outgoing_.state == Sending::waiting || outgoing_.state == Sending::offered ||
+                     outgoing_.state == Sending::moving || outgoing_.state == Sending::sealing;
+  return !sends && std::ranges::all_of(incoming_, [](const auto& incoming) {
+    return incoming->state == Receiving::idle && incoming->answering == MPI_REQUEST_NULL;
+  });
+}
+
+void NearTransfer::advance() {
+  const auto start = Clock::now();
+  if (start < not_before_) {
+    return;
+  }
+  const auto allowed = std::chrono::duration<double>(start - last_end_) * kShare;
+  window_ = std::clamp(static_cast<std::size_t>(allowed.count() / kSecondsForPiece), std::size_t{2}, kMostOnTheWay);
+  auto now = start;
+  while (progress() && !done() && now - start < allowed) {
+    now = Clock::now();
+  }
+  last_end_ = Clock::now();
+  not_before_ = last_end_ + std::chrono::duration_cast<Clock::duration>((last_end_ - start) * (1 / kShare - 1));
+}
+
+bool NearTransfer::progress() {
+  bool moved = move_outgoing();
+  for (auto& incoming : incoming_) {
+    moved = move_incoming(*incoming) || moved;
+  }
+  return moved;
+}
+
+/// Whether anything has changed.
+bool NearTransfer::move(Pieces& pieces, int peer, bool sends) {
+  bool moved = false;
+  while (!pieces.requests.empty() && is_over(pieces.requests.front())) {
+    pieces.requests.pop_front();
+    moved = true;
+  }
+  while (pieces.next < pieces.size && pieces.requests.size() < window_) {
+    const std::size_t size = std::min(kTransferPiece, pieces.size - pieces.next);
+    std::byte* const bytes = pieces.bytes + pieces.next;
+    MPI_Request& request = pieces.requests.emplace_back(MPI_REQUEST_NULL);
+    if (sends) {
+      start_send(bytes, size, peer, kPiece, comm_.handle(), request);
+    } else {
+      start_receive(bytes, size, peer, kPiece, comm_.handle(), request);
+    }
+    pieces.next += size;
+    moved = true;
+  }
+  return moved;
+}
+
+bool NearTransfer::move_outgoing() {
+  Outgoing& out = outgoing_;
+  const auto is_through = [](const Pieces& pieces) { return pieces.next == pieces.size && pieces.requests.empty(); };
+  switch (out.state) {
+    case Sending::offered:
+      if (!is_over(out.request)) {
+        return false;
+      }
+      if (out.answer[0] == 0) {
+        out.state = out.part ? Sending::refused : Sending::failed;
+        return true;
+      }
+      out.pieces = {out.file.bytes().data() + storage::kPartDataOffset,
+                    out.file.bytes().size() - storage::kPartDataOffset,
+                    0,
+                    {}};
+      out.state = Sending::moving;
+      return true;
+    case Sending::moving: {
+      const bool moved = move(out.pieces, partner_, true);
+      if (is_through(out.pieces)) {
+        start_receive(out.answer.data(), sizeof(NearMessage), partner_, kSealed, comm_.handle(), out.request);
+        MPI_Request sealing = MPI_REQUEST_NULL;
+        start_send(out.file.bytes().data(), storage::kPartDataOffset, partner_, kSeal, comm_.handle(), sealing);
+        out.pieces.requests.push_back(sealing);
+        out.state = Sending::sealing;
+      }
+      return moved;
+    }
+    case Sending::sealing:
+      if (!is_over(out.request)) {
+        return false;
+      }
+      cluster::check_mpi(MPI_Wait(&out.pieces.requests.front(), MPI_STATUS_IGNORE), "MPI_Wait");  // it has come
+      out.state = out.answer[0] != 0 ? Sending::sealed : Sending::refused;
+      out.part.reset();
+      out.file = {};
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Step 2.
+void NearTransfer::take_offer(Incoming& incoming) {
+  const auto& [size, slot] = incoming.offer;
+  if (size == 0) {
+    answer(incoming, false);
+    return;
+  }
+  try {
+    auto& part = incoming.slots.at(static_cast<std::size_t>(slot));
+    if (!part) {
+      part.emplace(place_, NearPlace::partner_part_name(run_, incoming.from, static_cast<int>(slot)));
+    }
+    part->begin(static_cast<std::size_t>(size));
+    incoming.seal.resize(storage::kPartDataOffset);
+    incoming.target = &*part;
+    incoming.pieces = {part->content().data(), part->content().size(), 0, {}};
+    answer(incoming, true);
+  } catch (const std::exception& error) {
+    core::log::debug("the part of rank {} is not taken: {}", incoming.from, error.what());
+    answer(incoming, false);
+  }
+}
+
+void NearTransfer::answer(Incoming& incoming, bool accepted) {
+  incoming.answer = {accepted ? 1U : 0U, 0};
+  start_send(incoming.answer.data(), sizeof(NearMessage), incoming.from, kAccept, comm_.handle(), incoming.answering);
+  incoming.state = accepted ? Receiving::moving : Receiving::idle;
+}
+
+bool NearTransfer::move_incoming(Incoming& incoming) {
+  if (incoming.answering != MPI_REQUEST_NULL && !is_over(incoming.answering)) {
+    return false;
+  }
+  switch (incoming.state) {
+    case Receiving::waiting:
+      if (!is_over(incoming.request)) {
+        return false;
+      }
+      take_offer(incoming);
+      return true;
+    case Receiving::moving: {
+      const bool moved = move(incoming.pieces, incoming.from, false);
+      if (incoming.pieces.next == incoming.pieces.size && incoming.pieces.requests.empty()) {
+        start_receive(incoming.seal.data(), incoming.seal.size(), incoming.from, kSeal, comm_.handle(),
+                      incoming.request);
+        incoming.state = Receiving::sealing;
+      }
+      return moved;
+    }
+    case Receiving::sealing:
+      if (!is_over(incoming.request)) {
+        return false;
+      }
+      incoming.answer = {1, 0};
+      try {
+        incoming.target->seal(incoming.seal);
+      } catch (const Error& error) {
+        core::log::debug("the part of rank {} is not sealed: {}", incoming.from, error.what());
+        incoming.answer = {0, 0};
+      }
+      start_send(incoming.answer.data(), sizeof(NearMessage), incoming.from, kSealed, comm_.handle(),
+                 incoming.answering);
+      incoming.state = Receiving::idle;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool NearTransfer::settle(std::chrono::milliseconds limit) {
+  const auto end = Clock::now() + limit;
+  window_ = kMostOnTheWay;
+  while (!done() && Clock::now() < end) {
+    if (!progress()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return done();
+}
+
+}  // namespace reprieve::manager

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The way of the parts of near copies to a partner on another host. near_transfer.cpp states the protocol.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "core/directory.hpp"
+#include "storage/near/part_slot.hpp"
+#include "storage/near/received_part.hpp"
+
+namespace reprieve::manager {
+
+/// A message of the protocol besides the bytes of a part.
+using NearMessage = std::array<std::uint64_t, 2>;
+
+/// Not collective but for the constructor, and for `settle` in effect. For the thread that calls MPI.
+class NearTransfer {
+ public:
+  /// @param partners  by rank, all of them or none -1; the same on every rank
+  /// @param place     lives as long as this
+  /// Collective. @throws MpiError
+  NearTransfer(cluster::Communicator& comm, const core::Directory& place, std::uint64_t run,
+               const std::vector<int>& partners);
+  ~NearTransfer();
+  NearTransfer(const NearTransfer&) = delete;
+  NearTransfer& operator=(const NearTransfer&) = delete;
+
+  /// A copy has begun: one part goes to the partner, and one comes from each rank of which this is the partner.
+  void begin();
+  /// The part to be sent, which is complete and stays as it is until this is done; null: there is none, it failed.
+  void send(std::shared_ptr<const storage::PartSlot> part, int slot);
+  [[nodiscard]] bool is_sent() const noexcept { return outgoing_.state != Sending::waiting; }
+
+  /// Moves what can be moved now, without waiting, and for at most some hundredths of the time that passed since the
+  /// last call. @throws MpiError
+  void advance();
+  /// Whether all that `begin` announced is over.
+  [[nodiscard]] bool done() const noexcept;
+  /// Whether the partner has the newest part of this rank; not if it had no room.
+  [[nodiscard]] bool partner_has_it() const noexcept { return outgoing_.state == Sending::sealed; }
+
+  /// Waits until all is done, at most so long. What is not done then is left to MPI for ever.
+  [[nodiscard]] bool settle(std::chrono::milliseconds limit);
+
+  /// The ranks of which this one keeps parts.
+  [[nodiscard]] const std::vector<int>& kept() const noexcept { return kept_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Sending { idle, waiting, offered, moving, sealing, sealed, refused, failed };
+  enum class Receiving { idle, waiting, moving, sealing };
+
+  /// Pieces on their way, in order.
+  struct Pieces {
+    std::byte* bytes = nullptr;
+    std::size_t size = 0;
+    std::size_t next = 0;  ///< the first byte that is not on its way
+    std::deque<MPI_Request> requests;
+  };
+  struct Outgoing {
+    Sending state = Sending::idle;
+    std::shared_ptr<const storage::PartSlot> part;
+    storage::PartMemory file;
+    NearMessage offer{};
+    NearMessage answer{};
+    MPI_Request request = MPI_REQUEST_NULL;
+    Pieces pieces;
+  };
+  struct Incoming {
+    int from = 0;
+    Receiving state = Receiving::idle;
+    NearMessage offer{};
+    NearMessage answer{};
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Request answering = MPI_REQUEST_NULL;
+    std::array<std::optional<storage::ReceivedPart>, 2> slots;
+    storage::ReceivedPart* target = nullptr;
+    storage::Bytes seal;
+    Pieces pieces;
+  };
+
+  [[nodiscard]] bool move_outgoing();
+  [[nodiscard]] bool move_incoming(Incoming& incoming);
+  void take_offer(Incoming& incoming);
+  void answer(Incoming& incoming, bool accepted);
+  [[nodiscard]] bool move(Pieces& pieces, int peer, bool sends);
+  [[nodiscard]] bool progress();
+
+  cluster::Communicator comm_;
+  const core::Directory& place_;
+  std::uint64_t run_;
+  int partner_;
+  std::vector<int> kept_;
+  std::size_t window_ = 2;  ///< pieces on their way at once
+  Outgoing outgoing_;
+  std::vector<std::unique_ptr<Incoming>> incoming_;
+  Clock::time_point last_end_{};
+  Clock::time_point not_before_{};
+};
+
+}  // namespace reprieve::manager
