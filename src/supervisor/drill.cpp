@@ -197,8 +197,8 @@ void Drill::take_start(const Json& event, ObservedStart& start) {
   } else if (name == "open_failed" || name == "restore_failed" || name == "error") {
     start.error = event.value("message", "");
   } else if (name == "save_finished") {
-    start.saves.push_back(
-        {event.value("run_calls", std::uint64_t{0}), start.directory / subdirectory_ / event.value("file", "")});
+    start.saves.push_back({event.value("run_calls", std::uint64_t{0}),
+                           start.directory / subdirectory_ / event.value("file", ""), event.value("seconds", 0.0)});
   } else if (name == "exit") {
     start.left_at = event.value("run_calls", std::uint64_t{0});
   } else if (name == "finished") {

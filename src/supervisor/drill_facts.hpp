@@ -21,6 +21,7 @@ namespace reprieve::supervisor {
 struct ObservedSave {
   std::uint64_t step = 0;  ///< calls of `run` in it
   std::filesystem::path file;
+  double seconds = 0;  ///< that it took
 };
 
 /// One start of the command.

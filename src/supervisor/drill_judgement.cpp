@@ -339,6 +339,11 @@ void Judge::judge_restored() {
   } else {
     add(Grade::good, "resumed",
         fmt::format("the restart resumed at step {}, restored in {}", saved, seconds(second.restore_s)));
+    if (!second.saves.empty()) {
+      add(Grade::good, "first_save",
+          fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
+                      seconds(second.saves.front().seconds)));
+    }
     judge_state();
   }
 }
@@ -382,7 +387,10 @@ std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
   const ObservedNotice& notice = *facts.notice;
   const double end = notice.killed_s ? *notice.saved_s : notice.ended_s.value_or(*notice.saved_s);
   const double wait = std::max(notice.longest_step_s, notice.agreed_s.value_or(0));
-  return GraceCosts{wait, notice.save_s, std::max(0.0, end - *notice.saved_s)};
+  // A notice may come before any other save of a start: the first one must fit into the grace too.
+  const bool saved_again = facts.second && !facts.second->saves.empty();
+  const double first_save = saved_again ? facts.second->saves.front().seconds : 0.0;
+  return GraceCosts{wait, std::max(notice.save_s, first_save), std::max(0.0, end - *notice.saved_s)};
 }
 
 const char* to_string(Finding::Grade grade) noexcept {

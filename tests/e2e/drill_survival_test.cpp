@@ -17,7 +17,7 @@ class DrillSurvival : public DrillTest {
   static void expect_survival(const Result& result) {
     EXPECT_EQ(result.code, 0) << result.all();
     EXPECT_EQ(result.report["verdict"], "would_survive") << result.all();
-    for (const char* id : {"arrived", "saved", "exit_code", "grace", "resumed", "state"}) {
+    for (const char* id : {"arrived", "saved", "exit_code", "grace", "resumed", "first_save", "state"}) {
       EXPECT_EQ(result.grade(id), "good") << id << "\n" << result.all();
     }
   }

@@ -164,6 +164,18 @@ TEST(DrillJudgement, GraceCostsCountTheLongestStep) {
   EXPECT_FALSE(grace_costs(killed_without_save()));
 }
 
+TEST(DrillJudgement, TheFirstSaveAfterTheRestartMustFitToo) {
+  DrillFacts facts = survivor();
+  facts.second->saves = {{41, "/data/c/2.h5", 7}, {42, "/data/c/3.h5", 90}};
+  EXPECT_DOUBLE_EQ(grace_costs(facts)->save_s, 7) << "not one that came later";
+  EXPECT_THAT(find(facts, "first_save").text, HasSubstr("took 7"));
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::would_survive);
+  facts.grace_s = 8.5;
+  expect_problem(facts, "grace_too_short");
+  facts.second->saves[0].seconds = 1;
+  EXPECT_DOUBLE_EQ(grace_costs(facts)->save_s, 2) << "the save of the notice took longer";
+}
+
 TEST(DrillJudgement, GraceThatWasEnoughByChance) {
   DrillFacts facts = survivor();
   facts.grace_s = 3.9;
