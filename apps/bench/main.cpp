@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "commands.hpp"
 #include "reprieve/reprieve.hpp"
@@ -27,6 +28,8 @@ Candidates are interleaved, after a warm-up; medians and quartiles are printed.)
 
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "reprieve-bench");
+  const std::string version = "reprieve-bench of " + to_text(reprieve::version_details());
+  app.set_version_flag("--version", version.substr(0, version.size() - 1));  // CLI11 ends the line
   bool json = false;
   app.add_flag("--json", json, "Print JSON instead of tables");
   app.require_subcommand(1);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <reprieve/error.hpp>
 #include <reprieve/version.hpp>
+#include <reprieve/version_details.hpp>
 #include <utility>
 
 #include "common/json_section.hpp"
@@ -85,7 +86,7 @@ std::string CommandLine::parse_or_answer(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     return app_.help() + "\n";
   } catch (const CLI::CallForVersion&) {
-    return app_.get_name() + " " REPRIEVE_VERSION "\n";
+    return app_.get_name() + " of " + to_text(reprieve::version_details());
   } catch (const CLI::ParseError& error) {
     throw reprieve::ConfigError(std::string(error.what()) + " (see " + app_.get_name() + " --help)");
   }

@@ -16,7 +16,7 @@
 #include "core/log.hpp"
 #include "core/setting.hpp"
 #include "reprieve/error.hpp"
-#include "reprieve/version.hpp"
+#include "reprieve/version_details.hpp"
 #include "text.hpp"
 
 namespace {
@@ -82,7 +82,8 @@ void print_wrapped(std::ostream& stream, int descriptor, const std::string& text
 int parse_and_run(int argc, char** argv) {
   using namespace reprieve::tool;
   CLI::App app("Looks after checkpoints, and after the runs that write them.", "reprieve");
-  app.set_version_flag("--version", "reprieve " REPRIEVE_VERSION);
+  const std::string version = to_text(reprieve::version_details());
+  app.set_version_flag("--version", version.substr(0, version.size() - 1));  // CLI11 ends the line
   app.require_subcommand(1);
   app.footer(kFooter);
   int exit_code = kGood;

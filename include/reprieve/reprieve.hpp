@@ -26,4 +26,5 @@
 #include "reprieve/termination_config.hpp"
 #include "reprieve/value_access.hpp"
 #include "reprieve/version.hpp"
+#include "reprieve/version_details.hpp"
 #include "reprieve/xdmf.hpp"

@@ -5,6 +5,7 @@
 #include "handler/exit.hpp"
 #include "reprieve/reprieve.h"
 #include "reprieve/termination_config.hpp"
+#include "reprieve/version_details.hpp"
 
 namespace reprieve::bindings {
 
@@ -118,5 +119,11 @@ int reprieve_callback_error(const char* message) {
 }
 
 const char* reprieve_version(void) { return REPRIEVE_VERSION; }
+
+const char* reprieve_version_details(void) {
+  thread_local std::string text;
+  return reprieve::bindings::guarded([] { text = to_text(reprieve::version_details()); }) == REPRIEVE_OK ? text.c_str()
+                                                                                                         : "";
+}
 
 }  // extern "C"

@@ -71,6 +71,8 @@ static void names_of_codes(void) {
     CHECK(strcmp(reprieve_status_name(names[i].code), names[i].name) == 0);
   }
   CHECK(strcmp(reprieve_version(), REPRIEVE_VERSION) == 0);
+  CHECK(strncmp(reprieve_version_details(), "reprieve " REPRIEVE_VERSION "\ncommit   ",
+                20 + strlen(REPRIEVE_VERSION)) == 0);
   CHECK(reprieve_callback_error("text") == 1);
   CHECK(reprieve_callback_error(NULL) == 1);
 }

@@ -129,6 +129,10 @@ class Mistakes(Case):
             with self.assertRaisesRegex(reprieve.UsageError, "fewer than 0 ghost layers"):
                 reprieve.distributed(np.zeros((4, 4)), ghost=ghost, **where)
 
+    def test_the_library_tells_what_it_is(self):
+        lines = reprieve.version_details().splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["reprieve", "commit", "MPI", "HDF5", "options"])
+
     def test_another_version_of_the_library(self):
         described = _native.described
         version, described.VERSION = described.VERSION, "0.0.1"

@@ -74,6 +74,7 @@ const std::map<std::string, Names> kPublicHeaders{
     {"state",
      {"annotation.hpp", "checkpoint.hpp", "containers.hpp", "element_type.hpp", "layout.hpp", "memory.hpp",
       "particles.hpp", "record.hpp", "serializer.hpp", "stored_state.hpp", "value_access.hpp"}},
+    {"cluster", {"version_details.hpp"}},
     {"settings", {"manager_options.hpp", "settings.hpp", "termination_config.hpp"}},
     {"manager", {"checkpoint_manager.hpp", "xdmf.hpp"}},
     // The watcher has a constructor in each of the two.

@@ -194,6 +194,16 @@ TEST(Pages, CitationNamesTheVersionOfTheHeader) {
   EXPECT_EQ(cited[1], version[1]);
 }
 
+/// What the Citation File Format 1.2.0 asks for, and how it writes a version and an author.
+TEST(Pages, CitationHasWhatItsFormatRequires) {
+  const std::string citation = whole_text(kRootOfPages / "CITATION.cff");
+  for (const char* const needed : {"cff-version: 1\\.2\\.0\n", "\nmessage: \\S", "\ntitle: \\S",
+                                   "\nauthors:\n  - name: \\S", "\ntype: software\n"}) {
+    EXPECT_TRUE(std::regex_search(citation, std::regex(needed))) << needed;
+  }
+  EXPECT_EQ(citation.find('\t'), std::string::npos) << "YAML indents by spaces";
+}
+
 /// One numbered item of the tour.
 struct Hop {
   std::string link;

@@ -8,7 +8,7 @@ module reprieve_errors
   private
 
   public :: reprieve_error_message, reprieve_error_rank, reprieve_error_name, reprieve_callback_error
-  public :: reprieve_version, reprieve_finish, reprieve_abort_job
+  public :: reprieve_version, reprieve_version_details, reprieve_finish, reprieve_abort_job
 
 contains
 
@@ -41,6 +41,12 @@ contains
   function reprieve_version() result(version)
     character(:), allocatable :: version
     version = text_of(c_version())
+  end function
+
+  !> Which library is running, in five lines: version, commit, MPI, HDF5 and the options of its build.
+  function reprieve_version_details() result(details)
+    character(:), allocatable :: details
+    details = text_of(c_version_details())
   end function
 
   !> Hands `status` to the caller; if it does not want it, an error ends the program with its message.

@@ -312,6 +312,7 @@ contains
     type(reprieve_checkpoint) :: state
     call begin_test('texts_of_errors')
     call check(index(reprieve_version(), '.') > 1, 'the version')
+    call check(index(reprieve_version_details(), 'HDF5') > 1, 'the details of the version')
     call state%add_replicated('steps', reprieve_view(steps))
     call save_once(state)
     call state%when_values_restored(refuse)

@@ -36,6 +36,7 @@ from ._facts import CheckpointInfo, Notice, SaveReport
 from ._handler import Handler, unwatch_signals, watch_signals
 from ._manager import Manager
 from ._markers import custom, distributed, per_rank, pickled, replicated
+from ._native import version_details
 from ._reader import StoredCheckpoint, StoredVariable, open
 from ._registry import Stored
 
@@ -70,5 +71,6 @@ __all__ = [
     "pickled",
     "replicated",
     "unwatch_signals",
+    "version_details",
     "watch_signals",
 ]

@@ -100,6 +100,11 @@ def function(name: str) -> Any:
     return getattr(library(), "reprieve_" + name)
 
 
+def version_details() -> str:
+    """Which library is running, in five lines: version, commit, MPI, HDF5 and the options of its build."""
+    return function("version_details")().decode(errors="replace")
+
+
 def last_error(status: int) -> Error:
     """The exception for a status that a function has just returned on this thread."""
     code = function("status_name")(status).decode()
