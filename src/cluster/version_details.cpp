@@ -6,7 +6,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <cstddef>
 
 #include "reprieve/version.hpp"
 
@@ -20,7 +19,7 @@ std::string running_mpi() {
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) {
     return "unknown";
   }
-  const std::string whole(text.data(), static_cast<std::size_t>(length));
+  const std::string whole(text.data());  // Open MPI counts the zero at its end in the length
   return whole.substr(0, whole.find_first_of("\r\n"));
 }
 

@@ -15,6 +15,7 @@ TEST(VersionDetails, TellWhatIsRunning) {
   EXPECT_EQ(details.version, REPRIEVE_VERSION);
   EXPECT_THAT(details.commit, ::testing::MatchesRegex("unknown|[0-9a-f]{12,40}(-dirty)?"));
   EXPECT_THAT(details.mpi, ::testing::HasSubstr("MPI"));
+  EXPECT_EQ(details.mpi.find('\0'), std::string::npos);
   EXPECT_THAT(details.hdf5, ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+.*"));
   EXPECT_THAT(details.options, ::testing::ContainsRegex("static|shared"));
 }
