@@ -21,7 +21,7 @@ TEST(VersionDetails, TellWhatIsRunning) {
 }
 
 TEST(VersionDetails, AreFiveLines) {
-  EXPECT_EQ(to_text({"1.2.3", "abc", "Open MPI", "1.10.8", "Release, static"}),
+  EXPECT_EQ(reprieve::to_text({"1.2.3", "abc", "Open MPI", "1.10.8", "Release, static"}),
             "reprieve 1.2.3\ncommit   abc\nMPI      Open MPI\nHDF5     1.10.8\noptions  Release, static\n");
 }
 
