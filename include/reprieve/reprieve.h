@@ -87,9 +87,9 @@ REPRIEVE_EXPORT int reprieve_callback_error(const char* message);
 
 /** The version of the library that is running, "major.minor.patch"; REPRIEVE_VERSION is that of this header. */
 REPRIEVE_EXPORT const char* reprieve_version(void);
-/** Which library is running, in five lines: version, commit, MPI, HDF5 and the options of its build, for the report of a
- * problem. Before MPI_Init, too; not collective. The text stays until the same thread calls it again; "" if there is no
- * memory for it. */
+/** Which library is running, in five lines: version, commit, MPI, HDF5 and the options of its build, for the report of
+ * a problem. Before MPI_Init, too; not collective. The text stays as long as the thread; "" if there is no memory for
+ * it. */
 REPRIEVE_EXPORT const char* reprieve_version_details(void);
 
 /* ---- The state ---- */

@@ -121,9 +121,13 @@ int reprieve_callback_error(const char* message) {
 const char* reprieve_version(void) { return REPRIEVE_VERSION; }
 
 const char* reprieve_version_details(void) {
-  thread_local std::string text;
-  return reprieve::bindings::guarded([] { text = to_text(reprieve::version_details()); }) == REPRIEVE_OK ? text.c_str()
-                                                                                                         : "";
+  thread_local std::string text;  // made once, so that it stays where it is
+  const auto make = [] {
+    if (text.empty()) {
+      text = to_text(reprieve::version_details());
+    }
+  };
+  return reprieve::bindings::guarded(make) == REPRIEVE_OK ? text.c_str() : "";
 }
 
 }  // extern "C"

@@ -72,7 +72,7 @@ static void names_of_codes(void) {
   }
   CHECK(strcmp(reprieve_version(), REPRIEVE_VERSION) == 0);
   CHECK(strncmp(reprieve_version_details(), "reprieve " REPRIEVE_VERSION "\ncommit   ",
-                20 + strlen(REPRIEVE_VERSION)) == 0);
+                19 + strlen(REPRIEVE_VERSION)) == 0);
   CHECK(reprieve_callback_error("text") == 1);
   CHECK(reprieve_callback_error(NULL) == 1);
 }
