@@ -4,6 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -33,6 +34,14 @@ struct NearOptions {
   fs::path near = "/dev/shm";
   CommonOptions common;
 };
+
+/// A restore from the disk goes past the page cache, and leaves nothing there.
+void read_into_cache(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> piece(std::size_t{1} << 20U);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size()))) {
+  }
+}
 
 struct NearCandidate {
   Candidate what;
@@ -91,13 +100,18 @@ class NearRestoring {
   }
 
   [[nodiscard]] std::vector<NearCandidate> candidates() {
-    const auto open = [this](const char* name, const fs::path& near, bool drops_cache) {
-      return [this, name, near, drops_cache] {
+    const auto open = [this](const char* name, const fs::path& near, bool is_cold) {
+      return [this, name, near, is_cold] {
         manager_.reset();
-        if (drops_cache && rank_in(MPI_COMM_WORLD) == 0) {
-          const RawFile file(directory_ / name / "ckpt-1.h5", O_RDONLY);
-          file.sync();
-          file.drop_from_cache();
+        if (rank_in(MPI_COMM_WORLD) == 0) {
+          const fs::path path = directory_ / name / "ckpt-1.h5";
+          if (is_cold) {
+            const RawFile file(path, O_RDONLY);
+            file.sync();
+            file.drop_from_cache();
+          } else {
+            read_into_cache(path);
+          }
         }
         manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / name,
                                                        ManagerOptions{.near_directory = near.string()});

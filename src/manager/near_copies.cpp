@@ -239,7 +239,8 @@ bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
   const std::size_t needed = storage::PartSlot::bytes_for(items);
   const std::size_t kept = slot ? slot->capacity() : 0;
   const std::size_t copies = transfer_ ? 1 + transfer_->kept().size() : 1;
-  if (!copies_fit(comm, needed > kept ? (needed - kept) * copies : 0, kTaking)) {
+  const std::size_t more = needed > kept ? (needed - kept) * copies : 0;
+  if (comm.max(more > 0 ? 1 : 0, kTaking) != 0 && !copies_fit(comm, more, kTaking)) {
     return false;
   }
   std::optional<storage::StructureImage> image;

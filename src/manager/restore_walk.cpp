@@ -98,7 +98,8 @@ std::optional<CheckpointInfo> RestoreWalk::near(storage::Restorer& restorer, con
       const storage::FileIndex& index = *restorer.index();
       return make_info(name, index.metadata.number, index.metadata, index.file_size);
     };
-    return read_as(restorer, name, manager_.options.verify_on_restore ? Pass::proven : Pass::unverified, info);
+    // The parts were verified when they were opened.
+    return read_as(restorer, name, manager_.options.verify_on_restore ? Pass::single : Pass::unverified, info);
   } catch (const Error& error) {
     note_failure(name, error);
     if (restorer.touched()) {
