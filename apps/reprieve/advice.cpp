@@ -84,6 +84,24 @@ std::optional<IntervalAdvice> advise_interval(const Advice& known) {
   return advice;
 }
 
+/// Source of the two intervals: A. Moody, G. Bronevetsky, K. Mohror and B. R. de Supinski, Design, modeling, and
+/// evaluation of a scalable multi-level checkpointing system, SC 2010; here without its model of what overlaps.
+std::optional<TwoLevelAdvice> advise_two_levels(const Advice& known) {
+  if (!known.interval || !known.question.node_mtbf_s || known.history.near_copies_s.empty()) {
+    return std::nullopt;
+  }
+  const double restart_s = mean(known.history.restores_s);
+  TwoLevelAdvice advice;
+  advice.copy_s = mean(known.history.near_copies_s);
+  advice.node_mtbf_s = *known.question.node_mtbf_s;
+  advice.near_s = supervisor::daly_interval_s(advice.copy_s, known.interval->mtbf_s);
+  advice.checkpoint_s = supervisor::daly_interval_s(known.save_mean_s, advice.node_mtbf_s);
+  advice.lost = supervisor::lost_fraction(advice.near_s, advice.copy_s, restart_s, known.interval->mtbf_s) +
+                supervisor::lost_fraction(advice.checkpoint_s, known.save_mean_s, restart_s, advice.node_mtbf_s);
+  advice.memory_bytes = 2 * known.history.state_bytes;
+  return advice;
+}
+
 /// The handler trains on after the first save if there is room for more (handler/grace_planner.hpp).
 double two_saves_need(double wait_s, double save_s) {
   const TerminationConfig defaults;
@@ -119,6 +137,9 @@ std::vector<std::string> find_missing(const Advice& known) {
   }
   if (!known.step_mean_s) {
     missing.emplace_back("no step is on record between two saves: how many steps an interval has is not known");
+  }
+  if (known.question.node_mtbf_s && known.history.near_copies_s.empty()) {
+    missing.emplace_back("no near copy is on record: set near_directory, and ask again");
   }
   if (!known.question.mtbf_s && known.history.failed == 0) {
     missing.push_back(fmt::format("no run failed in {}: how often they do is not known; give --mtbf if you know it",
@@ -168,6 +189,11 @@ Json interval_json(const IntervalAdvice& interval) {
           {"lost_fraction", interval.lost},
           {"present_s", or_null(interval.present_s)},
           {"present_lost_fraction", or_null(interval.present_lost)}};
+}
+
+Json two_levels_json(const TwoLevelAdvice& advice) {
+  return {{"copy_s", advice.copy_s},           {"near_every_s", advice.near_s}, {"save_every_s", advice.checkpoint_s},
+          {"node_mtbf_s", advice.node_mtbf_s}, {"lost_fraction", advice.lost},  {"memory_bytes", advice.memory_bytes}};
 }
 
 Json notice_json(const NoticeAdvice& notice) {
@@ -225,6 +251,17 @@ void print_interval(std::ostream& out, const IntervalAdvice& interval) {
   }
 }
 
+void print_two_levels(std::ostream& out, const TwoLevelAdvice& advice) {
+  out << "\nWith near copies, which survive all but the loss of a node\n"
+      << fmt::format("  copy every {}, which takes {} each; save every {}, with a node lost every {}\n",
+                     time_text(advice.near_s), time_text(advice.copy_s), time_text(advice.checkpoint_s),
+                     time_text(advice.node_mtbf_s))
+      << fmt::format("  \"near_every_s\": {:.3g}, \"save_every_s\": {:.3g}\n", advice.near_s, advice.checkpoint_s)
+      << fmt::format(
+             "  copies, saves, restarts and lost work take {} of the time; {} of memory, twice that with partners\n",
+             percent(advice.lost), core::size_text(advice.memory_bytes));
+}
+
 void print_grace(std::ostream& out, const NoticeAdvice& notice, double grace_s) {
   const std::string grace = time_text(grace_s);
   if (notice.needed_s > grace_s) {
@@ -278,6 +315,7 @@ Advice advise(const RunHistory& history, const AdviceQuestion& question) {
   advice.missing = find_missing(advice);
   if (!history.saves_s.empty()) {
     advice.interval = advise_interval(advice);
+    advice.two_levels = advise_two_levels(advice);
     advice.notice = advise_notice(advice);
   }
   return advice;
@@ -293,6 +331,7 @@ Json to_json(const Advice& advice) {
   }
   return {{"measured", history_json(advice)},
           {"checkpoint_interval", advice.interval ? interval_json(*advice.interval) : Json()},
+          {"two_levels", advice.two_levels ? two_levels_json(*advice.two_levels) : Json()},
           {"notice", advice.notice ? notice_json(*advice.notice) : Json()},
           {"grace", grace},
           {"missing", advice.missing}};
@@ -302,6 +341,9 @@ void print_text(std::ostream& out, const Advice& advice) {
   print_history(out, advice);
   if (advice.interval) {
     print_interval(out, *advice.interval);
+  }
+  if (advice.two_levels) {
+    print_two_levels(out, *advice.two_levels);
   }
   if (advice.notice) {
     print_notice(out, advice);

@@ -17,9 +17,10 @@ namespace reprieve::tool {
 
 /// What the user knows; seconds.
 struct AdviceQuestion {
-  std::optional<double> mtbf_s;        ///< mean time between failures that come without notice
-  std::optional<double> grace_s;       ///< of the queue
-  std::optional<double> time_limit_s;  ///< of one job
+  std::optional<double> mtbf_s;         ///< mean time between failures that come without notice
+  std::optional<double> node_mtbf_s{};  ///< of those that near copies do not survive: nodes, power
+  std::optional<double> grace_s;        ///< of the queue
+  std::optional<double> time_limit_s;   ///< of one job
 };
 
 /// Where the mean time between failures is from.
@@ -40,6 +41,16 @@ struct IntervalAdvice {
   std::optional<double> present_lost;
 };
 
+/// Near copies against crashes of the program, checkpoints against the loss of nodes: each as if it were alone.
+struct TwoLevelAdvice {
+  double copy_s = 0;        ///< for which a near copy stops the program
+  double near_s = 0;        ///< between two of them
+  double checkpoint_s = 0;  ///< between two checkpoints
+  double node_mtbf_s = 0;
+  double lost = 0;                 ///< by both together, 0 to 1
+  std::uint64_t memory_bytes = 0;  ///< of all nodes, for two copies
+};
+
 struct NoticeAdvice {
   supervisor::GraceCosts costs;
   double needed_s = 0;
@@ -56,6 +67,7 @@ struct Advice {
   double first_save_upper_s = 0;  ///< the same of saves that were the first of a run
   std::optional<double> step_mean_s;
   std::optional<IntervalAdvice> interval;
+  std::optional<TwoLevelAdvice> two_levels;
   std::optional<NoticeAdvice> notice;
   std::vector<std::string> missing;  ///< what is not known, and how to come to know it
 

@@ -31,6 +31,7 @@ shortest that fits with so much time without a failure. Notices are no failures:
 Examples:
   reprieve advise checkpoints
   reprieve advise checkpoints --mtbf 6h --grace 2min          what the site says of its nodes and its partition
+  reprieve advise checkpoints --node-mtbf 30d                 how often to take near copies, and to save besides?
   reprieve advise run1 run2 run3 --time-limit 4h              of several runs of one program
   export REPRIEVE_TERMINATION_SAVE_EVERY_S=$(reprieve advise checkpoints --json | jq .checkpoint_interval.interval_s)
 
@@ -39,6 +40,7 @@ Exit codes: 0 done, 1 the grace of --grace is too short or tight, 2 there is not
 struct Options {
   std::vector<std::filesystem::path> directories{"checkpoints"};
   double mtbf_s = 0;
+  double node_mtbf_s = 0;
   double grace_s = 0;
   double time_limit_s = 0;
   bool json = false;
@@ -48,6 +50,9 @@ void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directories, "Checkpoint directories of one program; default: checkpoints");
   add_duration(command, "--mtbf", options.mtbf_s, "Mean time between failures of the whole job, all its nodes together")
       ->default_str("as measured");
+  add_duration(command, "--node-mtbf", options.node_mtbf_s,
+               "The same of losses that near copies do not survive: of a node, of power")
+      ->default_str("not asked");
   add_duration(command, "--grace", options.grace_s, "Time from the notice to the kill, as the queue has it")
       ->default_str("not asked");
   add_duration(command, "--time-limit", options.time_limit_s, "Time limit of one job")->default_str("not asked");
@@ -71,8 +76,9 @@ supervisor::RunHistory read_histories(const Options& options) {
 }
 
 int run(const Options& options) {
-  const Advice advice = advise(read_histories(options), {if_positive(options.mtbf_s), if_positive(options.grace_s),
-                                                         if_positive(options.time_limit_s)});
+  const Advice advice =
+      advise(read_histories(options), {if_positive(options.mtbf_s), if_positive(options.node_mtbf_s),
+                                       if_positive(options.grace_s), if_positive(options.time_limit_s)});
   if (options.json) {
     print_json(std::cout, to_json(advice));
   } else {

@@ -79,7 +79,10 @@ void define(CLI::App& command, Options& options) {
 
 std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   const auto if_given = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
-  const AdviceQuestion question{if_given(options.mtbf_s), if_given(options.grace_s), std::nullopt};
+  const AdviceQuestion question{.mtbf_s = if_given(options.mtbf_s),
+                                .node_mtbf_s = std::nullopt,
+                                .grace_s = if_given(options.grace_s),
+                                .time_limit_s = std::nullopt};
   std::set<fs::path> directories;
   for (const fs::path& top : options.directories) {
     require_directory(top);

@@ -155,6 +155,9 @@ CheckpointManager::Impl::~Impl() {
 void CheckpointManager::Impl::at_finalize() noexcept {
   if (owner.is_here()) {
     background->end();
+    if (near) {
+      near->leave_mpi();
+    }
     comm.leave_mpi();
   }
 }

@@ -104,6 +104,7 @@ void NearCopies::find_partners() {
   const bool is_possible = partners.front() >= 0;
   if (is_possible && comm.max(directory_.is_in_memory() ? 0 : 1, kTaking) == 0) {
     transfer_ = std::make_unique<NearTransfer>(comm, directory_, owner_.run, partners);
+    kept_ = transfer_->kept();
   } else if (comm.is_chief()) {
     core::log::warning("near_partner has no effect: {}",
                        is_possible ? "near_directory is not in memory" : "all ranks run on one host");
@@ -122,8 +123,8 @@ void NearCopies::wait() {
   }
   if (is_under_way()) {
     advance();
-    if (!transfer_->settle(manager_.options.io_timeout)) {
-      core::log::error("a near copy is not at its partner after {} s", manager_.options.io_timeout.count() / 1000);
+    if (!transfer_->settle(manager_.comm.timeout())) {
+      core::log::error("a near copy is not at its partner after {} s", manager_.comm.timeout().count() / 1000);
     }
   }
 }
@@ -213,9 +214,14 @@ storage::NearCopy NearCopies::name_copy(const storage::FileMetadata& metadata, s
 }
 
 bool NearCopies::take(const CheckpointManager::SaveRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
   try {
     advance();
-    return manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
+    const bool was_taken = manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
+    if (was_taken) {
+      tell_cost(std::chrono::steady_clock::now() - start);
+    }
+    return was_taken;
   } catch (const StorageError& error) {
     tell_failure(error);
   } catch (const Error& error) {
@@ -238,7 +244,7 @@ bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
   std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
   const std::size_t needed = storage::PartSlot::bytes_for(items);
   const std::size_t kept = slot ? slot->capacity() : 0;
-  const std::size_t copies = transfer_ ? 1 + transfer_->kept().size() : 1;
+  const std::size_t copies = 1 + kept_.size();
   const std::size_t more = needed > kept ? (needed - kept) * copies : 0;
   if (comm.max(more > 0 ? 1 : 0, kTaking) != 0 && !copies_fit(comm, more, kTaking)) {
     return false;
@@ -281,6 +287,15 @@ void NearCopies::tell_failure(const Error& error) noexcept {
   });
 }
 
+/// The mean of all, ever more seldom: there can be some in each second.
+void NearCopies::tell_cost(std::chrono::duration<double> blocked) {
+  blocked_ += blocked;
+  ++taken_;
+  if ((taken_ & (taken_ - 1)) == 0) {
+    manager_.record("near_copies", {{"count", taken_}, {"seconds", blocked_.count() / static_cast<double>(taken_)}});
+  }
+}
+
 /// Once: it stays so.
 void NearCopies::tell_lonely() {
   if (!std::exchange(has_told_lonely_, true)) {
@@ -292,13 +307,16 @@ void NearCopies::tell_lonely() {
   }
 }
 
-void NearCopies::give_back() noexcept {
-  const std::vector<int> kept = transfer_ ? transfer_->kept() : std::vector<int>();
+void NearCopies::leave_mpi() noexcept {
   CheckpointManager::Impl::tell([&] { wait(); });
-  task_.reset();
   transfer_.reset();
+}
+
+void NearCopies::give_back() noexcept {
+  leave_mpi();
+  task_.reset();
   slots_ = {};
-  place_.remove_parts(owner_.run, manager_.comm.rank(), kept);
+  place_.remove_parts(owner_.run, manager_.comm.rank(), kept_);
   if (is_first_of_host(manager_.comm)) {
     place_.remove_left_overs(owner_.run);
   }

@@ -5,6 +5,7 @@
 /// Copies of the state in the memory of the nodes, taken while the program runs. near_copies.cpp states the protocol.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,6 +49,9 @@ class [[gnu::visibility("hidden")]] NearCopies {
   /// copy before is not complete, or if there is no room: that is logged, and is no error. Collective.
   bool take(const CheckpointManager::SaveRequest& request);
 
+  /// MPI is about to end: waits as `wait` does, and sends nothing any more.
+  void leave_mpi() noexcept;
+
   /// Removes the parts of this rank: what they hold is of no use any more. Not collective.
   void give_back() noexcept;
 
@@ -74,6 +78,7 @@ class [[gnu::visibility("hidden")]] NearCopies {
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
   void tell_failure(const Error& error) noexcept;
   void tell_lonely();
+  void tell_cost(std::chrono::duration<double> blocked);
   void find_partners();
 
   CheckpointManager::Impl& manager_;
@@ -84,10 +89,13 @@ class [[gnu::visibility("hidden")]] NearCopies {
   std::array<std::shared_ptr<storage::PartSlot>, 2> slots_;
   std::size_t next_ = 0;  ///< the slot that the next copy goes to
   std::optional<core::BackgroundTask> task_;
-  std::unique_ptr<NearTransfer> transfer_;  ///< null without partners
+  std::unique_ptr<NearTransfer> transfer_;  ///< null without partners, and when MPI has ended
+  std::vector<int> kept_;                   ///< the ranks of which this one keeps parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
   bool has_told_lonely_ = false;
+  std::uint64_t taken_ = 0;
+  std::chrono::duration<double> blocked_{};  ///< by all of them
 };
 
 }  // namespace reprieve::manager

@@ -63,6 +63,7 @@ class Reader {
     static const std::map<std::string, Reaction> table{
         {"ready", &Reader::on_ready},
         {"restore", &Reader::on_restore},
+        {"near_copies", &Reader::on_near_copies},
         {"steps", &Reader::on_steps},
         {"save_started", &Reader::on_save_started},
         {"save_finished", &Reader::on_save_finished},
@@ -79,6 +80,8 @@ class Reader {
     ++history_.runs;
     mark(event);
   }
+  void on_near_copies(const Json& event) { history_.near_copies_s.push_back(number(event, "seconds")); }
+
   void on_restore(const Json& event) { history_.restores_s.push_back(number(event, "seconds")); }
   void on_steps(const Json& event) {
     history_.longest_step_s = std::max(history_.longest_step_s, number(event, "longest_step_s"));
@@ -165,7 +168,7 @@ void RunHistory::add(const RunHistory& other) {
   observed_s += other.observed_s;
   for (const auto list :
        {&RunHistory::saves_s, &RunHistory::first_saves_s, &RunHistory::blocked_s, &RunHistory::restores_s,
-        &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s}) {
+        &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s, &RunHistory::near_copies_s}) {
     (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
   }
   stepping_s += other.stepping_s;

@@ -160,6 +160,12 @@ TEST_F(NearCopies, TheToolDoesNothingWhileTheRunLives) {
   expect_same_end(*job);
 }
 
+TEST_F(NearCopies, AManagerThatLivesLongerThanMpiGivesTheMemoryBack) {
+  Mpirun job({.ranks = 3, .arguments = {program("e2e_outlives"), checkpoints_, near_.path()}});
+  EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
+  EXPECT_TRUE(fs::is_empty(near_.path()));
+}
+
 /// Each of two nodes sees the parts of one rank.
 class PartsOfTwoNodes : public NearCopies {
  protected:

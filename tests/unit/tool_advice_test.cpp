@@ -52,6 +52,27 @@ TEST(Advice, MeasuredTimeBetweenFailures) {
   EXPECT_DOUBLE_EQ(advise(history(), {}).interval->mtbf_s, 3600);
 }
 
+TEST(Advice, NearCopiesHaveAnIntervalOfTheirOwn) {
+  constexpr double kMonth = 30 * 86400.0;
+  RunHistory with_copies = history();
+  with_copies.near_copies_s = {0.1, 0.3};
+  with_copies.state_bytes = 1000;
+  const AdviceQuestion question{.mtbf_s = 3600.0, .node_mtbf_s = kMonth, .grace_s = {}, .time_limit_s = {}};
+  const auto levels = advise(with_copies, question).two_levels;
+  ASSERT_TRUE(levels);
+  EXPECT_DOUBLE_EQ(levels->near_s, supervisor::daly_interval_s(0.2, 3600));
+  EXPECT_DOUBLE_EQ(levels->checkpoint_s, supervisor::daly_interval_s(2, kMonth));
+  EXPECT_LT(levels->lost, advise(with_copies, question).interval->lost) << "or they would be of no use";
+  EXPECT_EQ(levels->memory_bytes, 2000U);
+  EXPECT_THAT(text_of(advise(with_copies, question)), HasSubstr("copy every 37.8 s"));
+}
+
+TEST(Advice, WithoutANearCopyOnRecordItAsksForOne) {
+  const Advice advice = advise(history(), {.mtbf_s = 3600.0, .node_mtbf_s = 1e6, .grace_s = {}, .time_limit_s = {}});
+  EXPECT_FALSE(advice.two_levels);
+  EXPECT_THAT(advice.missing, Contains(HasSubstr("near_directory")));
+}
+
 TEST(Advice, NoFailureGivesABoundAndSaysSo) {
   RunHistory quiet = history();
   quiet.failed = 0;
@@ -77,7 +98,9 @@ TEST(Advice, StepsLongerThanTheIntervalAreOneStep) {
 
 TEST(Advice, GraceForOneSaveAndForTwo) {
   // 1 s of a step, 2 s of a save, 2 s for the launcher; with the margin 8.5 s. Two saves: 1 + 2 + 1.016 + 2 + 3.
-  const auto with_grace = [](double grace_s) { return advise(history(), {{}, grace_s, {}}); };
+  const auto with_grace = [](double grace_s) {
+    return advise(history(), {.mtbf_s = {}, .grace_s = grace_s, .time_limit_s = {}});
+  };
   const Advice advice = with_grace(4.9);
   EXPECT_DOUBLE_EQ(advice.notice->needed_s, 5);
   EXPECT_DOUBLE_EQ(advice.notice->with_margin_s, 8.5);
@@ -144,8 +167,10 @@ TEST(Advice, TooLittleData) {
 }
 
 TEST(Advice, LeadOfAShortJob) {
-  EXPECT_THAT(text_of(advise(history(), {{}, {}, 300.0})), HasSubstr("ask for longer jobs"));
-  EXPECT_THAT(text_of(advise(history(), {{}, {}, 7200.0})), Not(HasSubstr("ask for longer jobs")));
+  EXPECT_THAT(text_of(advise(history(), {.mtbf_s = {}, .grace_s = {}, .time_limit_s = 300.0})),
+              HasSubstr("ask for longer jobs"));
+  EXPECT_THAT(text_of(advise(history(), {.mtbf_s = {}, .grace_s = {}, .time_limit_s = 7200.0})),
+              Not(HasSubstr("ask for longer jobs")));
 }
 
 }  // namespace
