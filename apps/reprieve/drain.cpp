@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <filesystem>
@@ -61,11 +60,13 @@ void define(CLI::App& command, Options& options) {
 
 std::uint64_t step_of(const storage::NearCopy& copy) { return copy.run_calls.value_or(copy.number); }
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  constexpr std::size_t kMost = 8;
-  const std::size_t told = std::min(ranks.size(), kMost);
-  return fmt::format("{}{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(told), ", "),
-                     ranks.size() > kMost ? fmt::format(" and {} others", ranks.size() - kMost) : "");
+std::string brought_text(std::size_t brought, bool dry_run) {
+  if (dry_run) {
+    return "What this node has would be brought into the directory";
+  }
+  return fmt::format("{}: run this on the other nodes",
+                     brought > 0 ? fmt::format("{} parts of this node were brought into the directory", brought)
+                                 : "What this node has is in the directory already, if it has any");
 }
 
 std::string text_of(const DrainResult& result, bool dry_run) {
@@ -76,12 +77,7 @@ std::string text_of(const DrainResult& result, bool dry_run) {
       return fmt::format("the near copy at step {} {} {}", step_of(*result.copy),
                          dry_run ? "would become" : "has become", printable(result.file.string()));
     case DrainResult::Kind::incomplete:
-      return fmt::format(
-          "the near copy at step {} of {} ranks is not complete: parts of ranks {} were not found here. {}",
-          step_of(*result.copy), result.copy->ranks, ranks_text(result.missing),
-          dry_run ? "What this node has would be brought into the directory"
-                  : fmt::format("{} parts of this node were brought into the directory: run this on the other nodes",
-                                result.brought));
+      return fmt::format("{}. {}", result.why_incomplete, brought_text(result.brought, dry_run));
   }
   return "";
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "manager/near_choice.hpp"
 
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -35,6 +38,16 @@ std::vector<int> ListedCopy::missing() const {
     }
   }
   return ranks;
+}
+
+std::string ListedCopy::incomplete_text() const {
+  constexpr std::size_t kMostNamed = 8;
+  const std::vector<int> ranks = missing();
+  const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostNamed));
+  const std::string others =
+      ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : std::string();
+  return fmt::format("the near copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
+                     copy.run_calls.value_or(copy.number), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
 }
 
 bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {

@@ -27,6 +27,8 @@ struct ListedCopy {
   [[nodiscard]] bool is_complete() const;
   /// The ranks whose parts were not found.
   [[nodiscard]] std::vector<int> missing() const;
+  /// "the near copy at step 7 of 2 ranks is not complete: parts of ranks 1 were not found here"
+  [[nodiscard]] std::string incomplete_text() const;
 };
 
 /// What a copy must fit to.

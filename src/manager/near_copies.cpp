@@ -96,6 +96,7 @@ void NearCopies::find_partners() {
       kTaking);
   comm.broadcast(text, 0, kTaking);
   std::vector<std::string> hosts;
+  hosts.reserve(static_cast<std::size_t>(comm.size()));
   for (int rank = 0; rank < comm.size(); ++rank) {
     hosts.push_back(comm.host_of(rank));
   }

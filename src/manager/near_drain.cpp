@@ -111,7 +111,10 @@ DrainResult NearDrain::complete_newest(DirectoryLock& lock) {
         }
         return {};
       }
-      return {.kind = DrainResult::Kind::incomplete, .copy = copies.front().copy, .missing = copies.front().missing()};
+      return {.kind = DrainResult::Kind::incomplete,
+              .copy = copies.front().copy,
+              .missing = copies.front().missing(),
+              .why_incomplete = copies.front().incomplete_text()};
     }
     const storage::NearCopy& copy = complete->copy;
     try {

@@ -32,7 +32,8 @@ struct DrainResult {
   std::optional<storage::NearCopy> copy{};  ///< the one that was completed, or the newest that is not complete
   std::filesystem::path file{};             ///< the checkpoint
   std::vector<int> missing{};               ///< ranks whose parts nobody has brought yet
-  std::size_t brought = 0;                  ///< parts that this call has brought
+  std::string why_incomplete{};
+  std::size_t brought = 0;  ///< parts that this call has brought
 };
 
 class NearDrain {

@@ -139,6 +139,12 @@ std::optional<NearRestore::Choice> NearRestore::choose(const json& by_rank) cons
   const std::vector<ListedCopy> copies = wanted_copies(parts, target);
   const auto complete = std::ranges::find_if(copies, &ListedCopy::is_complete);
   if (complete == copies.end()) {
+    if (!copies.empty()) {
+      core::log::warning(
+          "{}: they lie on hosts that are lost, or not part of this run (`reprieve drain` brings them); the "
+          "newest checkpoint counts",
+          copies.front().incomplete_text());
+    }
     remove_brought_parts(manager_.directory.place(), manager_.options.prefix, target.newest_checkpoint);
     return std::nullopt;
   }

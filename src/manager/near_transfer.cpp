@@ -68,14 +68,14 @@ NearTransfer::~NearTransfer() {
   if (done()) {
     return;
   }
-  static_cast<void>(new Outgoing(std::move(outgoing_)));
+  static_cast<void>(outgoing_.release());
   for (auto& incoming : incoming_) {
     static_cast<void>(incoming.release());
   }
 }
 
 void NearTransfer::begin() {
-  outgoing_.state = Sending::waiting;
+  outgoing_->state = Sending::waiting;
   for (auto& incoming : incoming_) {
     incoming->state = Receiving::waiting;
     start_receive(incoming->offer.data(), sizeof(NearMessage), incoming->from, kOffer, comm_.handle(),
@@ -85,19 +85,19 @@ void NearTransfer::begin() {
 }
 
 void NearTransfer::send(std::shared_ptr<const storage::PartSlot> part, int slot) {
-  outgoing_.part = std::move(part);
-  outgoing_.file = outgoing_.part ? outgoing_.part->whole() : storage::PartMemory();
-  outgoing_.offer = {outgoing_.file.bytes().size(), static_cast<std::uint64_t>(slot)};
-  start_receive(outgoing_.answer.data(), sizeof(NearMessage), partner_, kAccept, comm_.handle(), outgoing_.request);
+  outgoing_->part = std::move(part);
+  outgoing_->file = outgoing_->part ? outgoing_->part->whole() : storage::PartMemory();
+  outgoing_->offer = {outgoing_->file.bytes().size(), static_cast<std::uint64_t>(slot)};
+  start_receive(outgoing_->answer.data(), sizeof(NearMessage), partner_, kAccept, comm_.handle(), outgoing_->request);
   MPI_Request offering = MPI_REQUEST_NULL;
-  start_send(outgoing_.offer.data(), sizeof(NearMessage), partner_, kOffer, comm_.handle(), offering);
+  start_send(outgoing_->offer.data(), sizeof(NearMessage), partner_, kOffer, comm_.handle(), offering);
   cluster::check_mpi(MPI_Request_free(&offering), "MPI_Request_free");  // the answer says that it has come
-  outgoing_.state = Sending::offered;
+  outgoing_->state = Sending::offered;
 }
 
 bool NearTransfer::done() const noexcept {
-  const bool sends = outgoing_.state == Sending::waiting || outgoing_.state == Sending::offered ||
-                     outgoing_.state == Sending::moving || outgoing_.state == Sending::sealing;
+  const bool sends = outgoing_->state == Sending::waiting || outgoing_->state == Sending::offered ||
+                     outgoing_->state == Sending::moving || outgoing_->state == Sending::sealing;
   return !sends && std::ranges::all_of(incoming_, [](const auto& incoming) {
     return incoming->state == Receiving::idle && incoming->answering == MPI_REQUEST_NULL;
   });
@@ -149,7 +149,7 @@ bool NearTransfer::move(Pieces& pieces, int peer, bool sends) {
 }
 
 bool NearTransfer::move_outgoing() {
-  Outgoing& out = outgoing_;
+  Outgoing& out = *outgoing_;
   const auto is_through = [](const Pieces& pieces) { return pieces.next == pieces.size && pieces.requests.empty(); };
   switch (out.state) {
     case Sending::offered:

@@ -38,7 +38,7 @@ class NearTransfer {
   void begin();
   /// The part to be sent, which is complete and stays as it is until this is done; null: there is none, it failed.
   void send(std::shared_ptr<const storage::PartSlot> part, int slot);
-  [[nodiscard]] bool is_sent() const noexcept { return outgoing_.state != Sending::waiting; }
+  [[nodiscard]] bool is_sent() const noexcept { return outgoing_->state != Sending::waiting; }
 
   /// Moves what can be moved now, without waiting, and for at most some hundredths of the time that passed since the
   /// last call. @throws MpiError
@@ -46,7 +46,7 @@ class NearTransfer {
   /// Whether all that `begin` announced is over.
   [[nodiscard]] bool done() const noexcept;
   /// Whether the partner has the newest part of this rank; not if it had no room.
-  [[nodiscard]] bool partner_has_it() const noexcept { return outgoing_.state == Sending::sealed; }
+  [[nodiscard]] bool partner_has_it() const noexcept { return outgoing_->state == Sending::sealed; }
 
   /// Waits until all is done, at most so long. What is not done then is left to MPI for ever.
   [[nodiscard]] bool settle(std::chrono::milliseconds limit);
@@ -101,7 +101,7 @@ class NearTransfer {
   int partner_;
   std::vector<int> kept_;
   std::size_t window_ = 2;  ///< pieces on their way at once
-  Outgoing outgoing_;
+  std::unique_ptr<Outgoing> outgoing_ = std::make_unique<Outgoing>();
   std::vector<std::unique_ptr<Incoming>> incoming_;
   Clock::time_point last_end_{};
   Clock::time_point not_before_{};

@@ -225,6 +225,7 @@ TEST_F(PartsOfTwoNodes, WhatANodeThatIsGoneHadIsNotWaitedFor) {
   const auto job = start(2, {.save_every_steps = 50});
   expect_same_end(*job);
   EXPECT_LT(last_restore().at("number").get<int>(), step_) << "the checkpoint before";
+  EXPECT_THAT(job->err(), HasSubstr("parts of ranks 0 were not found here"));
 }
 
 TEST_F(PartsOfTwoNodes, ABroughtPartThatIsDamagedIsNotTaken) {

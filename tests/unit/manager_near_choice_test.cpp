@@ -44,6 +44,15 @@ TEST(NearChoice, TheNewestComesFirstCompleteOrNot) {
   EXPECT_TRUE(wanted.at(2).is_complete());
 }
 
+TEST(NearChoice, WhatIsMissingIsNamed) {
+  storage::NearCopy copy = copy_of(11);
+  copy.ranks = 20;
+  const auto wanted = wanted_copies({part(copy, 3)}, kTarget);
+  EXPECT_EQ(wanted.at(0).incomplete_text(),
+            "the near copy at step 11 of 20 ranks is not complete: parts of ranks 0, 1, 2, 4, 5, 6, 7, 8 and 11 others "
+            "were not found here");
+}
+
 TEST(NearChoice, APartCanLieAtSeveralPlaces) {
   const auto wanted = wanted_copies({part(copy_of(11), 0), part(copy_of(11), 0, ""), part(copy_of(11), 1)}, kTarget);
   ASSERT_EQ(wanted.size(), 1U);
