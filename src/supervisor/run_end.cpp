@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How one start of the program ended, and whether it may go on at all.
 
+#include <signal.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ void JobSupervisor::check_directory() {
   }
 }
 
-/// For a run that says of itself by its code that it went well, and whose record does not: it may have found no room.
+/// For a run whose code says that it went well, or says nothing, and whose record does not say it: it may have found no
+/// room.
 Verdict JobSupervisor::verdict_by_event_logs(const Verdict& by_record) const {
   const RunProgress logged = run_->progress_in_event_logs(settings_.directory);
   if (!logged.chiefs().empty()) {
@@ -75,7 +77,9 @@ Verdict JobSupervisor::verdict() const {
     return result;
   }
   Verdict result = judge(run_->progress(), *run_->code());
-  const bool says_well = *run_->code() == 0 || *run_->code() == run_->progress().restart_code();
+  // A notice that is sent once more, since nothing is known of the run, can hit a launcher that is about to end.
+  const bool died_of_notice = plan_.sent() > 1 && *run_->code() == 128 + SIGUSR1;
+  const bool says_well = *run_->code() == 0 || *run_->code() == run_->progress().restart_code() || died_of_notice;
   if (says_well && result.end == Verdict::End::failed && run_->progress().error() == nullptr) {
     result = verdict_by_event_logs(result);
   }
