@@ -12,6 +12,7 @@
 #include "manager/near_transfer.hpp"
 
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -46,6 +47,12 @@ bool is_over(MPI_Request& request) {
   return flag != 0;
 }
 
+/// Until the process ends, and longer than anything that is destroyed then.
+void keep_for_ever(std::shared_ptr<void> memory) {
+  static auto* const kept = new std::vector<std::shared_ptr<void>>();
+  kept->push_back(std::move(memory));
+}
+
 }  // namespace
 
 NearTransfer::NearTransfer(cluster::Communicator& comm, const core::Directory& place, std::uint64_t run,
@@ -68,9 +75,16 @@ NearTransfer::~NearTransfer() {
   if (done()) {
     return;
   }
-  static_cast<void>(outgoing_.release());
-  for (auto& incoming : incoming_) {
-    static_cast<void>(incoming.release());
+  try {
+    keep_for_ever(std::shared_ptr<void>(std::move(outgoing_)));
+    for (auto& incoming : incoming_) {
+      keep_for_ever(std::shared_ptr<void>(std::move(incoming)));
+    }
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(outgoing_.release());
+    for (auto& incoming : incoming_) {
+      static_cast<void>(incoming.release());
+    }
   }
 }
 
