@@ -5,10 +5,13 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "manager/manager_impl.hpp"
 #include "manager_fixture.hpp"
+#include "storage/near/part_file.hpp"
 
 namespace {
 
@@ -329,6 +332,18 @@ class NearPartners : public NearCopies {
     }
   }
 
+  /// Until the first part of this rank is complete, wherever else it has to go.
+  void wait_for_own_part() const {
+    for (;;) {
+      try {
+        static_cast<void>(storage::read_part_name(storage::PosixFile::open_to_read(part_of(world_rank(), 0))));
+        return;
+      } catch (const CorruptError&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
   void copy_and_crash() {
     crash_after([&](CheckpointManager& manager) {
       save_each(manager, {1});
@@ -387,8 +402,9 @@ TEST_P(NearPartners, APartnerWithoutRoomIsNoFailure) {
     save_each(manager, {1});
     state.set(2);
     EXPECT_TRUE(manager.near_copy());
+    wait_for_own_part();
     {
-      const SmallFilesOnTheLastRank no_room(4096);  // which has its own part already
+      const SmallFilesOnTheLastRank no_room(4096);
       manager.impl().near->wait();
       MPI_Barrier(MPI_COMM_WORLD);
     }
