@@ -34,7 +34,7 @@ for keys in 'reprieve verif\t --he\t' 'reprieve-heat --vers\t'; do
     script -qec 'bash --norc --noprofile -i' /dev/null | tr -d '\r')
   case $keys in
     *verif*) grep -q 'Verify every checksum' <<<"$shown" || fail "not completed: $shown" ;;
-    *) grep -q 'reprieve-heat [0-9]' <<<"$shown" || fail "not completed: $shown" ;;
+    *) grep -q 'reprieve-heat of reprieve [0-9]' <<<"$shown" || fail "not completed: $shown" ;;
   esac
 done
 
