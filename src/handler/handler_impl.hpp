@@ -19,6 +19,7 @@
 #include "core/outcome.hpp"
 #include "core/worker_record.hpp"
 #include "handler/agreement_threads.hpp"
+#include "handler/notice_watch.hpp"
 #include "handler/notices.hpp"
 #include "handler/rehearsal.hpp"
 #include "handler/run_log.hpp"
@@ -30,6 +31,10 @@
 #include "reprieve/preemption_checkpoint_handler.hpp"
 
 namespace reprieve {
+
+namespace manager {
+class NearRescue;
+}
 
 struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   Impl(MPI_Comm user_comm, CheckpointManager & checkpoint_manager, std::unique_ptr<CheckpointManager> owned,
@@ -139,6 +144,10 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] bool takes_near_copies() const;
   void take_near_copy();
   void advance_near_copy();
+  void watch_over_near_copies();
+  void hold_rescue(bool holds) noexcept;
+  void end_rescue() noexcept;
+  void give_back_near_copies();
   void commit();
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
@@ -184,6 +193,8 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
   bool near_is_under_way_ = false;                        ///< to its partner
   std::chrono::steady_clock::time_point near_copy_time_;  ///< of the last one, or of the start
+  std::shared_ptr<manager::NearRescue> rescue_;           ///< of the near copies there are
+  std::optional<handler::NoticeWatch> watch_;             ///< begins that rescue
   handler::AgreementThreads threads_;                     ///< their work uses what stands above
 
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls

@@ -102,6 +102,7 @@ void Notices::share(int one_of_them) {
   waits_since_.reset();
   told_of_wait_ = false;
   agreed_ = gather_from(rank);
+  is_agreed_ = true;
   const auto age = std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - agreed_->time);
   board_->post({rank, agreed_->host, agreed_->source, agreed_->message, std::chrono::system_clock::now() - age});
 }

@@ -18,7 +18,7 @@
 
 namespace reprieve::handler {
 
-/// Not thread-safe but for `has_news`.
+/// Not thread-safe but for `has_news` and `stands`.
 class Notices {
  public:
   Notices(cluster::Communicator& comm, const termination::SourceSettings& settings, Rehearsal& rehearsal)
@@ -43,12 +43,19 @@ class Notices {
   /// Whether this rank knows something that the others do not. In any thread.
   [[nodiscard]] bool has_news();
 
+  /// Whether this rank knows of a notice, its own or another's, that is not dealt with. In any thread. Cost: some
+  /// loads.
+  [[nodiscard]] bool stands() const noexcept { return is_agreed_ || sources_.any(); }
+
   // What all ranks know.
   [[nodiscard]] const std::optional<TerminationNotice>& agreed() const noexcept { return agreed_; }
   /// All ranks learn of the notice that came first of all. @p one_of_them is a rank that has one. Collective; a rank
   /// that throws has agreed on none.
   void share(int one_of_them);
-  void drop_agreed() noexcept { agreed_.reset(); }
+  void drop_agreed() noexcept {
+    agreed_.reset();
+    is_agreed_ = false;
+  }
   /// The same for other threads.
   [[nodiscard]] const std::shared_ptr<termination::NoticeBoard>& board() const noexcept { return board_; }
 
@@ -82,6 +89,7 @@ class Notices {
   std::atomic<bool> hinted_{false};                 ///< and nothing is saved for it yet
   std::atomic<Ticks> told_deadline_{kNothingTold};  ///< of this rank's notice, as the others know it
   std::optional<TerminationNotice> agreed_;
+  std::atomic<bool> is_agreed_{false};
   std::shared_ptr<termination::NoticeBoard> board_ = std::make_shared<termination::NoticeBoard>();
   std::optional<std::int64_t> waits_since_;  ///< the first boundary at which this rank saw one that is not agreed on
   bool told_of_wait_ = false;

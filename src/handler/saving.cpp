@@ -130,6 +130,41 @@ void PreemptionCheckpointHandler::Impl::take_near_copy() {
   request.reason.kind = SaveReason::Kind::periodic;
   manager.impl().near_copy(request);
   near_is_under_way_ = manager.impl().near && manager.impl().near->is_under_way();
+  watch_over_near_copies();
+}
+
+/// A notice after which no boundary comes in time: then each rank brings its near copy alone.
+void PreemptionCheckpointHandler::Impl::watch_over_near_copies() {
+  if (!manager.impl().near || rescue_ == manager.impl().near->rescue()) {
+    return;
+  }
+  watch_.reset();
+  rescue_ = manager.impl().near->rescue();
+  try {
+    watch_.emplace([this] { return notices_.stands(); }, manager.options().near_rescue_after,
+                   [rescue = rescue_] { rescue->begin(); });
+  } catch (const std::system_error& error) {
+    core::log::warning("rank {} can make no thread to watch over its near copies: {}", comm_.rank(), error.what());
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::hold_rescue(bool holds) noexcept {
+  if (rescue_) {
+    rescue_->hold(holds);
+  }
+}
+
+/// A checkpoint is newer.
+void PreemptionCheckpointHandler::Impl::end_rescue() noexcept {
+  if (rescue_) {
+    rescue_->end();
+  }
+}
+
+void PreemptionCheckpointHandler::Impl::give_back_near_copies() {
+  watch_.reset();
+  rescue_.reset();
+  manager.impl().give_back_near_copies();
 }
 
 void PreemptionCheckpointHandler::Impl::advance_near_copy() {
@@ -162,14 +197,17 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
   policy_.drop_commit();
   saver_.settle();
   if (!saver_.has_saved(agreement_.index())) {
+    hold_rescue(true);
     try {
       save(SaveReason::Kind::preemption, save_fn_args);
     } catch (...) {
+      hold_rescue(false);
       if (!policy_.trains_on()) {
         unlearn_notice();
       }
       throw;
     }
+    end_rescue();
   }
   if (is_final || !goes_on_after_save()) {
     leave();
@@ -226,7 +264,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
 
 void PreemptionCheckpointHandler::Impl::leave() {
   const ExitContext context = comm_.together([&] { return prepare_exit(); }, "preparing the exit");
-  manager.impl().give_back_near_copies();  // the checkpoint is newer
+  give_back_near_copies();
   notices_.saved();
   if (!config.return_when_saved) {
     notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process

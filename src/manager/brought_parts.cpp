@@ -2,6 +2,8 @@
 #include "manager/brought_parts.hpp"
 
 #include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +12,7 @@
 #include "core/file_rights.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
+#include "storage/near/part_file.hpp"
 
 namespace reprieve::manager {
 
@@ -18,14 +21,30 @@ namespace {
 constexpr std::string_view kUnfinishedSuffix = ".new";
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
 
-void copy_content(const storage::PosixFile& from, const storage::PosixFile& to) {
+/// False if it was told to stop.
+bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
+                  const std::function<bool()>& may_go_on) {
   const std::uint64_t size = from.size();
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(size, kPiece)));
   for (std::uint64_t done = 0; done < size;) {
+    if (!may_go_on()) {
+      return false;
+    }
     const auto now = std::span(piece).first(static_cast<std::size_t>(std::min(size - done, kPiece)));
     from.read_all(now, done);
     to.write_all(now, done);
     done += now.size();
+  }
+  return may_go_on();
+}
+
+/// A part that is written anew loses its seal before anything else of it changes. So what was read before this was
+/// called is all of one copy.
+bool is_still(const storage::PosixFile& part, const storage::PartName& name) {
+  try {
+    return storage::read_part_name(part) == name;
+  } catch (const CorruptError&) {
+    return false;
   }
 }
 
@@ -41,20 +60,41 @@ storage::PosixFile open_brought_part(const core::Directory& checkpoints, const s
   return {core::FileAddress(place.path() / file), place.open_file(file, O_RDONLY)};
 }
 
-void bring_part(const storage::PosixFile& part, const std::string& name, const core::Directory& checkpoints) {
+std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints) {
+  std::set<std::string> names;
+  if (const auto place = checkpoints.find_directory(kBroughtName)) {
+    for (const core::DirectoryEntry& entry : place->list()) {
+      names.insert(entry.name);
+    }
+  }
+  return names;
+}
+
+bool bring_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
+                const std::function<bool()>& may_go_on) {
   const auto made = checkpoints.make_directory_if_free(kBroughtName, core::kOwnDirectory);
   const core::Directory place = checkpoints.open_directory(kBroughtName);
   if (made) {
     checkpoints.sync();
   }
-  const std::string unfinished = name + std::string(kUnfinishedSuffix);
-  storage::PosixFile copy(core::FileAddress(place.path() / unfinished),
-                          place.open_file(unfinished, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
-  copy_content(part, copy);
-  copy.sync();
-  copy.close();
-  place.rename(unfinished, place, name);
+  // Of this process alone: two of a host may bring the same part.
+  const std::string unfinished = fmt::format("{}.{}{}", found.file, ::getpid(), kUnfinishedSuffix);
+  try {
+    storage::PosixFile copy(core::FileAddress(place.path() / unfinished),
+                            place.open_file(unfinished, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
+    if (!copy_content(part, copy, may_go_on) || !is_still(part, found.name)) {
+      place.remove_file(unfinished);
+      return false;
+    }
+    copy.sync();
+    copy.close();
+    place.rename(unfinished, place, found.file);
+  } catch (...) {
+    place.remove_file(unfinished);
+    throw;
+  }
   place.sync();
+  return true;
 }
 
 void remove_brought_parts(const core::Directory& checkpoints, const std::string& prefix,
@@ -73,6 +113,21 @@ void remove_brought_parts(const core::Directory& checkpoints, const std::string&
       if (entry.name.ends_with(kUnfinishedSuffix)) {
         place->remove_file(entry.name);
       }
+    }
+    checkpoints.remove_empty_directory(kBroughtName);
+  } catch (const std::exception& error) {
+    core::log::warning("parts of near copies are left behind: {}", error.what());
+  }
+}
+
+void remove_brought_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept {
+  try {
+    const auto place = checkpoints.find_directory(kBroughtName);
+    if (!place) {
+      return;
+    }
+    for (const std::string& name : names) {
+      place->remove_file(name);
     }
     checkpoints.remove_empty_directory(kBroughtName);
   } catch (const std::exception& error) {

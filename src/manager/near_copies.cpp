@@ -78,7 +78,9 @@ NearCopies::NearCopies(CheckpointManager::Impl& manager)
     : manager_(manager),
       owner_(NearOwner::of(manager)),
       place_(owner_.place(manager.options)),
-      directory_(place_.make()) {
+      directory_(place_.make()),
+      rescue_(std::make_shared<NearRescue>(manager.directory.place(), place_,
+                                           NearRescue::Rank{owner_.run, manager.comm.rank(), manager.comm.size()})) {
   if (manager.options.near_partner) {
     find_partners();
   }
@@ -141,6 +143,9 @@ void NearCopies::advance() {
 }
 
 NearCopies::Last NearCopies::look_at_last() const {
+  if (rescue_->is_at_work()) {
+    return Last::at_work;
+  }
   if (!task_) {
     return Last::none;
   }
@@ -315,6 +320,7 @@ void NearCopies::leave_mpi() noexcept {
 
 void NearCopies::give_back() noexcept {
   leave_mpi();
+  rescue_->end();
   task_.reset();
   slots_ = {};
   place_.remove_parts(owner_.run, manager_.comm.rank(), kept_);

@@ -14,6 +14,7 @@
 #include "core/background_task.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/near_place.hpp"
+#include "manager/near_rescue.hpp"
 #include "manager/near_transfer.hpp"
 #include "storage/near/part_slot.hpp"
 #include "storage/write/layout_cache.hpp"
@@ -63,6 +64,9 @@ class [[gnu::visibility("hidden")]] NearCopies {
   void advance();
   [[nodiscard]] bool is_under_way() const noexcept { return transfer_ && !transfer_->done(); }
 
+  /// What brings them into the checkpoint directory without the other ranks. It may be used for longer than this lives.
+  [[nodiscard]] const std::shared_ptr<NearRescue>& rescue() const noexcept { return rescue_; }
+
   /// Waits until the copy that was taken last is complete on this rank, and at its partner, or has failed. With
   /// partners all ranks must call it.
   void wait();
@@ -89,6 +93,7 @@ class [[gnu::visibility("hidden")]] NearCopies {
   std::array<std::shared_ptr<storage::PartSlot>, 2> slots_;
   std::size_t next_ = 0;  ///< the slot that the next copy goes to
   std::optional<core::BackgroundTask> task_;
+  std::shared_ptr<NearRescue> rescue_;
   std::unique_ptr<NearTransfer> transfer_;  ///< null without partners, and when MPI has ended
   std::vector<int> kept_;                   ///< the ranks of which this one keeps parts
   std::uint64_t completed_ = 0;

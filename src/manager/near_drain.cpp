@@ -204,8 +204,7 @@ std::size_t NearDrain::bring(const std::vector<ListedCopy>& copies) const {
       }
       const std::string& file = places.front().file;
       const storage::PosixFile part(core::FileAddress(directory->path() / file), directory->open_file(file, O_RDONLY));
-      bring_part(part, file, checkpoints_.place());
-      ++brought;
+      brought += bring_part(part, {file, places.front().name, 0}, checkpoints_.place(), [] { return true; }) ? 1U : 0U;
     }
   }
   return brought;

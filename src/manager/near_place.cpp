@@ -118,6 +118,8 @@ std::string NearPlace::partner_part_name(std::uint64_t run, int rank, int slot) 
   return fmt::format("{}-{}.{}.partner{}", run, rank, slot, kPartSuffix);
 }
 
+int NearPlace::slot_of(const std::string& file) { return file.find(".1.") == std::string::npos ? 0 : 1; }
+
 core::Directory NearPlace::make() const {
   const core::Directory above = core::Directory::open(base_.parent_path());
   return make_own(make_own(above, base_.filename().string()), folder_);

@@ -35,6 +35,9 @@ class NearPlace {
   /// Of a part that another host keeps for that rank.
   [[nodiscard]] static std::string partner_part_name(std::uint64_t run, int rank, int slot);
 
+  /// Which of its rank's slots the file of a part is.
+  [[nodiscard]] static int slot_of(const std::string& file);
+
   /// Makes it if it is not there. @throws StorageError, also if it belongs to somebody else
   [[nodiscard]] core::Directory make() const;
   /// Nothing if it is not there. @throws StorageError as `make`

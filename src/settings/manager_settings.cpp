@@ -54,6 +54,9 @@ core::Table<ManagerOptions> manager_settings() {
       core::text("near_domains", &O::near_domains,
                  "a file with lines `<host> <domain>`: partners lie in different domains, such as racks", R"((/.*)?)",
                  "an absolute path, or nothing"),
+      duration<Second>("near_rescue_after_s", &O::near_rescue_after, {0, kYear},
+                       "how long a notice stands without a save before each rank brings its near copy into the "
+                       "directory by itself"),
       core::flag("recycle", &O::recycle, "write over the file of the checkpoint that was retired last"),
       core::flag("reserve", &O::reserve, "take the space for the next checkpoint in advance"),
       core::flag("array_task_is_constant", &O::array_task_is_constant,

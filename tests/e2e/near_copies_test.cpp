@@ -9,116 +9,21 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 
-#include "e2e/limits.hpp"
+#include "near_run.hpp"
 #include "support/virtual_hosts.hpp"
-#include "tool_test.hpp"
 
 namespace reprieve::test {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::HasSubstr;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int kNearSteps = 1200;
-
-/// How often a run saves, and how long its steps are.
-struct Pace {
-  int save_every_steps = 0;
-  int step_delay_ms = 0;
-};
-
-class NearCopies : public ToolTest {
- protected:
-  [[nodiscard]] std::vector<std::string> heat(const std::string& checkpoints, Pace pace) const {
-    return {program("reprieve-heat"),
-            "--grid",
-            "19,17,23",
-            "--modes",
-            "2,1,1",
-            "--steps",
-            std::to_string(kNearSteps),
-            "--checkpoint-every",
-            std::to_string(pace.save_every_steps),
-            "--step-delay-ms",
-            std::to_string(pace.step_delay_ms),
-            "--checkpoint-dir",
-            checkpoints,
-            "--summary",
-            summary_};
-  }
-
-  [[nodiscard]] Environment with_near_copies() const {
-    return {{"REPRIEVE_CHECKPOINTS_NEAR_DIRECTORY", near_.path().string()},
-            {"REPRIEVE_CHECKPOINTS_NEAR_EVERY_S", "0.02"},
-            {"REPRIEVE_CHECKPOINTS_NEAR_PARTNER", has_partners_ ? "true" : "false"}};
-  }
-
-  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, Pace pace = {}) const {
-    return std::make_unique<Mpirun>(
-        MpiCommand{.ranks = ranks, .arguments = heat(checkpoints_, pace), .environment = with_near_copies()});
-  }
-
-  /// The newest step of which all parts lie in this directory; 0 if there is none.
-  [[nodiscard]] int newest_copy(const fs::path& near) const {
-    int newest = 0;
-    if (fs::exists(checkpoints_)) {
-      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", near});
-      for (const Json& copy : list.at("near")) {
-        if (copy.contains("step") && copy.at("parts") == copy.at("ranks")) {
-          newest = std::max(newest, copy.at("step").get<int>());
-        }
-      }
-    }
-    return newest;
-  }
-
-  /// Kills all ranks when a copy of a step after @p step is complete. Returns the newest that was left.
-  int kill_after(Mpirun& job, int step) const {
-    EXPECT_TRUE(wait_until([&] { return newest_copy(near_.path()) > step || !job.running(); }, kHang));
-    job.send_to_ranks(SIGKILL);
-    EXPECT_TRUE(job.wait(kHang)) << job.out() << job.err();
-    return newest_copy(near_.path());
-  }
-
-  /// The digest at the end, on so many ranks, of a run that was not disturbed.
-  [[nodiscard]] Json undisturbed() const {
-    Mpirun job({.ranks = 2, .arguments = heat(directory_ / "undisturbed", {})});
-    EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
-    return Json::parse(read_text(summary_)).at("digest");
-  }
-
-  void expect_same_end(Mpirun& job) const {
-    EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
-    const Json end = Json::parse(read_text(summary_));
-    EXPECT_EQ(end.at("step"), kNearSteps);
-    EXPECT_EQ(end.at("digest"), undisturbed());
-  }
-
-  /// What the log of the checkpoint directory says about the newest restore.
-  [[nodiscard]] Json last_restore() const {
-    Json last;
-    std::ifstream log(checkpoints_ + "/events.jsonl");
-    for (std::string line; std::getline(log, line);) {
-      Json event = Json::parse(line, nullptr, false);
-      if (event.is_object() && event.at("event") == "restore") {
-        last = std::move(event);
-      }
-    }
-    return last;
-  }
-
-  const TemporaryDirectory near_{"/dev/shm"};
-  bool has_partners_ = false;
-  std::string checkpoints_ = directory_ / "checkpoints";
-  std::string summary_ = directory_ / "summary.json";
-};
+class NearCopies : public NearRun {};
 
 TEST_F(NearCopies, AfterACrashARunGoesOnAtTheNewestOfThem) {
   int step = 0;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The save that needs nobody: each rank brings its near copy into the checkpoint directory by itself.
+/// near_rescue.cpp states the protocol. No MPI.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/background_task.hpp"
+#include "core/directory.hpp"
+#include "manager/near_place.hpp"
+
+namespace reprieve::manager {
+
+/// All members can be called by any thread. Not collective.
+class NearRescue {
+ public:
+  struct Rank {
+    std::uint64_t run = 0;
+    int rank = 0;
+    int ranks = 0;
+  };
+
+  /// @param checkpoints  where the parts are brought to
+  /// @param place  where the parts of this host lie
+  NearRescue(const core::Directory& checkpoints, const NearPlace& place, Rank rank);
+  /// As `end`, but what was brought stays.
+  ~NearRescue();
+  NearRescue(const NearRescue&) = delete;
+  NearRescue& operator=(const NearRescue&) = delete;
+
+  /// Begins, on a thread, if it has not begun already. Returns at once.
+  void begin();
+  /// While it holds nothing is written: a checkpoint of all ranks is, and needs the file system.
+  void hold(bool holds) noexcept;
+  /// The parts must stay as they are.
+  [[nodiscard]] bool is_at_work() const noexcept;
+
+  /// Stops it, and removes what it has brought: a checkpoint is newer.
+  void end() noexcept;
+
+ private:
+  struct Work;
+
+  void stop() noexcept;
+
+  std::shared_ptr<Work> work_;
+  mutable std::mutex mutex_;
+  std::optional<core::BackgroundTask> task_;
+};
+
+}  // namespace reprieve::manager
