@@ -102,6 +102,20 @@ struct ManagedSave {
   std::uint64_t number = 0;
 };
 
+/// Each save writes over the file of the one before the last.
+void add_recycled(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory, const std::string& name,
+                  FileIo io, Workload::Change change) {
+  auto save = std::make_shared<ManagedSave>(workload, directory / fmt::format("recycled-{}", paths.size()),
+                                            ManagerOptions{.max_to_keep = 1, .io = io});
+  paths.push_back({{name, [save] { save->manager.save(++save->number); },
+                    [save, &workload, directory, change] {
+                      workload.change(change, save->number + 1);
+                      start_afresh(directory, {});
+                    },
+                    true},
+                   Limit::none});
+}
+
 void add_new_file(std::vector<SavePath>& paths, Workload& workload, const fs::path& directory, const std::string& name,
                   const ManagerOptions& options) {
   auto save = std::make_shared<ManagedSave>(workload, directory / fmt::format("reprieve-{}", paths.size()), options);
@@ -146,14 +160,11 @@ void add_parallel(std::vector<SavePath>& paths, Workload& workload, const fs::pa
 std::vector<SavePath> save_paths(Workload& workload, const fs::path& directory) {
   std::vector<SavePath> paths;
   add_raw(paths, workload, directory);
-  for (const auto& [io, name] : {std::pair{FileIo::automatic, "Reprieve, recycled file"},
-                                 std::pair{FileIo::io_uring, "Reprieve, recycled file, io_uring"}}) {
-    auto recycling = std::make_shared<ManagedSave>(workload, directory / fmt::format("recycled-{}", paths.size()),
-                                                   ManagerOptions{.max_to_keep = 1, .io = io});
-    paths.push_back({{name, [recycling] { recycling->manager.save(++recycling->number); },
-                      [directory] { start_afresh(directory, {}); }, true},
-                     Limit::none});
-  }
+  using Change = Workload::Change;
+  add_recycled(paths, workload, directory, "Reprieve, recycled file", FileIo::automatic, Change::everywhere);
+  add_recycled(paths, workload, directory, "Reprieve, recycled file, io_uring", FileIo::io_uring, Change::everywhere);
+  add_recycled(paths, workload, directory, "Reprieve, recycled file, 80 % unchanged", FileIo::automatic,
+               Change::every_fifth_mib);
   const ManagerOptions options{.max_to_keep = 0, .recycle = false};
   add_new_file(paths, workload, directory, "Reprieve, new file", options);
   // "Reprieve, in background" has its place here.

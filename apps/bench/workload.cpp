@@ -152,6 +152,16 @@ void Workload::fill() {
 
 void Workload::clear() { std::fill_n(memory(), size_, std::byte{0x55}); }
 
+void Workload::change(Change where, std::uint64_t time) {
+  constexpr std::uint64_t kEvery = (std::uint64_t{64} << 10U) / sizeof(double);
+  constexpr std::uint64_t kInMib = (std::uint64_t{1} << 20U) / sizeof(double);
+  const auto all = elements();
+  for (std::uint64_t i = kEvery / 2; i < all.size(); i += kEvery) {
+    const bool is_changed = where == Change::everywhere || i / kInMib % 5 == 0;
+    all[i] = -1.0 - static_cast<double>(is_changed ? time : 0);
+  }
+}
+
 std::uint64_t Workload::wrong_elements() {
   std::uint64_t wrong = 0;
   const auto mine = large();

@@ -73,6 +73,10 @@ class Workload {
   /// Sets every element to what it should be; `clear` to something else.
   void fill();
   void clear();
+  /// What a program changes between two saves.
+  enum class Change { everywhere, every_fifth_mib };
+  /// Changes the state there, in every 64 KiB, to what depends on @p time; elsewhere it is as it is for time 0.
+  void change(Change where, std::uint64_t time);
   /// Elements of the large array that are not what they should be.
   [[nodiscard]] std::uint64_t wrong_elements();
 

@@ -48,10 +48,10 @@ struct ManagerOptions {
   /// A file with lines `<host> <domain>`: a partner lies in another domain (a rack, say) if there is one. Empty: each
   /// host is one. An absolute path, read by rank 0.
   std::string near_domains{};
-  /// A notice that has stood for so long on a rank, and no save has begun: a step may be longer than the grace period, or
-  /// a rank may hang. Then each rank brings its newest near copy into the checkpoint directory, by a thread and without
-  /// the others, and the next start goes on from there. A save that is done in time is newer, and ends that. For a
-  /// program with a handler.
+  /// A notice that has stood for so long on a rank, and no save has begun: a step may be longer than the grace period,
+  /// or a rank may hang. Then each rank brings its newest near copy into the checkpoint directory, by a thread and
+  /// without the others, and the next start goes on from there. A save that is done in time is newer, and ends that.
+  /// For a program with a handler.
   std::chrono::milliseconds near_rescue_after{1'000};
   /// Write over the blocks of the checkpoint that was retired last, which is faster than a new file. Not done, without
   /// an error, for a file that has other names or that a process on the chief's node has open.

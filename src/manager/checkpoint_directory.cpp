@@ -241,6 +241,7 @@ void CheckpointDirectory::remember(std::uint64_t number, const storage::FileMeta
   struct stat status = {};
   if (place().look_through(file_name(number), status) == 0) {
     known_[number] = {status.st_ino, status.st_size, status.st_mtim, make_info(file(number), number, metadata)};
+    committed_[number] = Left::as(status, metadata.identity ? metadata.identity->save : 0);
   }
 }
 

@@ -103,9 +103,14 @@ class CheckpointDirectory {
   [[nodiscard]] bool keep_staged_files(StagedName staged) const;
 
   [[nodiscard]] core::FileAddress spare() const;
-  /// Makes the spare file, if there is one that can be used, the staged file of a save. False if there is none.
+  struct SpareFile {
+    /// The save of which it still holds all data, if this object has seen its commit and nobody has written to the file
+    /// since; 0: not known.
+    std::uint64_t left_by_save = 0;
+  };
+  /// Makes the spare file, if there is one that can be used, the staged file of a save. Nothing if there is none.
   /// @throws StorageError if it cannot be told apart from a checkpoint
-  bool take_spare(StagedName staged);
+  std::optional<SpareFile> take_spare(StagedName staged);
   /// Makes a spare file of that size, with its space taken. One that is there is made larger if need be. The staging
   /// directory, which takes space too, is there from now on, up to `release_reserve`.
   /// @throws StorageError
@@ -156,6 +161,17 @@ class CheckpointDirectory {
     timespec modified = {};
     std::optional<CheckpointInfo> info;  ///< nothing if the file is damaged
   };
+  /// A file as this object left it, and what it holds.
+  struct Left {
+    ino_t inode = 0;
+    timespec modified = {};
+    std::uint64_t save = 0;
+
+    [[nodiscard]] static Left as(const struct stat& status, std::uint64_t save) {
+      return {status.st_ino, status.st_mtim, save};
+    }
+    [[nodiscard]] bool is(const struct stat& status) const;
+  };
 
   [[nodiscard]] const std::shared_ptr<const core::Directory>& shared_place() const;
   [[nodiscard]] core::FileAddress address(const std::filesystem::path& below) const;
@@ -164,6 +180,8 @@ class CheckpointDirectory {
   [[nodiscard]] std::string files_name(std::uint64_t number) const;
   [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
   [[nodiscard]] bool make_spare(std::uint64_t number);
+  void note_spare(std::uint64_t save);
+  [[nodiscard]] std::uint64_t spare_left_by() const;
   [[nodiscard]] core::Directory open_staging() const;
   [[nodiscard]] bool lacks_room() const;
   [[nodiscard]] std::shared_ptr<core::Descriptor> held_open(const std::string& name) const;
@@ -190,6 +208,8 @@ class CheckpointDirectory {
   };
   std::unique_ptr<Freeing> freeing_;  ///< nothing before the first file is removed
   std::map<std::uint64_t, Known> known_;
+  std::map<std::uint64_t, Left> committed_;  ///< by number
+  std::optional<Left> spare_left_;
   std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };
 

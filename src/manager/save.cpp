@@ -128,8 +128,8 @@ Save::~Save() {
 
 void Save::begin() {
   cluster::Communicator& comm = manager_.comm;
-  // The number, whether it was asked for, and the time.
-  std::array<std::int64_t, 3> chiefs{};
+  // The number, whether it was asked for, the time, and which save of the directory it is.
+  std::array<std::int64_t, 4> chiefs{};
   const auto view = std::as_writable_bytes(std::span(chiefs));
   comm.on_chief(
       [&] {
@@ -140,7 +140,8 @@ void Save::begin() {
         retire_left_over();
         metadata_.identity = manager_.identity->next_save();
         metadata_.constants = manager_.constants();
-        chiefs = {static_cast<std::int64_t>(number), request_.number ? 1 : 0, wall_clock_us()};
+        chiefs = {static_cast<std::int64_t>(number), request_.number ? 1 : 0, wall_clock_us(),
+                  static_cast<std::int64_t>(metadata_.identity->save)};
         core::kill_point(core::KillPoint::save_staged);
       },
       step("preparing"));
@@ -148,6 +149,7 @@ void Save::begin() {
   comm.broadcast(bytes, 0, step("preparing"));
   std::copy(bytes.begin(), bytes.end(), view.begin());
   staged_ = {static_cast<std::uint64_t>(chiefs[0]), chiefs[2]};
+  save_ = static_cast<std::uint64_t>(chiefs[3]);
   const bool chief_was_asked = chiefs[1] != 0;
   comm.agree(core::capture([&] {
                if (request_.number.has_value() != chief_was_asked ||
@@ -206,13 +208,19 @@ void Save::lay_out() {
   metadata.reason = request_.reason;
   metadata.has_files = has_files_;
   const ManagerOptions& options = manager_.options;
-  bool has_spare = false;
+  std::optional<CheckpointDirectory::SpareFile> spare;
   manager_.comm.on_chief(
-      [&] { has_spare = (options.recycle || options.reserve) && manager_.directory.take_spare(staged_); },
+      [&] {
+        if (options.recycle || options.reserve) {
+          spare = manager_.directory.take_spare(staged_);
+        }
+      },
       step("taking the spare file"));
   writer_ = std::make_shared<storage::CheckpointWriter>(
       manager_.comm, manager_.directory.staged_file(staged_),
-      storage::WriteOptions{options.writer, options.durable, options.io, has_spare}, manager_.layout);
+      storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(),
+                            spare ? spare->left_by_save : 0, save_},
+      manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);
   core::kill_point(core::KillPoint::save_laid_out);
 }

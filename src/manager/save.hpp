@@ -71,6 +71,7 @@ class Save {
   bool began_ = false;                           ///< the chief: the staging directory is there
   std::optional<core::WriteDirectory> scratch_;  ///< for the save function, on ranks other than the chief
   bool has_files_ = false;
+  std::uint64_t save_ = 0;  ///< counted over all runs of the directory
   storage::FileMetadata metadata_;
   /// Shared with the thread, which may outlive the save.
   std::shared_ptr<storage::CheckpointWriter> writer_;

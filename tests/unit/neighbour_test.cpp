@@ -148,7 +148,7 @@ TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
       manager::write_directory_record(directory.place(), {"an id", 1, 0, {}}, true);
       EXPECT_EQ(manager::read_directory_record(directory.place()).value().id, "an id");
       directory.prepare_staging(1);
-      EXPECT_FALSE(directory.take_spare({1, 5}));
+      EXPECT_FALSE(directory.take_spare({1, 5}).has_value());
     }));
     expect_untouched();
   }

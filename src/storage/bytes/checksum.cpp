@@ -41,6 +41,12 @@ std::uint64_t xxh3(std::span<const std::byte> bytes) noexcept {
   return hash;
 }
 
+Digest128 xxh3_128(std::span<const std::byte> bytes) noexcept {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  clean_registers();
+  return {hash.low64, hash.high64};
+}
+
 Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
   if (state_ == nullptr) {
     throw std::bad_alloc();

@@ -16,6 +16,15 @@ namespace reprieve::storage {
 /// The checksum of bytes that lie side by side.
 [[nodiscard]] std::uint64_t xxh3(std::span<const std::byte> bytes) noexcept;
 
+/// 128 bits, to tell bytes that are equal from bytes that differ without having both.
+struct Digest128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  friend bool operator==(const Digest128&, const Digest128&) = default;
+};
+[[nodiscard]] Digest128 xxh3_128(std::span<const std::byte> bytes) noexcept;
+
 /// Pieces of this size stay in the processor's cache between their checksum and what else is done with them.
 inline constexpr std::size_t kCachedBytes = std::size_t{128} << 10U;
 

@@ -463,8 +463,9 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   return true;
 }
 
-void LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
-  PosixFile target = recycle && covered_ ? PosixFile::open_to_write(file) : PosixFile::create(file);
+bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
+  const bool rewrites = recycle && covered_;
+  PosixFile target = rewrites ? PosixFile::open_to_write(file) : PosixFile::create(file);
   if (target.size() > index_.file_size) {
     target.set_size(index_.file_size);
   }
@@ -475,6 +476,7 @@ void LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
   }
   seal_.structure_digest = copy(layout_, target, regions_);
   target.close();
+  return rewrites;
 }
 
 StructureImage LaidOutFile::image() const {

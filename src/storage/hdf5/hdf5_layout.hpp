@@ -44,7 +44,8 @@ class LaidOutFile {
   /// @param recycle  write over the blocks of the file that is there. Not done for a state with elements that no rank
   /// holds: they must be zero.
   /// @throws StorageError; no_space with the bytes needed and available, before anything is written
-  void put_on_disk(const core::FileAddress& file, bool recycle);
+  /// Returns whether it was that.
+  bool put_on_disk(const core::FileAddress& file, bool recycle);
 
   /// The structure, with its digest, for a file that somebody else makes of it.
   [[nodiscard]] StructureImage image() const;

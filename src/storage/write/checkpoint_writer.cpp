@@ -53,7 +53,8 @@ CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddres
       options_(options),
       writer_(row_of(options.writer)),
       laid_out_(cache.content()),
-      model_(cache.model()) {
+      model_(cache.model()),
+      history_(cache.history()) {
   plan_.file = std::move(file);
   // What need not be durable is done when it is in the page cache.
   plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
@@ -64,8 +65,22 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   collect(registry, what_ + "collecting the variables");
   const std::string what = what_ + "laying out the file";
   find_layout(metadata, what);
-  comm_.on_chief([&] { laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
+  bool rewrites = false;
+  comm_.on_chief([&] { rewrites = laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
   apply_places(laid_out_->common, laid_out_->places);
+  look_for_unchanged(rewrites, metadata, what);
+}
+
+/// The mpio writer writes what it is given.
+void CheckpointWriter::look_for_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what) {
+  if (options_.save == 0 || options_.writer != WriterKind::direct) {
+    return;
+  }
+  const bool is_last = metadata.reason.kind == SaveReason::Kind::preemption;
+  const auto over = comm_.max(rewrites ? static_cast<std::int64_t>(options_.left_by_save) : 0, what);
+  comm_.agree(
+      core::capture([&] { plan_.ranges = history_.begin(static_cast<std::uint64_t>(over), options_.save, is_last); }),
+      what);
 }
 
 void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata) {

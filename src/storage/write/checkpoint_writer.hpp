@@ -26,6 +26,9 @@ struct WriteOptions {
   bool durable = true;
   FileIo io = FileIo::automatic;
   bool recycle = false;  ///< the file is there, and its blocks may be written over
+  /// The chief's: the save that has left the file as it is, if it was one of this run; 0: not known.
+  std::uint64_t left_by_save = 0;
+  std::uint64_t save = 0;  ///< the number of this one, which no other save of the run has; 0: not to be remembered
 };
 
 /// Writes all variables and metadata into a new file, complete, checksummed, marked complete and durable, but under its
@@ -84,6 +87,7 @@ class CheckpointWriter {
   void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                     const std::string& what);
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
+  void look_for_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what);
   void apply_places(const Bytes& common, const Bytes& own);
   void add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
@@ -100,6 +104,7 @@ class CheckpointWriter {
   WritePlan plan_;
   std::unique_ptr<LayoutCache::Content>& laid_out_;
   std::optional<LayoutCache::Model>& model_;
+  WriteHistory& history_;
   WrittenPart written_;
   bool durable_ = false;  ///< this rank's part is
 };

@@ -32,8 +32,8 @@ constexpr std::uint64_t end_of_buffer(std::uint64_t base) {
 
 void DataStream::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes)
-    : file_(file), news_("writing " + file.path().string(), expected_bytes) {
+DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes, std::uint64_t least_direct_bytes)
+    : file_(file), least_direct_bytes_(least_direct_bytes), news_("writing " + file.path().string(), expected_bytes) {
   if (io == FileIo::page_cache ||
       (io == FileIo::automatic && (expected_bytes < kLeastForAutomatic || file.is_in_memory()))) {
     return;
@@ -106,7 +106,7 @@ void DataStream::flush() {
   const auto part = [&](std::uint64_t from, std::uint64_t to) { return memory.subspan(from - base_, to - from); };
   const std::uint64_t first = up(begin_);
   const std::uint64_t last = down(end_);
-  if (last < first + kLeastDirectBytes) {
+  if (last < first + least_direct_bytes_) {
     write_cached(part(begin_, end_), begin_);
     free_.push_back(buffer);
     return;

@@ -35,7 +35,9 @@ class DataStream {
   /// @param io  `automatic` chooses by the file system and by @p expected_bytes; where the way asked for does not work,
   /// the next simpler one is taken
   /// @throws StorageError
-  DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes);
+  /// @param least_direct_bytes  less than that in one piece goes through the page cache
+  DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_bytes,
+             std::uint64_t least_direct_bytes = kLeastDirectBytes);
   /// Waits for the writes under way.
   ~DataStream();
   DataStream(const DataStream&) = delete;
@@ -43,6 +45,9 @@ class DataStream {
 
   /// Copies or writes the bytes: they may change afterwards. @throws StorageError, also of earlier writes
   void write(std::span<const std::byte> bytes, std::uint64_t offset);
+
+  /// So many of the expected bytes are not written. They count as done.
+  void leave_out(std::uint64_t bytes) { news_.add(bytes); }
 
   /// Lets the system begin to bring to the device what has gone through the page cache since the last call, if other
   /// bytes go past it. Does not wait. @throws StorageError, of earlier writes
@@ -68,6 +73,7 @@ class DataStream {
   void wait_for_one();
 
   const PosixFile& file_;
+  const std::uint64_t least_direct_bytes_;
   TransferNews news_;
   std::optional<PosixFile> direct_;  ///< the same file, opened with O_DIRECT
   std::vector<Buffer> buffers_;

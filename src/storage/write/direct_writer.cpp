@@ -15,8 +15,8 @@ class DirectWriter final : public Writer {
     }
     check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than the chief
     part.file.emplace(PosixFile::open_to_write(plan.file));
-    DataStream stream(*part.file, plan.io, plan.own_bytes());
-    part.checksums = write_items(stream, plan.items);
+    DataStream stream(*part.file, plan.io, plan.own_bytes(), plan.least_direct_bytes());
+    part.checksums = write_items(stream, plan.items, plan.ranges.get());
     stream.finish();
     return part;
   }

@@ -10,6 +10,7 @@
 
 #include "core/file_address.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/write/written_ranges.hpp"
 
 namespace reprieve::storage {
 
@@ -32,6 +33,9 @@ class LayoutCache {
   /// the structure from there. Counts on the chief. Local.
   void take_from(Model model) { model_ = std::move(model); }
 
+  /// What this rank has written before, into files that may be written over.
+  [[nodiscard]] WriteHistory& history() noexcept { return history_; }
+
   struct Content;
   [[nodiscard]] std::unique_ptr<Content>& content() noexcept { return content_; }
   [[nodiscard]] std::optional<Model>& model() noexcept { return model_; }
@@ -39,6 +43,7 @@ class LayoutCache {
  private:
   std::unique_ptr<Content> content_;  ///< nothing before the first save
   std::optional<Model> model_;
+  WriteHistory history_;
 };
 
 }  // namespace reprieve::storage

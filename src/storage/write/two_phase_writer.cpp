@@ -208,7 +208,7 @@ class PieceExchange {
     for (const WriteItem& item : large_) {
       bytes += item.bytes();
     }
-    stream_.emplace(*part_.file, plan_.io, bytes);
+    stream_.emplace(*part_.file, plan_.io, bytes, plan_.least_direct_bytes());
     if (chunk_) {
       collected_.emplace(map_.chunk_bytes());
     }
@@ -284,7 +284,7 @@ class PieceExchange {
 
   void write_large() {
     stream_->start_writeback();
-    const std::vector<std::uint64_t> large = write_items(*stream_, large_);
+    const std::vector<std::uint64_t> large = write_items(*stream_, large_, plan_.ranges.get());
     part_.checksums = with_small(large);
     stream_->finish();
   }

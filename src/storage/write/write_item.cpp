@@ -33,10 +33,34 @@ void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64
   }
 }
 
+/// The same, but for what the file holds already.
+void write_changes(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest,
+                   WrittenRanges& ranges) {
+  std::size_t begin = 0;  // of what comes before the piece and was left out so far
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::uint64_t to_next_range = kRangeBytes - (offset + at) % kRangeBytes;
+    const auto piece = bytes.subspan(at, std::min<std::uint64_t>(bytes.size() - at, to_next_range));
+    digest.update(piece);
+    at += piece.size();
+    if (ranges.holds(piece, offset + at - piece.size())) {
+      continue;
+    }
+    const std::size_t gap = at - piece.size() - begin;
+    if (gap >= kLeastGapBytes) {
+      stream.leave_out(gap);
+      begin += gap;
+    }
+    stream.write(bytes.subspan(begin, at - begin), offset + begin);
+    begin = at;
+  }
+  stream.leave_out(bytes.size() - begin);
+}
+
 /// Writes items one by one, in any order, and keeps their checksums in the order of the items.
 class ItemWriter {
  public:
-  ItemWriter(DataStream& stream, std::span<const WriteItem> items) : stream_(stream), items_(items) {
+  ItemWriter(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges)
+      : stream_(stream), items_(items), ranges_(ranges) {
     for (const WriteItem& item : items) {
       first_checksum_.push_back(checksums_.size());
       checksums_.resize(checksums_.size() + item.block_count());
@@ -69,7 +93,11 @@ class ItemWriter {
         fill_up_to(offset);
         written_ = offset + size;
       }
-      write_run(stream_, content.first(size), offset, digest_);
+      if (ranges_ != nullptr && size >= kRangeBytes) {
+        write_changes(stream_, content.first(size), offset, digest_, *ranges_);
+      } else {
+        write_run(stream_, content.first(size), offset, digest_);
+      }
       content = content.subspan(size);
     });
     return digest_.digest();
@@ -87,6 +115,7 @@ class ItemWriter {
 
   DataStream& stream_;
   std::span<const WriteItem> items_;
+  WrittenRanges* ranges_;                    ///< or null
   std::uint64_t written_ = 0;                ///< where the item that fills its dataset has been written up to
   std::vector<std::size_t> first_checksum_;  ///< by item
   std::vector<std::uint64_t> checksums_;
@@ -119,12 +148,12 @@ std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, con
 
 /// What goes through the page cache comes first: a write there waits for all direct writes that are under way in the
 /// file, and holds up the next ones; and the system brings it to the device while the direct ones are made.
-std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items) {
+std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto first_large = std::stable_partition(
       order.begin(), order.end(), [&](std::size_t i) { return items[i].run_bytes() < kLeastDirectBytes; });
-  ItemWriter writer(stream, items);
+  ItemWriter writer(stream, items, ranges);
   std::for_each(order.begin(), first_large, [&](std::size_t i) { writer.write(i); });
   if (first_large != order.end()) {
     stream.start_writeback();

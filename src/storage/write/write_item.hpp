@@ -15,6 +15,7 @@
 #include "storage/format/blocks.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/write/data_stream.hpp"
+#include "storage/write/written_ranges.hpp"
 
 namespace reprieve::storage {
 
@@ -42,7 +43,9 @@ struct WriteItem {
 
 /// Writes all items block by block, and returns the blocks' checksums in that order. What was
 /// written is in the stream: its `finish` is the caller's. @throws StorageError
-[[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items);
+/// @param ranges  what the file holds already, which is not written again; null: nothing is known of that
+[[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items,
+                                                     WrittenRanges* ranges = nullptr);
 
 /// Adds the checksums of an item as it is in memory, block by block. @param buffer  to be used again for the next
 void add_checksums(const WriteItem& item, Bytes& buffer, std::vector<std::uint64_t>& checksums);

@@ -5,6 +5,7 @@
 /// What a writer is given and what it gives back.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,9 +33,15 @@ struct WritePlan {
   core::FileAddress file;
   FileIo io = FileIo::automatic;  ///< how bytes go to the file system
   std::vector<Variable> variables;
-  std::vector<WriteItem> items;   ///< by variable
+  std::vector<WriteItem> items;  ///< by variable
+  /// What the file holds already, of this rank; null: nothing is known of that.
+  std::shared_ptr<WrittenRanges> ranges;
   std::uint64_t state_bytes = 0;  ///< of all ranks
 
+  /// For the stream: with ranges that are left out, the pieces between them are shorter.
+  [[nodiscard]] std::uint64_t least_direct_bytes() const {
+    return ranges && ranges->leaves_out() ? kRangeBytes : kLeastDirectBytes;
+  }
   /// What this rank writes.
   [[nodiscard]] std::uint64_t own_bytes() const;
   /// Where the last dataset ends.
