@@ -29,9 +29,10 @@
 // In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the spare file of a dead run, which may have
 // died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging directory
 // without a seal, and the next start deletes it. The new seal is written after the new data, and counts only after the
-// rename of step 4, which comes after every rank's fsync. Nothing old can show through: structure and tables are
-// written as a whole, all blocks are checksummed, and a state with elements that no rank holds (which must read as
-// zero) gets a new file. After a failed save a rewritten file is deleted, never used again: a rank that hangs may still
+// rename of step 4, which comes after every rank's fsync. What the file is known to hold already is not written again
+// (storage/write/written_ranges.cpp). Nothing old can show through: structure and tables are written as a whole, all
+// blocks have checksums of the new state, and a state with elements that no rank holds (which must read as zero) gets a
+// new file. After a failed save a rewritten file is deleted, never used again: a rank that hangs may still
 // write to it.
 //
 // After each step all ranks agree on errors. On an error the temporary files are removed, everything older is kept, and
