@@ -38,7 +38,11 @@ test_packages=(
 )
 lint_packages=(clang-format clang-tidy)
 mpich_packages=(mpich libmpich-dev libhdf5-mpich-dev)
-packages_packages=(dpkg-dev file fakeroot mmdebstrap)
+packages_packages=(
+  dpkg-dev file fakeroot mmdebstrap
+  debhelper dh-python lintian                 # the source package (apps/recipes/debian)
+  environment-modules                         # the module file; takes the place of Lmod
+)
 docs_packages=(doxygen)
 
 is_installed() {

@@ -86,3 +86,9 @@ if(REPRIEVE_OPEN_MPI)
       ENVIRONMENT "${reprieve_mpi_environment}")
   endwhile()
 endif()
+
+if(TARGET reprieve_tool_core AND REPRIEVE_INSTALL AND NOT REPRIEVE_PACKAGES AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  add_test(NAME consumer.modulefile
+    COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${PROJECT_BINARY_DIR} ${consumer_folder}/modulefile)
+  set_tests_properties(consumer.modulefile PROPERTIES LABELS consumer TIMEOUT 60 SKIP_RETURN_CODE 77)
+endif()
