@@ -31,6 +31,7 @@ test_packages=(
   libeigen3-dev libtrilinos-kokkos-dev        # optional: the headers for programs that use these
   libtinyxml2-dev                             # reads what is written for ParaView
   python3-mpi4py python3-numpy                # the Python module
+  python3-yaml                                # reads the recipes (apps/recipes)
   python3-h5py python3-h5netcdf python3-netcdf4 python3-xarray  # other programs that read checkpoints
   slurm-wlm                                   # the tests with Slurm start one of their own
   mount e2fsprogs xfsprogs btrfs-progs        # file systems for the tests of faults

@@ -92,3 +92,9 @@ if(TARGET reprieve_tool_core AND REPRIEVE_INSTALL AND NOT REPRIEVE_PACKAGES AND 
     COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${PROJECT_BINARY_DIR} ${consumer_folder}/modulefile)
   set_tests_properties(consumer.modulefile PROPERTIES LABELS consumer TIMEOUT 60 SKIP_RETURN_CODE 77)
 endif()
+
+if(REPRIEVE_PYTHON)
+  add_test(NAME consumer.recipes
+    COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/recipes.py ${PROJECT_SOURCE_DIR}/apps/recipes)
+  set_tests_properties(consumer.recipes PROPERTIES LABELS consumer TIMEOUT 60 SKIP_RETURN_CODE 77)
+endif()
