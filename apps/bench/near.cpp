@@ -68,7 +68,12 @@ class NearCopying {
               all_complete},
              "memcpy of the state"},
             {{"a near copy", [this] { copy(); }, all_complete}, "memcpy of the state"},
-            {{"a checkpoint", [this] { manager_.save(++number_); }, all_complete}, "memcpy of the state"},
+            {{"a checkpoint", [this] { manager_.save(++number_); },
+              [this, all_complete] {
+                all_complete();
+                workload_.change(Workload::Change::everywhere, number_ + 1);
+              }},
+             "memcpy of the state"},
             {{"a loop of work", [this] { Work::run(iterations_); }, all_complete}, "a loop of work"},
             {{"the same loop while a near copy is completed", [this] { Work::run(iterations_); }, [this] { copy(); }},
              "a loop of work"}};
@@ -212,6 +217,7 @@ void run(const NearOptions& options, bool json) {
       NearCopying copying(workload, scratch.path() / "copying", options);
       measure(copying.candidates(), spec, workload, options.common.rounds, report, table);
     }
+    workload.fill();
     NearRestoring restoring(workload, scratch.path(), options);
     restoring.check();
     measure(restoring.candidates(), spec, workload, options.common.rounds, report, table);

@@ -356,7 +356,11 @@ void NearRestore::reach(const Choice& choice, const Opened& opened, storage::Par
     }
     const auto held = std::ranges::find_if(
         opened.parts, [&](const auto& part) { return part->name().rank == static_cast<int>(rank); });
-    source.add(held != opened.parts.end() ? *held : std::make_shared<const storage::Part>(open_part(at)), opened.index);
+    // Of what others hold, this rank needs little, if the ranks are as they were.
+    source.add(held != opened.parts.end()
+                   ? *held
+                   : std::make_shared<const storage::Part>(open_part(at), storage::PartMemory::Use::little),
+               opened.index);
   }
 }
 

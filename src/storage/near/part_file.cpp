@@ -161,11 +161,11 @@ void void_part(const PosixFile& file) {
 
 PartName read_part_name(const PosixFile& file) { return read_head(file, read_part_seal(file)); }
 
-Part::Part(const PosixFile& file) {
+Part::Part(const PosixFile& file, PartMemory::Use use) {
   const PartSeal seal = read_part_seal(file);
   name_ = read_head(file, seal);
   tables_ = read_part_tables(file, seal);
-  data_ = PartMemory::read(file, kPartDataOffset, static_cast<std::size_t>(seal.data_bytes));
+  data_ = PartMemory::read(file, kPartDataOffset, static_cast<std::size_t>(seal.data_bytes), use);
 }
 
 }  // namespace reprieve::storage

@@ -47,8 +47,9 @@ void void_part(const PosixFile& file);
 /// A part that can be read.
 class Part {
  public:
-  /// Compares the digests of head and tables. @throws CorruptError, StorageError; std::bad_alloc
-  explicit Part(const PosixFile& file);
+  /// Compares the digests of head and tables. @param use  of the data
+  /// @throws CorruptError, StorageError; std::bad_alloc
+  explicit Part(const PosixFile& file, PartMemory::Use use = PartMemory::Use::all);
 
   [[nodiscard]] const PartName& name() const noexcept { return name_; }
   [[nodiscard]] const PartTables& tables() const noexcept { return tables_; }

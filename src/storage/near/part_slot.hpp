@@ -32,7 +32,9 @@ class PartSlot {
   void copy(std::span<WriteItem> items);
 
   /// The whole file, with a complete part in it. Of one in memory. @throws std::bad_alloc
-  [[nodiscard]] PartMemory whole() const { return PartMemory::read(file_, 0, static_cast<std::size_t>(file_.size())); }
+  [[nodiscard]] PartMemory whole() const {
+    return PartMemory::read(file_, 0, static_cast<std::size_t>(file_.size()), PartMemory::Use::little);
+  }
   [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
 
   /// Completes the part: checksums, tables, seal. @param items  as `copy` has left them

@@ -2,8 +2,9 @@
 #include "storage/near/parts_source.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "storage/bytes/streaming_copy.hpp"
 
 namespace reprieve::storage {
 
@@ -56,11 +57,11 @@ void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::u
   }
   const std::byte* from = found->data + place_in_row(variable, row, number);
   while (!content.empty()) {
-    const auto piece = content.first(std::min(content.size(), kCachedBytes));
-    std::memcpy(piece.data(), from, piece.size());
+    const std::span piece(from, std::min(content.size(), kCachedBytes));
     if (digest != nullptr) {
       digest->update(piece);
     }
+    streaming_copy(piece, content.first(piece.size()));
     from += piece.size();
     content = content.subspan(piece.size());
   }

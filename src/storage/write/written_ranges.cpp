@@ -15,7 +15,7 @@
 
 #include "storage/write/written_ranges.hpp"
 
-#include <algorithm>
+#include <new>
 #include <utility>
 
 namespace reprieve::storage {
@@ -72,11 +72,21 @@ const Digest128* WrittenRanges::find(std::uint64_t range) const {
   return place < run->second.size() ? &run->second[static_cast<std::size_t>(place)] : nullptr;
 }
 
-void WrittenRanges::add(std::uint64_t range, const Digest128& digest) {
-  if (last_run_ == runs_.end() || last_run_->first + last_run_->second.size() != range) {
-    last_run_ = runs_.insert_or_assign(range, std::vector<Digest128>()).first;
+/// Without the memory for it the save goes on, and nothing is known of what it writes.
+void WrittenRanges::add(std::uint64_t range, const Digest128& digest) noexcept {
+  if (!has_memory_) {
+    return;
   }
-  last_run_->second.push_back(digest);
+  try {
+    if (last_run_ == runs_.end() || last_run_->first + last_run_->second.size() != range) {
+      last_run_ = runs_.insert_or_assign(range, std::vector<Digest128>()).first;
+    }
+    last_run_->second.push_back(digest);
+  } catch (const std::bad_alloc&) {
+    has_memory_ = false;
+    runs_.clear();
+    last_run_ = runs_.end();
+  }
 }
 
 std::shared_ptr<WrittenRanges> WriteHistory::begin(std::uint64_t over, std::uint64_t save, bool is_last) {

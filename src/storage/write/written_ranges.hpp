@@ -46,7 +46,7 @@ class WrittenRanges {
 
  private:
   [[nodiscard]] const Digest128* find(std::uint64_t range) const;
-  void add(std::uint64_t range, const Digest128& digest);
+  void add(std::uint64_t range, const Digest128& digest) noexcept;
 
   const Look look_;
   std::shared_ptr<const WrittenRanges> before_;  ///< until this save is over
@@ -54,6 +54,7 @@ class WrittenRanges {
   const int saves_since_all_;
   std::map<std::uint64_t, std::vector<Digest128>> runs_;  ///< of ranges that follow each other, by the first
   std::map<std::uint64_t, std::vector<Digest128>>::iterator last_run_ = runs_.end();
+  bool has_memory_ = true;
   std::uint64_t compared_ = 0;
   std::uint64_t equal_ = 0;
 
