@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/notice_watch.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "core/log.hpp"
@@ -28,19 +27,21 @@ NoticeWatch::~NoticeWatch() {
 }
 
 void NoticeWatch::watch(const std::stop_token& stop) {
-  std::optional<std::chrono::steady_clock::time_point> since;
+  std::chrono::steady_clock::time_point since;  // the first look at which there was a notice
+  bool stands = false;
   bool has_acted = false;
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, stop, kLookAtNotices, [&] { return stop.stop_requested(); })) {
     try {
       if (!has_notice_()) {
-        since.reset();
-        has_acted = false;
+        stands = has_acted = false;
         continue;
       }
       const auto now = std::chrono::steady_clock::now();
-      since = since.value_or(now);
-      if (!has_acted && now - *since >= after_) {
+      if (!std::exchange(stands, true)) {
+        since = now;
+      }
+      if (!has_acted && now - since >= after_) {
         has_acted = true;
         act_();
       }
