@@ -2,6 +2,7 @@
 // reprieve drain DIR
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <set>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "files.hpp"
 #include "manager/near_drain.hpp"
 #include "reprieve/error.hpp"
@@ -103,9 +105,21 @@ DrainResult drain(const Options& options, const std::string& prefix) {
   return manager::NearDrain(checkpoints, {options.near, prefix, this_process(), wait, options.dry_run}).run();
 }
 
+/// Near copies are looked for below the name of the user who asks.
+void require_own(const std::filesystem::path& directory) {
+  const auto owner = core::Directory::open(directory).status().st_uid;
+  if (owner != ::geteuid()) {
+    throw UsageError(
+        fmt::format("{} belongs to the user {}, and this is the user {}, who sees no near copies of others: run it as "
+                    "the owner, in an epilog of Slurm with `runuser -u \"$SLURM_JOB_USER\" -- reprieve drain`",
+                    directory.string(), owner, ::geteuid()));
+  }
+}
+
 int run(const Options& options) {
   require_directory(options.directory);
   require_directory(options.near);
+  require_own(options.directory);
   std::set<std::string> prefixes{options.prefix};
   if (options.prefix.empty()) {
     prefixes = manager::drainable_prefixes(manager::CheckpointDirectory(options.directory, "ckpt", true), options.near);

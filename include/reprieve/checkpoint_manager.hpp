@@ -90,9 +90,15 @@ class REPRIEVE_EXPORT CheckpointManager {
   /// is newer than all checkpoints: after a crash of the program, on the same hosts. A copy is no checkpoint: nothing
   /// of it is durable, and an orderly end of the manager removes it. Left out, and false, if the copy before is not
   /// complete yet or there is no room: the older one is kept then. A handler calls it every `near_every`. Collective.
-  /// With `near_partner`, what is not at its partner yet from the copy before is waited for.
-  /// Cost: a copy of this rank's part of the state; two are kept.
-  /// @throws UsageError without `near_directory`; MismatchError, MpiError, UnresponsiveError
+  /// With `near_partner`, what is not at its partner yet from the copy before is waited for. A place that cannot be
+  /// made is logged, and is no error either. Cost: a copy of this rank's part of the state; two are kept.
+  /// @param number  of the checkpoint that it would be: who gives numbers to `save` gives them here too, and finds that
+  /// of the copy in `CheckpointInfo::number`
+  /// @throws UsageError without `near_directory`, or after a save with a save function, which a copy cannot hold;
+  /// MismatchError, MpiError, UnresponsiveError
+  bool near_copy(std::uint64_t number);
+  /// The same with the number that `save()` would choose. @throws UsageError also if the saves of this manager were
+  /// given numbers: that of the copy would say nothing about the state
   bool near_copy();
 
   /// Restores the newest valid checkpoint; damaged ones are passed over with a log line that says what it costs, and

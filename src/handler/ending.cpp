@@ -102,6 +102,10 @@ void PreemptionCheckpointHandler::Impl::finish() {
   meet(true);
   close();
   finished = true;
+  manager.impl().near_copies_stay = false;
+  if (agreement_.index() > 1) {  // otherwise it may only have looked
+    manager.impl().remove_near_left_overs();
+  }
 }
 
 void PreemptionCheckpointHandler::Impl::close() {

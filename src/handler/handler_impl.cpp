@@ -149,6 +149,7 @@ void PreemptionCheckpointHandler::Impl::heed_the_end() {
 }
 
 void PreemptionCheckpointHandler::Impl::join_manager() {
+  manager.impl().near_copies_stay = true;  // until the run is finished, or saved
   manager.impl().handler =
       manager::HandlerLink{this, [this] { return run_calls; }, [this] { return saver_.next_number(steps()); },
                            [this](const CheckpointInfo& from) {

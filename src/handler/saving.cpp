@@ -148,9 +148,13 @@ void PreemptionCheckpointHandler::Impl::watch_over_near_copies() {
   }
 }
 
+/// For a save, and for no longer than one should take: a rank may hang in it.
 void PreemptionCheckpointHandler::Impl::hold_rescue(bool holds) noexcept {
+  constexpr std::chrono::duration<double> kLeast{2};
   if (rescue_) {
-    rescue_->hold(holds);
+    const auto limit = std::max(kLeast, 3 * policy_.grace().save_time);
+    rescue_->hold_for(holds ? std::chrono::duration_cast<std::chrono::milliseconds>(limit)
+                            : std::chrono::milliseconds(0));
   }
 }
 
@@ -264,11 +268,13 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
 
 void PreemptionCheckpointHandler::Impl::leave() {
   const ExitContext context = comm_.together([&] { return prepare_exit(); }, "preparing the exit");
-  give_back_near_copies();
+  watch_.reset();
   notices_.saved();
   if (!config.return_when_saved) {
     notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
   }
+  manager.impl().remove_near_left_overs();
+  give_back_near_copies();
   core::kill_point(core::KillPoint::exit_saved);
   threads_.rest();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ctime>
 #include <utility>
 
 #include "core/file_rights.hpp"
@@ -36,6 +37,13 @@ bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
     done += now.size();
   }
   return may_go_on();
+}
+
+/// Nobody is still at it: a node may bring its part at any time.
+bool is_abandoned(const core::Directory& place, const std::string& name) {
+  constexpr std::time_t kOneDay = 24 * 60 * 60;
+  const auto status = place.look(name);
+  return status && std::time(nullptr) - status->st_mtim.tv_sec > kOneDay;
 }
 
 /// A part that is written anew loses its seal before anything else of it changes. So what was read before this was
@@ -110,7 +118,7 @@ void remove_brought_parts(const core::Directory& checkpoints, const std::string&
       }
     }
     for (const core::DirectoryEntry& entry : place->list()) {
-      if (entry.name.ends_with(kUnfinishedSuffix)) {
+      if (entry.name.ends_with(kUnfinishedSuffix) && is_abandoned(*place, entry.name)) {
         place->remove_file(entry.name);
       }
     }

@@ -37,8 +37,8 @@ inline constexpr const char* kBroughtName = ".reprieve.parts";
 bool bring_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
                 const std::function<bool()>& may_go_on);
 
-/// Removes those of a prefix that are no newer than a checkpoint, and the directory if it is empty then. Logs what goes
-/// wrong.
+/// Removes those of a prefix that are no newer than a checkpoint, what nobody has finished for a day, and the directory
+/// if it is empty then. Logs what goes wrong.
 void remove_brought_parts(const core::Directory& checkpoints, const std::string& prefix,
                           const storage::SaveIdentity& newest) noexcept;
 /// Removes these files, as far as they are there, and the directory if it is empty then. Logs what goes wrong.

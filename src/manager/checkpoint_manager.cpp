@@ -3,7 +3,6 @@
 
 #include "manager/background_save.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/near_copies.hpp"
 
 namespace reprieve {
 
@@ -42,11 +41,11 @@ bool CheckpointManager::background_save_written() const noexcept {
 std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
 
 bool CheckpointManager::near_copy() {
-  if (impl_->near && impl_->near->is_under_way()) {
-    impl_->near->wait();  // no handler does it between the steps
-  }
-  return impl_->near_copy(SaveRequest{});
+  impl_->check_numbers_are_chosen();
+  return impl_->near_copy_alone({});
 }
+
+bool CheckpointManager::near_copy(std::uint64_t number) { return impl_->near_copy_alone(number); }
 
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
   impl_->settle_background_save();

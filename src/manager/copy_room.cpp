@@ -68,7 +68,7 @@ std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
   return {};
 }
 
-bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what) {
+bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool tells) {
   if (comm.max(static_cast<std::int64_t>(bytes), what) == 0) {
     return true;  // all have memory from the last time
   }
@@ -81,7 +81,7 @@ bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::str
         reason = why_copies_do_not_fit(demands);
       },
       what);
-  if (!reason.empty()) {
+  if (!reason.empty() && tells) {
     core::log::warning("{}", reason);
   }
   return comm.max(reason.empty() ? 0 : 1, what) == 0;

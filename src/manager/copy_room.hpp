@@ -27,7 +27,8 @@ struct CopyDemand {
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
 /// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system
-/// @return the same on every rank; the reason is logged
-[[nodiscard]] bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what);
+/// @param tells  log the reason @return the same on every rank
+[[nodiscard]] bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what,
+                              bool tells = true);
 
 }  // namespace reprieve::manager

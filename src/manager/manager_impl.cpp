@@ -143,10 +143,11 @@ void CheckpointManager::Impl::lock_directory() {
   record("start", fields);
 }
 
-/// Near copies are for the next start after a crash: a run that comes to an orderly end leaves none.
+/// Near copies are for the next start after a crash: a run that comes to an orderly end leaves none. A handler knows
+/// whether it is one: what a program catches, or what a language reports by a code, is no exception here.
 CheckpointManager::Impl::~Impl() {
   background->end();
-  if (std::uncaught_exceptions() == exceptions_at_start_ && !comm.broken()) {
+  if (std::uncaught_exceptions() == exceptions_at_start_ && !comm.broken() && !near_copies_stay) {
     give_back_near_copies();
   }
   remove_spare();
@@ -234,6 +235,7 @@ void CheckpointManager::Impl::check_constants(const std::filesystem::path& file,
 SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
   check_not_in_save_fn("save");
   get_ready_to_save();
+  note_kind_of(request);
   try {
     const auto whole = [&] {
       manager::Save save(*this, request);
@@ -259,34 +261,13 @@ void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
     throw UsageError("this writer does not save in the background");
   }
   get_ready_to_save();
+  note_kind_of(request);
   background->begin(request);
 }
 
 std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
   check_not_in_save_fn("a member");
   return background->finish();
-}
-
-bool CheckpointManager::Impl::near_copy(const SaveRequest& request) {
-  check_not_in_save_fn("near_copy");
-  if (options.near_directory.empty()) {
-    throw UsageError("near_copy needs ManagerOptions::near_directory (checkpoints.near_directory), such as /dev/shm");
-  }
-  if (request.save_fn) {
-    throw UsageError("a near copy holds the registered state alone: it cannot hold what a save function writes");
-  }
-  comm.together([this] { check_state_is_whole(); }, "taking a near copy");
-  if (!near) {
-    near = comm.together([this] { return std::make_unique<manager::NearCopies>(*this); }, "taking a near copy");
-  }
-  return near->take(request);
-}
-
-void CheckpointManager::Impl::give_back_near_copies() noexcept {
-  if (near) {
-    near->give_back();
-    near.reset();
-  }
 }
 
 std::optional<storage::SaveIdentity> CheckpointManager::Impl::newest_committed() {
@@ -350,6 +331,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
       manager::reserve_space(comm, checkpoint.registry(), directory, options);
     }
     if (restored) {
+      uses_save_fn = uses_save_fn || restored->files_directory.has_value();
       lay_out_ahead();
     }
     return restored;

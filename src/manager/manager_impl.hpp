@@ -23,6 +23,7 @@
 #include "manager/checkpoint_directory.hpp"
 #include "manager/constants.hpp"
 #include "manager/directory_lock.hpp"
+#include "manager/near_owner.hpp"
 #include "manager/run_identity.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "storage/write/layout_cache.hpp"
@@ -65,8 +66,16 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   SaveReport save(const SaveRequest& request);
   void save_in_background(const SaveRequest& request);
   std::optional<SaveReport> finish_background_save();
+  void note_kind_of(const SaveRequest& request) noexcept;
   /// See CheckpointManager::near_copy.
   bool near_copy(const SaveRequest& request);
+  /// The same where no handler moves what is on its way to a partner between the steps.
+  bool near_copy_alone(std::optional<std::uint64_t> number);
+  /// @throws UsageError if the program gives its saves numbers, and no handler does
+  void check_numbers_are_chosen() const;
+  /// The same of those that earlier runs left on this host, which the state has been taken from: the run has come to
+  /// its end without a copy of its own. Not collective.
+  void remove_near_left_overs() noexcept;
   /// What the near copies hold is of no use any more: a newer checkpoint is committed, or the run is over. Not
   /// collective.
   void give_back_near_copies() noexcept;
@@ -138,7 +147,12 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<manager::HandlerLink> handler;  ///< while one lives
 
   const std::unique_ptr<manager::BackgroundSave> background;
-  std::unique_ptr<manager::NearCopies> near;  ///< nothing before the first one
+  std::unique_ptr<manager::NearCopies> near;     ///< nothing before the first one
+  std::optional<manager::NearOwner> near_owner;  ///< nothing before a start looked for them
+  std::uint64_t near_failures = 0;               ///< to make a place for them
+  bool near_copies_stay = false;                 ///< at the end, as that of a handler's run that is not finished
+  bool gives_numbers = false;                    ///< the program, to its saves
+  bool uses_save_fn = false;                     ///< what a near copy cannot hold
   bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; the chief's
   bool half_restored = false;      ///< a restore failed after it had overwritten variables; the same on every rank
   bool in_save_fn = false;         ///< a save of this manager is running the user's save function

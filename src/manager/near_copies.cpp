@@ -19,7 +19,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <chrono>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -36,6 +38,8 @@ namespace reprieve::manager {
 namespace {
 
 constexpr const char* kTaking = "taking a near copy";
+/// For what is still on its way to a partner: the checkpoint is newer, or the next start has this rank's own part.
+constexpr std::chrono::milliseconds kLongestWaitAtEnd{5'000};
 
 std::string read_domains(const std::string& file) {
   constexpr std::size_t kMostDomainBytes = std::size_t{16} << 20U;
@@ -59,8 +63,9 @@ bool is_first_of_host(const cluster::Communicator& comm) {
   return true;
 }
 
-/// How the copy before has ended; the worst of all ranks counts.
-enum class NearCopies::Last : std::int64_t { none, complete, without_partner, at_work, failed };
+/// How the copy before has ended; the worst of all ranks counts. While one is at work its slot must not change,
+/// whatever has failed elsewhere.
+enum class NearCopies::Last : std::int64_t { none, complete, without_partner, failed, at_work };
 
 NearOwner NearOwner::of(CheckpointManager::Impl& manager) {
   nlohmann::json json;
@@ -72,6 +77,18 @@ NearOwner NearOwner::of(CheckpointManager::Impl& manager) {
   manager.comm.on_chief(tell, kTaking);
   json = cluster::broadcast(manager.comm, json, 0, kTaking);
   return {json.at("id"), json.at("inode"), json.at("run")};
+}
+
+std::unique_ptr<NearCopies> NearCopies::make(CheckpointManager::Impl& manager) {
+  try {
+    return manager.comm.together([&] { return std::make_unique<NearCopies>(manager); }, kTaking);
+  } catch (const StorageError& error) {
+    const std::uint64_t failures = manager.near_failures++;
+    if (manager.comm.is_chief() && (failures & (failures + 1)) == 0) {
+      core::log::warning("no near copy was taken ({} so far): {}", failures + 1, error.what());
+    }
+    return nullptr;
+  }
 }
 
 NearCopies::NearCopies(CheckpointManager::Impl& manager)
@@ -120,14 +137,16 @@ NearCopies::~NearCopies() {
   }
 }
 
-void NearCopies::wait() {
+void NearCopies::wait() { wait(manager_.comm.timeout()); }
+
+void NearCopies::wait(std::chrono::milliseconds limit) {
   if (task_) {
-    static_cast<void>(task_->wait_for(manager_.options.io_timeout));
+    static_cast<void>(task_->wait_for(limit));
   }
   if (is_under_way()) {
     advance();
-    if (!transfer_->settle(manager_.comm.timeout())) {
-      core::log::error("a near copy is not at its partner after {} s", manager_.comm.timeout().count() / 1000);
+    if (!transfer_->settle(limit)) {
+      core::log::warning("a near copy is not at its partner after {} s", limit.count() / 1000);
     }
   }
 }
@@ -137,26 +156,33 @@ void NearCopies::advance() {
     return;
   }
   if (!transfer_->is_sent() && task_ && task_->done()) {
-    transfer_->send(task_->outcome() ? nullptr : slots_[next_], static_cast<int>(next_));
+    send_part();
   }
   transfer_->advance();
 }
 
+/// The partner waits for an offer: what fails on this rank alone becomes one of nothing.
+void NearCopies::send_part() {
+  const auto slot = static_cast<int>(next_);
+  try {
+    transfer_->send(task_->outcome() ? nullptr : slots_[next_], slot);
+  } catch (const StorageError& error) {
+    core::log::warning("a near copy cannot be sent: {}", error.what());
+    transfer_->send(nullptr, slot);
+  } catch (const std::bad_alloc&) {
+    transfer_->send(nullptr, slot);
+  }
+}
+
 NearCopies::Last NearCopies::look_at_last() const {
-  if (rescue_->is_at_work()) {
+  if (rescue_->is_at_work() || is_under_way() || (task_ && !task_->done())) {
     return Last::at_work;
+  }
+  if (last_has_failed_ || (task_ && task_->outcome())) {
+    return Last::failed;
   }
   if (!task_) {
     return Last::none;
-  }
-  if (!task_->done()) {
-    return Last::at_work;
-  }
-  if (is_under_way()) {
-    return Last::at_work;
-  }
-  if (task_->outcome()) {
-    return Last::failed;
   }
   return transfer_ && !transfer_->partner_has_it() ? Last::without_partner : Last::complete;
 }
@@ -169,7 +195,10 @@ bool NearCopies::settle_last() {
     return false;
   }
   if (worst == Last::failed) {
-    manager_.comm.agree(task_ ? task_->outcome() : core::Outcome(), kTaking);  // and the slot is written again
+    const core::Outcome outcome = task_ ? task_->outcome() : core::Outcome();
+    task_.reset();
+    last_has_failed_ = false;
+    manager_.comm.agree(outcome, kTaking);  // and the slot is written again
   }
   if (worst == Last::without_partner) {
     tell_lonely();
@@ -236,7 +265,7 @@ bool NearCopies::take(const CheckpointManager::SaveRequest& request) {
     }
     tell_failure(error);
   }
-  task_.reset();
+  last_has_failed_ = true;
   return false;
 }
 
@@ -252,12 +281,15 @@ bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
   const std::size_t kept = slot ? slot->capacity() : 0;
   const std::size_t copies = 1 + kept_.size();
   const std::size_t more = needed > kept ? (needed - kept) * copies : 0;
-  if (comm.max(more > 0 ? 1 : 0, kTaking) != 0 && !copies_fit(comm, more, kTaking)) {
+  const bool tells = (without_room_ & (without_room_ + 1)) == 0;  // ever more seldom
+  if (comm.max(more > 0 ? 1 : 0, kTaking) != 0 && !copies_fit(comm, more, kTaking, tells)) {
+    ++without_room_;
     return false;
   }
   std::optional<storage::StructureImage> image;
   comm.on_chief([&] { image = writer.image(); }, kTaking);
   storage::PartName name{name_copy(metadata, image ? image->seal.structure_digest : 0), comm.rank()};
+  saves_.at(next_) = name.copy.save.save;
   comm.agree(core::capture([&] {
                task_.reset();
                if (!slot) {
@@ -314,8 +346,24 @@ void NearCopies::tell_lonely() {
 }
 
 void NearCopies::leave_mpi() noexcept {
-  CheckpointManager::Impl::tell([&] { wait(); });
+  if (!manager_.comm.broken()) {
+    CheckpointManager::Impl::tell([&] { wait(std::min(kLongestWaitAtEnd, manager_.comm.timeout())); });
+  }
   transfer_.reset();
+}
+
+void NearCopies::forget_older_than(std::uint64_t save) noexcept {
+  CheckpointManager::Impl::tell([&] {
+    const bool is_at_work = task_ && !task_->done();
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_.at(slot) && saves_.at(slot) < save && !(is_at_work && slot == next_)) {
+        slots_.at(slot)->make_void();
+      }
+    }
+    if (!kept_.empty()) {
+      place_.make_partner_parts_void(owner_.run, kept_, save);
+    }
+  });
 }
 
 void NearCopies::give_back() noexcept {

@@ -21,26 +21,13 @@
 
 namespace reprieve::manager {
 
-/// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
-[[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
-
-/// Which run of which directory copies belong to.
-struct NearOwner {
-  std::string directory_id;
-  std::uint64_t inode = 0;  ///< of the directory, as the chief sees it
-  std::uint64_t run = 0;
-
-  /// What the chief knows, on every rank. Collective.
-  [[nodiscard]] static NearOwner of(CheckpointManager::Impl& manager);
-  [[nodiscard]] NearPlace place(const ManagerOptions& options) const {
-    return {options.near_directory, directory_id, inode, options.prefix};
-  }
-};
-
 class [[gnu::visibility("hidden")]] NearCopies {
  public:
-  /// Collective. @throws StorageError if a rank cannot make the place
+  /// Collective. @throws StorageError if a rank cannot make the place; UsageError for mistakes in `near_domains`
   explicit NearCopies(CheckpointManager::Impl & manager);
+  /// The same; null where a rank cannot make the place. That is logged, ever more seldom: a job that runs does not end
+  /// for want of near copies. Collective.
+  [[nodiscard]] static std::unique_ptr<NearCopies> make(CheckpointManager::Impl & manager);
   /// Waits for the thread. What it has written stays.
   ~NearCopies();
   NearCopies(const NearCopies&) = delete;
@@ -50,8 +37,12 @@ class [[gnu::visibility("hidden")]] NearCopies {
   /// copy before is not complete, or if there is no room: that is logged, and is no error. Collective.
   bool take(const CheckpointManager::SaveRequest& request);
 
-  /// MPI is about to end: waits as `wait` does, and sends nothing any more.
+  /// MPI is about to end: waits for some seconds at most, and sends nothing any more.
   void leave_mpi() noexcept;
+
+  /// A checkpoint is committed: copies that are older lose their seals on this host. If the user removes that
+  /// checkpoint to go back, they are not what is gone back to. Not collective.
+  void forget_older_than(std::uint64_t save) noexcept;
 
   /// Removes the parts of this rank: what they hold is of no use any more. Not collective.
   void give_back() noexcept;
@@ -76,6 +67,8 @@ class [[gnu::visibility("hidden")]] NearCopies {
   struct Completion;
 
   [[nodiscard]] Last look_at_last() const;
+  void send_part();
+  void wait(std::chrono::milliseconds limit);
   [[nodiscard]] bool settle_last();
   [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
   [[nodiscard]] storage::NearCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
@@ -91,14 +84,17 @@ class [[gnu::visibility("hidden")]] NearCopies {
   core::Directory directory_;
   storage::LayoutCache layout_;  ///< of its own: that of a save in the background must not change under it
   std::array<std::shared_ptr<storage::PartSlot>, 2> slots_;
-  std::size_t next_ = 0;  ///< the slot that the next copy goes to
+  std::array<std::uint64_t, 2> saves_{};  ///< whose copies they hold, as `SaveIdentity::save`
+  std::size_t next_ = 0;                  ///< the slot that the next copy goes to
   std::optional<core::BackgroundTask> task_;
   std::shared_ptr<NearRescue> rescue_;
   std::unique_ptr<NearTransfer> transfer_;  ///< null without partners, and when MPI has ended
   std::vector<int> kept_;                   ///< the ranks of which this one keeps parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
+  std::uint64_t without_room_ = 0;
   bool has_told_lonely_ = false;
+  bool last_has_failed_ = false;  ///< on another rank; this one's thread went on
   std::uint64_t taken_ = 0;
   std::chrono::duration<double> blocked_{};  ///< by all of them
 };

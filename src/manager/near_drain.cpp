@@ -21,6 +21,7 @@
 #include "manager/directory_record.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/assembly.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "storage/write/file_plan.hpp"
 
 namespace reprieve::manager {
@@ -47,6 +48,20 @@ NearTarget near_target(CheckpointDirectory& checkpoints, const std::string& dire
   return target;
 }
 
+void check_none_may_be_newer(CheckpointDirectory& checkpoints, const std::string& directory_id,
+                             const storage::NearCopy& copy) {
+  for (const OrderEntry& entry : checkpoints.in_order(directory_id)) {
+    if (entry.origin != Origin::unreadable || entry.number < copy.number) {
+      continue;
+    }
+    try {
+      static_cast<void>(storage::read_metadata(checkpoints.file(entry.number)));
+    } catch (const CorruptError&) {
+      // A damaged one is no newer state.
+    }
+  }
+}
+
 NearDrain::NearDrain(CheckpointDirectory& checkpoints, Options options)
     : checkpoints_(checkpoints),
       options_(std::move(options)),
@@ -61,14 +76,15 @@ DrainResult NearDrain::run() {
   std::vector<ListedCopy> copies;
   {
     DirectoryLock lock = take_lock();
-    result = complete_newest(lock);
-    if (result.kind != DrainResult::Kind::incomplete || options_.dry_run) {
-      return result;
-    }
     copies = wanted();
+    const bool newest_is_complete = !copies.empty() && copies.front().is_complete();
+    if (copies.empty() || newest_is_complete || options_.dry_run) {
+      return complete_newest(lock);
+    }
   }
+  // Of the newest copy first: other nodes may have the rest of it, and an older one that is complete can wait.
   const std::size_t brought = bring(copies);
-  if (brought > 0) {
+  {
     DirectoryLock lock = take_lock();
     result = complete_newest(lock);
     result.brought = brought;
@@ -118,6 +134,7 @@ DrainResult NearDrain::complete_newest(DirectoryLock& lock) {
     }
     const storage::NearCopy& copy = complete->copy;
     try {
+      check_none_may_be_newer(checkpoints_, directory_id_, copy);
       if (!options_.dry_run) {
         make_checkpoint(*complete, lock);
         give_back(copy.save);
@@ -150,12 +167,18 @@ void NearDrain::make_checkpoint(const ListedCopy& copy, DirectoryLock& lock) {
     const ListedPart& place = copy.parts[rank].front();
     try {
       const storage::Part part = open(place);
+      if (part.name() != storage::PartName{copy.copy, static_cast<int>(rank)}) {
+        throw CorruptError("it is another part than it was");
+      }
       if (rank == 0) {
         image = part.tables().image;
         if (!image) {
           throw CorruptError("the part of rank 0 has no structure");
         }
         index = image->index(place.file);
+        if (index.metadata.world_size != copy.copy.ranks) {
+          throw CorruptError("a near copy is of another number of ranks than it says");
+        }
         checkpoints_.prepare_staging(staged.number);
         storage::begin_assembly(checkpoints_.staged_file(staged), *image);
       }
@@ -189,7 +212,8 @@ storage::Part NearDrain::open(const ListedPart& part) const {
 /// What is no newer than that checkpoint.
 void NearDrain::give_back(const storage::SaveIdentity& newest) {
   remove_brought_parts(checkpoints_.place(), options_.prefix, newest);
-  place_.remove_left_overs(newest.run + 1);
+  place_.remove_left_overs(newest.run);
+  place_.remove_up_to(newest);
 }
 
 /// Step 2. Returns how many.
@@ -197,6 +221,9 @@ std::size_t NearDrain::bring(const std::vector<ListedCopy>& copies) const {
   const auto directory = place_.find();
   std::size_t brought = 0;
   for (const ListedCopy& copy : copies) {
+    if (copy.is_complete()) {
+      break;  // it needs nothing, and makes all older ones useless
+    }
     for (const std::vector<ListedPart>& places : copy.parts) {
       const bool is_there = std::ranges::any_of(places, [](const ListedPart& part) { return part.host.empty(); });
       if (is_there || places.empty() || !directory) {

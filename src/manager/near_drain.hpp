@@ -25,6 +25,11 @@ namespace reprieve::manager {
 [[nodiscard]] NearTarget near_target(CheckpointDirectory& checkpoints, const std::string& directory_id,
                                      const std::string& prefix);
 
+/// A checkpoint that cannot be read at this moment, as the file system does not answer or refuses it, cannot be judged:
+/// it may be newer than the copy. @throws StorageError if there is one; not for damaged ones
+void check_none_may_be_newer(CheckpointDirectory& checkpoints, const std::string& directory_id,
+                             const storage::NearCopy& copy);
+
 /// What became of it.
 struct DrainResult {
   enum class Kind { nothing, completed, incomplete };

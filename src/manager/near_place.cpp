@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "core/file_rights.hpp"
@@ -120,9 +121,25 @@ std::string NearPlace::partner_part_name(std::uint64_t run, int rank, int slot) 
 
 int NearPlace::slot_of(const std::string& file) { return file.find(".1.") == std::string::npos ? 0 : 1; }
 
+/// Another run that ends removes what is empty at that moment: then once more.
 core::Directory NearPlace::make() const {
+  constexpr int kMostTries = 20;
   const core::Directory above = core::Directory::open(base_.parent_path());
-  return make_own(make_own(above, base_.filename().string()), folder_);
+  for (int tries = 1;; ++tries) {
+    try {
+      core::Directory place = make_own(make_own(above, base_.filename().string()), folder_);
+      if (place.is_at_its_path()) {
+        return place;
+      }
+    } catch (const StorageError&) {
+      if (tries >= kMostTries) {
+        throw;
+      }
+    }
+    if (tries >= kMostTries) {
+      throw StorageError(ErrorCode::io, path().string() + ": it is removed again and again");
+    }
+  }
 }
 
 std::optional<core::Directory> NearPlace::find() const {
@@ -147,6 +164,23 @@ void NearPlace::remove_left_overs(std::uint64_t run) const noexcept {
         place->remove_file(entry.name);
       }
     }
+    remove_empty();
+  });
+}
+
+void NearPlace::remove_up_to(const storage::SaveIdentity& newest) const noexcept {
+  or_log([&] {
+    const auto place = find();
+    if (!place) {
+      return;
+    }
+    for (const FoundPart& part : parts_in(*place)) {
+      const storage::SaveIdentity& save = part.name.copy.save;
+      if (std::tie(save.run, save.save) <= std::tie(newest.run, newest.save) && is_left(*place, part.file)) {
+        place->remove_file(part.file);
+      }
+    }
+    remove_empty();
   });
 }
 
@@ -162,6 +196,22 @@ void NearPlace::remove_parts(std::uint64_t run, int rank, const std::vector<int>
       remove_empty();
     }
   });
+}
+
+void NearPlace::make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const {
+  const auto place = find();
+  if (!place) {
+    return;
+  }
+  for (const int rank : kept) {
+    for (const int slot : {0, 1}) {
+      const std::string name = partner_part_name(run, rank, slot);
+      const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
+      if (part && part->name.copy.save.save < save) {
+        storage::void_part({core::FileAddress(place->path() / name), place->open_file(name, O_RDWR)});
+      }
+    }
+  }
 }
 
 /// Other ranks may be at the same.

@@ -21,6 +21,7 @@
 #include "manager/near_rescue.hpp"
 
 #include <sys/file.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -33,6 +34,7 @@
 
 #include "core/log.hpp"
 #include "manager/brought_parts.hpp"
+#include "manager/checkpoint_directory.hpp"
 #include "manager/near_choice.hpp"
 #include "reprieve/error.hpp"
 
@@ -60,7 +62,7 @@ struct NearRescue::Work {
   const NearPlace place;
   const Rank self;
   std::atomic<bool> stopped{false};
-  std::atomic<bool> holds{false};
+  std::atomic<Clock::rep> holds_until{0};
   std::set<std::string> brought;  ///< files; for others only when the thread is done
 
   void run();
@@ -72,6 +74,8 @@ struct NearRescue::Work {
   [[nodiscard]] bool bring_own(const std::vector<FoundPart>& parts);
   void complete(const std::vector<FoundPart>& parts);
   [[nodiscard]] bool is_complete(const FoundPart& one_part) const;
+  [[nodiscard]] bool has_part(const std::set<std::string>& names, int rank, int slot) const;
+  [[nodiscard]] bool has_room_for(const FoundPart& mine) const;
   void wait(Clock::duration time) const;
   [[nodiscard]] bool may_go_on() const;
 };
@@ -87,12 +91,14 @@ NearRescue::~NearRescue() { stop(); }
 
 void NearRescue::begin() {
   const std::lock_guard lock(mutex_);
-  if (!task_ && !work_->stopped) {
+  if ((!task_ || task_->done()) && !work_->stopped) {
     task_.emplace([work = work_] { work->run(); });
   }
 }
 
-void NearRescue::hold(bool holds) noexcept { work_->holds = holds; }
+void NearRescue::hold_for(milliseconds time) noexcept {
+  work_->holds_until = (Clock::now() + time).time_since_epoch().count();
+}
 
 bool NearRescue::is_at_work() const noexcept {
   const std::lock_guard lock(mutex_);
@@ -131,11 +137,29 @@ void NearRescue::Work::run() {
 void NearRescue::Work::rescue() {
   const auto start = Clock::now();
   const std::vector<FoundPart> here = parts();
-  if (!bring_own(here)) {
+  const auto newest = std::ranges::find(here, self.rank, [](const FoundPart& part) { return part.name.rank; });
+  if (newest == here.end() || !has_room_for(*newest) || !bring_own(here)) {
     return;
   }
   wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
   complete(here);
+}
+
+/// For the parts of all ranks, if they are about as large as this one, and besides for the file of a save that may
+/// still come in time, if that has no place yet. A disk that is full would help nobody.
+bool NearRescue::Work::has_room_for(const FoundPart& mine) const {
+  struct statvfs disk = {};
+  if (::fstatvfs(checkpoints.descriptor(), &disk) != 0) {
+    return true;  // it is found out by writing
+  }
+  const std::uint64_t available = disk.f_bavail * disk.f_frsize;
+  const std::uint64_t copies = checkpoints.contains(kSpareName) ? 1 : 2;
+  const std::uint64_t needed = copies * mine.bytes * static_cast<std::uint64_t>(self.ranks);
+  if (needed > available) {
+    core::log::warning("rank {} does not bring its near copy: {} has {} bytes left, and {} would be needed", self.rank,
+                       checkpoints.path().string(), available, needed);
+  }
+  return needed <= available;
 }
 
 /// Step 1. The newest that can be had.
@@ -185,7 +209,7 @@ void NearRescue::Work::complete(const std::vector<FoundPart>& parts) {
     const auto first = part;
     const auto there = names_of_brought_parts(checkpoints);
     for (; part != parts.end() && part->name.copy == first->name.copy; ++part) {
-      if (!there.contains(part->file)) {
+      if (!has_part(there, part->name.rank, NearPlace::slot_of(part->file))) {
         static_cast<void>(bring(*part));
       }
     }
@@ -198,15 +222,20 @@ void NearRescue::Work::complete(const std::vector<FoundPart>& parts) {
 
 /// By the names alone: there may be ten thousand parts. The slot is the same for all parts of a copy.
 bool NearRescue::Work::is_complete(const FoundPart& one_part) const {
-  const auto brought_names = names_of_brought_parts(checkpoints);
+  const auto there = names_of_brought_parts(checkpoints);
   const int slot = NearPlace::slot_of(one_part.file);
   for (int rank = 0; rank < self.ranks; ++rank) {
-    if (!brought_names.contains(NearPlace::part_name(self.run, rank, slot)) &&
-        !brought_names.contains(NearPlace::partner_part_name(self.run, rank, slot))) {
+    if (!has_part(there, rank, slot)) {
       return false;
     }
   }
   return true;
+}
+
+/// From its own host, or from that of its partner.
+bool NearRescue::Work::has_part(const std::set<std::string>& names, int rank, int slot) const {
+  return names.contains(NearPlace::part_name(self.run, rank, slot)) ||
+         names.contains(NearPlace::partner_part_name(self.run, rank, slot));
 }
 
 void NearRescue::Work::wait(Clock::duration time) const {
@@ -218,7 +247,7 @@ void NearRescue::Work::wait(Clock::duration time) const {
 
 /// Waits while a checkpoint is written. False if there is nothing more to be done.
 bool NearRescue::Work::may_go_on() const {
-  while (holds && !stopped) {
+  while (!stopped && Clock::now().time_since_epoch().count() < holds_until) {
     std::this_thread::sleep_for(kLookWhileWaiting);
   }
   return !stopped;

@@ -5,6 +5,7 @@
 /// The save that needs nobody: each rank brings its near copy into the checkpoint directory by itself.
 /// near_rescue.cpp states the protocol. No MPI.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -33,10 +34,10 @@ class NearRescue {
   NearRescue(const NearRescue&) = delete;
   NearRescue& operator=(const NearRescue&) = delete;
 
-  /// Begins, on a thread, if it has not begun already. Returns at once.
+  /// Begins, on a thread, unless it is at work already. Returns at once.
   void begin();
-  /// While it holds nothing is written: a checkpoint of all ranks is, and needs the file system.
-  void hold(bool holds) noexcept;
+  /// For so long nothing is written: a checkpoint of all ranks is, and needs the file system. 0: it goes on.
+  void hold_for(std::chrono::milliseconds time) noexcept;
   /// The parts must stay as they are.
   [[nodiscard]] bool is_at_work() const noexcept;
 

@@ -89,6 +89,7 @@ NearRestore::NearRestore(CheckpointManager::Impl& manager)
 std::optional<CheckpointInfo> NearRestore::newest() {
   manager_.comm.agree(core::capture([&] {
                         if (!manager_.options.near_directory.empty()) {
+                          manager_.near_owner = owner_;
                           directory_ = place_.find();
                         }
                       }),
@@ -135,6 +136,8 @@ std::optional<NearRestore::Choice> NearRestore::choose(const json& by_rank) cons
       }
     }
   }
+  // One of a later run is of a time that was undone: the directory is what it was before.
+  std::erase_if(parts, [&](const ListedPart& part) { return part.name.copy.save.run >= owner_.run; });
   const NearTarget target = near_target(manager_.directory, owner_.directory_id, manager_.options.prefix);
   const std::vector<ListedCopy> copies = wanted_copies(parts, target);
   const auto complete = std::ranges::find_if(copies, &ListedCopy::is_complete);
@@ -148,6 +151,7 @@ std::optional<NearRestore::Choice> NearRestore::choose(const json& by_rank) cons
     remove_brought_parts(manager_.directory.place(), manager_.options.prefix, target.newest_checkpoint);
     return std::nullopt;
   }
+  check_none_may_be_newer(manager_.directory, owner_.directory_id, complete->copy);
   Choice choice{complete->copy, {}};
   for (const std::vector<ListedPart>& places : complete->parts) {
     choice.parts.push_back(best_of(places));

@@ -51,10 +51,12 @@
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
+#include "manager/brought_parts.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/copy_room.hpp"
 #include "manager/info_codec.hpp"
 #include "manager/manager_impl.hpp"
+#include "manager/near_copies.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::manager {
@@ -277,6 +279,9 @@ SaveReport Save::finish() {
   core::kill_point(core::KillPoint::save_durable);
   commit();
   core::kill_point(core::KillPoint::commit_done);
+  if (manager_.near) {
+    manager_.near->forget_older_than(save_);
+  }
   const auto ended = Clock::now();
   SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
   record_finished(done);
@@ -347,6 +352,9 @@ void Save::retire() {
     core::kill_point(core::KillPoint::retire_begun);
     if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
       return;  // the drill still needs that step
+    }
+    if (manager_.directory.place().contains(kBroughtName)) {
+      remove_brought_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
     }
     // A program that is to end at once does not wait for a file system to free space.
     const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;

@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies of the state in the memory of the nodes: which one a start takes, and which it must not take.
 
-#include "manager/near_copies.hpp"
-
 #include <mpi.h>
 
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
-#include "manager/manager_impl.hpp"
-#include "manager_fixture.hpp"
+#include "near_fixture.hpp"
 #include "storage/near/part_file.hpp"
-
-namespace {
-
-/// Whether each rank says that it is on a host of its own.
-bool hosts_are_played = false;
-
-}  // namespace
 
 /// In place of MPI's own, which the library asks for the name of its host.
 extern "C" int MPI_Get_processor_name(char* name, int* length) {
-  if (!hosts_are_played) {
+  if (!reprieve::test::hosts_are_played) {
     return PMPI_Get_processor_name(name, length);
   }
   *length = std::snprintf(name, MPI_MAX_PROCESSOR_NAME, "node%d", reprieve::test::world_rank());
@@ -35,98 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-struct Crash {};
-
-/// The parameter: whether the place of the copies is memory. Then it is mapped, otherwise written.
-class NearCopies : public ManagerTest, public testing::WithParamInterface<bool> {
- protected:
-  void SetUp() override {
-    if (!fs::is_directory(memory_.parent_path())) {
-      GTEST_SKIP() << "no /dev/shm";
-    }
-    place_ = GetParam() ? memory_ : temporary / "near";
-    on_chief([this] { fs::create_directories(place_); });
-  }
-
-  void TearDown() override {
-    hosts_are_played = false;
-    on_chief([this] { fs::remove_all(memory_); });
-  }
-
-  [[nodiscard]] virtual ManagerOptions with_near_copies() const {
-    ManagerOptions options;
-    options.near_directory = place_;
-    return options;
-  }
-
-  /// Takes a copy of the state of that seed, complete on all ranks.
-  void copy(CheckpointManager& manager, int seed) {
-    state.set(seed);
-    EXPECT_TRUE(manager.near_copy());
-    state.set(seed + 50);
-    manager.impl().near->wait();
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-
-  /// A run that ends with an exception after what it does.
-  template <class Work>
-  void crash_after(Work&& work) {
-    try {
-      CheckpointManager manager = open(with_near_copies());
-      manager.restore_or_initialize();
-      work(manager);
-      throw Crash{};
-    } catch (const Crash&) {
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-
-  std::optional<CheckpointInfo> restore() {
-    state.set(99);
-    CheckpointManager manager = open(with_near_copies());
-    return manager.restore_or_initialize();
-  }
-
-  void expect_restored(int seed, const std::string& suffix) {
-    const auto info = restore();
-    ASSERT_TRUE(info);
-    EXPECT_EQ(info->path.extension(), suffix) << info->path;
-    expect_state(seed);
-  }
-
-  [[nodiscard]] std::vector<fs::path> parts() const {
-    std::vector<fs::path> found;
-    for (const auto& entry : fs::recursive_directory_iterator(place_)) {
-      if (entry.path().extension() == ".part") {
-        found.push_back(entry.path());
-      }
-    }
-    return found;
-  }
-
-  /// Of the copies taken one after the other, the slots take turns.
-  [[nodiscard]] fs::path part_of(int rank, int slot) const {
-    for (const fs::path& path : parts()) {
-      if (path.filename().string().ends_with('-' + std::to_string(rank) + '.' + std::to_string(slot) + ".part")) {
-        return path;
-      }
-    }
-    return {};
-  }
-
-  static void flip_a_bit(const fs::path& file, std::streamoff at) {
-    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    stream.seekg(at);
-    const char byte = static_cast<char>(stream.get() ^ 1);
-    stream.seekp(at);
-    stream.put(byte);
-    ASSERT_TRUE(stream.good()) << file;
-  }
-
-  const fs::path memory_ = fs::path("/dev/shm") / ("reprieve-test-" + temporary.path().filename().string() + "-" +
-                                                   std::to_string(world_size()));
-  fs::path place_;
-};
+class NearCopies : public NearTest {};
 
 TEST_P(NearCopies, TheNewestOfThemIsRestoredAfterACrash) {
   crash_after([&](CheckpointManager& manager) {
@@ -279,7 +178,7 @@ TEST_P(NearCopies, ThatFindNoRoomAreLeftOutAndTheOlderOneStays) {
     {
       const SmallFilesOnTheLastRank no_room(4096);
       state.set(3);
-      static_cast<void>(manager.near_copy());  // in memory it fails at once, elsewhere in the thread
+      static_cast<void>(manager.near_copy(3));  // in memory it fails at once, elsewhere in the thread
       manager.impl().near->wait();
       MPI_Barrier(MPI_COMM_WORLD);
       EXPECT_FALSE(manager.near_copy());
@@ -401,14 +300,14 @@ TEST_P(NearPartners, APartnerWithoutRoomIsNoFailure) {
   crash_after([&](CheckpointManager& manager) {
     save_each(manager, {1});
     state.set(2);
-    EXPECT_TRUE(manager.near_copy());
+    EXPECT_TRUE(manager.near_copy(2));
     wait_for_own_part();
     {
       const SmallFilesOnTheLastRank no_room(4096);
       manager.impl().near->wait();
       MPI_Barrier(MPI_COMM_WORLD);
     }
-    EXPECT_TRUE(manager.near_copy());
+    EXPECT_TRUE(manager.near_copy(3));
   });
   state.set(99);
   CheckpointManager manager = open(with_near_copies());

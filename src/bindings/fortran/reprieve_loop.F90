@@ -328,14 +328,20 @@ contains
   !> Copies the state into the memory of the nodes (setting checkpoints.near_directory); a thread completes the copy. A
   !> handler does this by itself. Collective. taken: false if it was left out, since the one before is not complete yet or
   !> there is no room.
-  subroutine near_copy(self, taken, ierr)
+  !> @param number  of the checkpoint that it would be: who gives numbers to save gives them here too
+  subroutine near_copy(self, number, taken, ierr)
     class(reprieve_manager), intent(inout) :: self
+    integer(int64), intent(in), optional :: number
     logical, intent(out), optional :: taken
     integer, intent(out), optional :: ierr
     integer(c_int) :: was_taken
     integer :: status
     was_taken = 0
-    status = c_manager_near_copy(self%handle, was_taken)
+    if (present(number)) then
+      status = c_manager_near_copy(self%handle, number, was_taken)
+    else
+      status = c_manager_near_copy_next(self%handle, was_taken)
+    end if
     if (present(taken)) taken = was_taken == 1
     call reprieve_finish(status, ierr)
   end subroutine

@@ -124,6 +124,17 @@ PartTables read_part_tables(const PosixFile& file, const PartSeal& seal) {
   }
 }
 
+/// A run has the number of a dead one if the checkpoint directory was put back to what it was before that.
+void remove_if_left(const core::Directory& directory, const std::string& name) {
+  if (!directory.contains(name)) {
+    return;
+  }
+  const core::Descriptor left = directory.open_file(name, O_RDWR);
+  if (::flock(left.get(), LOCK_EX | LOCK_NB) == 0) {
+    directory.remove_file(name);
+  }
+}
+
 void sync_unless_in_memory(const PosixFile& file) {
   if (!file.is_in_memory()) {
     file.sync();
@@ -133,9 +144,12 @@ void sync_unless_in_memory(const PosixFile& file) {
 }  // namespace
 
 PosixFile make_part_file(const core::Directory& directory, const std::string& name) {
+  remove_if_left(directory, name);
   core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
   if (::flock(made.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw core::storage_error("lock", directory.path() / name, errno);
+    const int error = errno;
+    directory.remove_file(name);
+    throw core::storage_error("lock", directory.path() / name, error);
   }
   return {core::FileAddress(directory.path() / name), std::move(made)};
 }

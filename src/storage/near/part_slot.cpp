@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/kill_point.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace reprieve::storage {
 
@@ -53,7 +54,10 @@ void PartSlot::make_room(std::size_t size) {
   }
   memory_ = PartMemory();
   if (in_memory_) {
-    file_.allocate(kPartDataOffset + size);
+    {
+      const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
+      file_.allocate(kPartDataOffset + size);
+    }
     memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
   } else {
     memory_ = PartMemory::beside(size);

@@ -32,6 +32,8 @@ class PartSlot {
   void copy(std::span<WriteItem> items);
 
   /// The whole file, with a complete part in it. Of one in memory. @throws std::bad_alloc
+  /// What it holds is no part any more. @throws StorageError
+  void make_void() const { void_part(file_); }
   [[nodiscard]] PartMemory whole() const {
     return PartMemory::read(file_, 0, static_cast<std::size_t>(file_.size()), PartMemory::Use::little);
   }

@@ -1,9 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/near/received_part.hpp"
 
+#include <algorithm>
+#include <new>
+
+#include "core/available_memory.hpp"
 #include "core/kill_point.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace reprieve::storage {
+
+namespace {
+
+/// Memory that the job's control group cannot give ends the process.
+void check_there_is_room(std::uint64_t bytes) {
+  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
+  const core::AvailableMemory memory = core::available_memory();
+  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
+  if (bytes > available - available / kStaysFree) {
+    throw std::bad_alloc();
+  }
+}
+
+}  // namespace
 
 ReceivedPart::ReceivedPart(const core::Directory& directory, const std::string& name)
     : file_(make_part_file(directory, name)) {}
@@ -13,8 +32,12 @@ void ReceivedPart::begin(std::size_t size) {
   void_part(file_);
   size_ = size - kPartDataOffset;
   if (size_ > memory_.bytes().size()) {
+    check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));
     memory_ = PartMemory();
-    file_.allocate(size);
+    {
+      const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
+      file_.allocate(size);
+    }
     memory_ = PartMemory::of_file(file_, kPartDataOffset, size_);
   }
 }
