@@ -11,7 +11,7 @@ file=$(realpath "$2")
 cache=${REPRIEVE_TIDY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/reprieve-clang-tidy}
 
 command=$(awk -v file="\"$file\"" '/^ *"command": /{command = $0} /^ *"file": / && index($0, file) {print command; exit}' \
-  "$build/compile_commands.json" | sed 's/^ *"command": "//; s/",$//; s/\\"/"/g')
+  "$build/compile_commands.json" | sed 's/^ *"command": "//; s/",$//; s/\\\(["\\]\)/\1/g')
 [ -n "$command" ] || { echo "$file is not compiled in $build" >&2; exit 1; }
 
 state=$({ clang-tidy --version && cat .clang-tidy && eval "${command%% -o *} -E -C -dD -P '$file'"; } | sha256sum | cut -d ' ' -f 1)

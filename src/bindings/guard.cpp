@@ -121,13 +121,12 @@ int reprieve_callback_error(const char* message) {
 const char* reprieve_version(void) { return REPRIEVE_VERSION; }
 
 const char* reprieve_version_details(void) {
-  thread_local std::string text;  // made once, so that it stays where it is
-  const auto make = [] {
-    if (text.empty()) {
-      text = to_text(reprieve::version_details());
-    }
+  const char* text = "";
+  const auto make = [&] {
+    static const std::string kText = to_text(reprieve::version_details());  // made once: it stays where it is
+    text = kText.c_str();
   };
-  return reprieve::bindings::guarded(make) == REPRIEVE_OK ? text.c_str() : "";
+  return reprieve::bindings::guarded(make) == REPRIEVE_OK ? text : "";
 }
 
 }  // extern "C"

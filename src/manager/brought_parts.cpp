@@ -41,7 +41,7 @@ bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
 
 /// Nobody is still at it: a node may bring its part at any time.
 bool is_abandoned(const core::Directory& place, const std::string& name) {
-  constexpr std::time_t kOneDay = 24 * 60 * 60;
+  constexpr std::time_t kOneDay = std::time_t{24} * 60 * 60;
   const auto status = place.look(name);
   return status && std::time(nullptr) - status->st_mtim.tv_sec > kOneDay;
 }
