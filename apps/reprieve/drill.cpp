@@ -15,7 +15,7 @@
 #include "drill_report.hpp"
 #include "reprieve/error.hpp"
 #include "state_comparison.hpp"
-#include "supervisor/rank_option.hpp"
+#include "supervisor/launcher_command.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::tool {

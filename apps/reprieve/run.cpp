@@ -41,6 +41,7 @@ Examples:
   reprieve run --time-left 2h --lead 5m -- mpirun -n 4 ./train   leave in 1 h 55 min
   reprieve run --slurm -- srun --mpi=pmix ./train              in a batch script: back into the queue when it is saved
   reprieve run --slurm -- mpirun ./train                       the same; `reprieve sbatch-template` prints a whole script
+  reprieve run --restarts 5 --min-ranks 2 -- mpirun -n 4 --hostfile hosts ./train   go on without hosts that die
   touch checkpoints/PREEMPT                                    from anywhere: save and leave
 
 Exit codes: 0 the program finished; the restart code (42 unless the program sets another) its state is saved, start it
@@ -59,6 +60,9 @@ struct Options {
   double lead_s = -1;
   double ready_timeout_s = 60;
   double link_timeout_s = 120;
+  int spares = 0;
+  int min_ranks = 0;
+  double host_timeout_s = 20;
   bool no_shield = false;
   bool slurm = false;
   bool requeue_exit = false;
@@ -115,6 +119,23 @@ void define_launcher(CLI::App& command, Options& options) {
       ->group(kGroup);
 }
 
+void define_hosts(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Dead hosts";
+  command
+      .add_option("--min-ranks", options.min_ranks,
+                  "Before each start, leave out the hosts that mpirun cannot reach; start on fewer ranks if the others "
+                  "have no room for all, but not on fewer than this")
+      ->check(CLI::Range(1, 100'000'000))
+      ->group(kGroup);
+  command
+      .add_option("--spares", options.spares,
+                  "The last so many hosts of mpirun's --host or --hostfile, or of the job, stay free until another one "
+                  "does not answer")
+      ->check(CLI::Range(0, 1'000'000))
+      ->group(kGroup);
+  add_duration(command, "--host-timeout", options.host_timeout_s, "How long a host has to answer")->group(kGroup);
+}
+
 void define_slurm(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Slurm";
   auto* slurm = command
@@ -136,6 +157,7 @@ void define(CLI::App& command, Options& options) {
   define_end(command, options);
   define_slurm(command, options);
   define_launcher(command, options);
+  define_hosts(command, options);
   command.add_flag("--quiet", options.quiet, "Show only what a person has to know");
   command.add_flag("--json", options.json, "Show events as JSON, one per line, on standard error");
   command.allow_extras();  // for an error that says more than CLI11's
@@ -215,6 +237,11 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   settings.shield_daemons = !options.no_shield;
   settings.link_timeout = whole_seconds(options.link_timeout_s);
   settings.slurm = slurm_settings(options);
+  if (options.spares > 0 || options.min_ranks > 0) {
+    settings.hosts = supervisor::HostSettings{options.spares,
+                                              options.min_ranks > 0 ? std::optional(options.min_ranks) : std::nullopt,
+                                              to_milliseconds(options.host_timeout_s)};
+  }
   settings.look_at_suspect = look_at_suspect;
   return settings;
 }

@@ -2,6 +2,7 @@
 #include "supervisor/command.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -30,6 +31,18 @@ Command::Command(const std::vector<std::string>& arguments, const EnvironmentCha
 }
 
 Command::~Command() { ::close(pipe_); }
+
+void Command::kill_all() const {
+  if (code_) {
+    return;  // the number may be that of another process by now
+  }
+  std::vector<ProcessInfo> processes = descendants_of(pid_);
+  processes.insert(processes.begin(),
+                   ProcessInfo{pid_, ::getpid(), ""});  // the first to end, so that it starts no others
+  for (const ProcessInfo& process : processes) {
+    static_cast<void>(::kill(process.pid, SIGKILL));  // it may have ended
+  }
+}
 
 void Command::on_ended(const EndedChild& child) {
   if (child.pid != pid_ || code_) {

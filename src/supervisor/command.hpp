@@ -23,6 +23,8 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
+  /// Kills it and what it has started; its end is told as any other.
+  void kill_all() const;
   /// To be told of children that have ended: takes up its own.
   void on_ended(const EndedChild& child);
   /// The exit code; nothing while it runs.

@@ -14,6 +14,7 @@
 #include "core/text.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/command.hpp"
+#include "supervisor/host_probe.hpp"
 #include "supervisor/run_directory.hpp"
 #include "supervisor/signal_queue.hpp"
 #include "supervisor/slurm_client.hpp"
@@ -48,6 +49,8 @@ constexpr std::chrono::seconds kSlurmTimeout{30};
 /// A controller that is being restarted is waited for: a job that leaves without a requeue is out of the queue.
 constexpr std::chrono::minutes kRequeueTimeout{5};
 constexpr milliseconds kRequeuePause = 2s;
+/// Too few hosts answered the first time.
+constexpr int kNotStarted = 1;
 
 const char* to_string(Verdict::End end) {
   switch (end) {
@@ -64,7 +67,10 @@ const char* to_string(Verdict::End end) {
 }  // namespace
 
 JobSupervisor::JobSupervisor(SupervisorSettings settings)
-    : settings_(std::move(settings)), plan_(settings_.patience), policy_(settings_.restarts) {}
+    : settings_(std::move(settings)),
+      command_line_(settings_.command),
+      plan_(settings_.patience),
+      policy_(settings_.restarts) {}
 
 JobSupervisor::~JobSupervisor() = default;
 
@@ -82,12 +88,15 @@ int JobSupervisor::run() {
   if (settings_.slurm) {
     slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
   }
-  while (true) {
-    const Verdict verdict = run_once();
-    if (!may_go_on(verdict)) {
-      return leave(verdict);
+  read_hosts();
+  std::optional<Verdict> verdict;
+  while (choose_hosts_of_start()) {
+    verdict = run_once();
+    if (!may_go_on(*verdict)) {
+      break;
     }
   }
+  return verdict ? leave(*verdict) : kNotStarted;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -106,6 +115,9 @@ void JobSupervisor::wait(milliseconds limit) {
     }
     if (command_) {
       command_->on_ended(child);
+    }
+    if (probe_) {
+      probe_->on_ended(child);
     }
   }
   look_for_requests();
@@ -202,13 +214,13 @@ Verdict JobSupervisor::run_once() {
   unreachable_said_ = false;
   plan_.begin_run();
   run_ = std::make_unique<SupervisedRun>(
-      settings_.command, LaunchSettings{.tool = settings_.tool,
-                                        .run_directory = run_directory_->make(starts_),
-                                        .shield_daemons = settings_.shield_daemons,
-                                        .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
-                                        .directory = settings_.directory});
-  say("start", fmt::format("start {}: {}", starts_, fmt::join(settings_.command, " ")),
-      {{"start", starts_}, {"pid", run_->pid()}, {"command", settings_.command}});
+      command_line_, LaunchSettings{.tool = settings_.tool,
+                                    .run_directory = run_directory_->make(starts_),
+                                    .shield_daemons = settings_.shield_daemons,
+                                    .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
+                                    .directory = settings_.directory});
+  say("start", fmt::format("start {}: {}", starts_, fmt::join(command_line_, " ")),
+      {{"start", starts_}, {"pid", run_->pid()}, {"command", command_line_}});
   watch_run();
   await_descendants();
   Verdict result = verdict();

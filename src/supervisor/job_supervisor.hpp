@@ -10,9 +10,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "supervisor/host_list.hpp"
 #include "supervisor/notice_plan.hpp"
 #include "supervisor/requeue.hpp"
 #include "supervisor/restart_policy.hpp"
@@ -22,6 +24,7 @@
 namespace reprieve::supervisor {
 
 class Command;
+class HostProbe;
 class RunDirectory;
 class SignalQueue;
 class SlurmClient;
@@ -31,6 +34,13 @@ struct SlurmSettings {
   std::string job_id;
   RequeueWay way = RequeueWay::scontrol;
   std::chrono::milliseconds poll{30'000};  ///< how often Slurm is asked for the job's end
+};
+
+/// Hosts that do not answer are left out.
+struct HostSettings {
+  int spares = 0;                ///< so many of the last hosts stay free while all others answer
+  std::optional<int> min_ranks;  ///< on fewer the program is not started; nothing: the ranks of the command
+  std::chrono::milliseconds patience{20'000};  ///< how long a host has to answer
 };
 
 struct SupervisorSettings {
@@ -51,6 +61,7 @@ struct SupervisorSettings {
   bool shield_daemons = true;
   std::chrono::seconds link_timeout{120};
   std::optional<SlurmSettings> slurm;
+  std::optional<HostSettings> hosts;
   /// Verifies a checkpoint that several runs died reading, and renames it if it is damaged and there is an older one to
   /// take instead. Calls its second argument often, which may throw to stop it.
   std::function<Suspicion(const std::filesystem::path&, const std::function<void()>& meanwhile)> look_at_suspect;
@@ -71,7 +82,7 @@ class JobSupervisor {
 
   /// Runs the program to its end, or to the end of all patience.
   /// @return 0 if it finished, the restart code if it was saved, the code of the error otherwise
-  /// @throws UsageError if the program cannot be started; Error
+  /// @throws UsageError if the program cannot be started, or its hosts are not known; Error
   int run();
 
  private:
@@ -84,6 +95,12 @@ class JobSupervisor {
   void request(const std::string& why);
   void look_for_requests();
   void look_for_preempt_file();
+
+  // On which hosts (run_hosts.cpp).
+  void read_hosts();
+  [[nodiscard]] std::string slurm_node_names();
+  [[nodiscard]] bool choose_hosts_of_start();
+  [[nodiscard]] std::set<std::string> find_dead_hosts();
 
   // One start of the program.
   Verdict run_once();
@@ -116,7 +133,10 @@ class JobSupervisor {
   std::unique_ptr<SignalQueue> signals_;
   std::unique_ptr<RunDirectory> run_directory_;
   std::unique_ptr<SlurmClient> slurm_;
-  std::unique_ptr<Command> command_;  ///< scontrol requeue, while it runs
+  std::vector<std::string> command_line_;  ///< of the next start
+  HostNeed need_;
+  std::unique_ptr<HostProbe> probe_;  ///< while it runs
+  std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
   std::unique_ptr<SupervisedRun> run_;
   NoticePlan plan_;
   RestartPolicy policy_;

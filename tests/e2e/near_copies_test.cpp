@@ -188,12 +188,15 @@ class NearCopiesOnHosts : public NearCopies {
   [[nodiscard]] fs::path agent() const { return directory_ / "agent.sh"; }
 
   /// @param hosts  of the ranks, in order
-  [[nodiscard]] std::unique_ptr<Mpirun> start_on(const std::string& hosts, int ranks, Pace pace = {}) const {
+  /// @param supervisor  words before mpirun
+  [[nodiscard]] std::unique_ptr<Mpirun> start_on(const std::string& hosts, int ranks, Pace pace = {},
+                                                 const std::vector<std::string>& supervisor = {}) const {
     MpiCommand command{.ranks = ranks,
                        .arguments = heat(checkpoints_, pace),
                        .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
                        .launch_prefix = hosts_->on_h0(),
                        .directory = directory_.path()};
+    command.launch_prefix.insert(command.launch_prefix.end(), supervisor.begin(), supervisor.end());
     for (const auto& [name, value] : with_near_copies()) {
       command.mpirun_options.insert(command.mpirun_options.end(), {"-x", name + "=" + value.value_or("")});
     }
@@ -279,6 +282,20 @@ TEST_F(NearCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
   Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
   expect_same_end(last);
   EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(NearCopiesOnHosts, TheSupervisorGoesOnWithoutADeadHost) {
+  has_partners_ = true;
+  const auto job = start_on("h1:1,h2:1", 2, {.step_delay_ms = 5},
+                            {program("reprieve"), "run", "--restarts", "3", "--min-ranks", "1", "--link-timeout", "4s",
+                             "--host-timeout", "8s", "--"});
+  EXPECT_TRUE(wait_until([&] { return newest_copy(memory_ / "h1") > 60 || !job->running(); }, kHang));
+  ASSERT_TRUE(hosts_->set_cable(2, "down"));
+  fs::remove_all(memory_ / "h2");  // nobody can reach it
+  expect_same_end(*job);
+  EXPECT_THAT(job->err(), HasSubstr("the host h2 is left out")) << job->err();
+  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".part"));
+  EXPECT_GT(last_restore().at("number").get<int>(), 60) << "h1 has the parts of both ranks";
 }
 
 }  // namespace

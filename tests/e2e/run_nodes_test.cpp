@@ -1,53 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `reprieve run` with mpirun on one host and a rank on each of two others: network namespaces with host names of their
-// own, on a virtual switch. Needs root.
+// `reprieve run` with ranks on several hosts: notices, a connection that breaks, and hosts that are left out.
 
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include "run_test.hpp"
-#include "support/virtual_hosts.hpp"
+#include "run_on_nodes.hpp"
 
 namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-constexpr int kEndless = 100'000;
-
-class RunOnNodes : public RunTest {
- protected:
-  void SetUp() override {
-    if (::geteuid() != 0) {
-      GTEST_SKIP() << "needs root, for network namespaces";
-    }
-    hosts_.emplace();
-    if (!hosts_->work()) {
-      GTEST_SKIP() << "this system does not allow network namespaces";
-    }
-    hosts_->write_agent(agent());
-  }
-
-  [[nodiscard]] std::filesystem::path agent() const { return directory_ / "agent.sh"; }
-
-  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_on_nodes(const Simulation& simulation) const {
-    MpiCommand command{.ranks = kRanks,
-                       .arguments = program_arguments(simulation),
-                       .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", "h1:1,h2:1"},
-                       .launch_prefix = hosts_->on_h0(),
-                       .directory = directory_.path()};
-    for (const std::string& word : {program("reprieve"), std::string("run"), std::string("--json")}) {
-      command.launch_prefix.push_back(word);
-    }
-    command.launch_prefix.insert(command.launch_prefix.end(), simulation.options.begin(), simulation.options.end());
-    command.launch_prefix.emplace_back("--");
-    return std::make_unique<SupervisedMpirun>(command);
-  }
-
-  std::optional<VirtualHosts> hosts_;
-};
 
 TEST_F(RunOnNodes, SigtermToEveryProcessOfTheJobSaves) {
   const auto run = start_on_nodes({.steps = kEndless});
@@ -82,6 +45,40 @@ TEST_F(RunOnNodes, CutCableEndsTheRunInBoundedTime) {
   expect_end(*next, 0);
   EXPECT_THAT(next->out(), HasSubstr(end_of(1000)));
   EXPECT_EQ(next->events("restore").size(), 1U);
+}
+
+TEST_F(RunOnNodes, ASpareTakesThePlaceOfADeadHost) {
+  const auto run =
+      start_on_nodes({.steps = 400,
+                      .faults = {"save_every=20"},
+                      .options = {"--restarts", "3", "--spares", "1", "--link-timeout", "6s", "--host-timeout", "8s"}},
+                     "h1:1,h2:1,h0:1");
+  ASSERT_TRUE(run->wait_for_event("save_finished", 2)) << run->all_output();
+  EXPECT_EQ(run->events("hosts").at(0).at("hosts"), "h1:1,h2:1");
+  ASSERT_TRUE(hosts_->set_cable(2, "down"));
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("host_left_out").at(0).at("host"), "h2") << run->all_output();
+  EXPECT_EQ(run->events("hosts").back().at("hosts"), "h1:1,h0:1");
+  EXPECT_EQ(run->events("hosts").back().at("ranks"), 2);
+  EXPECT_GE(run->events("restore").size(), 1U);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(400)));
+}
+
+TEST_F(RunOnNodes, WithTooFewHostsNothingIsStarted) {
+  ASSERT_TRUE(hosts_->set_cable(2, "down"));
+  const auto run = start_on_nodes({.options = {"--min-ranks", "2", "--host-timeout", "4s"}});
+  expect_end(*run, 1);
+  EXPECT_TRUE(run->events("start").empty());
+  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts answer"));
+}
+
+TEST_F(RunOnNodes, ANoticeWhileHostsAreAskedIsKept) {
+  ASSERT_TRUE(hosts_->set_cable(2, "down"));
+  const auto run = start_on_nodes({.steps = kEndless, .options = {"--min-ranks", "1", "--host-timeout", "60s"}});
+  ASSERT_TRUE(run->wait_for_event("hosts_asked")) << run->all_output();
+  run->send(SIGTERM);
+  ASSERT_TRUE(hosts_->set_cable(2, "up"));
+  expect_saved(*run);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "supervisor/rank_option.hpp"
+#include "supervisor/launcher_command.hpp"
 #include "supervisor/replay_judgement.hpp"
 
 namespace reprieve::supervisor {
