@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Code on the pages of the documentation is code that is compiled and run: every block in C++, Fortran or Python of a
-// page stands in a program that the tests start.
+// Code on the pages of the documentation is code that is compiled and run: every block in C++, C, Fortran or Python of
+// a page stands in a program that the tests start.
 
 #include <gtest/gtest.h>
 
@@ -64,6 +64,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Page{"apps/guide/loops.md", "tests/bindings/fortran/page_test.f90", 1, "fortran"},
                     Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 4, "cpp"},
                     Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/staggered.f90", 4, "fortran"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/nodes.cpp", 3, "cpp"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/particles.c", 2, "c"},
                     Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
     [](const auto& page) { return fs::path(page.param.page).stem().string() + "_" + page.param.language; });
 
