@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "manager/near_place.hpp"
 #include "storage/read/inspect_file.hpp"
@@ -63,6 +66,36 @@ std::uint64_t newest_copy_in(const fs::path& near) {
     }
   }
   return newest;
+}
+
+/// The newest step of which all parts are complete, whatever copy they are of the same rank's.
+std::uint64_t newest_whole_copy_in(const fs::path& near) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::set<int>> ranks_of;  // by run and save
+  std::uint64_t newest = 0;
+  for (const manager::NearFolder& folder : manager::near_folders(near)) {
+    for (const manager::FoundPart& part : folder.parts) {
+      const storage::NearCopy& copy = part.name.copy;
+      std::set<int>& ranks = ranks_of[{copy.save.run, copy.save.save}];
+      ranks.insert(part.name.rank);
+      if (ranks.size() == static_cast<std::size_t>(copy.ranks)) {
+        newest = std::max(newest, copy.number);
+      }
+    }
+  }
+  return newest;
+}
+
+/// What the newest start in the log has restored; nothing if it had not come so far.
+std::optional<std::uint64_t> restored_last(const fs::path& directory) {
+  std::optional<std::uint64_t> number;
+  for (const auto& event : events_in(directory)) {
+    if (event.at("event") == "start") {
+      number.reset();
+    } else if (event.at("event") == "restore") {
+      number = event.at("number").get<std::uint64_t>();
+    }
+  }
+  return number;
 }
 
 }  // namespace
@@ -122,6 +155,14 @@ std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, con
   const auto at = out.find("digest ");
   EXPECT_NE(at, std::string::npos) << out << job.err();
   return at == std::string::npos ? "" : out.substr(at);
+}
+
+std::uint64_t Lives::newest_whole() const { return std::max(newest_in(run_), newest_whole_copy_in(near_.path())); }
+
+void Lives::expect_restored_at_least(std::uint64_t number) const {
+  if (const auto restored = restored_last(run_)) {
+    EXPECT_GE(*restored, number) << "a newer state was there";
+  }
 }
 
 void Lives::expect_same_end() {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -43,6 +44,12 @@ class Lives {
 
   /// Starts it in a mode with near copies, and kills it when some of them are complete.
   void live_for_copies(const std::string& mode);
+
+  /// The step of the newest checkpoint or complete near copy, while no life is there.
+  [[nodiscard]] std::uint64_t newest_whole() const;
+
+  /// The life that ended last began at this step or a later one, if it came so far as to restore anything.
+  void expect_restored_at_least(std::uint64_t number) const;
 
   /// Lets it go on to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
   /// nothing disturbed, and leave nothing behind.

@@ -40,6 +40,18 @@ class RandomKills : public testing::TestWithParam<int> {
     return none ? 0 : size;
   }
 
+  /// A life in this mode, which ends in the middle of whatever it does.
+  void live_and_die(Lives& lives, const std::string& mode, std::chrono::microseconds longest) {
+    const std::size_t size = log_size(lives);
+    const Life now = lives.start(mode);
+    // The first line of a life is its start: from then on anything may be under way.
+    ASSERT_TRUE(wait_until([&] { return log_size(lives) > size || !now.job().running(); }, 120s));
+    ASSERT_TRUE(now.job().running()) << now.job().out() << now.job().err();
+    std::this_thread::sleep_for(random_time(longest));
+    kill(now);
+    Lives::wait_for_death(now);
+  }
+
   std::mt19937 random_{static_cast<unsigned>(count_from("REPRIEVE_SEED", 1) + GetParam())};
 };
 
@@ -48,19 +60,29 @@ TEST_P(RandomKills, NothingIsLost) {
   Lives lives(GetParam(), "/var/tmp");
   const std::vector<std::string> modes{"recycle", "files", "background", "near", "far"};
   for (int life = 0; life < kills; ++life) {
-    const std::size_t size = log_size(lives);
-    const Life now = lives.start(modes[static_cast<std::size_t>(random(5))]);
-    // The first line of a life is its start: from then on anything may be under way.
-    ASSERT_TRUE(wait_until([&] { return log_size(lives) > size || !now.job().running(); }, 120s));
-    ASSERT_TRUE(now.job().running()) << now.job().out() << now.job().err();
-    std::this_thread::sleep_for(random_time(life % 2 == 0 ? 10ms : 150ms));  // the start, with the restore, is short
-    kill(now);
-    Lives::wait_for_death(now);
+    // The start, with the restore, is short.
+    live_and_die(lives, modes[static_cast<std::size_t>(random(5))], life % 2 == 0 ? 10ms : 150ms);
     ASSERT_FALSE(HasFailure()) << "in life " << life;
   }
   lives.expect_nothing_lost();
   lives.expect_same_end();
   std::cout << "random kills on " << GetParam() << " ranks: " << kills << "\n";
+}
+
+/// Of near copies no more is lost than what came after the newest that is complete.
+TEST_P(RandomKills, TheNewestCompleteNearCopyComesBack) {
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 40 : 12);
+  Lives lives(GetParam(), "/var/tmp");
+  std::uint64_t there = 0;
+  for (int life = 0; life < kills; ++life) {
+    live_and_die(lives, random(2) == 0 ? "near" : "far", 200ms);
+    lives.expect_restored_at_least(there);
+    there = lives.newest_whole();
+    ASSERT_FALSE(HasFailure()) << "in life " << life;
+  }
+  EXPECT_GT(there, 0U);
+  lives.expect_same_end();
+  std::cout << "random kills of runs with near copies on " << GetParam() << " ranks: " << kills << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, RandomKills, testing::Values(1, 2, 3),
