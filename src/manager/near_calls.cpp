@@ -12,7 +12,8 @@ bool CheckpointManager::Impl::near_copy(const SaveRequest& request) {
   if (options.near_directory.empty()) {
     throw UsageError("near_copy needs ManagerOptions::near_directory (checkpoints.near_directory), such as /dev/shm");
   }
-  if (request.save_fn || uses_save_fn) {
+  // A handler knows whether its saves have one. Alone, the manager goes by those that it has seen.
+  if (request.save_fn || (uses_save_fn && !handler)) {
     throw UsageError("a near copy holds the registered state alone: it cannot hold what a save function writes");
   }
   comm.together([this] { check_state_is_whole(); }, "taking a near copy");
