@@ -3,6 +3,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -78,6 +79,10 @@ void JobSupervisor::read_hosts() {
   const auto named = hosts_of(settings_.command);
   if (!named) {
     throw UsageError("hosts can be left out where the command has Open MPI's mpirun in it, not inside of a script");
+  }
+  if (std::find(settings_.command.begin(), settings_.command.end(), ":") != settings_.command.end()) {
+    throw UsageError(
+        "hosts cannot be left out of a command that starts several programs (\":\"): each has its own hosts");
   }
   need_.hosts = parse_host_list(fmt::format("{}", fmt::join(named->lists, ",")));
   if (named->lists.empty()) {

@@ -193,6 +193,15 @@ TEST_F(RunCode, OfWrongUsage) {
   EXPECT_EQ(code_of({"--run-dir", "/no/such/directory", "--", "true"}), 2);
 }
 
+TEST_F(RunCode, OfHostsThatCannotBeLeftOut) {
+  EXPECT_EQ(code_of({"--min-ranks", "1", "--", "true"}), 2) << "no launcher";
+  EXPECT_EQ(code_of({"--min-ranks", "1", "--", "mpirun", "--hostfile", "/no/such/file", "true"}), 2);
+  EXPECT_EQ(code_of({"--spares", "1", "--", "mpirun", "--host", "here", "true"}), 2) << "none is left";
+  EXPECT_EQ(code_of({"--min-ranks", "3", "--", "mpirun", "-n", "2", "--host", "here:2", "true"}), 2);
+  EXPECT_EQ(code_of({"--min-ranks", "1", "--", "mpirun", "-n", "1", "--host", "a", "true", ":", "-n", "1", "true"}), 2)
+      << "of two programs each has hosts of its own";
+}
+
 TEST_F(RunCode, ArgumentsReachTheProgramAsTheyAre) {
   Process process({{program("reprieve"), "run", "--quiet", "--", "printf", "[%s]", "--", "a b", "$HOME", "", "-n"}});
   EXPECT_EQ(process.wait(kLimit), 0);
