@@ -21,6 +21,7 @@
 #include "reprieve/export.h"
 #include "reprieve/layout.hpp"
 #include "reprieve/memory.hpp"
+#include "reprieve/memory_space.hpp"
 #include "reprieve/record.hpp"
 #include "reprieve/stored_state.hpp"
 #include "reprieve/value_access.hpp"
@@ -258,6 +259,12 @@ class REPRIEVE_EXPORT Checkpoint {
   /// same; a restore compares the lists of members where there are two. All ranks say the same.
   /// @throws UsageError if no variable @p name is registered, or if a member lies outside of an element or on another
   void set_members(const std::string& name, Members members);
+
+  /// The memory of a registered variable is on a device, in this space: `cuda_memory(stream)`, or one of the program's
+  /// own. Needed only to name a stream, or to be sure: memory of CUDA, HIP and added spaces is known by its address. If
+  /// it turns out to be elsewhere, a save or a restore is a UsageError on all ranks before anything is written.
+  /// @throws UsageError if no variable @p name is registered, or without a space
+  void set_memory_space(const std::string& name, std::shared_ptr<MemorySpace> space);
 
   /// A restore from a checkpoint without this variable leaves it as it is: for what newer versions of the program have,
   /// or what only some runs have. @throws UsageError if no such variable is registered

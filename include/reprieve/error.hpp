@@ -18,7 +18,7 @@ namespace reprieve {
 enum class ErrorCode : std::int32_t {
   config = 1,      ///< a setting is unknown, of the wrong type or out of range
   usage = 2,       ///< the interface was used against its rules
-  io = 3,          ///< a file system call failed
+  io = 3,          ///< a file system call failed, or a device
   no_space = 4,    ///< disk full or over quota
   permission = 5,  ///< missing rights, or a read-only file system
   locked = 6,      ///< another living run uses the checkpoint directory
@@ -65,7 +65,7 @@ class REPRIEVE_EXPORT UsageError : public Error {
       : Error(ErrorCode::usage, message, origin_rank) {}
 };
 
-/// A file system operation failed. The code tells the cause: io, no_space, permission or locked.
+/// A file system operation failed, or a copy from or to a device. The code tells the cause: io, no_space, permission or locked.
 class REPRIEVE_EXPORT StorageError : public Error {
  public:
   StorageError(ErrorCode code, const std::string& message, int origin_rank = -1) : Error(code, message, origin_rank) {}

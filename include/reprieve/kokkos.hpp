@@ -5,9 +5,10 @@
 /// Views of Kokkos as state. Only for programs that use Kokkos: this header includes it.
 ///
 ///     state.add_distributed("field", reprieve::strided_view(field), {nz, ny, nx}, {z0, 0, 0});   // host memory
+///     state.add_distributed("other", reprieve::device_view(other), {nz, ny, nx}, {z0, 0, 0});    // and that of GPUs
 ///     state.add_replicated_value("weights", reprieve::device_access(weights));                   // any memory
 ///
-/// `strided_view` keeps the address alone: the view must outlive the Checkpoint.
+/// `strided_view` and `device_view` keep the address alone: the view must outlive the Checkpoint.
 
 #include <Kokkos_Core.hpp>
 #include <cstddef>
@@ -20,15 +21,15 @@
 
 namespace reprieve {
 
-/// The memory of a view that the host can reach, of any layout and any number of dimensions but none.
+/// The memory of a view in any memory space, also one of a device: which space that is, is found by its address when it
+/// is saved and restored (apps/guide/devices.md). The elements of a view in the layout of a GPU (LayoutLeft) are copied
+/// one by one, unless it has one dimension.
 template <class T, class... Properties>
-requires(Element<typename Kokkos::View<T, Properties...>::non_const_value_type>) auto strided_view(
+requires(Element<typename Kokkos::View<T, Properties...>::non_const_value_type>) auto device_view(
     const Kokkos::View<T, Properties...>& view) {
   using View = Kokkos::View<T, Properties...>;
   using Value = typename View::non_const_value_type;
   constexpr auto rank = static_cast<std::size_t>(View::rank);
-  static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename View::memory_space>::accessible,
-                "the host cannot reach this view: see device_access");
   static_assert(rank > 0, "a view without dimensions: register the value itself");
   StridedView<Value> strided{view.data(), {}, {}};
   for (std::size_t d = 0; d < rank; ++d) {
@@ -36,6 +37,16 @@ requires(Element<typename Kokkos::View<T, Properties...>::non_const_value_type>)
     strided.strides_bytes.push_back(static_cast<std::ptrdiff_t>(view.stride(static_cast<unsigned>(d)) * sizeof(Value)));
   }
   return strided;
+}
+
+/// The memory of a view that the host can reach, of any layout and any number of dimensions but none.
+template <class T, class... Properties>
+requires(Element<typename Kokkos::View<T, Properties...>::non_const_value_type>) auto strided_view(
+    const Kokkos::View<T, Properties...>& view) {
+  using View = Kokkos::View<T, Properties...>;
+  static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename View::memory_space>::accessible,
+                "the host cannot reach this view: see device_view and device_access");
+  return device_view(view);
 }
 
 namespace detail {

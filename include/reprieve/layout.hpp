@@ -18,6 +18,8 @@
 
 namespace reprieve {
 
+class MemorySpace;
+
 /// Numbers of elements per dimension, slowest-varying first (C order).
 using Extents = std::vector<std::uint64_t>;
 
@@ -83,6 +85,8 @@ struct MemoryBox {
   Extents offset;                                  ///< first global index
   Extents extent;                                  ///< size of the box
   std::vector<std::ptrdiff_t> strides_bytes = {};  ///< see DistributedLayout
+  /// Of memory on a device: whose it is, and it must live as long as the checkpoint. Null: found by its address.
+  MemorySpace* space = nullptr;
 };
 
 /// This rank's share of a distributed array: any number of boxes.

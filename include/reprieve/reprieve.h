@@ -52,7 +52,7 @@ enum reprieve_status {
   REPRIEVE_OK = 0,
   REPRIEVE_ERROR_CONFIG = 1,     /**< a setting is unknown, of the wrong type or out of range */
   REPRIEVE_ERROR_USAGE = 2,      /**< the interface was used against its rules */
-  REPRIEVE_ERROR_IO = 3,         /**< a file system call failed */
+  REPRIEVE_ERROR_IO = 3,         /**< a file system call failed, or a device */
   REPRIEVE_ERROR_NO_SPACE = 4,   /**< disk full or over quota */
   REPRIEVE_ERROR_PERMISSION = 5, /**< missing rights, or a read-only file system */
   REPRIEVE_ERROR_LOCKED = 6,     /**< another living run uses the checkpoint directory */
@@ -234,6 +234,33 @@ REPRIEVE_EXPORT int reprieve_allow_missing(reprieve_checkpoint* checkpoint, cons
 REPRIEVE_EXPORT int reprieve_add_former_name(reprieve_checkpoint* checkpoint, const char* name, const char* former);
 /** A stored variable of this name, or below it in the tree, that is not registered is left out of a restore. */
 REPRIEVE_EXPORT int reprieve_allow_dropped(reprieve_checkpoint* checkpoint, const char* name);
+
+/** Whose memory an address is, for a reprieve_owner_fn. */
+enum reprieve_memory_owner {
+  REPRIEVE_MEMORY_OTHER = 0,  /**< not of this space */
+  REPRIEVE_MEMORY_DEVICE = 1, /**< of this space; the host cannot reach it */
+  REPRIEVE_MEMORY_UNIFIED = 2 /**< of this space; the host reaches it too */
+};
+/** One of these; anything else is an error. Must not touch the memory. */
+typedef int (*reprieve_owner_fn)(const void* address, void* user);
+/** For the device of the address: waits for the work of the program, or for the copies that were begun. */
+typedef int (*reprieve_device_fn)(const void* address, void* user);
+/** Begins to copy rows of bytes, or copies them. @param to_pitch, from_pitch  bytes from one row to the next */
+typedef int (*reprieve_copy_fn)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
+                                size_t rows, void* user);
+/** Adds a kind of device memory. That of CUDA and HIP needs none of this: addresses of it are passed to the functions
+ * above as they are (apps/guide/devices.md). For the process, until it ends; see reprieve::MemorySpace.
+ * @param name  in messages, and for reprieve_set_memory_space
+ * @param settle  waits for the work of the program @param wait  waits for copies @param user  is passed to the
+ * callbacks */
+REPRIEVE_EXPORT int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of, reprieve_device_fn settle,
+                                              reprieve_copy_fn copy_out, reprieve_copy_fn copy_in,
+                                              reprieve_device_fn wait, void* user);
+/** Says in which space the memory of a registered variable is: see Checkpoint::set_memory_space. Seldom needed.
+ * @param space  "cuda", "hip", or one that was added
+ * @param stream  a CUstream or hipStream_t: only the work in it is waited for; NULL: that of the whole device */
+REPRIEVE_EXPORT int reprieve_set_memory_space(reprieve_checkpoint* checkpoint, const char* name, const char* space,
+                                              void* stream);
 
 /** A checkpoint that is being restored, by the names that are stored; for a reprieve_migration_fn. */
 typedef struct reprieve_stored_state reprieve_stored_state;

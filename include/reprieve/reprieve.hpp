@@ -13,6 +13,7 @@
 #include "reprieve/layout.hpp"
 #include "reprieve/manager_options.hpp"
 #include "reprieve/memory.hpp"
+#include "reprieve/memory_space.hpp"
 #include "reprieve/notice.hpp"
 #include "reprieve/particles.hpp"
 #include "reprieve/platform.hpp"

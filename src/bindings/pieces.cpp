@@ -6,6 +6,7 @@
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/particles.hpp"
+#include "state/staging.hpp"
 
 namespace reprieve::bindings {
 
@@ -21,6 +22,15 @@ const std::vector<std::byte>& piece(reprieve_pieces& pieces, int saved_rank) {
   return pieces.bytes;
 }
 
+/// The program's memory may be on a device.
+void put(std::span<const std::byte> bytes, std::byte* place) {
+  if (MemorySpace* const space = devices::Spaces().find(place, bytes.size())) {
+    state::Staging().copy_in(*space, place, {1}, bytes.data(), {1}, {bytes.size()}, 1);
+  } else {
+    std::copy(bytes.begin(), bytes.end(), place);
+  }
+}
+
 void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size_t size_bytes) {
   const std::vector<std::byte>& bytes = piece(pieces, saved_rank);
   if (bytes.size() != size_bytes) {
@@ -28,7 +38,7 @@ void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size
                      " bytes, the buffer " + std::to_string(size_bytes) + ": ask reprieve_pieces_size");
   }
   if (!bytes.empty()) {
-    std::copy(bytes.begin(), bytes.end(), &place_for(static_cast<std::byte*>(buffer), "piece"));
+    put(bytes, &place_for(static_cast<std::byte*>(buffer), "piece"));
   }
 }
 
@@ -58,7 +68,7 @@ void take_even_part(reprieve_pieces& pieces, int rank, int size) {
       const auto bytes = std::span(piece(pieces, saved))
                              .subspan(static_cast<std::size_t>(from) * pieces.item_bytes,
                                       static_cast<std::size_t>(to - from) * pieces.item_bytes);
-      std::copy(bytes.begin(), bytes.end(), place.begin());
+      put(bytes, place.data());
       place = place.subspan(bytes.size());
     }
     first += items;

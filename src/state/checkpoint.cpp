@@ -98,8 +98,8 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
   registry_->check_open(name);
   DistributedArray array{type, std::move(layout.global_shape), {}};
   array.boxes.push_back({data, std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
-  state::check_array(name, array);
-  DistributedArray declared = array;
+  DistributedArray declared = array;  // its memory is looked at again at every save and restore
+  state::check_array(name, declared, devices::Spaces());
   declared.boxes.front().data = nullptr;
   add(registry_->variables, std::move(name),
       {.distribution = state::Distribution::distributed,
@@ -218,6 +218,14 @@ void Checkpoint::set_members(const std::string& name, Members members) {
     state::check_members(name, members, variable.declared->type);
   }
   variable.members = std::move(members);
+}
+
+void Checkpoint::set_memory_space(const std::string& name, std::shared_ptr<MemorySpace> space) {
+  registry_->check_open(name);
+  if (space == nullptr) {
+    throw UsageError("variable '" + name + "': set_memory_space was given none");
+  }
+  registered(registry_->variables, name).space = std::move(space);
 }
 
 void Checkpoint::allow_missing(const std::string& name) {

@@ -6,6 +6,7 @@
 #include "core/text.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
+#include "state/staging.hpp"
 #include "state/strided.hpp"
 
 namespace reprieve {
@@ -127,12 +128,23 @@ void check_box(const std::string& name, const DistributedArray& array, const Mem
 
 /// An address that is null or not the program's any more is told from a good one; one that belongs to something else
 /// by now is not.
-void check_memory(const std::string& name, const MemoryBox& box, std::uint32_t element_size) {
+void check_memory(const std::string& name, MemoryBox& box, std::uint32_t element_size, const devices::Spaces& spaces,
+                  MemorySpace* named) {
   if (volume(box.extent) == 0) {
     return;
   }
   if (box.data == nullptr) {
     reject(name, "the data pointer is null, but the extent is " + core::list_text(box.extent));
+  }
+  try {
+    box.space = space_of(spaces, box.data, box.extent, box.strides_bytes, element_size, box.space ? box.space : named);
+  } catch (const UsageError& error) {
+    reject(name, error.what());
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), "distributed variable '" + name + "': " + error.what());
+  }
+  if (box.space != nullptr) {
+    return;
   }
   const Strides strides = box.strides_bytes.empty() ? dense_strides(box.extent, element_size) : box.strides_bytes;
   const Reach reach = reach_of(box.extent, strides, element_size);
@@ -152,10 +164,10 @@ void check_shapes(const std::string& name, const DistributedArray& array) {
   }
 }
 
-void check_array(const std::string& name, const DistributedArray& array) {
+void check_array(const std::string& name, DistributedArray& array, const devices::Spaces& spaces, MemorySpace* named) {
   check_shapes(name, array);
-  for (const MemoryBox& box : array.boxes) {
-    check_memory(name, box, array.type.size_bytes);
+  for (MemoryBox& box : array.boxes) {
+    check_memory(name, box, array.type.size_bytes, spaces, named);
   }
 }
 

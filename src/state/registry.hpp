@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "devices/spaces.hpp"
 #include "reprieve/checkpoint.hpp"
 
 namespace reprieve::state {
@@ -37,7 +38,8 @@ struct Variable {
   /// Distributed: the layout that was given at the registration, without memory; nothing if a function has to tell it.
   std::optional<DistributedArray> declared{};
   Annotation annotation{};
-  Members members{};  ///< of elements that are structs; empty: they are opaque
+  Members members{};                     ///< of elements that are structs; empty: they are opaque
+  std::shared_ptr<MemorySpace> space{};  ///< that was set for its memory, if one was
 };
 
 /// A function that takes over old state, and the part of the tree that it sees: names that begin with the prefix.
@@ -80,8 +82,11 @@ void check_dimension_names(const std::string& name, const Annotation& annotation
 /// nothing (a zero in its extent) may have any offset.
 void check_shapes(const std::string& name, const DistributedArray& array);
 
-/// The same, and the boxes' memory is looked at: it is not null, and the program's.
-void check_array(const std::string& name, const DistributedArray& array);
+/// The same, and the boxes' memory is looked at: it is not null, and the program's. Each box is told in which space it
+/// is.
+/// @param named  the space that was set for the variable, or null
+void check_array(const std::string& name, DistributedArray& array, const devices::Spaces& spaces,
+                 MemorySpace* named = nullptr);
 
 }  // namespace reprieve::state
 

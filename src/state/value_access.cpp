@@ -4,6 +4,7 @@
 #include "core/mapped_memory.hpp"
 #include "reprieve/containers.hpp"
 #include "reprieve/error.hpp"
+#include "state/staging.hpp"
 #include "state/strided.hpp"
 
 namespace reprieve::detail {
@@ -29,9 +30,13 @@ class StridedAccess final : public ValueAccess {
     if (in_place_) {
       return {data_, size()};
     }
-    check_memory();
+    MemorySpace* const space = check_memory();
     buffer_.resize(size());
-    state::copy_box(buffer_.data(), dense_, data_, strides_, extent_, type_.size_bytes);
+    if (space != nullptr) {
+      state::Staging().copy_out(*space, buffer_.data(), dense_, data_, strides_, extent_, type_.size_bytes);
+    } else {
+      state::copy_box(buffer_.data(), dense_, data_, strides_, extent_, type_.size_bytes);
+    }
     return buffer_;
   }
 
@@ -39,13 +44,15 @@ class StridedAccess final : public ValueAccess {
     if (in_place_) {
       return {data_, size()};
     }
-    check_memory();
+    space_ = check_memory();
     buffer_.resize(size());
     return buffer_;
   }
 
   void commit() override {
-    if (!in_place_) {
+    if (!in_place_ && space_ != nullptr) {
+      state::Staging().copy_in(*space_, data_, strides_, buffer_.data(), dense_, extent_, type_.size_bytes);
+    } else if (!in_place_) {
       state::copy_box(data_, strides_, buffer_.data(), dense_, extent_, type_.size_bytes);
     }
   }
@@ -54,13 +61,19 @@ class StridedAccess final : public ValueAccess {
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(state::volume(extent_)) * type_.size_bytes; }
 
   /// Before it is touched here; memory that lies side by side is looked at where it is written from and read to.
-  void check_memory() const {
+  /// The space to which it belongs, if it is one of a device.
+  [[nodiscard]] MemorySpace* check_memory() const {
+    MemorySpace* const space = state::space_of(devices::Spaces(), data_, extent_, strides_, type_.size_bytes);
+    if (space != nullptr) {
+      return space;
+    }
     const state::Reach reach = state::reach_of(extent_, strides_, type_.size_bytes);
     if (!core::is_mapped(data_ + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
       throw UsageError(
           "the memory of a view is not the program's (any more): it was freed or moved after it was "
           "registered");
     }
+    return nullptr;
   }
 
   ElementType type_;
@@ -70,6 +83,7 @@ class StridedAccess final : public ValueAccess {
   state::Strides strides_;
   bool in_place_;
   std::vector<std::byte> buffer_;
+  MemorySpace* space_ = nullptr;  ///< of the value that is being restored
 };
 
 class BitsAccess final : public ValueAccess {

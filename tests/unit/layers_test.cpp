@@ -71,6 +71,7 @@ const Names kVocabulary{"error.hpp", "export.h", "notice.hpp", "platform.hpp", "
 
 /// The other public headers, by the layer that makes good what they say. The layers above may use them.
 const std::map<std::string, Names> kPublicHeaders{
+    {"devices", {"memory_space.hpp"}},
     {"state",
      {"annotation.hpp", "checkpoint.hpp", "containers.hpp", "element_type.hpp", "layout.hpp", "memory.hpp",
       "particles.hpp", "record.hpp", "serializer.hpp", "stored_state.hpp", "value_access.hpp"}},

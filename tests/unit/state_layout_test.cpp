@@ -56,7 +56,8 @@ class ArrayCheck : public testing::Test {
  protected:
   std::string problem() const {
     try {
-      state::check_array("field", array);
+      DistributedArray looked_at = array;
+      state::check_array("field", looked_at, devices::Spaces());
       return "";
     } catch (const UsageError& error) {
       return error.what();

@@ -193,7 +193,8 @@ TEST_F(MovingMemory, FreedPagesAreNoticed) {
       Checkpoint one;
       try {
         if (variable.describe) {
-          state::check_array(name, variable.describe());
+          DistributedArray array = variable.describe();
+          state::check_array(name, array, devices::Spaces());
         } else {
           storage::check_value_memory(name, variable.value->bytes());
         }

@@ -9,7 +9,7 @@ cmake_minimum_required(VERSION 3.25)
 # What becomes a procedure of a type of Fortran that does nothing but hand its arguments to C. Of those with a number there
 # is one for each kind of it, with _i4, _i8, _r4 or _r8 behind its name.
 set(calls
-  allow_missing allow_shared allow_dropped add_former_name
+  allow_missing allow_shared allow_dropped add_former_name set_memory_space
   add_constant add_constant_integer add_constant_real add_constant_file
   config_load_file config_load_json config_set config_apply_environment config_set_exit
   handler_finish step_begin step_end save_if_preempted scope_end fail begin_phase request_checkpoint
@@ -79,6 +79,9 @@ function(add_call name arguments)
       elseif(type STREQUAL "int")
         set(kind "integer")
         set(actual "int(${dummy}, c_int)")
+      elseif(type STREQUAL "void*")
+        set(kind "type(c_ptr)")
+        set(actual "${dummy}")
       elseif(type STREQUAL "double")
         set(procedure ${name}_r${bytes})
         set(kind "real(real${bits})")

@@ -9,7 +9,7 @@ module reprieve_state
   implicit none
   private
 
-  public :: reprieve_checkpoint
+  public :: reprieve_checkpoint, reprieve_add_memory_space
 
   !> The registry of a program's state; empty at first, nothing needs to be created.
   type :: reprieve_checkpoint
@@ -43,6 +43,9 @@ module reprieve_state
     generic :: add_constant => add_constant_text, add_constant_integer_i4, add_constant_integer_i8
     generic :: add_constant => add_constant_real_r4, add_constant_real_r8
     procedure :: add_constant_file   !< add_constant_file(name, file): the same for the content of a file
+    !> set_memory_space(name, space, stream): the variable is in "cuda" or "hip" memory, in work of that stream (c_null_ptr: any).
+    !> Seldom needed: the library knows memory of these by its address.
+    procedure :: set_memory_space
     procedure :: annotate            !< units, a description, names of dimensions
     procedure :: allow_dropped       !< allow_dropped(name)
     procedure :: on_migration
@@ -50,6 +53,15 @@ module reprieve_state
   end type
 
 contains
+
+  !> Adds a kind of device memory; see reprieve.h. The functions are those of C, or have bind(c).
+  subroutine reprieve_add_memory_space(name, owner_of, settle, copy_out, copy_in, wait, user, ierr)
+    character(*), intent(in) :: name
+    type(c_funptr), intent(in) :: owner_of, settle, copy_out, copy_in, wait
+    type(c_ptr), intent(in) :: user
+    integer, intent(out), optional :: ierr
+    call reprieve_finish(c_add_memory_space(c_text(name), owner_of, settle, copy_out, copy_in, wait, user), ierr)
+  end subroutine
 
   subroutine create(self)
     class(reprieve_checkpoint), intent(inout) :: self

@@ -52,6 +52,24 @@ std::ptrdiff_t displacement(const Box& box, const Strides& strides_bytes, const 
   return bytes;
 }
 
+void copy_from(const BoxView<const std::byte>& view, const std::byte* from, const Extents& extent,
+               std::size_t element_size, std::byte* to, const Strides& to_strides, state::Staging& staging) {
+  if (view.space != nullptr) {
+    staging.copy_out(*view.space, to, to_strides, from, view.strides_bytes, extent, element_size);
+  } else {
+    copy_box(to, to_strides, from, view.strides_bytes, extent, element_size);
+  }
+}
+
+void copy_into(const BoxView<std::byte>& view, std::byte* to, const Extents& extent, std::size_t element_size,
+               const std::byte* from, const Strides& from_strides, state::Staging& staging) {
+  if (view.space != nullptr) {
+    staging.copy_in(*view.space, to, view.strides_bytes, from, from_strides, extent, element_size);
+  } else {
+    copy_box(to, view.strides_bytes, from, from_strides, extent, element_size);
+  }
+}
+
 BlockSplit::BlockSplit(Box box, std::size_t element_size, std::uint64_t max_bytes) : box_(std::move(box)) {
   const Extents& extent = box_.extent;
   if (volume(extent) == 0) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "state/staging.hpp"
 #include "state/strided.hpp"
 
 namespace reprieve::storage {
@@ -39,7 +40,15 @@ struct BoxView {
   Byte* data = nullptr;
   Box box;
   Strides strides_bytes;
+  MemorySpace* space = nullptr;  ///< of the device where it lies; null: the host
 };
+
+/// Copies elements that lie at @p from, as those of the view do, in its memory space, to the host.
+void copy_from(const BoxView<const std::byte>& view, const std::byte* from, const Extents& extent,
+               std::size_t element_size, std::byte* to, const Strides& to_strides, state::Staging& staging);
+/// The same in the other direction.
+void copy_into(const BoxView<std::byte>& view, std::byte* to, const Extents& extent, std::size_t element_size,
+               const std::byte* from, const Strides& from_strides, state::Staging& staging);
 
 template <class Byte>
 [[nodiscard]] std::vector<Box> boxes_of(const std::vector<BoxView<Byte>>& views) {

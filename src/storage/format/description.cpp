@@ -28,9 +28,9 @@ void check_utf8(const std::string& text, const std::string& name, const char* wh
   }
 }
 
-LocalVariable collect_array(const std::string& name, const state::Variable& variable) {
+LocalVariable collect_array(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
   DistributedArray array = variable.describe();
-  state::check_array(name, array);
+  state::check_array(name, array, spaces, variable.space.get());
   LocalVariable local;
   local.description.name = name;
   local.description.distribution = variable.distribution;
@@ -56,11 +56,11 @@ std::span<const std::byte> bytes_of(const std::string& name, ValueAccess& value)
   }
 }
 
-LocalVariable collect_value(const std::string& name, const state::Variable& variable) {
+LocalVariable collect_value(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
   ValueAccess& value = *variable.value;
   const ElementType type = value.type();
   const std::span<const std::byte> bytes = bytes_of(name, value);
-  check_value_memory(name, bytes);
+  MemorySpace* const space = check_value_memory(name, bytes, spaces, variable.space.get());
   // The shape of a serialized value follows from its number of bytes; asking for it would serialize once more.
   const bool serialized = type == ElementType{ElementClass::opaque, 1} && value.resizable();
   const Extents shape = serialized ? Extents{bytes.size()} : value.shape();
@@ -79,20 +79,27 @@ LocalVariable collect_value(const std::string& name, const state::Variable& vari
   view.data = bytes.data();
   view.box = whole(shape);
   view.strides_bytes = dense_strides(shape, type.size_bytes);
-  collected.description.texts = lengths_of(variable, bytes);
+  view.space = space;
+  if (space == nullptr) {
+    collected.description.texts = lengths_of(variable, bytes);
+  } else if (may_be_texts(variable)) {
+    throw UsageError("variable '" + name + "': texts cannot lie in the memory space '" + space->name() +
+                     "': register bytes, or a copy on the host");
+  }
   return collected;
 }
 
 }  // namespace
 
 std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry) {
+  const devices::Spaces spaces;
   std::vector<LocalVariable> variables;
   variables.reserve(registry.variables.size());
   for (const auto& [name, variable] : registry.variables) {
     check_texts(name, variable.annotation);
     check_member_names(name, variable.members);
     const bool distributed = variable.distribution == state::Distribution::distributed;
-    variables.push_back(distributed ? collect_array(name, variable) : collect_value(name, variable));
+    variables.push_back(distributed ? collect_array(name, variable, spaces) : collect_value(name, variable, spaces));
     if (variables.back().description.shape.size() > kMaxDimensions) {
       throw UsageError("variable '" + name + "' has more than " + std::to_string(kMaxDimensions) + " dimensions");
     }
@@ -121,12 +128,23 @@ void check_member_names(const std::string& name, const Members& members) {
   }
 }
 
-void check_value_memory(const std::string& name, std::span<const std::byte> memory) {
+MemorySpace* check_value_memory(const std::string& name, std::span<const std::byte> memory,
+                                const devices::Spaces& spaces, MemorySpace* named) {
+  try {
+    if (MemorySpace* const space = spaces.find(memory.data(), memory.size(), named)) {
+      return space;
+    }
+  } catch (const UsageError& error) {
+    throw UsageError("variable '" + name + "': " + error.what());
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), "variable '" + name + "': " + error.what());
+  }
   if (!core::is_mapped(memory.data(), memory.size())) {
     throw UsageError("variable '" + name + "': its memory of " + std::to_string(memory.size()) +
                      " bytes is not the program's (any more): it was freed or moved after it was registered. Register "
                      "the container itself, or a function that tells where the memory is");
   }
+  return nullptr;
 }
 
 }  // namespace reprieve::storage

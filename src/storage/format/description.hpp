@@ -42,8 +42,10 @@ struct LocalVariable {
 /// @throws UsageError if a layout is not allowed, and what the user's describe functions and serializers throw
 [[nodiscard]] std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry);
 
-/// @throws UsageError, with the name, if a part of the memory of a value is none of this process
-void check_value_memory(const std::string& name, std::span<const std::byte> memory);
+/// The space of the memory of a value; null if the host reaches it. @param named  that was set for it, or null
+/// @throws UsageError, with the name, if a part of it is none of this process; StorageError if the device fails
+[[nodiscard]] MemorySpace* check_value_memory(const std::string& name, std::span<const std::byte> memory,
+                                              const devices::Spaces& spaces, MemorySpace* named);
 
 /// The view of one box of a distributed array, with its strides written out.
 template <class Byte>
@@ -51,7 +53,7 @@ template <class Byte>
   if (box.strides_bytes.empty()) {
     box.strides_bytes = dense_strides(box.extent, element_size);
   }
-  return {box.data, {std::move(box.offset), std::move(box.extent)}, std::move(box.strides_bytes)};
+  return {box.data, {std::move(box.offset), std::move(box.extent)}, std::move(box.strides_bytes), box.space};
 }
 
 /// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.

@@ -186,13 +186,13 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
   const std::size_t element_size = variable.description.type.size_bytes;
   const std::vector<Box> boxes = boxes_of(variable.views);
   Bytes values;
+  state::Staging staging;
   for (const Copy& copy : copies_of(boxes, owned)) {
     const auto& view = variable.views[copy.box];
     const std::size_t before = values.size();
     values.resize(before + bytes_of(copy.place, element_size));
-    copy_box(values.data() + before, dense_strides(copy.place.extent, element_size),
-             view.data + displacement(view.box, view.strides_bytes, copy.place.offset), view.strides_bytes,
-             copy.place.extent, element_size);
+    copy_from(view, view.data + displacement(view.box, view.strides_bytes, copy.place.offset), copy.place.extent,
+              element_size, values.data() + before, dense_strides(copy.place.extent, element_size), staging);
   }
   const std::uint64_t elements = values.size() / element_size;
   set_content(copies, {elements}, std::move(values));
@@ -202,8 +202,8 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
     for (const std::size_t box : search.meeting(part)) {
       const auto& view = variable.views[box];
       if (intersection(view.box, part) == part) {
-        parts.push_back(
-            {view.data + displacement(view.box, view.strides_bytes, part.offset), part, view.strides_bytes});
+        parts.push_back({view.data + displacement(view.box, view.strides_bytes, part.offset), part, view.strides_bytes,
+                         view.space});
         break;
       }
     }

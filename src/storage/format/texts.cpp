@@ -68,14 +68,18 @@ void arrange(Description& description, std::uint64_t length) {
 
 }  // namespace
 
-std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
+bool may_be_texts(const state::Variable& variable) {
   const ValueAccess& value = *variable.value;
   const bool is_text_of_rank =
       variable.distribution == Distribution::per_rank && value.type() == kText && value.resizable();
-  if (!is_text_of_rank && !value.is_text_list()) {
+  return is_text_of_rank || value.is_text_list();
+}
+
+std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
+  if (!may_be_texts(variable)) {
     return std::nullopt;
   }
-  const Texts texts = texts_in(value.type(), bytes);
+  const Texts texts = texts_in(variable.value->type(), bytes);
   TextLengths lengths{texts.size(), 0};
   for (const std::string& text : texts) {
     if (text.ends_with('\0')) {

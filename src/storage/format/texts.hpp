@@ -19,6 +19,9 @@
 
 namespace reprieve::storage {
 
+/// Whether a value is a text, or a list of texts, of which an array may be made.
+[[nodiscard]] bool may_be_texts(const state::Variable& variable);
+
 /// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
 [[nodiscard]] std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes);
 

@@ -69,12 +69,14 @@ void PartSlot::copy(std::span<WriteItem> items) {
   make_room(bytes_for(items));
   rows_.clear();
   std::byte* const memory = memory_.bytes().data();
+  state::Staging staging;
   used_ = for_each_place(items, [&](WriteItem& item, std::size_t place) {
     BoxView<const std::byte>& source = item.source;
     const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
-    copy_box(memory + place, dense, source.data, source.strides_bytes, source.box.extent, item.dataset.element_size);
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory + place, dense, staging);
     source.data = memory + place;
     source.strides_bytes = dense;
+    source.space = nullptr;
     if (!item.continues_row) {
       rows_.push_back(place);
     }

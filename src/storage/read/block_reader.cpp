@@ -127,7 +127,8 @@ bool BlockReader::block_is_right(const Place& place) {
   return read_right(place, buffer_for(place));
 }
 
-void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
+void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
+                           MemorySpace* space) const {
   const TiledSplit split = FileIndex::blocks_of(variable, row);
   // What all ranks read comes through the page cache, so that a node asks the device for it once.
   if (split.count() > 1 && variable.distribution == state::Distribution::per_rank) {
@@ -136,7 +137,13 @@ void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, st
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     const Box block = split.block(i);
     const auto part = content.first(static_cast<std::size_t>(volume(block.extent)) * variable.type.size_bytes);
-    read_into({variable, row, i, block}, part);
+    if (space == nullptr) {
+      read_into({variable, row, i, block}, part);
+    } else {
+      const auto buffer = staging_.place(*space, part.data(), part.size());
+      read_into({variable, row, i, block}, buffer);
+      staging_.send(*space, part.data(), {1}, buffer.data(), {1}, {part.size()}, 1);
+    }
     content = content.subspan(part.size());
   }
 }
@@ -153,10 +160,18 @@ void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>&
     missing -= std::min(volume(intersection(stored, target.box).extent), missing);
   }
   if (missing > 0) {
-    zero_box(target.data, target.strides_bytes, target.box.extent, variable.type.size_bytes);
+    zero(target, variable.type.size_bytes);
   }
   for (const std::size_t box : boxes) {
     fill_from(variable, index_.row(variable, box), target);
+  }
+}
+
+void BlockReader::zero(const BoxView<std::byte>& target, std::size_t element_size) const {
+  if (target.space != nullptr) {
+    staging_.zero(*target.space, target.data, target.strides_bytes, target.box.extent, element_size);
+  } else {
+    zero_box(target.data, target.strides_bytes, target.box.extent, element_size);
   }
 }
 
@@ -228,6 +243,14 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
       continue;
     }
     std::byte* const place = target.data + displacement(target.box, target.strides_bytes, common.offset);
+    const Strides strides = dense_strides(block.extent, element_size);
+    if (target.space != nullptr) {
+      const auto content = staging_.place(*target.space, place, bytes_of(block, element_size));
+      read_into({variable, row, i, block}, content);
+      staging_.send(*target.space, place, target.strides_bytes,
+                    content.data() + displacement(block, strides, common.offset), strides, common.extent, element_size);
+      continue;
+    }
     if (common == block && is_dense(block.extent, target.strides_bytes, element_size)) {
       const std::span content(place, static_cast<std::size_t>(volume(block.extent)) * element_size);
       read_into({variable, row, i, block}, content);
@@ -235,7 +258,6 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
     }
     const std::span<std::byte> content = buffer_for({variable, row, i, block});
     read_into({variable, row, i, block}, content);
-    const Strides strides = dense_strides(block.extent, element_size);
     copy_box(place, target.strides_bytes, content.data() + displacement(block, strides, common.offset), strides,
              common.extent, element_size);
   }

@@ -46,14 +46,18 @@ class BlockReader {
   void expect_boxes_of(int saved_rank) noexcept { expected_rank_ = static_cast<std::uint64_t>(saved_rank); }
 
   /// Reads the whole box of a row of a variable without tiles, elements side by side in C order; @p content has the
-  /// box's size.
+  /// box's size. @param space  in which it lies; null: the host reaches it. On a device it is there after `finish`
   /// @throws CorruptError that names variable and region; StorageError
-  void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
+  void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
+                MemorySpace* space = nullptr) const;
 
   /// Fills a box of a distributed variable, or of any dataset, from all stored boxes that meet it. Elements that nobody
   /// stored become zero. Boxes are found by their places, which are looked at once for each variable, so that a mesh of
-  /// many boxes can be filled box by box. @throws as read_box
+  /// many boxes can be filled box by box. On a device they are there after `finish`. @throws as read_box
   void fill(const StoredVariable& variable, const BoxView<std::byte>& target);
+
+  /// Waits for what is on its way to devices. @throws what their memory throws
+  void finish() const { staging_.finish(); }
 
   /// Compares the checksum of every block of a row; @p found gets the region of each block that differs, and @p done
   /// the size of each block after it was read. @throws StorageError, CorruptError if the file ends too early
@@ -96,6 +100,7 @@ class BlockReader {
   /// The same, as an error.
   void read_into(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
+  void zero(const BoxView<std::byte>& target, std::size_t element_size) const;
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
 
   [[nodiscard]] std::optional<BoxRow> expected_row(const StoredVariable& variable, const Box& box);
@@ -116,6 +121,7 @@ class BlockReader {
   mutable Xxh3Stream digest_;                      ///< of the block that was read last
   mutable std::optional<SequentialReader> ahead_;  ///< of the file
   mutable StagedReader staged_;
+  mutable state::Staging staging_;
   Bytes buffer_;
 };
 

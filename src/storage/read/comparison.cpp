@@ -171,6 +171,7 @@ void add_difference(Differences& differences, const RestoreTarget& target, const
 }  // namespace
 
 Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user) {
+  const devices::Spaces spaces;
   Differences differences;
   for (RestoreTarget& target : arrays) {
     if (target.variable->described_by_user != described_by_user) {
@@ -180,7 +181,7 @@ Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by
       continue;
     }
     target.array = target.variable->describe();
-    state::check_array(target.name, target.array);
+    state::check_array(target.name, target.array, spaces, target.variable->space.get());
     add_difference(differences, target, target.array);
   }
   return differences;

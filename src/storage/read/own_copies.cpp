@@ -64,11 +64,12 @@ void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variab
                        std::to_string(content.size()) + " bytes of copies of shared elements, where its boxes have " +
                        std::to_string(wanted));
   }
+  state::Staging staging;
   const std::byte* next = content.data();
   for (const Copy& copy : copies) {
     const auto& view = views[copy.box];
-    copy_box(view.data + displacement(view.box, view.strides_bytes, copy.place.offset), view.strides_bytes, next,
-             dense_strides(copy.place.extent, variable.type.size_bytes), copy.place.extent, variable.type.size_bytes);
+    copy_into(view, view.data + displacement(view.box, view.strides_bytes, copy.place.offset), copy.place.extent,
+              variable.type.size_bytes, next, dense_strides(copy.place.extent, variable.type.size_bytes), staging);
     next += bytes_of(copy.place, variable.type.size_bytes);
   }
 }

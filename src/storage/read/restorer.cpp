@@ -317,7 +317,7 @@ void Restorer::read_values() {
       if (!redistributed(target)) {
         const bool per_rank = target.stored->distribution == Distribution::per_rank;
         stored_->read_box(*target.stored, per_rank ? static_cast<std::size_t>(comm_.rank()) : 0,
-                          *target.variable->value);
+                          *target.variable->value, target.variable->space.get());
       }
     }
   });

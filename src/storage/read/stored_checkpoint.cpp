@@ -85,12 +85,14 @@ void StoredCheckpoint::read_value(const std::string& name, ValueAccess& value) c
 
 void StoredCheckpoint::read_distributed(const std::string& name, const DistributedArray& array) const {
   const StoredVariable& variable = find(name, Distribution::distributed);
-  state::check_array(name, array);
-  throw_unless_fits(name, array_difference(variable, array));
-  fill(variable, array);
+  DistributedArray placed = array;
+  state::check_array(name, placed, devices::Spaces());
+  throw_unless_fits(name, array_difference(variable, placed));
+  fill(variable, placed);
 }
 
-void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value) const {
+void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
+                                MemorySpace* named) const {
   const BoxRow row = index_.row(variable, box);
   const bool is_padded = is_text_array(variable);
   const Bytes unpadded = is_padded ? content_of(variable, row) : Bytes{};
@@ -101,11 +103,14 @@ void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box,
     throw UsageError("variable '" + variable.name + "' gave memory of " + std::to_string(memory.size()) +
                      " bytes for a value of " + std::to_string(size));
   }
-  check_value_memory(variable.name, memory);
-  if (is_padded) {
+  MemorySpace* const space = check_value_memory(variable.name, memory, devices::Spaces(), named);
+  if (!is_padded) {
+    reader_.read_box(variable, row, memory, space);
+    reader_.finish();
+  } else if (space == nullptr) {
     std::ranges::copy(unpadded, memory.begin());
   } else {
-    reader_.read_box(variable, row, memory);
+    state::Staging().copy_in(*space, memory.data(), {1}, unpadded.data(), {1}, {size}, 1);
   }
 }
 
@@ -121,6 +126,7 @@ void StoredCheckpoint::fill(const StoredVariable& variable, const DistributedArr
       reader_.fill(variable, view_of<std::byte>(box, array.type.size_bytes));
     }
   }
+  reader_.finish();
 }
 
 }  // namespace reprieve::storage

@@ -48,7 +48,9 @@ class StoredCheckpoint final : public StoredState {
   void read_distributed(const std::string& name, const DistributedArray& array) const override;
 
   /// What a value that one rank wrote gets: the memory that it prepares, filled; its `commit` is the caller's.
-  void read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value) const;
+  /// @param named  the space that was set for its memory, or null
+  void read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
+                MemorySpace* named = nullptr) const;
   /// The bytes that a value had in memory. Reads and verifies them.
   [[nodiscard]] Bytes content_of(const StoredVariable& variable, const BoxRow& row) const;
   /// Fills the boxes of an array that fits.

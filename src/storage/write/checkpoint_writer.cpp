@@ -233,7 +233,7 @@ void CheckpointWriter::add_tiles(const BoxView<const std::byte>& view, const Dat
   for (TilePart& part : tile_parts(dataset, view.box)) {
     const std::byte* first = view.data + displacement(view.box, view.strides_bytes, part.box.offset);
     plan_.items.push_back({std::move(part.dataset),
-                           {first, std::move(part.within), view.strides_bytes},
+                           {first, std::move(part.within), view.strides_bytes, view.space},
                            part.is_all,
                            std::exchange(continues_row, true)});
   }

@@ -83,7 +83,7 @@ class CollectiveTransfer {
       const BlockSplit split(item.source.box, item.dataset.element_size, kMpioPieceBytes);
       for (std::uint64_t p = 0; p < split.count(); ++p, ++pieces) {
         const Box piece = split.block(p);
-        write_piece(dataset, type, &piece, dense_block(item.source, piece, item.dataset.element_size, buffer_));
+        write_piece(dataset, type, &piece, feed_.take(item.source, piece, item.dataset.element_size));
       }
     }
     for (; pieces < variable.most_pieces; ++pieces) {
@@ -131,7 +131,7 @@ class CollectiveTransfer {
   Watchdog watchdog_;
   Hdf5Handle transfer_;
   Hdf5Handle file_;
-  Bytes buffer_;
+  BlockFeed feed_;
   core::Outcome failure_;
 };
 

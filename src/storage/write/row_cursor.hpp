@@ -16,8 +16,9 @@ namespace reprieve::storage {
 class RowCursor {
  public:
   /// @param item  must outlive the cursor. A row that does not lie side by side in memory is copied while the cursor is
-  /// in it.
-  explicit RowCursor(const WriteItem& item);
+  /// in it; of rows on a device those up to the end of a piece are copied together.
+  /// @param staging  for these; must outlive the cursor too
+  RowCursor(const WriteItem& item, state::Staging& staging);
 
   /// Where in the file the first byte of an item belongs.
   [[nodiscard]] static std::uint64_t first_offset(const WriteItem& item);
@@ -33,6 +34,8 @@ class RowCursor {
  private:
   void enter_row();
   void copy_row();
+  void copy_rows(std::uint64_t end);
+  [[nodiscard]] bool has_copy() const noexcept { return copied_rows_ > 0; }
 
   const WriteItem* item_;
   Strides file_strides_;  ///< in bytes
@@ -47,7 +50,8 @@ class RowCursor {
   const std::byte* row_ = nullptr;
   std::uint64_t taken_ = 0;  ///< bytes of the row
   Bytes copy_;
-  bool is_copied_ = false;  ///< `row_` lies there
+  std::uint64_t copied_rows_ = 0;  ///< that lie there, from `row_` on
+  state::Staging* staging_;
 };
 
 }  // namespace reprieve::storage

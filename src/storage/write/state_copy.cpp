@@ -58,12 +58,17 @@ void StateCopy::reserve(std::size_t size) {
 
 void StateCopy::take(std::span<WriteItem> items) {
   reserve(for_each_place(items, [](const WriteItem&, std::size_t) {}));
-  for_each_place(items, [this](WriteItem& item, std::size_t place) {
+  state::Staging staging;
+  for_each_place(items, [&](WriteItem& item, std::size_t place) {
     BoxView<const std::byte>& source = item.source;
     const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
-    copy_box(memory_ + place, dense, source.data, source.strides_bytes, source.box.extent, item.dataset.element_size);
-    source.data = memory_ + place;
-    source.strides_bytes = dense;
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory_ + place, dense, staging);
+  });
+  // Only now: if a device fails, the items are as they were.
+  for_each_place(items, [this](WriteItem& item, std::size_t place) {
+    item.source.data = memory_ + place;
+    item.source.strides_bytes = dense_strides(item.source.box.extent, item.dataset.element_size);
+    item.source.space = nullptr;
   });
 }
 

@@ -21,7 +21,7 @@ class StateCopy {
   StateCopy& operator=(const StateCopy&) = delete;
 
   /// Copies what the items refer to and lets them refer to the copy, which lies side by side. It lives until the next
-  /// call. @throws std::bad_alloc: the items are as they were
+  /// call. @throws std::bad_alloc, or what a device's memory throws: the items are as they were
   void take(std::span<WriteItem> items);
 
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }

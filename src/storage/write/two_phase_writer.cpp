@@ -262,7 +262,7 @@ class PieceExchange {
       cursors_.pop_front();
     }
     for (; next_small_ < small_.size() && small_[next_small_].offset < end; ++next_small_) {
-      cursors_.emplace_back(*small_[next_small_].item);
+      cursors_.emplace_back(*small_[next_small_].item, staging_);
     }
     for (RowCursor& cursor : cursors_) {
       while (!cursor.done() && cursor.offset() < end) {
@@ -292,11 +292,11 @@ class PieceExchange {
   /// The checksums of all blocks, in the order of the items.
   [[nodiscard]] std::vector<std::uint64_t> with_small(std::span<const std::uint64_t> large) const {
     std::vector<std::uint64_t> all;
-    Bytes buffer;
+    BlockFeed feed;
     for (std::size_t i = 0; i < is_small_.size(); ++i) {
       const WriteItem& item = plan_.items[i];
       if (is_small_[i]) {
-        add_checksums(item, buffer, all);
+        add_checksums(item, feed, all);
       } else {
         const auto of_item = large.first(item.block_count());
         all.insert(all.end(), of_item.begin(), of_item.end());
@@ -316,8 +316,9 @@ class PieceExchange {
   std::vector<WriteItem> large_;        ///< this rank's: written by itself
   std::vector<bool> is_small_;          ///< of the plan's items
   std::size_t next_small_ = 0;          ///< the first without a cursor yet
-  std::deque<RowCursor> cursors_;       ///< through those that have been begun
-  std::vector<Window> windows_;         ///< the same on all ranks
+  state::Staging staging_;
+  std::deque<RowCursor> cursors_;  ///< through those that have been begun
+  std::vector<Window> windows_;    ///< the same on all ranks
   cluster::Parts outgoing_;
   cluster::Parts incoming_;
   WrittenPart part_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 
 #include "core/kill_point.hpp"
@@ -19,6 +20,30 @@ void for_each_block(std::span<const WriteItem> items, Visit&& visit) {
     for (std::uint64_t i = 0; i < split.count(); ++i) {
       visit(item, split.block(i));
     }
+  }
+}
+
+const std::byte* first_of(const BoxView<const std::byte>& view, const Box& block) {
+  return view.data + displacement(view.box, view.strides_bytes, block.offset);
+}
+
+/// Calls @p visit(block, bytes) for every block of an item: while it looks at one, the next comes from its device.
+/// @param next  the item after it, of which the first block is begun; or null
+template <class Visit>
+void for_each_content(const WriteItem& item, const WriteItem* next, BlockFeed& feed, Visit&& visit) {
+  const std::size_t element_size = item.dataset.element_size;
+  const BlockSplit split(item.source.box, element_size);
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    const Box block = split.block(i);
+    const std::span<const std::byte> content = feed.take(item.source, block, element_size);
+    if (i + 1 < split.count()) {
+      feed.expect(item.source, split.block(i + 1), element_size);
+    } else if (next != nullptr) {
+      if (const BlockSplit of_next(next->source.box, next->dataset.element_size); of_next.count() > 0) {
+        feed.expect(next->source, of_next.block(0), next->dataset.element_size);
+      }
+    }
+    visit(block, content);
   }
 }
 
@@ -67,12 +92,13 @@ class ItemWriter {
     }
   }
 
-  void write(std::size_t i) {
+  /// @param after  what is written next, or the same
+  void write(std::size_t i, std::size_t after) {
     std::size_t next = first_checksum_[i];
     const WriteItem& written = items_[i];
     written_ = written.dataset.file_offset;
-    for_each_block(items_.subspan(i, 1), [&](const WriteItem& item, const Box& block) {
-      checksums_[next++] = write_block(item, block);
+    for_each_content(written, after == i ? nullptr : &items_[after], feed_, [&](const Box& block, auto content) {
+      checksums_[next++] = write_block(written, block, content);
       core::kill_point(core::KillPoint::save_block_written);
     });
     if (written.fills_dataset) {
@@ -83,8 +109,7 @@ class ItemWriter {
   [[nodiscard]] std::vector<std::uint64_t> take_checksums() { return std::move(checksums_); }
 
  private:
-  std::uint64_t write_block(const WriteItem& item, const Box& block) {
-    auto content = dense_block(item.source, block, item.dataset.element_size, buffer_);
+  std::uint64_t write_block(const WriteItem& item, const Box& block, std::span<const std::byte> content) {
     digest_.reset();
     for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
       const std::size_t size = static_cast<std::size_t>(count) * item.dataset.element_size;
@@ -120,7 +145,7 @@ class ItemWriter {
   std::vector<std::size_t> first_checksum_;  ///< by item
   std::vector<std::uint64_t> checksums_;
   Xxh3Stream digest_;
-  Bytes buffer_;
+  BlockFeed feed_;
 };
 
 }  // namespace
@@ -131,19 +156,34 @@ std::uint64_t WriteItem::run_bytes() const {
 
 std::size_t WriteItem::block_count() const { return BlockSplit(source.box, dataset.element_size).count(); }
 
-std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, const Box& block, std::size_t element_size,
-                                       Bytes& buffer) {
+std::span<const std::byte> BlockFeed::take(const BoxView<const std::byte>& view, const Box& block,
+                                           std::size_t element_size) {
   const std::size_t size = bytes_of(block, element_size);
-  const std::byte* first = view.data + displacement(view.box, view.strides_bytes, block.offset);
-  if (is_dense(block.extent, view.strides_bytes, element_size)) {
+  const std::byte* first = first_of(view, block);
+  const bool fits = size <= std::max<std::size_t>(state::Staging::kBufferBytes, element_size);
+  if (view.space != nullptr && fits) {
+    if (expected_ != first) {
+      staging_.begin(*view.space, first, view.strides_bytes, block.extent, element_size);
+    }
+    expected_ = nullptr;
+    return staging_.take();
+  }
+  if (view.space == nullptr && is_dense(block.extent, view.strides_bytes, element_size)) {
     return {first, size};
   }
-  if (buffer.size() < size) {
-    buffer.resize(size);
+  if (buffer_.size() < size) {
+    buffer_.resize(size);
   }
-  copy_box(buffer.data(), dense_strides(block.extent, element_size), first, view.strides_bytes, block.extent,
-           element_size);
-  return {buffer.data(), size};
+  copy_from(view, first, block.extent, element_size, buffer_.data(), dense_strides(block.extent, element_size),
+            staging_);
+  return {buffer_.data(), size};
+}
+
+void BlockFeed::expect(const BoxView<const std::byte>& view, const Box& block, std::size_t element_size) {
+  if (view.space != nullptr && bytes_of(block, element_size) <= state::Staging::kBufferBytes) {
+    expected_ = first_of(view, block);
+    staging_.begin(*view.space, expected_, view.strides_bytes, block.extent, element_size);
+  }
 }
 
 /// What goes through the page cache comes first: a write there waits for all direct writes that are under way in the
@@ -154,25 +194,25 @@ std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const Write
   const auto first_large = std::stable_partition(
       order.begin(), order.end(), [&](std::size_t i) { return items[i].run_bytes() < kLeastDirectBytes; });
   ItemWriter writer(stream, items, ranges);
-  std::for_each(order.begin(), first_large, [&](std::size_t i) { writer.write(i); });
-  if (first_large != order.end()) {
-    stream.start_writeback();
+  for (auto i = order.begin(); i != order.end(); ++i) {
+    if (i == first_large) {
+      stream.start_writeback();
+    }
+    const auto after = std::next(i);
+    writer.write(*i, after == order.end() ? *i : *after);
   }
-  std::for_each(first_large, order.end(), [&](std::size_t i) { writer.write(i); });
   return writer.take_checksums();
 }
 
-void add_checksums(const WriteItem& item, Bytes& buffer, std::vector<std::uint64_t>& checksums) {
-  for_each_block(std::span(&item, 1), [&](const WriteItem&, const Box& block) {
-    checksums.push_back(xxh3(dense_block(item.source, block, item.dataset.element_size, buffer)));
-  });
+void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint64_t>& checksums) {
+  for_each_content(item, nullptr, feed, [&](const Box&, auto content) { checksums.push_back(xxh3(content)); });
 }
 
 std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items) {
   std::vector<std::uint64_t> checksums;
-  Bytes buffer;
+  BlockFeed feed;
   for (const WriteItem& item : items) {
-    add_checksums(item, buffer, checksums);
+    add_checksums(item, feed, checksums);
   }
   return checksums;
 }

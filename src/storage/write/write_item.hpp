@@ -36,10 +36,21 @@ struct WriteItem {
   [[nodiscard]] std::size_t block_count() const;
 };
 
-/// The elements of @p block, which lies inside of the view, side by side: in place if they lie so in memory, else
-/// copied to @p buffer.
-[[nodiscard]] std::span<const std::byte> dense_block(const BoxView<const std::byte>& view, const Box& block,
-                                                     std::size_t element_size, Bytes& buffer);
+/// Gives the elements of blocks side by side on the host. For one thread.
+class BlockFeed {
+ public:
+  /// @param block  lies inside of the view. In place if they lie so in memory, else a copy, until the next call. What
+  /// lies on a device is brought in pieces; a block that a buffer holds stays there
+  [[nodiscard]] std::span<const std::byte> take(const BoxView<const std::byte>& view, const Box& block,
+                                                std::size_t element_size);
+  /// This block is taken next: if it lies on a device, it is on its way while the last one is used.
+  void expect(const BoxView<const std::byte>& view, const Box& block, std::size_t element_size);
+
+ private:
+  Bytes buffer_;
+  state::Staging staging_;
+  const std::byte* expected_ = nullptr;  ///< the first element of the block that was begun; null: none
+};
 
 /// Writes all items block by block, and returns the blocks' checksums in that order. What was
 /// written is in the stream: its `finish` is the caller's. @throws StorageError
@@ -47,8 +58,8 @@ struct WriteItem {
 [[nodiscard]] std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items,
                                                      WrittenRanges* ranges = nullptr);
 
-/// Adds the checksums of an item as it is in memory, block by block. @param buffer  to be used again for the next
-void add_checksums(const WriteItem& item, Bytes& buffer, std::vector<std::uint64_t>& checksums);
+/// Adds the checksums of an item as it is in memory, block by block. @param feed  to be used again for the next
+void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint64_t>& checksums);
 
 /// The same of all items.
 [[nodiscard]] std::vector<std::uint64_t> checksums_of(std::span<const WriteItem> items);

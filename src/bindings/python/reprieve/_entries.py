@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _records
+from ._devices import as_array, is_on_device
 from ._elements import Element, address, check_array
 from ._errors import UsageError
 from ._markers import Custom, Distributed, PerRank, Pickled, Replicated, Variable
@@ -106,10 +107,11 @@ def layout(array: np.ndarray) -> tuple[Any, ...]:
 
 
 class ArrayEntry(Entry):
-    """A numpy array that stays where it is: saved from its memory and restored into it."""
+    """An array that stays where it is: saved from its memory and restored into it. On a device only its address is known."""
 
     def register(self) -> None:
-        self.array = self.slot.get()
+        self.value = self.slot.get()
+        self.array = as_array(self.value, self.slot.where)
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
         self.layout = layout(self.array)
@@ -120,18 +122,23 @@ class ArrayEntry(Entry):
         )
 
     def refresh(self) -> None:
-        if self.slot.get() is not self.array:
+        if self.slot.get() is not self.value:
             raise UsageError(
                 f"{self.slot.where} is another array than when the state was handed over: write into the first one, "
                 f"{self.slot.where}[...] = value, or say that it may change, reprieve.replicated(value, growing=True)"
             )
-        if layout(self.array) != self.layout:
+        if layout(as_array(self.value, self.slot.where)) != self.layout:
             raise UsageError(
                 f"{self.slot.where} has another shape, type or memory than when the state was handed over: make another "
                 "array for that, or say that it may change, reprieve.replicated(value, growing=True)"
             )
 
     def assign(self, value: Any) -> None:
+        if is_on_device(self.value):
+            raise UsageError(
+                f"{self.slot.where}: what redistribute returns cannot be put into the memory of a device. Keep the value "
+                "on the host, or start on as many ranks as saved it"
+            )
         value = np.asarray(value)
         if value.shape != self.array.shape:
             raise UsageError(
@@ -216,7 +223,9 @@ class GrowingEntry(Entry):
     def register(self) -> None:
         array = self.slot.get()
         if not isinstance(array, np.ndarray) or array.ndim == 0:
-            raise UsageError(f"{self.slot.where}: only numpy arrays with a dimension or more can be growing")
+            raise UsageError(
+                f"{self.slot.where}: only numpy arrays with a dimension or more, on the host, can be growing"
+            )
         self.dtype = array.dtype
         self.item = array.shape[1:]
         self.element = Element(array.dtype, self.slot.where)
@@ -371,9 +380,10 @@ class DistributedEntry(Entry):
         marker = self.marker
         dtype = marker.dtype
         if dtype is None:
-            if not isinstance(marker.value, np.ndarray):
+            array = as_array(marker.value, self.slot.where)
+            if not isinstance(array, np.ndarray):
                 raise UsageError(f"{self.slot.where}: say dtype=... where the value of distributed() is a function")
-            dtype = marker.value.dtype
+            dtype = array.dtype
         self.element = Element(np.dtype(dtype), self.slot.where)
         self.present = self.boxes()
         shape = self.element.shape(marker.shape)
@@ -407,6 +417,7 @@ class DistributedEntry(Entry):
 
     def interior(self, array: Any) -> np.ndarray:
         where = self.slot.where
+        array = as_array(array, where)
         if not isinstance(array, np.ndarray) or array.dtype != self.element.dtype:
             found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
             raise UsageError(f"{where} is distributed as an array of {self.element.dtype}, and is {found} now")
@@ -447,7 +458,7 @@ def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:
         return DistributedEntry(registry, name, slot, marker)
     if isinstance(marker, (Replicated, PerRank)) and marker.growing:
         return GrowingEntry(registry, name, slot, marker)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) or is_on_device(value):
         return ArrayEntry(registry, name, slot, marker)
     if isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, (str, bytes)):
         return ScalarEntry(registry, name, slot, marker)

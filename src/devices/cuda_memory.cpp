@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory of CUDA by the driver's own interface (cuda.h of CUDA 12), which is declared here as far as it is used. The
+// driver's ABI is stable: its functions are never changed, new forms get new names (_v2).
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/log.hpp"
+#include "devices/builtin_spaces.hpp"
+#include "devices/driver_library.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::devices {
+
+namespace {
+
+using CudaResult = int;
+using CudaPointer = std::uintptr_t;  // CUdeviceptr
+using CudaContext = struct CUctx_st*;
+using CudaStream = struct CUstream_st*;
+using CudaArray = struct CUarray_st*;
+
+constexpr CudaResult kSuccess = 0;
+constexpr CudaResult kInvalidValue = 1;
+constexpr CudaResult kNotInitialized = 3;
+constexpr CudaResult kDeinitialized = 4;
+constexpr CudaResult kNoDevice = 100;
+constexpr CudaResult kInvalidContext = 201;
+
+constexpr int kAttributeContext = 1;
+constexpr int kAttributeMemoryType = 2;
+constexpr int kAttributeIsManaged = 8;
+constexpr int kAttributeDeviceOrdinal = 9;
+
+constexpr unsigned kTypeHost = 1;
+constexpr unsigned kTypeDevice = 2;
+constexpr unsigned kRegisterPortable = 1;
+
+/// CUDA_MEMCPY2D
+struct CudaCopy2D {
+  std::size_t source_x = 0;
+  std::size_t source_y = 0;
+  unsigned source_type = 0;
+  const void* source_host = nullptr;
+  CudaPointer source_device = 0;
+  CudaArray source_array = nullptr;
+  std::size_t source_pitch = 0;
+  std::size_t target_x = 0;
+  std::size_t target_y = 0;
+  unsigned target_type = 0;
+  void* target_host = nullptr;
+  CudaPointer target_device = 0;
+  CudaArray target_array = nullptr;
+  std::size_t target_pitch = 0;
+  std::size_t width = 0;
+  std::size_t height = 0;
+};
+
+struct CudaDriver {
+  CudaResult (*pointer_attribute)(void*, int, CudaPointer);
+  CudaResult (*get_current)(CudaContext*);
+  CudaResult (*push)(CudaContext);
+  CudaResult (*pop)(CudaContext*);
+  CudaResult (*retain_primary)(CudaContext*, int);
+  CudaResult (*release_primary)(int);
+  CudaResult (*context_of_stream)(CudaStream, CudaContext*);
+  CudaResult (*synchronize_context)();
+  CudaResult (*synchronize_stream)(CudaStream);
+  CudaResult (*copy_out)(void*, CudaPointer, std::size_t, CudaStream);
+  CudaResult (*copy_in)(CudaPointer, const void*, std::size_t, CudaStream);
+  CudaResult (*copy_rows)(const CudaCopy2D*, CudaStream);
+  CudaResult (*register_host)(void*, std::size_t, unsigned);
+  CudaResult (*unregister_host)(void*);
+  CudaResult (*error_name)(CudaResult, const char**);
+};
+
+bool take_functions(DriverLibrary& library, CudaDriver& driver) {
+  library.take(driver.pointer_attribute, "cuPointerGetAttribute");
+  library.take(driver.get_current, "cuCtxGetCurrent");
+  library.take(driver.push, "cuCtxPushCurrent_v2");
+  library.take(driver.pop, "cuCtxPopCurrent_v2");
+  library.take(driver.retain_primary, "cuDevicePrimaryCtxRetain");
+  library.take(driver.release_primary, "cuDevicePrimaryCtxRelease_v2");
+  library.take(driver.context_of_stream, "cuStreamGetCtx");
+  library.take(driver.synchronize_context, "cuCtxSynchronize");
+  library.take(driver.synchronize_stream, "cuStreamSynchronize");
+  library.take(driver.copy_out, "cuMemcpyDtoHAsync_v2");
+  library.take(driver.copy_in, "cuMemcpyHtoDAsync_v2");
+  library.take(driver.copy_rows, "cuMemcpy2DAsync_v2");
+  library.take(driver.register_host, "cuMemHostRegister_v2");
+  library.take(driver.unregister_host, "cuMemHostUnregister");
+  library.take(driver.error_name, "cuGetErrorName");
+  return library.complete();
+}
+
+/// Null as long as the program has not loaded it.
+const CudaDriver* cuda_driver() {
+  static std::atomic<const CudaDriver*> found{nullptr};
+  if (const CudaDriver* const driver = found.load()) {
+    return driver;
+  }
+  DriverLibrary library{"libcuda.so.1"};
+  if (!library.loaded()) {
+    return nullptr;
+  }
+  static CudaDriver driver{};
+  static const bool complete = take_functions(library, driver);
+  if (!complete) {
+    return nullptr;
+  }
+  found.store(&driver);
+  return &driver;
+}
+
+CudaPointer pointer(const void* address) { return reinterpret_cast<CudaPointer>(address); }
+
+class CudaMemory final : public MemorySpace {
+ public:
+  CudaMemory(const CudaDriver& driver, void* stream) : driver_(driver), stream_(static_cast<CudaStream>(stream)) {}
+
+  [[nodiscard]] std::string name() const override { return "cuda"; }
+
+  [[nodiscard]] MemoryOwner owner_of(const void* address) const override {
+    unsigned type = 0;
+    const CudaResult result = driver_.pointer_attribute(&type, kAttributeMemoryType, pointer(address));
+    // What CUDA does not know is an invalid value to it. It may be loaded and never used.
+    if (result == kInvalidValue || result == kNotInitialized || result == kDeinitialized || result == kNoDevice ||
+        result == kInvalidContext) {
+      return MemoryOwner::other;
+    }
+    check(result, "cuPointerGetAttribute");
+    unsigned managed = 0;
+    check(driver_.pointer_attribute(&managed, kAttributeIsManaged, pointer(address)), "cuPointerGetAttribute");
+    if (managed != 0) {
+      return MemoryOwner::unified;
+    }
+    return type == kTypeDevice ? MemoryOwner::device : MemoryOwner::other;
+  }
+
+  void settle(const void* address) override {
+    if (stream_ != nullptr) {
+      CudaContext context = nullptr;
+      check(driver_.context_of_stream(stream_, &context), "cuStreamGetCtx");
+      const Current current(*this, context);
+      check(driver_.synchronize_stream(stream_), "cuStreamSynchronize");
+      return;
+    }
+    const Current current(*this, address);
+    check(driver_.synchronize_context(), "cuCtxSynchronize");
+  }
+
+  void copy_out(void* host, const void* device, const CopiedRows& rows) override {
+    const Current current(*this, device);
+    if (rows.rows == 1) {
+      check(driver_.copy_out(host, pointer(device), rows.row_bytes, nullptr), "cuMemcpyDtoHAsync");
+      return;
+    }
+    CudaCopy2D copy = of_rows(rows);
+    copy.source_type = kTypeDevice;
+    copy.source_device = pointer(device);
+    copy.source_pitch = rows.device_pitch;
+    copy.target_type = kTypeHost;
+    copy.target_host = host;
+    copy.target_pitch = rows.host_pitch;
+    check(driver_.copy_rows(&copy, nullptr), "cuMemcpy2DAsync");
+  }
+
+  void copy_in(void* device, const void* host, const CopiedRows& rows) override {
+    const Current current(*this, device);
+    if (rows.rows == 1) {
+      check(driver_.copy_in(pointer(device), host, rows.row_bytes, nullptr), "cuMemcpyHtoDAsync");
+      return;
+    }
+    CudaCopy2D copy = of_rows(rows);
+    copy.source_type = kTypeHost;
+    copy.source_host = host;
+    copy.source_pitch = rows.host_pitch;
+    copy.target_type = kTypeDevice;
+    copy.target_device = pointer(device);
+    copy.target_pitch = rows.device_pitch;
+    check(driver_.copy_rows(&copy, nullptr), "cuMemcpy2DAsync");
+  }
+
+  /// Copies go through the default stream, which needs not be made, nor looked after when a context goes away.
+  void wait(const void* address) override {
+    const Current current(*this, address);
+    check(driver_.synchronize_stream(nullptr), "cuStreamSynchronize");
+  }
+
+  void pin(void* host, std::size_t bytes, const void* address) override {
+    const Current current(*this, address);
+    check(driver_.register_host(host, bytes, kRegisterPortable), "cuMemHostRegister");
+  }
+
+  void unpin(void* host, const void* address) noexcept override {
+    try {
+      const Current current(*this, address);
+      check(driver_.unregister_host(host), "cuMemHostUnregister");
+    } catch (const Error& error) {
+      core::log::debug("{}", error.what());
+    }
+  }
+
+ private:
+  static CudaCopy2D of_rows(const CopiedRows& rows) {
+    CudaCopy2D copy;
+    copy.width = rows.row_bytes;
+    copy.height = rows.rows;
+    return copy;
+  }
+
+  void check(CudaResult result, const char* call) const {
+    if (result == kSuccess) {
+      return;
+    }
+    const char* text = nullptr;
+    if (driver_.error_name(result, &text) != kSuccess || text == nullptr) {
+      text = "an unknown error";
+    }
+    throw StorageError(ErrorCode::io,
+                       std::string("the device failed: ") + call + ": " + text + " (" + std::to_string(result) + ")");
+  }
+
+  /// The context of some memory is that of this thread for a while: a thread may have none, or another one.
+  class Current {
+   public:
+    Current(const CudaMemory& cuda, CudaContext context) : cuda_(cuda) { push(context); }
+    Current(const CudaMemory& cuda, const void* address) : cuda_(cuda) {
+      CudaContext context = nullptr;
+      cuda.check(cuda.driver_.pointer_attribute(&context, kAttributeContext, pointer(address)),
+                 "cuPointerGetAttribute");
+      if (context != nullptr) {
+        push(context);
+        return;
+      }
+      // Memory of a pool, or mapped by the program, belongs to a device alone.
+      cuda.check(cuda.driver_.get_current(&context), "cuCtxGetCurrent");
+      if (context == nullptr) {
+        cuda.check(cuda.driver_.pointer_attribute(&device_, kAttributeDeviceOrdinal, pointer(address)),
+                   "cuPointerGetAttribute");
+        cuda.check(cuda.driver_.retain_primary(&context, device_), "cuDevicePrimaryCtxRetain");
+        retained_ = true;
+        push(context);
+      }
+    }
+    ~Current() {
+      CudaContext popped = nullptr;
+      if (pushed_ && cuda_.driver_.pop(&popped) != kSuccess) {
+        core::log::debug("cuCtxPopCurrent failed");
+      }
+      release();
+    }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+   private:
+    void push(CudaContext context) {
+      const CudaResult result = cuda_.driver_.push(context);
+      if (result != kSuccess) {
+        release();
+        cuda_.check(result, "cuCtxPushCurrent");
+      }
+      pushed_ = true;
+    }
+    void release() noexcept {
+      if (retained_ && cuda_.driver_.release_primary(device_) != kSuccess) {
+        core::log::debug("cuDevicePrimaryCtxRelease failed");
+      }
+      retained_ = false;
+    }
+
+    const CudaMemory& cuda_;
+    int device_ = 0;
+    bool retained_ = false;
+    bool pushed_ = false;
+  };
+
+  const CudaDriver& driver_;
+  CudaStream stream_;
+};
+
+}  // namespace
+
+std::shared_ptr<MemorySpace> find_cuda(void* stream) {
+  const CudaDriver* const driver = cuda_driver();
+  return driver == nullptr ? nullptr : std::make_shared<CudaMemory>(*driver, stream);
+}
+
+}  // namespace reprieve::devices

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "devices/spaces.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "devices/builtin_spaces.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve {
+
+MemorySpace::~MemorySpace() = default;
+void MemorySpace::pin(void* /*host*/, std::size_t /*bytes*/, const void* /*address*/) {}
+void MemorySpace::unpin(void* /*host*/, const void* /*address*/) noexcept {}
+
+namespace {
+
+using SpaceList = std::vector<std::shared_ptr<MemorySpace>>;
+
+std::mutex& list_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// Never destroyed: a handler that is a static object may save at the end of the process.
+SpaceList& added_list() {
+  static auto* const list = new SpaceList;
+  return *list;
+}
+
+SpaceList added_spaces() {
+  const std::lock_guard lock(list_mutex());
+  return added_list();
+}
+
+std::shared_ptr<MemorySpace> loaded(std::shared_ptr<MemorySpace> space, const char* name, const char* library) {
+  if (space == nullptr) {
+    throw UsageError(std::string("there is no memory space '") + name + "': the program has not loaded " + library +
+                     ", or it lacks functions that are needed");
+  }
+  return space;
+}
+
+bool is_named(const std::shared_ptr<MemorySpace>& space, std::string_view name) { return space->name() == name; }
+
+}  // namespace
+
+void add_memory_space(std::shared_ptr<MemorySpace> space) {
+  if (space == nullptr) {
+    throw UsageError("add_memory_space was given none");
+  }
+  const std::string name = space->name();
+  const std::lock_guard lock(list_mutex());
+  SpaceList& list = added_list();
+  if (name == "cuda" || name == "hip" ||
+      std::ranges::any_of(list, [&](const auto& other) { return is_named(other, name); })) {
+    throw UsageError("there is a memory space '" + name + "' already");
+  }
+  list.push_back(std::move(space));
+}
+
+std::shared_ptr<MemorySpace> cuda_memory(void* stream) {
+  return loaded(devices::find_cuda(stream), "cuda", "libcuda.so.1");
+}
+
+std::shared_ptr<MemorySpace> hip_memory(void* stream) {
+  return loaded(devices::find_hip(stream), "hip", "libamdhip64.so");
+}
+
+std::shared_ptr<MemorySpace> memory_space(std::string_view name, void* stream) {
+  if (name == "cuda") {
+    return cuda_memory(stream);
+  }
+  if (name == "hip") {
+    return hip_memory(stream);
+  }
+  for (const auto& space : added_spaces()) {
+    if (is_named(space, name)) {
+      return space;
+    }
+  }
+  throw UsageError("there is no memory space '" + std::string(name) + "': add it first");
+}
+
+}  // namespace reprieve
+
+namespace reprieve::devices {
+
+Spaces::Spaces() : spaces_(added_spaces()) {
+  // They are kept as long as the process: what refers to a space may outlive this list.
+  static std::mutex mutex;
+  static std::shared_ptr<MemorySpace> cuda;
+  static std::shared_ptr<MemorySpace> hip;
+  const std::lock_guard lock(mutex);
+  for (const auto& [space, find] : {std::pair{&hip, &find_hip}, std::pair{&cuda, &find_cuda}}) {
+    if (*space == nullptr) {
+      *space = find(nullptr);
+    }
+    if (*space != nullptr) {
+      spaces_.insert(spaces_.begin(), *space);
+    }
+  }
+}
+
+MemorySpace* Spaces::find(const std::byte* first, std::size_t bytes, MemorySpace* named) const {
+  if (bytes == 0) {
+    return nullptr;
+  }
+  const auto in = [&](MemorySpace& space, MemoryOwner owner) {
+    if (space.owner_of(first + bytes - 1) != owner) {
+      throw UsageError("its memory begins in the memory space '" + space.name() + "' and ends outside of it");
+    }
+    space.settle(first);
+    return owner == MemoryOwner::device ? &space : nullptr;
+  };
+  if (named != nullptr) {
+    const MemoryOwner owner = named->owner_of(first);
+    if (owner == MemoryOwner::other) {
+      throw UsageError("its memory is not of the memory space '" + named->name() + "', which was set for it");
+    }
+    return in(*named, owner);
+  }
+  for (const auto& space : spaces_) {
+    if (const MemoryOwner owner = space->owner_of(first); owner != MemoryOwner::other) {
+      return in(*space, owner);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace reprieve::devices
