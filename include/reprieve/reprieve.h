@@ -235,30 +235,24 @@ REPRIEVE_EXPORT int reprieve_add_former_name(reprieve_checkpoint* checkpoint, co
 /** A stored variable of this name, or below it in the tree, that is not registered is left out of a restore. */
 REPRIEVE_EXPORT int reprieve_allow_dropped(reprieve_checkpoint* checkpoint, const char* name);
 
-/** Whose memory an address is, for a reprieve_owner_fn. */
-enum reprieve_memory_owner {
-  REPRIEVE_MEMORY_OTHER = 0,  /**< not of this space */
-  REPRIEVE_MEMORY_DEVICE = 1, /**< of this space; the host cannot reach it */
-  REPRIEVE_MEMORY_UNIFIED = 2 /**< of this space; the host reaches it too */
-};
+/** Whose memory an address is, for a reprieve_owner_fn: not of this space; of it, and the host cannot reach it, or can.
+ */
+enum reprieve_memory_owner { REPRIEVE_MEMORY_OTHER = 0, REPRIEVE_MEMORY_DEVICE = 1, REPRIEVE_MEMORY_UNIFIED = 2 };
 /** One of these; anything else is an error. Must not touch the memory. */
 typedef int (*reprieve_owner_fn)(const void* address, void* user);
 /** For the device of the address: waits for the work of the program, or for the copies that were begun. */
 typedef int (*reprieve_device_fn)(const void* address, void* user);
-/** Begins to copy rows of bytes, or copies them. @param to_pitch, from_pitch  bytes from one row to the next */
+/** Begins to copy rows of bytes. @param to_pitch, from_pitch  bytes from one row to the next */
 typedef int (*reprieve_copy_fn)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
                                 size_t rows, void* user);
-/** Adds a kind of device memory. That of CUDA and HIP needs none of this: addresses of it are passed to the functions
- * above as they are (apps/guide/devices.md). For the process, until it ends; see reprieve::MemorySpace.
- * @param name  in messages, and for reprieve_set_memory_space
- * @param settle  waits for the work of the program @param wait  waits for copies @param user  is passed to the
- * callbacks */
+/** Adds a kind of device memory, for the process; see reprieve::MemorySpace. That of CUDA and HIP needs none of this:
+ * its addresses are passed to the functions above (apps/guide/devices.md). @param settle  waits for the program's work
+ */
 REPRIEVE_EXPORT int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of, reprieve_device_fn settle,
                                               reprieve_copy_fn copy_out, reprieve_copy_fn copy_in,
                                               reprieve_device_fn wait, void* user);
 /** Says in which space the memory of a registered variable is: see Checkpoint::set_memory_space. Seldom needed.
- * @param space  "cuda", "hip", or one that was added
- * @param stream  a CUstream or hipStream_t: only the work in it is waited for; NULL: that of the whole device */
+ * @param space  "cuda", "hip", or an added one @param stream  (CUDA, HIP) to be waited for; NULL: the whole device */
 REPRIEVE_EXPORT int reprieve_set_memory_space(reprieve_checkpoint* checkpoint, const char* name, const char* space,
                                               void* stream);
 

@@ -192,12 +192,16 @@ class CudaMemory final : public MemorySpace {
     check(driver_.register_host(host, bytes, kRegisterPortable), "cuMemHostRegister");
   }
 
+  /// Before the memory is freed: so what failed is tried once more.
   void unpin(void* host, const void* address) noexcept override {
-    try {
-      const Current current(*this, address);
-      check(driver_.unregister_host(host), "cuMemHostUnregister");
-    } catch (const Error& error) {
-      core::log::debug("{}", error.what());
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        const Current current(*this, address);
+        check(driver_.unregister_host(host), "cuMemHostUnregister");
+        return;
+      } catch (const Error& error) {
+        core::log::debug("{}", error.what());
+      }
     }
   }
 

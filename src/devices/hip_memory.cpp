@@ -133,12 +133,16 @@ class HipMemory final : public MemorySpace {
     check(runtime_.register_host(host, bytes, kHipRegisterPortable), "hipHostRegister");
   }
 
+  /// Before the memory is freed: so what failed is tried once more.
   void unpin(void* host, const void* address) noexcept override {
-    try {
-      const OfDevice of(*this, address);
-      check(runtime_.unregister_host(host), "hipHostUnregister");
-    } catch (const Error& error) {
-      core::log::debug("{}", error.what());
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        const OfDevice of(*this, address);
+        check(runtime_.unregister_host(host), "hipHostUnregister");
+        return;
+      } catch (const Error& error) {
+        core::log::debug("{}", error.what());
+      }
     }
   }
 

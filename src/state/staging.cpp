@@ -96,18 +96,31 @@ void Staging::Free::operator()(std::byte* memory) const noexcept { std::free(mem
 
 Staging::~Staging() {
   for (Buffer& buffer : buffers_) {
-    try {
-      wait_for(buffer);
-    } catch (const std::exception& error) {
-      core::log::debug("{}", error.what());  // another error is under way
+    if (is_at_rest(buffer)) {
+      unpin(buffer);
+    } else {
+      static_cast<void>(buffer.memory.release());  // the device may still write there
     }
-    unpin(buffer);
   }
 }
 
+/// Another error may be under way, and the wait itself may have been what failed: so once more.
+bool Staging::is_at_rest(Buffer& buffer) noexcept {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      wait_for(buffer);
+      return true;
+    } catch (const std::exception& error) {
+      core::log::debug("{}", error.what());
+    }
+  }
+  return false;
+}
+
 void Staging::wait_for(Buffer& buffer) {
-  if (MemorySpace* const space = std::exchange(buffer.under_way, nullptr)) {
-    space->wait(buffer.address);
+  if (buffer.under_way != nullptr) {
+    buffer.under_way->wait(buffer.address);
+    buffer.under_way = nullptr;
   }
 }
 

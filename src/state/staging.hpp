@@ -71,6 +71,7 @@ class Staging {
 
   Buffer& prepare(MemorySpace& space, const std::byte* address, std::size_t bytes);
   static void wait_for(Buffer& buffer);
+  [[nodiscard]] static bool is_at_rest(Buffer& buffer) noexcept;
   static void unpin(Buffer& buffer) noexcept;
 
   std::array<Buffer, 2> buffers_;

@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"scattered_cuda_to_host", {&cuda()}, {}, kScattered},
                     Way{"host_to_scattered_cuda", {}, {&cuda()}, kScattered},
                     Way{"scattered_hip_to_hip", {&hip()}, {&hip()}, kScattered}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& way) { return std::string(way.param.name); });
 
 class Devices : public DeviceTest {};
 

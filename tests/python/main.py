@@ -21,7 +21,7 @@ except ImportError as error:
     print("skipped:", error)
     sys.exit(77)
 
-FILES = ["state_test", "types_test", "loop_test", "restore_test", "open_test", "page_test", "mistakes_test"]
+FILES = ["state_test", "types_test", "loop_test", "restore_test", "open_test", "page_test", "mistakes_test", "device_test"]
 
 
 class Result(unittest.TestResult):

@@ -35,7 +35,9 @@ def as_array(value: Any, where: str) -> Any:
         raise UsageError(f"{where}: a masked array is two arrays: save its data and its mask, each by its own name")
     address, read_only = told["data"]
     shape = tuple(int(length) for length in told["shape"])
-    dtype = np.dtype(told.get("descr") or told["typestr"]) if np.dtype(told["typestr"]).kind == "V" else np.dtype(told["typestr"])
+    dtype = np.dtype(told["typestr"])
+    if dtype.kind == "V" and told.get("descr"):
+        dtype = np.dtype(told["descr"])
     if 0 in shape:
         return np.empty(shape, dtype)
     if read_only:
