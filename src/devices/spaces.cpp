@@ -89,12 +89,11 @@ std::shared_ptr<MemorySpace> memory_space(std::string_view name, void* stream) {
 namespace reprieve::devices {
 
 Spaces::Spaces() : spaces_(added_spaces()) {
-  // They are kept as long as the process: what refers to a space may outlive this list.
-  static std::mutex mutex;
-  static std::shared_ptr<MemorySpace> cuda;
-  static std::shared_ptr<MemorySpace> hip;
-  const std::lock_guard lock(mutex);
-  for (const auto& [space, find] : {std::pair{&hip, &find_hip}, std::pair{&cuda, &find_cuda}}) {
+  // They are kept as long as the process, and longer than its static objects, for the same reason.
+  static auto* const cuda = new std::shared_ptr<MemorySpace>;
+  static auto* const hip = new std::shared_ptr<MemorySpace>;
+  const std::lock_guard lock(list_mutex());
+  for (const auto& [space, find] : {std::pair{hip, &find_hip}, std::pair{cuda, &find_cuda}}) {
     if (*space == nullptr) {
       *space = find(nullptr);
     }

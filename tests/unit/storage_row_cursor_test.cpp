@@ -33,6 +33,22 @@ struct Memory {
   Strides strides;
 };
 
+/// Takes memory of the host for that of a device.
+class AsIfOnADevice final : public MemorySpace {
+ public:
+  [[nodiscard]] std::string name() const override { return "as if"; }
+  [[nodiscard]] MemoryOwner owner_of(const void*) const override { return MemoryOwner::device; }
+  void settle(const void*) override {}
+  void copy_out(void* host, const void* device, const CopiedRows& rows) override {
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      std::memcpy(static_cast<std::byte*>(host) + row * rows.host_pitch,
+                  static_cast<const std::byte*>(device) + row * rows.device_pitch, rows.row_bytes);
+    }
+  }
+  void copy_in(void*, const void*, const CopiedRows&) override { FAIL(); }
+  void wait(const void*) override {}
+};
+
 /// The whole dataset, with zeros outside of the item.
 std::vector<std::byte> dense(const WriteItem& item) {
   std::vector<std::byte> all(volume(item.dataset.shape) * kElement);
@@ -54,11 +70,14 @@ TEST(RowCursor, TakesEveryByteToItsPlaceInAscendingOrderWhateverTheCuts) {
     }
     const Box box{offset, extent};
     const Memory memory(box, random);
-    const WriteItem item{{kCursorDataset, shape, kElement}, {memory.bytes.data(), box, memory.strides}};
+    AsIfOnADevice space;
+    const WriteItem item{{kCursorDataset, shape, kElement},
+                         {memory.bytes.data(), box, memory.strides, round % 2 == 0 ? nullptr : &space}};
     std::vector<std::byte> taken(volume(shape) * kElement);
     std::uint64_t end = kCursorDataset;
     std::uint64_t bytes = 0;
-    for (RowCursor cursor(item); !cursor.done();) {
+    state::Staging staging;
+    for (RowCursor cursor(item, staging); !cursor.done();) {
       ASSERT_GE(cursor.offset(), bytes == 0 ? kCursorDataset : end);
       const auto piece = cursor.piece(cursor.offset() + 1 + random() % 30);
       ASSERT_FALSE(piece.empty());
@@ -74,7 +93,8 @@ TEST(RowCursor, TakesEveryByteToItsPlaceInAscendingOrderWhateverTheCuts) {
 
 TEST(RowCursor, AnEmptyBoxHasNoRows) {
   const WriteItem item{{0, {5, 6}, kElement}, {nullptr, {{2, 3}, {0, 2}}, {8, 4}}};
-  EXPECT_TRUE(RowCursor(item).done());
+  state::Staging staging;
+  EXPECT_TRUE(RowCursor(item, staging).done());
 }
 
 }  // namespace
