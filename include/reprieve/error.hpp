@@ -65,7 +65,8 @@ class REPRIEVE_EXPORT UsageError : public Error {
       : Error(ErrorCode::usage, message, origin_rank) {}
 };
 
-/// A file system operation failed, or a copy from or to a device. The code tells the cause: io, no_space, permission or locked.
+/// A file system operation failed, or a copy from or to a device. The code tells the cause: io, no_space, permission or
+/// locked.
 class REPRIEVE_EXPORT StorageError : public Error {
  public:
   StorageError(ErrorCode code, const std::string& message, int origin_rank = -1) : Error(code, message, origin_rank) {}
