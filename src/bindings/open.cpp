@@ -15,7 +15,9 @@ void check_mpi_is_running() {
   cluster::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   cluster::check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
   if (initialized == 0 || finalized != 0) {
-    throw UsageError(initialized == 0 ? "MPI is not initialised: call MPI_Init before" : "MPI is finalised already");
+    throw UsageError(initialized == 0
+                         ? "MPI is not initialised: call MPI_Init before this; a session of MPI 4 is not enough"
+                         : "MPI is finalised already");
   }
 }
 

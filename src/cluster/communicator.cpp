@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/communicator.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <ctime>
 #include <map>
 #include <memory>
 #include <new>
 
+#include "cluster/first_meeting.hpp"
 #include "cluster/nodes.hpp"
+#include "cluster/pause.hpp"
 #include "cluster/prepared.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
@@ -26,20 +25,6 @@ constexpr int kPresenceTag = 1;
 constexpr std::chrono::milliseconds kPresenceWindow{2000};
 /// How often a waiting rank looks for a presence check.
 constexpr std::chrono::milliseconds kPresencePoll{5};
-
-/// Gives the processor away, the longer the wait the more of it: ranks may share cores.
-void pause(Clock::duration waited) {
-  using namespace std::chrono_literals;
-  if (waited < 50us) {
-    return;
-  }
-  if (waited < 5ms) {
-    sched_yield();
-    return;
-  }
-  const timespec nap{0, waited < 1s ? 50'000 : 500'000};
-  nanosleep(&nap, nullptr);  // an early end by a signal only means one more look
-}
 
 std::string join(const std::vector<std::string>& parts) {
   std::string text;
@@ -90,7 +75,7 @@ void check_parent(MPI_Comm parent) {
   int initialized = 0;
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized == 0) {
-    throw UsageError("MPI is not initialised: call MPI_Init before this");
+    throw UsageError("MPI is not initialised: call MPI_Init before this; a session of MPI 4 is not enough");
   }
   if (parent == MPI_COMM_NULL) {
     throw UsageError("the communicator is MPI_COMM_NULL");
@@ -99,26 +84,6 @@ void check_parent(MPI_Comm parent) {
   check_mpi(MPI_Comm_test_inter(parent, &is_intercommunicator), "MPI_Comm_test_inter");
   if (is_intercommunicator != 0) {
     throw UsageError("the communicator is an intercommunicator: pass that of all ranks that save together");
-  }
-}
-
-/// Before there is a communicator of our own. Collective over @p parent.
-void agree_on_memory(MPI_Comm parent, bool has_memory) {
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(parent, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(parent, &size), "MPI_Comm_size");
-  const int mine = has_memory ? 0 : size - rank;
-  int lowest = 0;
-  check_mpi(MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MAX, parent), "MPI_Allreduce");
-  if (lowest == 0) {
-    return;
-  }
-  const int origin = size - lowest;
-  try {
-    throw Error(ErrorCode::no_memory, fmt::format("rank {} ran out of memory for a communicator", origin), origin);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::no_memory, {}, origin);  // an empty text needs none
   }
 }
 
@@ -146,7 +111,7 @@ std::shared_ptr<Communicator> Communicator::make(MPI_Comm parent, std::chrono::m
   std::shared_ptr<Communicator> made;
   const bool has_memory = has_memory_for([&] { made.reset(new Communicator(Unconnected{}, timeout)); });
   const ErrorsReturned returned(parent);
-  agree_on_memory(parent, has_memory);
+  meet_first(parent, has_memory, timeout);
   made->connect(parent);
   return made;
 }
@@ -155,7 +120,7 @@ void Communicator::connect(MPI_Comm parent) {
   const ErrorsReturned returned(parent);
   check_mpi(MPI_Comm_rank(parent, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(parent, &size_), "MPI_Comm_size");
-  agree_on_memory(parent, has_memory_for([this] { prepare(); }));
+  meet_first(parent, has_memory_for([this] { prepare(); }), timeout_);
   check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   learn_hosts();

@@ -316,5 +316,31 @@ TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   EXPECT_THROW(comm.barrier("after that"), UnresponsiveError);
 }
 
+TEST(Communicator, RanksThatNeverOpenItAreNamed) {
+  REPRIEVE_NEEDS_RANKS(2);
+  for (const int late : {world_size() - 1, 0}) {
+    MPI_Comm parent = MPI_COMM_NULL;  // not freed: messages to the late rank are under way in it
+    ASSERT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &parent), MPI_SUCCESS);
+    if (world_rank() == late) {
+      MPI_Barrier(MPI_COMM_WORLD);  // until all others have given up
+    }
+    try {
+      const Communicator comm(parent, 300ms);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const UnresponsiveError& error) {
+      const std::string message = error.what();
+      if (world_rank() == late) {
+        EXPECT_NE(message.find("had stopped waiting when rank " + std::to_string(late)), std::string::npos) << message;
+      } else {
+        EXPECT_EQ(error.missing_ranks(), std::vector<int>{late}) << message;
+        EXPECT_NE(message.find("from rank " + std::to_string(late) + ":"), std::string::npos) << message;
+      }
+    }
+    if (world_rank() != late) {
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprieve::cluster

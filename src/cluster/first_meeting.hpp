@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The first meeting of the ranks of a program's communicator, when there is no communicator of our own yet.
+///
+/// Ranks of which some never come must not wait for ever, nor without a name, and messages of our own must not get into
+/// the receives of the program. So each rank tells rank 0 that it is there, by a collective call that does not block,
+/// and rank 0 answers each of them: go on, or who is missing. Rank 0 sees that in the places of the gather that are
+/// still empty: MPI promises nothing of them before it is complete, but writes nothing else there. Where an MPI gathers
+/// by a tree (MPICH), the ranks behind a missing one look as if they were missing too.
+
+#include <mpi.h>
+
+#include <chrono>
+
+namespace reprieve::cluster {
+
+/// All ranks are there, and have the memory that they need. Collective over @p parent, whose errors come back as codes.
+/// Rank 0 waits for @p timeout, the others for twice that time and two seconds, as it may have come late.
+/// @throws UnresponsiveError  that names ranks that did not come: the same on all that did
+/// @throws Error (no_memory)  on all ranks, if one has none
+void meet_first(MPI_Comm parent, bool has_memory, std::chrono::milliseconds timeout);
+
+}  // namespace reprieve::cluster
