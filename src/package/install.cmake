@@ -8,13 +8,6 @@ set(reprieve_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/reprieve)
 install(TARGETS reprieve EXPORT reprieve-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-# Not of objects for an optimiser that runs at the link (-flto).
-if(NOT BUILD_SHARED_LIBS AND CMAKE_OBJCOPY AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION AND NOT "${CMAKE_CXX_FLAGS}" MATCHES "-flto")
-  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\"
-    -D \"LIBRARY=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:reprieve>\"
-    -D \"LINKER=${CMAKE_LINKER}\" -D \"OBJCOPY=${CMAKE_OBJCOPY}\" -D \"AR=${CMAKE_AR}\"
-    -P \"${CMAKE_CURRENT_LIST_DIR}/one_object.cmake\")" COMPONENT development)
-endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprieve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 
@@ -41,12 +34,12 @@ list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE pc_mpi_cflags)
 list(JOIN pc_mpi_cflags " " pc_mpi_cflags)
 list(JOIN MPI_CXX_LIBRARIES " " pc_mpi_libs)
 if(reprieve_is_static)
-  set(pc_requires "spdlog libxxhash")
+  set(pc_requires "spdlog libxxhash libcurl")
   if(liburing_FOUND)
     string(APPEND pc_requires " liburing")
   endif()
   # CMake writes libraries of the system as names or as paths.
-  set(pc_libs ${reprieve_hdf5_libraries} ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS} stdc++ m)
+  set(pc_libs ${HDF5_LIBRARIES} ${CMAKE_THREAD_LIBS_INIT} stdc++)
   list(TRANSFORM pc_libs PREPEND -l REGEX "^[^-/]")
   list(JOIN pc_libs " " pc_libs)
 endif()
@@ -59,7 +52,7 @@ file(GLOB_RECURSE docs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJEC
   ${PROJECT_SOURCE_DIR}/apps/*.md ${PROJECT_SOURCE_DIR}/configs/*.md ${PROJECT_SOURCE_DIR}/slurm/*.md
   ${PROJECT_SOURCE_DIR}/tests/*.md)
 file(GLOB tutorial RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/guide/tutorial/heat*
-  ${PROJECT_SOURCE_DIR}/apps/guide/*.svg)
+  ${PROJECT_SOURCE_DIR}/apps/guide/pytorch/*.py ${PROJECT_SOURCE_DIR}/apps/guide/*.svg)
 foreach(file IN LISTS docs tutorial ITEMS README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
     tests/consumer/CMakeLists.txt tests/consumer/Makefile tests/consumer/consumer.cpp)  # a whole program, as an example
   get_filename_component(folder ${file} DIRECTORY)

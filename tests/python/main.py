@@ -2,9 +2,10 @@
 """The tests of the Python module that need several ranks: `mpirun -n 3 python3 main.py [names of tests]`.
 
 Every rank runs the same tests in the same order. The first failure on any rank ends the job. Exit code 77: mpi4py or numpy is
-not installed (apps/install-packages.sh tests).
+not installed (apps/install-packages.sh tests), or PyTorch for tensors_test (apps/install-packages.sh torch).
 """
 
+import importlib
 import sys
 import traceback
 import unittest
@@ -44,9 +45,19 @@ class Result(unittest.TestResult):
             self.addError(subtest, err)
 
 
+def load(names):
+    """The tests; exit code 77 if one of the files needs a module that is not installed."""
+    for name in names:
+        try:
+            importlib.import_module(name.split(".")[0])
+        except ModuleNotFoundError as error:
+            print("skipped:", error)
+            sys.exit(77)
+    return unittest.defaultTestLoader.loadTestsFromNames(names)
+
+
 if __name__ == "__main__":
-    names = sys.argv[1:] or FILES
-    result = unittest.defaultTestLoader.loadTestsFromNames(names).run(Result())
+    result = load(sys.argv[1:] or FILES).run(Result())
     MPI.COMM_WORLD.Barrier()
     if MPI.COMM_WORLD.rank == 0:
         print(f"{result.testsRun} tests on {MPI.COMM_WORLD.size} ranks")

@@ -9,11 +9,12 @@ import importlib.util
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+from jobs import TUTORIAL, Job
 
 if importlib.util.find_spec("mpi4py") is None or importlib.util.find_spec("numpy") is None:
     print("skipped: mpi4py or numpy is not installed")
@@ -24,63 +25,7 @@ if not (BUILD / "bin" / "tutorial_cpp").exists():
     print("skipped: the programs of the tutorial are not built")
     sys.exit(77)
 HERE = pathlib.Path(__file__).resolve().parent
-TUTORIAL = HERE.parent.parent / "apps" / "guide" / "tutorial"
-MPIRUN = os.environ.get("MPIRUN", "mpirun --oversubscribe").split()
 STEPS = 1600
-LIMIT = 60
-
-
-class Job:
-    """A program under mpirun, in a directory of its own."""
-
-    def __init__(self, directory, ranks, *command, **environment):
-        command = [str(each) for each in command]
-        if command[0].endswith(".py"):
-            command.insert(0, sys.executable)
-        environment = {f"REPRIEVE_{name}": value for name, value in environment.items()}
-        environment |= {"PYTHONPATH": str(BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
-        self.process = subprocess.Popen(
-            [*MPIRUN, "-n", str(ranks), *command],
-            cwd=directory,
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.directory = pathlib.Path(directory)
-
-    def wait(self):
-        try:
-            self.out, self.err = self.process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.out, self.err = self.process.communicate()
-            raise AssertionError(f"it hangs:\n{self.out}\n{self.err}") from None
-        return self.process.returncode
-
-    def ranks(self):
-        """The processes of the ranks."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                if parent == str(self.process.pid):
-                    found.append(int(entry.name))
-            except (OSError, IndexError):
-                pass
-        return sorted(found)
-
-    def wait_until(self, holds):
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end and self.process.poll() is None:
-            if holds():
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"it does not come so far: {self.wait()} {self.out} {self.err}")
-
-    def is_ready(self):
-        log = self.directory / "checkpoints" / "events.jsonl"
-        return log.exists() and '"ready"' in log.read_text()
 
 
 class Programs(unittest.TestCase):
@@ -90,7 +35,7 @@ class Programs(unittest.TestCase):
         self.directory = pathlib.Path(place.name)
 
     def run_job(self, ranks, *command, code=0, **environment):
-        job = Job(self.directory, ranks, *command, **environment)
+        job = Job(BUILD, self.directory, ranks, *command, **environment)
         self.assertEqual(job.wait(), code, job.out + job.err)
         return job
 
@@ -107,7 +52,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.heat(2, TUTORIAL / "heat_before.py"), self.expected())
 
     def preempt(self, ranks, send):
-        job = Job(self.directory, ranks, TUTORIAL / "heat.py", STEPS)
+        job = Job(BUILD, self.directory, ranks, TUTORIAL / "heat.py", STEPS)
         job.wait_until(job.is_ready)
         time.sleep(0.05)
         send(job)
@@ -124,7 +69,7 @@ class Programs(unittest.TestCase):
 
     def test_a_killed_rank_and_fewer_ranks(self):
         often = {"TERMINATION_SAVE_EVERY_STEPS": "150"}
-        job = Job(self.directory, 2, TUTORIAL / "heat.py", STEPS, **often)
+        job = Job(BUILD, self.directory, 2, TUTORIAL / "heat.py", STEPS, **often)
         job.wait_until(lambda: list(self.directory.glob("checkpoints/ckpt-*.h5")))
         os.kill(job.ranks()[0], signal.SIGKILL)
         self.assertNotIn(job.wait(), (0, 42))
@@ -153,6 +98,9 @@ class Programs(unittest.TestCase):
 
     def test_a_rank_that_does_not_come_to_the_end(self):
         self.assertRegex(self.ends("missing at the end", 1).err, "UnresponsiveError: .*rank 1")
+
+    def test_a_rank_that_never_opens_the_handler(self):
+        self.assertRegex(self.ends("never opens", 1).err, "UnresponsiveError: start: no answer within 1 s from rank 1")
 
     def test_what_nobody_closes_is_closed(self):
         self.assertIn("the handler was not closed", self.ends("nobody closes", 0).err)

@@ -25,10 +25,21 @@ if(REPRIEVE_PYTHON)
         ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1 REPRIEVE_FAKE_CUDA=$<TARGET_FILE:fake_cuda>)
       set_tests_properties(python.module.${ranks}_ranks PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
+    # With PyTorch, where it is installed (apps/install-packages.sh torch).
+    reprieve_add_mpi_test(NAME python.torch.2_ranks RANKS 2 LABELS mpi TIMEOUT 300
+      COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/main.py tensors_test
+      ENVIRONMENT PYTHONPATH=${PROJECT_BINARY_DIR}/python PYTHONDONTWRITEBYTECODE=1)
+    set_tests_properties(python.torch.2_ranks PROPERTIES SKIP_RETURN_CODE 77)
     list(JOIN reprieve_mpirun " " mpirun)
-    add_test(NAME python.processes COMMAND ${CMAKE_COMMAND} -E env "MPIRUN=${mpirun}"
-      ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})
-    set_tests_properties(python.processes PROPERTIES
+    set(with_mpirun ${CMAKE_COMMAND} -E env "MPIRUN=${mpirun}" ${REPRIEVE_PYTHON})
+    add_test(NAME python.processes
+      COMMAND ${with_mpirun} ${CMAKE_CURRENT_LIST_DIR}/process_test.py ${PROJECT_BINARY_DIR})
+    # Two of each; by hand: random_test.py build/dev heat 30
+    foreach(program heat torch)
+      add_test(NAME python.random.${program}
+        COMMAND ${with_mpirun} ${CMAKE_CURRENT_LIST_DIR}/random_test.py ${PROJECT_BINARY_DIR} ${program} 2)
+    endforeach()
+    set_tests_properties(python.processes python.random.heat python.random.torch PROPERTIES
       ENVIRONMENT "${reprieve_mpi_environment}" LABELS e2e PROCESSORS 2 TIMEOUT 300 SKIP_RETURN_CODE 77)
   endif()
 else()

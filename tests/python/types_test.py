@@ -72,3 +72,22 @@ class Types(Case):
         self.refused([object()], place + "builtins.object cannot be saved")
         self.refused(2**70, r"state\['inner'\]\['a'\] was registered as int.*64 bits")
         self.refused(lambda: 1, place + "function cannot be saved")
+        self.refused(reprieve.pickled(lambda: 1), place + "cannot be pickled")
+        endless = []
+        endless.append(endless)
+        self.refused(endless, place + "contains itself")
+        circle = {}
+        circle["inner"] = circle
+        self.refused(circle, place.replace(": ", r"\['inner'\]: ") + "contains itself")
+
+    def test_replicated_values_of_another_length(self):
+        text = "the ranks registered different variables" if SIZE > 1 else None
+        for value in (reprieve.pickled("x" * RANK), "x" * RANK, [1] * RANK, reprieve.replicated(np.zeros(RANK), growing=True)):
+            self.fresh()
+            if text is None:
+                self.save({"x": value})
+                continue
+            with self.assertRaisesRegex(reprieve.MismatchError, text):
+                self.save({"x": value})
+        self.fresh()
+        self.save({"x": reprieve.per_rank(reprieve.pickled("x" * RANK))})

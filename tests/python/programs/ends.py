@@ -41,6 +41,10 @@ if way == "exit function":
 
     with reprieve.Handler(comm, directory, state, exit=leave) as handler:
         steps(handler)
+if way == "never opens":
+    if comm.rank == comm.size - 1:
+        time.sleep(1000)
+    reprieve.Handler(comm, directory, state, settings={"termination.peer_timeout_s": 1})
 if way.startswith("missing"):
     settings = {"termination": {"peer_timeout_s": 1, "agreement": "boundaries"}}
     with reprieve.Handler(comm, directory, state, settings=settings) as handler:

@@ -11,99 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from . import _records
-from ._devices import as_array, is_on_device
+from . import _records, _tensors
+from ._devices import is_on_device
 from ._elements import Element, address, check_array
+from ._entry import Entry
 from ._errors import UsageError
 from ._markers import Custom, Distributed, PerRank, Pickled, Replicated, Variable
-from ._native import CALLBACKS, CONSTANTS, function, numbers
+from ._native import CONSTANTS, function, numbers
 from ._places import Slot
-
-
-class Entry:
-    """One variable. `registry` wraps callbacks, and keeps what C holds alive."""
-
-    def __init__(self, registry: Any, name: str, slot: Slot, marker: Variable) -> None:
-        self.registry = registry
-        self.name = name
-        self.slot = slot
-        self.marker = marker
-
-    @property
-    def is_per_rank(self) -> bool:
-        return isinstance(self.marker, PerRank)
-
-    def register(self) -> None:
-        """Tells C about the variable. Raises the error of C."""
-        raise NotImplementedError
-
-    def refresh(self) -> None:
-        """Before every call that may save: brings what C reads to where C reads it."""
-
-    def restored(self) -> None:
-        """After a restore: brings the value to where the program reads it."""
-
-    def assign(self, value: Any) -> None:
-        """Takes the value that a redistribution made."""
-        raise NotImplementedError
-
-    def decode(self, data: bytearray) -> Any:
-        """The value that another rank saved, from its bytes."""
-        raise NotImplementedError
-
-    def dimensions(self) -> int:
-        """How many names of dimensions the variable can have."""
-        return 1
-
-    def redistribution(self) -> Any:
-        """The function of C that makes this rank's value from those of other ranks; NULL if there is none."""
-        redistribute = self.marker.redistribute
-        kind = CALLBACKS["redistribute_fn"]
-        if redistribute is None:
-            return kind()
-        if redistribute == "in_order":
-            return ctypes.cast(function("in_order"), kind)
-        if not callable(redistribute):
-            raise UsageError(f"{self.slot.where}: redistribute is {redistribute!r}: pass a function, or 'in_order'")
-
-        def run(pieces: int, rank: int, size: int, _user: Any) -> None:
-            self.assign(redistribute(Pieces(pieces, self), rank, size))
-
-        return self.registry.callback("redistribute_fn", run)
-
-    def add(self, kind: str, *arguments: Any) -> None:
-        """Calls reprieve_add_replicated<kind> or reprieve_add_per_rank<kind>."""
-        if self.is_per_rank:
-            self.registry.add(f"add_per_rank{kind}", self.name, *arguments[:-1], self.redistribution(), arguments[-1])
-        else:
-            self.registry.add(f"add_replicated{kind}", self.name, *arguments)
-
-
-class Pieces:
-    """The values of the ranks that saved: a sequence, of which each is read when it is asked for."""
-
-    def __init__(self, handle: int, entry: Entry) -> None:
-        self._handle = handle
-        self._entry = entry
-
-    def __len__(self) -> int:
-        return function("pieces_count")(self._handle)
-
-    def __getitem__(self, rank: int) -> Any:
-        if not 0 <= rank < len(self):
-            raise IndexError(f"{rank}: there are {len(self)} ranks that saved")
-        size = ctypes.c_size_t()
-        self._entry.registry.check(function("pieces_size")(self._handle, rank, ctypes.byref(size)))
-        data = bytearray(size.value)
-        buffer = (ctypes.c_char * len(data)).from_buffer(data)
-        self._entry.registry.check(function("pieces_read")(self._handle, rank, buffer, size))
-        del buffer
-        return self._entry.decode(data)
+from ._tensors import array_of
 
 
 def layout(array: np.ndarray) -> tuple[Any, ...]:
     """What C was told of an array: it must not change while C has its address."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+    return address(array), array.shape, array.strides, array.dtype
 
 
 class ArrayEntry(Entry):
@@ -111,7 +32,7 @@ class ArrayEntry(Entry):
 
     def register(self) -> None:
         self.value = self.slot.get()
-        self.array = as_array(self.value, self.slot.where)
+        self.array = array_of(self.value, self.slot.where)
         check_array(self.array, self.slot.where)
         self.element = Element(self.array.dtype, self.slot.where)
         self.layout = layout(self.array)
@@ -127,7 +48,7 @@ class ArrayEntry(Entry):
                 f"{self.slot.where} is another array than when the state was handed over: write into the first one, "
                 f"{self.slot.where}[...] = value, or say that it may change, reprieve.replicated(value, growing=True)"
             )
-        if layout(as_array(self.value, self.slot.where)) != self.layout:
+        if layout(array_of(self.value, self.slot.where)) != self.layout:
             raise UsageError(
                 f"{self.slot.where} has another shape, type or memory than when the state was handed over: make another "
                 "array for that, or say that it may change, reprieve.replicated(value, growing=True)"
@@ -152,6 +73,18 @@ class ArrayEntry(Entry):
 
     def dimensions(self) -> int:
         return len(self.element.shape(self.array.shape))
+
+
+class TensorEntry(ArrayEntry):
+    """A tensor of PyTorch: an array in the memory of both. A model gives another object for the same memory at each time."""
+
+    def refresh(self) -> None:
+        value = self.slot.get()
+        if not _tensors.is_tensor(value) or layout(array_of(value, self.slot.where)) != self.layout:
+            raise UsageError(
+                f"{self.slot.where} has another shape, type or memory than when the state was handed over: write into the "
+                f"first tensor, {self.slot.where}.copy_(value)"
+            )
 
 
 class ScalarEntry(Entry):
@@ -274,22 +207,30 @@ class BytesEntry(Entry):
         self.incoming: Any = None
         self.outgoing: Any = None
         self.kind = _kind_of(slot.get())
-        self.is_text = self.kind not in ("bytes", "pickled", "custom")
+        self.is_packed = self.kind.endswith(_STATE_DICT)
+        self.is_text = not self.is_packed and self.kind not in ("bytes", "pickled", "custom")
 
     def register(self) -> None:
         self.encode()  # what cannot be saved is told at once
         ask = self.registry.callback("memory_fn", self.tell)
         self.add("_resizable", CONSTANTS["CHAR" if self.is_text else "BYTE"], 1, ask, None)
 
-    def encode(self) -> bytes:
-        value = self.slot.get()
-        if isinstance(value, Custom):
-            return bytes(value.save())
-        if isinstance(value, Pickled):
-            return pickle.dumps(value.value)
-        if self.kind == "bytes":
-            return bytes(value)
-        return _records.to_text(value, self.slot.where)
+    def encode(self) -> bytes | bytearray:
+        value, where = self.slot.get(), self.slot.where
+        try:
+            if self.is_packed:
+                return _records.pack(value.state_dict(), f"{where}.state_dict()")
+            if isinstance(value, Custom):
+                return bytes(value.save())
+            if isinstance(value, Pickled):
+                return pickle.dumps(value.value)
+            return bytes(value) if self.kind == "bytes" else _records.to_text(value, where)
+        except RecursionError as error:
+            raise UsageError(f"{where}: the value contains itself, or values in values too deep: {error}") from error
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            if not isinstance(value, Pickled):
+                raise
+            raise UsageError(f"{where}: the value cannot be pickled: {error}") from error
 
     def refresh(self) -> None:
         self.outgoing = None
@@ -301,35 +242,41 @@ class BytesEntry(Entry):
 
     def tell(self, wanted: int, data: Any, count: Any, _user: Any) -> None:
         if wanted >= 0:
-            self.incoming = ctypes.create_string_buffer(max(wanted, 1))
+            self.incoming = bytearray(max(wanted, 1))
             self.incoming_size = size = wanted
-            buffer = self.incoming
+            buffer = (ctypes.c_char * len(self.incoming)).from_buffer(self.incoming)
         else:
             if self.outgoing is None:  # the same bytes for the whole of a save
                 content = self.encode()
-                self.outgoing = (ctypes.create_string_buffer(content, max(len(content), 1)), len(content))
+                size = len(content)
+                if isinstance(content, bytearray):  # large
+                    self.outgoing = ((ctypes.c_char * size).from_buffer(content), size)
+                else:
+                    self.outgoing = (ctypes.create_string_buffer(content, max(size, 1)), size)
             buffer, size = self.outgoing
         data[0] = ctypes.addressof(buffer)
         count[0] = size
 
     def restored(self) -> None:
         if self.incoming is not None:
-            data = self.incoming.raw[: self.incoming_size]
+            data = memoryview(self.incoming)[: self.incoming_size]
             self.incoming = None
             self.take(data)
 
-    def take(self, data: bytes) -> None:
+    def take(self, data: memoryview) -> None:
         """Makes the value from its bytes: in place where it can be."""
         self.outgoing = None
         value = self.slot.get()
-        if isinstance(value, Custom):
-            value.load(data)
+        if self.is_packed:
+            value.load_state_dict(_records.unpack(data))
+        elif isinstance(value, Custom):
+            value.load(bytes(data))
         elif isinstance(value, Pickled):
             value.value = pickle.loads(data)
         elif isinstance(value, bytearray):
             value[:] = data
         elif _records.generator_state(value) is not None:
-            _records.set_generator_state(value, _records.from_text(data))
+            _records.set_generator_state(value, _records.from_text(bytes(data)))
         else:
             new = self.decode(data)
             if isinstance(value, list) and isinstance(new, list):
@@ -340,7 +287,9 @@ class BytesEntry(Entry):
     def assign(self, value: Any) -> None:
         self.incoming = self.outgoing = None
         present = self.slot.get()
-        if isinstance(present, Custom):
+        if self.is_packed:
+            present.load_state_dict(value)
+        elif isinstance(present, Custom):
             present.load(value)
         elif isinstance(present, Pickled):
             present.value = value
@@ -351,6 +300,8 @@ class BytesEntry(Entry):
 
     def decode(self, data: Any) -> Any:
         value = self.slot.get()
+        if self.is_packed:
+            return _records.unpack(data)
         if isinstance(value, Pickled):
             return pickle.loads(data)
         if not self.is_text:
@@ -360,6 +311,8 @@ class BytesEntry(Entry):
 
 #: Values that are stored as a text, which tells what it is.
 _PLAIN = "a text, a list or None"
+#: Ends the kind of values that tell their state by themselves.
+_STATE_DICT = " with a state_dict()"
 
 
 def _kind_of(value: Any) -> str:
@@ -368,6 +321,8 @@ def _kind_of(value: Any) -> str:
         return "bytes"
     if isinstance(value, (Pickled, Custom)):
         return type(value).__name__.lower()
+    if _tensors.has_state_dict(value):
+        return type(value).__name__ + _STATE_DICT
     return _records.generator_kind(value) or _PLAIN
 
 
@@ -380,7 +335,7 @@ class DistributedEntry(Entry):
         marker = self.marker
         dtype = marker.dtype
         if dtype is None:
-            array = as_array(marker.value, self.slot.where)
+            array = array_of(marker.value, self.slot.where)
             if not isinstance(array, np.ndarray):
                 raise UsageError(f"{self.slot.where}: say dtype=... where the value of distributed() is a function")
             dtype = array.dtype
@@ -417,7 +372,7 @@ class DistributedEntry(Entry):
 
     def interior(self, array: Any) -> np.ndarray:
         where = self.slot.where
-        array = as_array(array, where)
+        array = array_of(array, where)
         if not isinstance(array, np.ndarray) or array.dtype != self.element.dtype:
             found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
             raise UsageError(f"{where} is distributed as an array of {self.element.dtype}, and is {found} now")
@@ -458,6 +413,8 @@ def make_entry(registry: Any, name: str, slot: Slot, marker: Variable) -> Entry:
         return DistributedEntry(registry, name, slot, marker)
     if isinstance(marker, (Replicated, PerRank)) and marker.growing:
         return GrowingEntry(registry, name, slot, marker)
+    if _tensors.is_tensor(value):
+        return TensorEntry(registry, name, slot, marker)
     if isinstance(value, np.ndarray) or is_on_device(value):
         return ArrayEntry(registry, name, slot, marker)
     if isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, (str, bytes)):

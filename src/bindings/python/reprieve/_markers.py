@@ -161,7 +161,8 @@ def pickled(value: Any) -> Pickled:
 
     Reading pickled bytes can run any code: use it only for checkpoints in directories that nobody else can write to.
     Put it into the state, or into `per_rank(...)`; the value is `.value` of what this returns, and a restore makes a new
-    one.
+    one. In the state by itself it has to be as long on all ranks, though pickles of equal values may differ in that:
+    `per_rank(pickled(value))` where they do.
     """
     return Pickled(value)
 

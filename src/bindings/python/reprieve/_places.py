@@ -24,15 +24,32 @@ class Node:
         self.keys = set(dictionary)
         self.markers = {key: value for key, value in dictionary.items() if isinstance(value, Variable)}
 
+    def contains_itself(self) -> bool:
+        """Whether it is one of those in which it stands."""
+        outer = self.parent
+        while outer is not None and outer.dictionary is not self.dictionary:
+            outer = outer.parent
+        return outer is not None
+
+    def present(self) -> Any:
+        """What stands at its place now."""
+        return self.dictionary if self.parent is None else self.parent.dictionary[self.key]
+
+    def find(self) -> dict[Any, Any]:
+        """The present dictionary. Raises UsageError if there is none any more."""
+        present = self.present()
+        if not isinstance(present, dict):
+            raise UsageError(
+                f"{self.where} was a dictionary when the state was handed over, and is a {type(present).__name__} now"
+            )
+        return present
+
+    def restored(self) -> None:
+        """After a restore, when its values are there."""
+
     def refresh(self) -> None:
         """Finds the present dictionary. Raises UsageError if it has other keys, or other markers."""
-        if self.parent is not None:
-            present = self.parent.dictionary[self.key]
-            if not isinstance(present, dict):
-                raise UsageError(
-                    f"{self.where} was a dictionary when the state was handed over, and is a {type(present).__name__} now"
-                )
-            self.dictionary = present
+        self.dictionary = self.find()
         if self.dictionary.keys() != self.keys:
             changed = ", ".join(sorted(map(repr, self.dictionary.keys() ^ self.keys)))
             raise UsageError(

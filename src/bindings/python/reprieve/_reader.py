@@ -173,7 +173,8 @@ class StoredVariable:
             mark = f'{{"{_records.MARK}":'.encode()
             return _records.from_text(text) if text.startswith(mark) else text.decode("utf-8", "surrogateescape")
         if entry["class"] == "opaque" and entry["size_bytes"] == 1 and array.ndim == 1:
-            return array.tobytes()
+            data = array.tobytes()
+            return _records.unpack(data) if data.startswith(_records.PACKED) else data
         return array[()] if array.ndim == 0 else array
 
     # ---- Checksums

@@ -15,6 +15,7 @@ from ._errors import UsageError
 from ._markers import Replicated, Variable
 from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
 from ._places import Node, Slot
+from ._tensors import ModelNode, is_model
 
 
 def _text(value: Any, what: str) -> bytes:
@@ -94,6 +95,8 @@ class Registry:
 
     def _walk_dictionary(self, node: Node, prefix: str) -> None:
         self._nodes.append(node)
+        if node.contains_itself():
+            raise UsageError(f"{node.where}: the dictionary contains itself")
         for key, value in node.dictionary.items():
             place = f"{node.where}[{key!r}]"
             if not isinstance(key, str) or "/" in key:
@@ -104,6 +107,8 @@ class Registry:
             name = prefix + key
             if isinstance(value, dict):
                 self._walk_dictionary(Node(value, node, key, place), name + "/")
+            elif is_model(value):
+                self._walk_dictionary(ModelNode(value, node, key, place), name + "/")
             elif isinstance(value, Variable):
                 self._register(name, Slot(value, None, place + ".value"), value)
             else:
@@ -209,6 +214,8 @@ class Registry:
         """After a restore."""
         for entry in self.entries:
             entry.restored()
+        for node in self._nodes:
+            node.restored()
 
     def destroy(self) -> None:
         """Gives back what C has; nothing if it is gone already."""
