@@ -9,7 +9,7 @@ usage: apps/install-packages.sh [GROUP...]
 
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy), mpich (MPICH beside
-Open MPI, which stays the default of this machine), packages (to make and try Debian packages), docs (the API reference).
+Open MPI, which stays the default of this machine), packages (to make and try Debian packages), docs (the API reference), torch (PyTorch, for the tests with it).
 Made for Debian 12. Elsewhere it names the packages, and leaves finding their like to you.
 END
 }
@@ -20,7 +20,7 @@ build_packages=(
   openmpi-bin libopenmpi-dev openssh-client   # mpirun looks for ssh, on one machine too
   libhdf5-openmpi-dev hdf5-tools
   nlohmann-json3-dev libspdlog-dev libfmt-dev libxxhash-dev
-  libcurl4-openssl-dev                        # headers of what is loaded where a metadata server is asked
+  libcurl4-openssl-dev                        # metadata servers of clouds
   liburing-dev                                # optional: asynchronous I/O
   libcli11-dev zlib1g-dev                     # the programs
   procps                                      # ps and pgrep, for the scripts
@@ -32,6 +32,7 @@ test_packages=(
   libtinyxml2-dev                             # reads what is written for ParaView
   python3-mpi4py python3-numpy                # the Python module
   python3-yaml                                # reads the recipes (apps/recipes)
+  python3-venv python3-setuptools python3-wheel  # pip, from a build tree
   python3-h5py python3-h5netcdf python3-netcdf4 python3-xarray  # other programs that read checkpoints
   slurm-wlm                                   # the tests with Slurm start one of their own
   mount e2fsprogs xfsprogs btrfs-progs        # file systems for the tests of faults
@@ -45,6 +46,7 @@ packages_packages=(
   environment-modules                         # the module file; takes the place of Lmod
 )
 docs_packages=(doxygen)
+torch_packages=(python3-torch)                # 600 MB with what it needs: the tests of apps/guide/pytorch
 
 is_installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
@@ -60,6 +62,7 @@ for group in "$@"; do
     mpich) wanted+=("${mpich_packages[@]}") ;;
     packages) wanted+=("${packages_packages[@]}") ;;
     docs) wanted+=("${docs_packages[@]}") ;;
+    torch) wanted+=("${torch_packages[@]}") ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac

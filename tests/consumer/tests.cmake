@@ -42,13 +42,6 @@ foreach(link ${this_link} ${other_link})
   endforeach()
 endforeach()
 
-# How large the library is, and how much of it a program gets that is linked with the static one. With room for a third more
-# than today.
-set_tests_properties(consumer.static.cmake PROPERTIES FIXTURES_SETUP consumer_program)
-add_test(NAME consumer.sizes COMMAND ${CMAKE_CURRENT_LIST_DIR}/sizes.sh
-  ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so 3700 ${consumer_folder}/static-cmake/consumer_cpp 4900)
-set_tests_properties(consumer.sizes PROPERTIES LABELS consumer FIXTURES_REQUIRED "consumer_shared;consumer_program")
-
 set(shared_libraries c++ libreprieve.so)
 if(reprieve_with_fortran AND CMAKE_Fortran_COMPILER_ID STREQUAL GNU)
   list(APPEND shared_libraries fortran libreprieve_fortran.so)
@@ -64,6 +57,13 @@ add_test(NAME consumer.programs
   COMMAND ${CMAKE_CURRENT_LIST_DIR}/installed.sh ${consumer_folder}/${this_link})
 set_tests_properties(consumer.programs PROPERTIES LABELS consumer TIMEOUT 120 FIXTURES_REQUIRED consumer_${this_link}
   ENVIRONMENT "${reprieve_mpi_environment}")
+
+# Headers and programs, with the compilers that are there.
+set(mpi_flags ${MPI_CXX_INCLUDE_DIRS})
+list(TRANSFORM mpi_flags PREPEND -I)
+list(JOIN mpi_flags " " mpi_flags)
+add_test(NAME consumer.compilers COMMAND ${CMAKE_CURRENT_LIST_DIR}/compilers.sh)
+set_tests_properties(consumer.compilers PROPERTIES LABELS consumer TIMEOUT 600 ENVIRONMENT "MPI_FLAGS=${mpi_flags}")
 
 # The source tree in a project of a user's, by add_subdirectory and by FetchContent. The library is compiled for the first
 # alone, without optimisation; the second shows that the project is configured, and what the defaults are.
@@ -96,8 +96,17 @@ endif()
 
 if(TARGET reprieve_tool_core AND REPRIEVE_INSTALL AND NOT REPRIEVE_PACKAGES AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   add_test(NAME consumer.modulefile
-    COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${PROJECT_BINARY_DIR} ${consumer_folder}/modulefile)
-  set_tests_properties(consumer.modulefile PROPERTIES LABELS consumer TIMEOUT 60 SKIP_RETURN_CODE 77)
+    COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${consumer_folder}/${this_link} ${consumer_folder}/modulefile)
+  set_tests_properties(consumer.modulefile PROPERTIES LABELS consumer TIMEOUT 300 SKIP_RETURN_CODE 77
+    FIXTURES_REQUIRED consumer_${this_link}
+    ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${selection}")
+endif()
+
+if(REPRIEVE_PYTHON AND TARGET python_module AND REPRIEVE_OPEN_MPI)
+  add_test(NAME consumer.pip
+    COMMAND ${CMAKE_CURRENT_LIST_DIR}/pip.sh ${PROJECT_BINARY_DIR} ${consumer_folder}/pip ${REPRIEVE_PYTHON})
+  set_tests_properties(consumer.pip PROPERTIES LABELS consumer TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2
+    ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE}")
 endif()
 
 if(REPRIEVE_PYTHON)

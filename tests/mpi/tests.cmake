@@ -22,6 +22,25 @@ if(mpi_sources)
     COMMAND $<TARGET_FILE:mpi_tests> --gtest_filter=WithoutThreads.*:HandlerSignals*:HandlerNotice* ENVIRONMENT MPI_TEST_THREAD_LEVEL=funneled)
 endif()
 
+# A short form for another MPI: what talks most to it, for .ci/run.
+if(NOT REPRIEVE_OPEN_MPI)
+  add_executable(mpi_few_tests EXCLUDE_FROM_ALL)
+  foreach(name cluster_communicator cluster_round_thread handler handler_end manager_open storage_round_trip)
+    target_sources(mpi_few_tests PRIVATE ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cpp)
+  endforeach()
+  reprieve_unity(mpi_few_tests 3)
+  target_link_libraries(mpi_few_tests PRIVATE mpi_test_main whole_file ${HDF5_LIBRARIES})
+  target_include_directories(mpi_few_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
+  reprieve_add_mpi_test(NAME mpi_few_tests.2_ranks RANKS 2 LABELS few COMMAND $<TARGET_FILE:mpi_few_tests>)
+endif()
+
+# Sessions of MPI 4: refused without MPI_Init, and taken with it.
+if(MPI_CXX_VERSION VERSION_GREATER_EQUAL 4)
+  add_executable(session ${CMAKE_CURRENT_LIST_DIR}/programs/session.cpp)
+  target_link_libraries(session PRIVATE reprieve reprieve_options)
+  reprieve_add_mpi_test(NAME session.2_ranks RANKS 2 LABELS mpi few TIMEOUT 60 COMMAND $<TARGET_FILE:session>)
+endif()
+
 # The launcher must hand on the code that all ranks leave with, whatever it thinks of ranks that leave. If some do not, the
 # others leave without them.
 add_executable(leaves ${CMAKE_CURRENT_LIST_DIR}/programs/leaves.cpp)

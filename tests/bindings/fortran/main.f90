@@ -3,6 +3,7 @@
 program fortran_tests
   use checks
   use loop_test
+  use mixed_test
   use moved_test
   use page_test
   use procedures_test
@@ -32,6 +33,7 @@ program fortran_tests
   call another_problem()
   call other_layout()
   call texts_of_errors()
+  call a_solver_in_c()
   call peers_that_are_stuck()
   call reprieve_unwatch_signals()
   call MPI_Allreduce(failures, all, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
