@@ -23,6 +23,8 @@ void add_background_command(CLI::App& app, const bool& json);
 void add_restore_command(CLI::App& app, const bool& json);
 /// Whether the program's own arithmetic is as fast after a save or a restore as before.
 void add_registers_command(CLI::App& app, const bool& json);
+/// How long it takes until a handler is there.
+void add_start_command(CLI::App& app, const bool& json);
 /// How costs grow, also for numbers of ranks that are not there.
 void add_scale_command(CLI::App& app, const bool& json);
 

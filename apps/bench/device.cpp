@@ -53,7 +53,11 @@ class OneArray {
       throw std::runtime_error("no near copy was taken: there is no room for it");
     }
   }
-  void wait() { manager_->impl().near->wait(); }
+  void wait() {
+    if (manager_->impl().near) {  // from the first copy on
+      manager_->impl().near->wait();
+    }
+  }
 
  private:
   Checkpoint state_;

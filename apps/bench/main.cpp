@@ -22,6 +22,7 @@ Examples:
   mpirun -n 2 reprieve-bench near
   mpirun -n 2 reprieve-bench device
   mpirun -n 1 reprieve-bench registers
+  mpirun -n 2 reprieve-bench start
   mpirun -n 16 --oversubscribe reprieve-bench scale
   mpirun -n 1 reprieve-bench scale --pretend-ranks 1000 10000 --variables 10
 
@@ -41,6 +42,7 @@ int run(int argc, char** argv) {
   reprieve::bench::add_device_command(app, json);
   reprieve::bench::add_restore_command(app, json);
   reprieve::bench::add_registers_command(app, json);
+  reprieve::bench::add_start_command(app, json);
   reprieve::bench::add_scale_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -36,6 +36,11 @@ pkgs.stdenv.mkDerivation {
     "-DCMAKE_INSTALL_MANDIR=share/man"
   ];
 
+  # Loaded when a metadata server is asked, not linked: nothing else would lead the loader to it.
+  postFixup = ''
+    patchelf --add-rpath ${pkgs.lib.getLib pkgs.curl}/lib $out/lib/libreprieve.so
+  '';
+
   meta = {
     description = "Preemption-safe checkpoints for MPI programs";
     license = pkgs.lib.licenses.bsd3;  # BSD-3-Clause

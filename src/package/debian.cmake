@@ -31,6 +31,7 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Preemption-safe checkpoints for MPI pro
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "libcurl4 | libcurl3-gnutls")  # loaded on clouds
 
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Preemption-safe checkpoints for MPI programs (headers and docs)
  What programs need to be built with libreprieve, by CMake or by pkg-config.")
@@ -62,4 +63,5 @@ foreach(component IN LISTS components)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${name}_PACKAGE_NAME} COMPONENT ${component})
 endforeach()
 
+include(${CMAKE_CURRENT_LIST_DIR}/rpm.cmake)
 include(CPack)

@@ -8,6 +8,13 @@ set(reprieve_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/reprieve)
 install(TARGETS reprieve EXPORT reprieve-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+# Not of objects for an optimiser that runs at the link (-flto).
+if(NOT BUILD_SHARED_LIBS AND CMAKE_OBJCOPY AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION AND NOT "${CMAKE_CXX_FLAGS}" MATCHES "-flto")
+  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\"
+    -D \"LIBRARY=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:reprieve>\"
+    -D \"LINKER=${CMAKE_LINKER}\" -D \"OBJCOPY=${CMAKE_OBJCOPY}\" -D \"AR=${CMAKE_AR}\"
+    -P \"${CMAKE_CURRENT_LIST_DIR}/one_object.cmake\")" COMPONENT development)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprieve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 
@@ -34,12 +41,12 @@ list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE pc_mpi_cflags)
 list(JOIN pc_mpi_cflags " " pc_mpi_cflags)
 list(JOIN MPI_CXX_LIBRARIES " " pc_mpi_libs)
 if(reprieve_is_static)
-  set(pc_requires "spdlog libxxhash libcurl")
+  set(pc_requires "spdlog libxxhash")
   if(liburing_FOUND)
     string(APPEND pc_requires " liburing")
   endif()
   # CMake writes libraries of the system as names or as paths.
-  set(pc_libs ${HDF5_LIBRARIES} ${CMAKE_THREAD_LIBS_INIT} stdc++)
+  set(pc_libs ${reprieve_hdf5_libraries} ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS} stdc++ m)
   list(TRANSFORM pc_libs PREPEND -l REGEX "^[^-/]")
   list(JOIN pc_libs " " pc_libs)
 endif()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "termination/http.hpp"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <cctype>
 #include <memory>
 #include <string_view>
+
+#include "termination/curl.hpp"
 
 namespace reprieve::termination {
 
@@ -14,24 +14,19 @@ namespace {
 
 /// How often a stop is looked for at the latest; it also wakes the transfer by itself.
 constexpr int kTransferPollMs = 100;
+constexpr const char* kNoHandle = "libcurl gives no handle";
 
 /// To libcurl's C interface CURL and CURLM are the same type.
 template <auto Function>
 struct Cleanup {
   template <class T>
   void operator()(T* handle) const {
-    Function(handle);
+    (curl().*Function)(handle);
   }
 };
-using Easy = std::unique_ptr<CURL, Cleanup<curl_easy_cleanup>>;
-using Multi = std::unique_ptr<CURLM, Cleanup<curl_multi_cleanup>>;
-using List = std::unique_ptr<curl_slist, Cleanup<curl_slist_free_all>>;
-
-/// Once in the process, before anything else of libcurl. Without TLS: metadata servers speak plain HTTP.
-bool initialised() {
-  static const bool done = curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK;
-  return done;
-}
+using Easy = std::unique_ptr<CURL, Cleanup<&Curl::easy_cleanup>>;
+using Multi = std::unique_ptr<CURLM, Cleanup<&Curl::multi_cleanup>>;
+using List = std::unique_ptr<curl_slist, Cleanup<&Curl::slist_free_all>>;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -49,9 +44,8 @@ std::string_view trimmed(std::string_view text) {
 /// One exchange. Does not move: libcurl keeps pointers to it.
 class Transfer {
  public:
-  Transfer(const HttpRequest& request, const HttpLimits& limits)
-      : limit_(limits.bytes), easy_(initialised() ? curl_easy_init() : nullptr) {
-    answer_.error = easy_ == nullptr ? "libcurl cannot be initialised" : prepare(request, limits);
+  Transfer(const HttpRequest& request, const HttpLimits& limits) : limit_(limits.bytes), easy_(curl().easy_init()) {
+    answer_.error = easy_ == nullptr ? kNoHandle : prepare(request, limits);
   }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -63,12 +57,12 @@ class Transfer {
   void end(CURLcode code) {
     done_ = true;
     long status = 0;
-    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+    curl().easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
     answer_.status = static_cast<int>(status);
     if (too_long_) {
       answer_.error = "the answer is longer than " + std::to_string(limit_) + " bytes";
     } else if (code != CURLE_OK) {
-      answer_.error = curl_easy_strerror(code);
+      answer_.error = curl().easy_strerror(code);
     }
   }
   /// After the last chance.
@@ -82,7 +76,7 @@ class Transfer {
   /// What went wrong, or nothing.
   std::string prepare(const HttpRequest& request, const HttpLimits& limits) {
     for (const std::string& header : request.headers) {
-      curl_slist* longer = curl_slist_append(headers_.get(), header.c_str());
+      curl_slist* longer = curl().slist_append(headers_.get(), header.c_str());
       if (longer == nullptr) {
         return "no memory for the headers";
       }
@@ -91,7 +85,7 @@ class Transfer {
     }
     bool good = true;
     const auto set = [&](CURLoption option, auto value) {
-      good = good && curl_easy_setopt(easy_.get(), option, value) == CURLE_OK;  // NOLINT: that is its interface
+      good = good && curl().easy_setopt(easy_.get(), option, value) == CURLE_OK;  // NOLINT: that is its interface
     };
     set(CURLOPT_URL, request.url.c_str());
     set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
@@ -143,7 +137,7 @@ class Transfer {
 
 void take_ended(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& transfers) {
   int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
+  while (const CURLMsg* message = curl().multi_info_read(multi, &left)) {
     for (const auto& transfer : transfers) {
       if (message->msg == CURLMSG_DONE && message->easy_handle == transfer->handle()) {
         transfer->end(message->data.result);
@@ -154,19 +148,19 @@ void take_ended(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& tran
 
 /// Until all have ended, whose own limits see to that, or a stop is requested. Returns why it gave up.
 std::string drive(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& transfers, const std::stop_token& stop) {
-  const std::stop_callback wake(stop, [multi] { curl_multi_wakeup(multi); });
+  const std::stop_callback wake(stop, [multi] { curl().multi_wakeup(multi); });
   int running = 1;
   while (running > 0) {
     if (stop.stop_requested()) {
       return "given up";
     }
-    if (const CURLMcode code = curl_multi_perform(multi, &running); code != CURLM_OK) {
-      return curl_multi_strerror(code);
+    if (const CURLMcode code = curl().multi_perform(multi, &running); code != CURLM_OK) {
+      return curl().multi_strerror(code);
     }
     take_ended(multi, transfers);
     if (running > 0) {
-      if (const CURLMcode code = curl_multi_poll(multi, nullptr, 0, kTransferPollMs, nullptr); code != CURLM_OK) {
-        return curl_multi_strerror(code);
+      if (const CURLMcode code = curl().multi_poll(multi, nullptr, 0, kTransferPollMs, nullptr); code != CURLM_OK) {
+        return curl().multi_strerror(code);
       }
     }
   }
@@ -175,18 +169,23 @@ std::string drive(CURLM* multi, const std::vector<std::unique_ptr<Transfer>>& tr
 
 }  // namespace
 
+const std::string& http_problem() { return curl().problem; }
+
 std::vector<HttpAnswer> exchange(const std::vector<HttpRequest>& requests, const HttpLimits& limits,
                                  const std::stop_token& stop) {
+  if (!http_problem().empty()) {
+    return std::vector<HttpAnswer>(requests.size(), HttpAnswer{.error = http_problem()});
+  }
   std::vector<std::unique_ptr<Transfer>> transfers;
   transfers.reserve(requests.size());
   for (const HttpRequest& request : requests) {
     transfers.push_back(std::make_unique<Transfer>(request, limits));
   }
-  const Multi multi(initialised() ? curl_multi_init() : nullptr);
-  std::string why = "libcurl cannot be initialised";
+  const Multi multi(curl().multi_init());
+  std::string why = kNoHandle;
   if (multi != nullptr) {
     for (const auto& transfer : transfers) {
-      if (transfer->ready() && curl_multi_add_handle(multi.get(), transfer->handle()) != CURLM_OK) {
+      if (transfer->ready() && curl().multi_add_handle(multi.get(), transfer->handle()) != CURLM_OK) {
         transfer->give_up("libcurl refuses the request");
       }
     }
@@ -197,7 +196,7 @@ std::vector<HttpAnswer> exchange(const std::vector<HttpRequest>& requests, const
   for (const auto& transfer : transfers) {
     transfer->give_up(why);
     if (multi != nullptr && transfer->handle() != nullptr) {
-      curl_multi_remove_handle(multi.get(), transfer->handle());
+      curl().multi_remove_handle(multi.get(), transfer->handle());
     }
     answers.push_back(transfer->answer());
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Small HTTP exchanges with servers that may not be there. The only part that sees libcurl.
+/// Small HTTP exchanges with servers that may not be there. By libcurl, which is loaded for it.
 
 #include <chrono>
 #include <cstddef>
@@ -27,14 +27,17 @@ struct HttpLimits {
 
 struct HttpAnswer {
   int status = 0;
-  std::string body;
-  std::string flavor;  ///< the header Metadata-Flavor
-  std::string error;   ///< why there is no answer; empty if there is one
+  std::string body{};
+  std::string flavor{};  ///< the header Metadata-Flavor
+  std::string error{};   ///< why there is no answer; empty if there is one
 };
 
+/// Why nothing can be asked on this machine; empty if it can. Loads libcurl. Thread: any.
+const std::string& http_problem();
+
 /// Sends all requests side by side and returns their answers, in order, when all have answered or failed; never later
-/// than the limit. No proxies, no redirections. An error is an answer too: nothing is thrown but std::bad_alloc.
-/// Thread: any.
+/// than the limit. No proxies, no redirections. An error is an answer too, also that there is no libcurl: nothing is
+/// thrown but std::bad_alloc. Thread: any.
 /// @param stop  gives up at once when it is requested
 std::vector<HttpAnswer> exchange(const std::vector<HttpRequest>& requests, const HttpLimits& limits,
                                  const std::stop_token& stop = {});

@@ -224,6 +224,10 @@ MetadataServer find_metadata_server(const std::vector<MetadataServer>& servers, 
   if (probes.empty()) {
     return MetadataServer::none;
   }
+  if (!http_problem().empty()) {
+    core::log::warning("whether this is a machine of a cloud is not known: {}", http_problem());
+    return MetadataServer::none;
+  }
   const auto answers = exchange(probes, {.connect = limit, .whole = limit});
   for (std::size_t i = 0; i < servers.size(); ++i) {
     if (is_itself(servers[i], answers[i])) {

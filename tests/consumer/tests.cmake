@@ -42,6 +42,13 @@ foreach(link ${this_link} ${other_link})
   endforeach()
 endforeach()
 
+# How large the library is, and how much of it a program gets that is linked with the static one. With room for a third more
+# than today.
+set_tests_properties(consumer.static.cmake PROPERTIES FIXTURES_SETUP consumer_program)
+add_test(NAME consumer.sizes COMMAND ${CMAKE_CURRENT_LIST_DIR}/sizes.sh
+  ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so 3700 ${consumer_folder}/static-cmake/consumer_cpp 4900)
+set_tests_properties(consumer.sizes PROPERTIES LABELS consumer FIXTURES_REQUIRED "consumer_shared;consumer_program")
+
 set(shared_libraries c++ libreprieve.so)
 if(reprieve_with_fortran AND CMAKE_Fortran_COMPILER_ID STREQUAL GNU)
   list(APPEND shared_libraries fortran libreprieve_fortran.so)

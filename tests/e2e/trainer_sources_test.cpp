@@ -126,6 +126,26 @@ INSTANTIATE_TEST_SUITE_P(Trainer, BadMetadataServer,
                          ::testing::Values(ServedReply::Form::garbage, ServedReply::Form::silence,
                                            ServedReply::Form::drip, ServedReply::Form::flood));
 
+/// Once when the platform is looked for, and once when the platform is given.
+TEST_F(TrainerSource, WithoutLibcurlItIsSaidAndTheTrainingGoesOn) {
+  const std::string way_out = "install libcurl4";
+  for (const bool is_given : {false, true}) {
+    MpiCommand command = this->command(kRanksOfSources);
+    command.environment.merge(server_.environment("aws"));
+    command.environment["LD_PRELOAD"] = REPRIEVE_NO_CURL;
+    command.environment["REPRIEVE_PLATFORM"] = is_given ? std::optional<std::string>("aws") : std::nullopt;
+    std::filesystem::remove_all(checkpoints_);
+    const Result result = finish(*start(command));
+    check_same_end(result, kRanksOfSources);
+    EXPECT_THAT(result.err,
+                HasSubstr(is_given ? "metadata server of AWS: it failed" : "is not known: metadata servers"));
+    const std::size_t first = result.err.find(way_out);
+    ASSERT_NE(first, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find(way_out, first + 1), std::string::npos) << "once is enough: " << result.err;
+  }
+  EXPECT_TRUE(server_.http().requests().empty());
+}
+
 TEST_F(TrainerSource, AFileEndsTheJobPolitely) {
   const auto job = start_on({{"REPRIEVE_PLATFORM", "other"}});
   wait_for_events(*job, "ready", 1);

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <thread>
 
 #include "support/http_server.hpp"
+#include "termination/curl.hpp"
 #include "termination/http.hpp"
 
 namespace reprieve::termination {
@@ -91,6 +93,21 @@ TEST(Http, NobodyThere) {
     url = server.url();
   }
   EXPECT_NE(exchange({.url = url}, kShort).error, "");
+}
+
+TEST(Curl, TheFirstLibraryThatCanBeUsedIsTaken) {
+  EXPECT_EQ(load_curl(std::array{"libreprieve-nowhere.so.4", "libm.so.6", "libcurl.so.4"}).problem, "");
+}
+
+TEST(Curl, WithoutItTheWayOutIsNamed) {
+  const Curl none = load_curl(std::array{"libreprieve-nowhere.so.4", "libm.so.6"});
+  EXPECT_THAT(none.problem, HasSubstr("install libcurl4"));
+  EXPECT_THAT(none.problem, HasSubstr("libreprieve-nowhere.so.4: cannot open"));
+  EXPECT_THAT(none.problem, HasSubstr("undefined symbol: curl_")) << "a library that is no libcurl";
+}
+
+TEST(Curl, AnOldOneIsRefused) {
+  EXPECT_THAT(load_curl(std::array{REPRIEVE_OLD_CURL}).problem, HasSubstr("libcurl 7.61.1 is older than 7.87.0"));
 }
 
 class BadServer : public ::testing::TestWithParam<ServedReply::Form> {};
