@@ -5,7 +5,8 @@
 
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.hpp"
@@ -55,8 +56,9 @@ class Starting {
  private:
   /// The platform is given: to find it, a server may be asked, once in the life of a process.
   std::unique_ptr<PreemptionCheckpointHandler> make(const fs::path& place) {
-    return std::make_unique<PreemptionCheckpointHandler>(MPI_COMM_WORLD, state_, place,
-                                                         TerminationConfig{.platform = Platform::other});
+    TerminationConfig config;
+    config.platform = Platform::other;
+    return std::make_unique<PreemptionCheckpointHandler>(MPI_COMM_WORLD, state_, place, std::move(config));
   }
 
   /// The least that a start has to do, so that two runs do not share a directory.
