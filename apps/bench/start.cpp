@@ -58,7 +58,10 @@ class Starting {
   std::unique_ptr<PreemptionCheckpointHandler> make(const fs::path& place) {
     TerminationConfig config;
     config.platform = Platform::other;
-    return std::make_unique<PreemptionCheckpointHandler>(MPI_COMM_WORLD, state_, place, std::move(config));
+    ManagerOptions options;
+    options.restart_finished = true;  // each round ends what it has started
+    return std::make_unique<PreemptionCheckpointHandler>(MPI_COMM_WORLD, state_, place, std::move(config),
+                                                         std::move(options));
   }
 
   /// The least that a start has to do, so that two runs do not share a directory.
