@@ -15,6 +15,7 @@
 #include "core/directory.hpp"
 #include "files.hpp"
 #include "manager/near_drain.hpp"
+#include "near_list.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
@@ -42,7 +43,7 @@ nodes are missing; 2 directory in use, unreadable, or wrong usage.)";
 
 struct Options {
   std::filesystem::path directory;
-  std::filesystem::path near = "/dev/shm";
+  std::filesystem::path near;
   std::string prefix;
   double wait_seconds = 60;
   bool dry_run = false;
@@ -51,8 +52,8 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
-  command.add_option("--near", options.near, "Where the copies lie: checkpoints.near_directory of the run")
-      ->capture_default_str();
+  command.add_option("--near", options.near,
+                     "Where the copies lie [checkpoints.near_directory of the last run, or /dev/shm]");
   command.add_option("--prefix", options.prefix, "Only copies of the program whose checkpoints' names begin so");
   add_duration(command, "--wait", options.wait_seconds,
                "How long to wait while another node, or a run that ends, has the directory [60s]");
@@ -116,8 +117,12 @@ void require_own(const std::filesystem::path& directory) {
   }
 }
 
-int run(const Options& options) {
-  require_directory(options.directory);
+int run(const Options& asked) {
+  require_directory(asked.directory);
+  Options options = asked;
+  if (options.near.empty()) {
+    options.near = near_directory_of(options.directory).value_or("/dev/shm");
+  }
   require_directory(options.near);
   require_own(options.directory);
   std::set<std::string> prefixes{options.prefix};

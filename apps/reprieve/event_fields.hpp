@@ -27,6 +27,11 @@ inline std::string text_in(const LogEvent& event, const char* key) {
   return found != event.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+inline bool flag_in(const LogEvent& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_boolean() && found->get<bool>();
+}
+
 inline std::optional<double> number_in(const LogEvent& event, const char* key) {
   const auto found = event.find(key);
   const bool is_number = found != event.end() && found->is_number();

@@ -10,6 +10,7 @@
 #include "event_fields.hpp"
 #include "handler/step_news.hpp"
 #include "supervisor/run_progress.hpp"
+#include "work_ledger.hpp"
 
 namespace reprieve::tool {
 
@@ -20,6 +21,10 @@ using ChiefStage = supervisor::ChiefProgress::Stage;
 /// Goes through the events. Within a start the monotonic clock counts, between two of them the wall clock.
 class EventWalk {
  public:
+  EventWalk() = default;
+  EventWalk(const EventWalk&) = delete;
+  EventWalk& operator=(const EventWalk&) = delete;
+
   RunReport walk(const RunStatus& status, const std::vector<LogEvent>& events, TimePoint now) {
     report_.status = status;
     for (const LogEvent& event : events) {
@@ -39,6 +44,8 @@ class EventWalk {
         {"restore", &EventWalk::on_restore},
         {"restore_failed", &EventWalk::on_restore_ended},
         {"passed_over", &EventWalk::on_restore_ended},
+        {"drain_started", &EventWalk::on_drain_started},
+        {"near_copies", &EventWalk::on_near_copies},
         {"ready", &EventWalk::on_ready},
         {"step", &EventWalk::on_step},
         {"steps", &EventWalk::on_steps},
@@ -147,8 +154,35 @@ class EventWalk {
   }
   void on_restore(const LogEvent& event) {
     on_restore_ended(event);
-    begin_at(count_in(event, "run_calls"));
+    const auto step = count_in(event, "run_calls");
+    if (text_in(event, "file").ends_with(".part")) {
+      current().source = Source::near_copy;
+    } else if (current().source == Source::nothing) {
+      current().source = Source::checkpoint;
+    }
+    if (step) {
+      current().saved_by_near += ledger_.bring_back(*step);
+      if (report_.starts.size() > 1) {
+        report_.starts[report_.starts.size() - 2].note_that_it_reached(*step);
+      }
+    }
+    begin_at(step);
   }
+  void on_drain_started(const LogEvent& event) {
+    current().source = flag_in(event, "brought") ? Source::rescued : Source::nodes;
+  }
+  void on_near_copies(const LogEvent& event) {
+    const std::size_t start = report_.starts.size() - 1;
+    if (report_.near_copies.empty() || report_.near_copies.back().start != start) {
+      report_.near_copies.push_back({.start = start});
+    }
+    ReportedNear& near = report_.near_copies.back();
+    near.count = count_in(event, "count").value_or(0);
+    near.seconds = plausible(number_in(event, "seconds")).value_or(0);
+    near.bytes = count_in(event, "bytes").value_or(0);
+    near.has_partners = flag_in(event, "partner");
+  }
+
   void on_ready(const LogEvent& event) {
     has_handler_ = true;
     begin_at(count_in(event, "run_calls"));
@@ -162,30 +196,7 @@ class EventWalk {
     }
     current().step_from = current().step_to = step;
     report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
-    take_back(not_kept_, *step);
-    take_back(kept_, *step);
-  }
-
-  /// The work in these spans, the last ones of which come last, beyond @p step.
-  void take_back(std::vector<std::size_t>& spans, std::uint64_t step) {
-    for (; !spans.empty(); spans.pop_back()) {
-      WorkSpan& span = report_.spans[spans.back()];
-      if (!span.to || *span.to <= step) {
-        break;
-      }
-      if (span.from && *span.from < step) {
-        split(spans.back(), step);
-        break;
-      }
-      span.fate = Fate::lost;
-    }
-  }
-
-  /// The part of a span of work beyond @p step is lost.
-  void split(std::size_t place, std::uint64_t step) {
-    WorkSpan lost = report_.spans[place].cut_at(step);
-    lost.fate = Fate::lost;
-    report_.spans.push_back(lost);
+    ledger_.go_back_to(*step);
   }
 
   void begin_work() {
@@ -213,8 +224,7 @@ class EventWalk {
 
   void close_span() {
     if (span_) {
-      not_kept_.push_back(report_.spans.size());
-      report_.spans.push_back(*span_);
+      ledger_.add(*span_);
       span_.reset();
     }
   }
@@ -239,7 +249,7 @@ class EventWalk {
     }
     close_span();
     open_span();
-    saving_ = Saving{count_in(event, "number"), not_kept_.size()};
+    saving_ = Saving{count_in(event, "number"), ledger_.open()};
   }
 
   void on_save_finished(const LogEvent& event) {
@@ -253,10 +263,10 @@ class EventWalk {
     if (const auto reason = event.find("reason"); reason != event.end() && reason->is_object()) {
       saves_by_itself_ |= text_in(*reason, "kind") != "preemption";
     }
-    if (const std::size_t count = std::min(saving_->spans, not_kept_.size()); count > 0) {
-      interval_s_ = std::max(interval_s_, report_.spans[not_kept_[count - 1]].work_s);
+    if (const std::size_t count = std::min(saving_->spans, ledger_.open()); count > 0) {
+      interval_s_ = std::max(interval_s_, ledger_.open_span(count - 1).work_s);
     }
-    keep(saving_->spans);
+    ledger_.keep(saving_->spans);
     saving_.reset();
     saves_ = true;
     report_.saves.push_back({now_s_, number.value_or(0), count_in(event, "run_calls"),
@@ -282,20 +292,10 @@ class EventWalk {
     current().times.save_s += part;
   }
 
-  /// The first @p count spans that were not kept until now.
-  void keep(std::size_t count) {
-    count = std::min(count, not_kept_.size());  // a restore may have taken some back
-    for (std::size_t i = 0; i < count; ++i) {
-      report_.spans[not_kept_[i]].fate = Fate::kept;
-      kept_.push_back(not_kept_[i]);
-    }
-    not_kept_.erase(not_kept_.begin(), not_kept_.begin() + static_cast<std::ptrdiff_t>(count));
-  }
-
   void keep_all() {
     const bool works = span_.has_value();
     close_span();
-    keep(not_kept_.size());
+    ledger_.keep(ledger_.open());
     saving_.reset();
     if (works) {
       open_span();  // it may go on
@@ -340,7 +340,7 @@ class EventWalk {
   void on_finished(const LogEvent& event) {
     tell_step(event);
     keep_all();
-    kept_.clear();  // a run that begins anew takes nothing away from one that came to its end
+    ledger_.forget_kept();  // a run that begins anew takes nothing away from one that came to its end
   }
 
   ReportedNotice* open_notice() {
@@ -416,10 +416,7 @@ class EventWalk {
 
   void finish_spans(Fate fate) {
     close_span();
-    for (const std::size_t place : not_kept_) {
-      report_.spans[place].fate = fate;
-    }
-    not_kept_.clear();
+    ledger_.end_start(fate);
     saving_.reset();
     if (current().ready_s == current().begin_s && phase_ != Phase::work) {
       current().ready_s = current().end_s;
@@ -468,7 +465,7 @@ class EventWalk {
 
   struct Saving {
     std::optional<std::uint64_t> number;
-    std::size_t spans = 0;  ///< of `not_kept_`: those that the save keeps
+    std::size_t spans = 0;  ///< open ones, which the save keeps
   };
 
   RunReport report_;
@@ -486,9 +483,8 @@ class EventWalk {
   double longest_step_s_ = 0;
   std::string restoring_;
   std::optional<Saving> saving_;
-  std::optional<WorkSpan> span_;       ///< the work of now
-  std::vector<std::size_t> not_kept_;  ///< places of spans of this start
-  std::vector<std::size_t> kept_;      ///< those that a later start can still go back behind, oldest first
+  std::optional<WorkSpan> span_;  ///< the work of now
+  WorkLedger ledger_{report_.spans};
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ that the state holds. A restart takes the newest valid one.
 Examples:
   reprieve ls checkpoints
   reprieve ls checkpoints --quick                 without reading the data: at once, also for terabytes
-  reprieve ls checkpoints --near /dev/shm         what lies in the memory of this node besides?
+  reprieve ls checkpoints --near /dev/shm         what lies in the memory of this node besides? Without --near this is
+                                                  told where the last run took near copies
   reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
 
 Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usage.)";
@@ -42,7 +43,7 @@ void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
   command.add_flag("--quick", options.quick, "Do not verify the data");
   command.add_option("--near", options.near,
-                     "Also list the near copies in this directory (checkpoints.near_directory of the run)");
+                     "Also list the near copies in this directory [checkpoints.near_directory of the last run]");
   command.add_flag("--json", options.json, "Print JSON");
 }
 
@@ -114,7 +115,7 @@ void print_entries(const std::vector<Entry>& entries) {
   table.print(std::cout);
 }
 
-void print_text(const Options& options, const std::vector<Entry>& entries) {
+void print_text(const Options& options, const std::vector<Entry>& entries, const NearListing& near) {
   if (entries.empty()) {
     std::cout << "no checkpoints in " << options.directory.string() << '\n';
   } else {
@@ -123,8 +124,8 @@ void print_text(const Options& options, const std::vector<Entry>& entries) {
   for (const auto& file : set_aside_files(options.directory)) {
     std::cout << "set aside as damaged: " << printable(file.filename().string()) << '\n';
   }
-  if (!options.near.empty()) {
-    tool::print_text(std::cout, list_near(options.near, options.directory), options.near);
+  if (!options.near.empty() || !near.entries.empty()) {
+    tool::print_text(std::cout, near);
   }
 }
 
@@ -147,7 +148,7 @@ Json to_json(const Entry& entry) {
   return json;
 }
 
-Json to_json(const Options& options, const std::vector<Entry>& entries) {
+Json to_json(const Options& options, const std::vector<Entry>& entries, const NearListing& near) {
   Json json{{"directory", options.directory.string()}, {"checkpoints", Json::array()}, {"set_aside", Json::array()}};
   for (const Entry& entry : entries) {
     json["checkpoints"].push_back(to_json(entry));
@@ -155,25 +156,35 @@ Json to_json(const Options& options, const std::vector<Entry>& entries) {
   for (const auto& file : set_aside_files(options.directory)) {
     json["set_aside"].push_back(file.string());
   }
-  if (!options.near.empty()) {
-    json["near"] = tool::to_json(list_near(options.near, options.directory));
-  }
+  json["near"] = tool::to_json(near.entries);
   return json;
+}
+
+/// What this node reaches of near copies. Where nobody asked for them, what cannot be listed is left out.
+NearListing look_at_near(const Options& options) {
+  if (!options.near.empty()) {
+    require_directory(options.near);
+    return {options.near, list_near(options.near, options.directory)};
+  }
+  const std::filesystem::path near = near_directory_of(options.directory).value_or("");
+  try {
+    return {near, list_near(near, options.directory)};
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 int run(const Options& options) {
   require_directory(options.directory);
-  if (!options.near.empty()) {
-    require_directory(options.near);
-  }
+  const NearListing near = look_at_near(options);
   std::vector<Entry> entries;
   for (const CheckpointFile& file : checkpoint_files(options.directory)) {
     entries.push_back(look_at(file, options.quick));
   }
   if (options.json) {
-    print_json(std::cout, to_json(options, entries));
+    print_json(std::cout, to_json(options, entries, near));
   } else {
-    print_text(options, entries);
+    print_text(options, entries, near);
   }
   return kGood;
 }

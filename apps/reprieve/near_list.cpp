@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <set>
 
+#include "core/event_reader.hpp"
 #include "core/text.hpp"
+#include "event_fields.hpp"
+#include "manager/brought_parts.hpp"
+#include "manager/checkpoint_directory.hpp"
 #include "manager/directory_record.hpp"
 #include "manager/near_place.hpp"
 #include "text.hpp"
@@ -20,11 +24,34 @@ namespace {
 
 using nlohmann::json;
 
-std::chrono::system_clock::time_point time_of_copy(const storage::NearCopy& copy) {
-  return std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us));
+/// One entry for each copy that some of these parts belong to; one without a copy if there are none.
+std::vector<NearListEntry> entries_of(const manager::NearFolder& folder) {
+  std::map<std::string, NearListEntry> copies;
+  std::map<std::string, std::set<int>> ranks;
+  for (const manager::FoundPart& part : folder.parts) {
+    const std::string name = storage::to_json({part.name.copy, 0}).dump();
+    NearListEntry& entry = copies[name];
+    entry.copy = part.name.copy;
+    entry.partner_parts += manager::NearPlace::is_of_partner(part.file) ? 1 : 0;
+    entry.size_bytes += part.bytes;
+    ranks[name].insert(part.name.rank);
+    entry.parts = ranks[name].size();
+  }
+  if (copies.empty()) {
+    copies[""] = {};
+  }
+  std::vector<NearListEntry> entries;
+  for (auto& [name, entry] : copies) {
+    entry.folder = folder.path;
+    entry.in_use = folder.in_use;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
 }
 
-std::uint64_t step_of_copy(const storage::NearCopy& copy) { return copy.run_calls.value_or(copy.number); }
+const char* state_of(const NearListEntry& entry) {
+  return entry.is_brought ? "brought into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
+}
 
 }  // namespace
 
@@ -32,23 +59,17 @@ std::vector<NearListEntry> list_near(const std::filesystem::path& near, const st
   const core::Directory checkpoints = core::Directory::open(directory);
   const auto record = manager::read_directory_record(checkpoints);
   std::vector<NearListEntry> entries;
-  for (const manager::NearFolder& folder : manager::near_folders(near)) {
-    std::map<std::string, NearListEntry> copies;
-    for (const manager::FoundPart& part : folder.parts) {
-      const storage::NearCopy& copy = part.name.copy;
-      NearListEntry& entry = copies[storage::to_json({copy, 0}).dump()];
-      entry.copy = copy;
-      entry.folder = folder.path;
-      entry.parts += 1;
-      entry.size_bytes += part.bytes;
-      entry.in_use = folder.in_use;
-      entry.is_of_directory =
-          record && copy.save.directory_id == record->id && copy.directory_inode == checkpoints.status().st_ino;
+  for (const manager::NearFolder& folder :
+       near.empty() ? std::vector<manager::NearFolder>() : manager::near_folders(near)) {
+    for (NearListEntry& entry : entries_of(folder)) {
+      entry.is_of_directory = entry.copy && record && entry.copy->save.directory_id == record->id &&
+                              entry.copy->directory_inode == checkpoints.status().st_ino;
+      entries.push_back(std::move(entry));
     }
-    if (copies.empty()) {
-      copies[""] = {.copy = std::nullopt, .folder = folder.path, .in_use = folder.in_use};
-    }
-    for (auto& [name, entry] : copies) {
+  }
+  if (auto brought = manager::brought_parts(checkpoints); !brought.empty()) {
+    for (NearListEntry& entry : entries_of({directory / manager::kBroughtName, std::move(brought), false})) {
+      entry.is_of_directory = entry.is_brought = true;
       entries.push_back(std::move(entry));
     }
   }
@@ -56,23 +77,40 @@ std::vector<NearListEntry> list_near(const std::filesystem::path& near, const st
   return entries;
 }
 
-void print_text(std::ostream& out, const std::vector<NearListEntry>& entries, const std::filesystem::path& near) {
-  if (entries.empty()) {
-    out << "no near copies in " << near.string() << '\n';
+std::optional<std::filesystem::path> near_directory_of(const std::filesystem::path& directory) {
+  std::optional<std::filesystem::path> near;
+  for (const LogEvent& event : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
+    if (text_in(event, "event") == "start") {
+      near = text_in(event, "near_directory");
+    }
+  }
+  std::error_code ignored;
+  return near && !near->empty() && std::filesystem::is_directory(*near, ignored) ? near : std::nullopt;
+}
+
+void print_text(std::ostream& out, const NearListing& listing) {
+  const std::string place = listing.place.empty() ? "" : " in " + listing.place.string();
+  if (listing.entries.empty()) {
+    out << "no near copies" << place << '\n';
     return;
   }
   constexpr auto kRight = Table::Align::right;
-  out << "parts of near copies on this node, in " << near.string() << ":\n";
-  Table table({{"OF"}, {"STEP", kRight}, {"PARTS", kRight}, {"SIZE", kRight}, {"AGE", kRight}, {"STATE"}});
-  for (const NearListEntry& entry : entries) {
+  out << "parts of near copies that this node reaches" << place << ":\n";
+  Table table({{"OF"},
+               {"STEP", kRight},
+               {"PARTS", kRight},
+               {"FOR PARTNERS", kRight},
+               {"SIZE", kRight},
+               {"AGE", kRight},
+               {"STATE"}});
+  for (const NearListEntry& entry : listing.entries) {
     const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.filename().string());
-    const std::string state = entry.in_use ? "in use" : "left by a run that is gone";
     if (entry.copy) {
-      table.add_row({owner, std::to_string(step_of_copy(*entry.copy)),
-                     fmt::format("{} of {}", entry.parts, entry.copy->ranks), core::size_text(entry.size_bytes),
-                     human_age(time_of_copy(*entry.copy)), state});
+      table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
+                     std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),
+                     state_of(entry)});
     } else {
-      table.add_row({owner, "-", "0", "-", "-", state});
+      table.add_row({owner, "-", "0", "0", "-", "-", state_of(entry)});
     }
   }
   table.print(out);
@@ -84,14 +122,16 @@ json to_json(const std::vector<NearListEntry>& entries) {
     json item{{"folder", entry.folder.string()},
               {"of_this_directory", entry.is_of_directory},
               {"in_use", entry.in_use},
+              {"brought", entry.is_brought},
               {"parts", entry.parts},
+              {"partner_parts", entry.partner_parts},
               {"size_bytes", entry.size_bytes}};
     if (entry.copy) {
-      item["step"] = step_of_copy(*entry.copy);
+      item["step"] = entry.step();
       item["ranks"] = entry.copy->ranks;
       item["run"] = entry.copy->save.run;
       item["save"] = entry.copy->save.save;
-      item["time"] = utc_time(time_of_copy(*entry.copy));
+      item["time"] = utc_time(entry.time());
     }
     list.push_back(std::move(item));
   }

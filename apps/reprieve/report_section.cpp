@@ -39,8 +39,17 @@ std::string tiles(const RunReport& report, TimePoint now) {
   if (const auto left = status.time_left(now)) {
     text += tile("Time left", span_text(left->count()), fmt::format("to step {}, at this pace", status.total_steps));
   }
+  if (status.near) {
+    text += tile(
+        "Last near copy", std::to_string(status.near->step),
+        fmt::format("{}{} of memory{}", status.near->time ? time_element(*status.near->time) + ", " : "",
+                    core::size_text(status.near->memory()), status.near->has_partners ? ", on partner nodes too" : ""));
+  }
   if (const auto at_risk = status.at_risk(now)) {
-    text += tile("At risk now", span_text(at_risk->count()), "since the last checkpoint");
+    const auto with_nodes = status.at_risk_with_nodes(now);
+    text += tile("At risk now", span_text(at_risk->count()),
+                 status.near ? "since the last near copy; " + span_text(with_nodes->count()) + " if its nodes are lost"
+                             : "since the last checkpoint");
   }
   return "<dl class=\"tiles\">\n" + text + "</dl>\n";
 }
@@ -203,6 +212,33 @@ std::string saves_part(const RunReport& report) {
          failures_of_saves(report);
 }
 
+/// Near copies, if there were any: what they cost, and what they have brought back.
+std::string near_part(const RunReport& report) {
+  std::uint64_t restores = 0, steps = 0, count = 0;
+  for (const ReportedStart& start : report.starts) {
+    restores += start.source > Source::checkpoint ? 1 : 0;
+    steps += start.saved_by_near;
+  }
+  for (const ReportedNear& near : report.near_copies) {
+    count += near.count;
+  }
+  if (restores == 0 && count == 0) {
+    return "";
+  }
+  std::string text = "<h3>Near copies</h3>\n<p>";
+  if (!report.near_copies.empty()) {
+    const ReportedNear& last = report.near_copies.back();
+    text += fmt::format("At least {} in the memory of the nodes{}. One of {} stopped the program for {}. ",
+                        count == 1 ? "1 copy" : std::to_string(count) + " copies",
+                        last.has_partners ? ", and of their partners" : "", core::size_text(last.bytes),
+                        span_text(last.seconds));
+  }
+  text += restores == 0 ? "No start went on from one."
+                        : fmt::format("{} went on from one, which saved {} that no checkpoint held.",
+                                      count_text(restores, "start"), count_text(steps, "step"));
+  return text + "</p>\n";
+}
+
 std::string time_or_dash(const std::optional<double>& seconds) { return seconds ? span_text(*seconds) : "-"; }
 
 std::string row_limit_text(std::size_t count) {
@@ -267,10 +303,11 @@ std::string start_row(const ReportedStart& start, std::size_t number) {
   const auto step = [](const std::optional<std::uint64_t>& value) { return value ? std::to_string(*value) : "-"; };
   return fmt::format(
       "<tr><td class=\"n\">{}</td><td class=\"t\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
-      "class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"w\">{}</td></tr>\n",
+      "class=\"n\">{}</td><td class=\"t\">{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td "
+      "class=\"w\">{}</td></tr>\n",
       number, start.time ? time_element(*start.time) : "-", html(start.host), start.ranks,
-      span_text(start.end_s - start.begin_s), step(start.step_from), step(start.step_to), to_string(start.ending),
-      start.times.lost_s > 0 ? span_text(start.times.lost_s) : "-", html(start.why));
+      span_text(start.end_s - start.begin_s), step(start.step_from), to_string(start.source), step(start.step_to),
+      to_string(start.ending), start.times.lost_s > 0 ? span_text(start.times.lost_s) : "-", html(start.why));
 }
 
 std::string starts_part(const RunReport& report) {
@@ -280,7 +317,8 @@ std::string starts_part(const RunReport& report) {
   }
   return "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th "
          "class=\"n\">Start</th><th>Begin</th><th>Host</th><th "
-         "class=\"n\">Ranks</th><th class=\"n\">Time</th><th class=\"n\">From step</th><th class=\"n\">To step</th>"
+         "class=\"n\">Ranks</th><th class=\"n\">Time</th><th class=\"n\">From step</th><th>Of</th><th class=\"n\">To "
+         "step</th>"
          "<th>End</th><th class=\"n\">Lost</th><th>Why</th></tr></thead><tbody>\n" +
          rows + "</tbody></table></div>\n" + row_limit_text(report.starts.size());
 }
@@ -295,7 +333,7 @@ std::string run_section(const RunReport& report, std::size_t number, TimePoint n
                      html(report.status.directory.string()), kept_text(report)) +
          tiles(report, now) + part("Timeline", timeline_chart(report) + timeline_legend()) +
          part("Where the time went", time_chart(report.times) + time_table(report) + honesty(report)) +
-         part("What was lost, and why", losses(report)) + part("Saves", saves_part(report)) +
+         part("What was lost, and why", losses(report)) + part("Saves", saves_part(report)) + near_part(report) +
          part("Notices", notices_part(report)) + part("Advice", advice_part(report)) +
          part("Starts", starts_part(report)) + "</section>\n";
 }

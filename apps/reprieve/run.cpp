@@ -64,6 +64,7 @@ struct Options {
   int min_ranks = 0;
   double host_timeout_s = 20;
   bool no_shield = false;
+  bool no_drain = false;
   bool slurm = false;
   bool requeue_exit = false;
   double slurm_poll_s = 30;
@@ -99,6 +100,11 @@ void define_end(CLI::App& command, Options& options) {
       .add_option("--directory", options.directory,
                   "Checkpoint directory of the program, which gets it as REPRIEVE_DIRECTORY; watched for PREEMPT from "
                   "the start on. A program that uses another one is ended")
+      ->group(kGroup);
+  command
+      .add_flag("--no-drain", options.no_drain,
+                "Leave near copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
+                "makes a checkpoint of them")
       ->group(kGroup);
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
                "How long a notice waits for a program to show that it uses the library")
@@ -234,6 +240,7 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;
   }
+  settings.brings_near_copies = !options.no_drain;
   settings.shield_daemons = !options.no_shield;
   settings.link_timeout = whole_seconds(options.link_timeout_s);
   settings.slurm = slurm_settings(options);

@@ -17,8 +17,8 @@ namespace {
 
 /// Events that are shown even to those who want to see nothing.
 bool matters(const std::string& name) {
-  static const std::set<std::string> kNames{"warning",   "give_up",     "fallback",  "kill",
-                                            "set_aside", "save_failed", "no_requeue"};
+  static const std::set<std::string> kNames{"warning",   "give_up",     "fallback",   "kill",
+                                            "set_aside", "save_failed", "no_requeue", "near_drain"};
   return kNames.contains(name);
 }
 

@@ -27,7 +27,8 @@ double TimeSums::total_s() const {
 
 std::span<const TimeKind> time_kinds() {
   static constexpr std::array kKinds{
-      TimeKind{"kept", "Kept steps", "work that a checkpoint or the end of the run has kept", &TimeSums::kept_s},
+      TimeKind{"kept", "Kept steps", "work that a checkpoint, a near copy or the end of the run has kept",
+               &TimeSums::kept_s},
       TimeKind{"lost", "Lost steps", "work that had to be done again, or has to be", &TimeSums::lost_s},
       TimeKind{"unsaved", "Not saved yet", "work since the last checkpoint of a run that goes on",
                &TimeSums::unsaved_s},
@@ -49,6 +50,20 @@ WorkSpan WorkSpan::cut_at(std::uint64_t step) {
   end_s = rest.begin_s = begin_s + (end_s - begin_s) * part;
   rest.work_s -= work_s;
   return rest;
+}
+
+void ReportedStart::note_that_it_reached(std::uint64_t step) {
+  if (perhaps_lost_steps && step_to && step > *step_to) {
+    const std::uint64_t told_later = step - *step_to;
+    const bool is_more = *perhaps_lost_steps > told_later;
+    perhaps_lost_steps = is_more ? std::optional(*perhaps_lost_steps - told_later) : std::nullopt;
+  }
+}
+
+const char* to_string(Source source) {
+  constexpr std::array kNames{"the beginning", "a checkpoint", "a near copy", "a near copy on other nodes",
+                              "a near copy that was brought"};
+  return kNames.at(static_cast<std::size_t>(source));
 }
 
 const char* to_string(Ending ending) {

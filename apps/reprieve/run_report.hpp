@@ -59,6 +59,16 @@ struct WorkSpan {
   [[nodiscard]] WorkSpan cut_at(std::uint64_t step);
 };
 
+/// What a start went on from.
+enum class Source {
+  nothing,
+  checkpoint,
+  near_copy,  ///< in the memory of the nodes
+  nodes,      ///< a checkpoint that it made of a near copy on other nodes than it needed it on
+  rescued,    ///< the same of parts that ranks or nodes had brought into the directory
+};
+const char* to_string(Source source);
+
 enum class Ending {
   working,   ///< it has not ended
   saved,     ///< left after a notice, its state saved
@@ -79,6 +89,8 @@ struct ReportedStart {
   double ready_s = 0;  ///< when it began to work; its end if it did not come so far
   std::optional<double> restore_begin_s;
   std::optional<double> restore_end_s;
+  Source source = Source::nothing;
+  std::uint64_t saved_by_near = 0;  ///< steps of the starts before that came back by a near copy, and by no checkpoint
   std::optional<std::uint64_t> step_from;
   std::optional<std::uint64_t> step_to;  ///< as told last
   Ending ending = Ending::killed;
@@ -87,6 +99,9 @@ struct ReportedStart {
   std::uint64_t lost_steps = 0;
   /// Of a killed one: so many steps more than it told may be lost, by its rate and its distance between saves.
   std::optional<std::uint64_t> perhaps_lost_steps;
+
+  /// A near copy was of this step, which may be later than what it told: so much less is lost perhaps.
+  void note_that_it_reached(std::uint64_t step);
 };
 
 struct ReportedSave {
@@ -112,6 +127,15 @@ struct ReportedNotice {
   std::optional<double> left_s;
 };
 
+/// What a start told about its near copies last.
+struct ReportedNear {
+  std::size_t start = 0;
+  std::uint64_t count = 0;
+  double seconds = 0;  ///< for which one stops the program
+  std::uint64_t bytes = 0;
+  bool has_partners = false;
+};
+
 struct StepPoint {
   std::size_t start = 0;
   double at_s = 0;
@@ -125,6 +149,7 @@ struct RunReport {
   std::vector<StepPoint> points;
   std::vector<ReportedSave> saves;
   std::vector<ReportedNotice> notices;
+  std::vector<ReportedNear> near_copies;  ///< one for each start that told of some
   TimeSums times;
   std::uint64_t kept_steps = 0;
   std::uint64_t lost_steps = 0;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+
 #include "run_report.hpp"
 
 namespace reprieve::tool {
@@ -13,6 +15,11 @@ Json time_sums_json(const TimeSums& times) {
   return json;
 }
 
+const char* to_id(Source source) {
+  constexpr std::array kIds{"nothing", "checkpoint", "near_copy", "near_copy_of_other_nodes", "near_copy_brought"};
+  return kIds.at(static_cast<std::size_t>(source));
+}
+
 Json start_json(const ReportedStart& start) {
   return {{"time", start.time ? Json(utc_time(*start.time)) : Json()},
           {"host", start.host},
@@ -21,6 +28,8 @@ Json start_json(const ReportedStart& start) {
           {"begin_s", start.begin_s},
           {"ready_s", start.ready_s},
           {"end_s", start.end_s},
+          {"restored", to_id(start.source)},
+          {"saved_by_near_copy", start.saved_by_near},
           {"step_from", or_null(start.step_from)},
           {"step_to", or_null(start.step_to)},
           {"ending", to_string(start.ending)},
@@ -33,6 +42,14 @@ Json start_json(const ReportedStart& start) {
 Json save_json(const ReportedSave& save) {
   return {{"at_s", save.at_s},   {"number", save.number},   {"step", or_null(save.step)},
           {"bytes", save.bytes}, {"seconds", save.seconds}, {"blocked_s", save.blocked_s}};
+}
+
+Json near_json(const ReportedNear& near) {
+  return {{"start", near.start + 1},
+          {"count", near.count},
+          {"seconds", near.seconds},
+          {"bytes", near.bytes},
+          {"partners", near.has_partners}};
 }
 
 Json reported_notice_json(const ReportedNotice& notice) {
@@ -70,6 +87,7 @@ Json to_json(const RunReport& report, TimePoint now) {
           {"clock_set_back", report.clock_set_back},
           {"starts", list_json(report.starts, start_json)},
           {"saves", list_json(report.saves, save_json)},
+          {"near_copies", list_json(report.near_copies, near_json)},
           {"notices", list_json(report.notices, reported_notice_json)},
           {"advice", to_json(report.advice)}};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/event_reader.hpp"
 #include "event_fields.hpp"
@@ -73,6 +74,13 @@ bool works(RunState state) {
   return state == RunState::starting || state == RunState::running || state == RunState::leaving;
 }
 
+NearState near_in(const Event& event) {
+  NearState near{count_in(event, "step").value_or(0), count_in(event, "bytes").value_or(0),
+                 core::time_of_event(text_in(event, "taken"))};
+  near.has_partners = flag_in(event, "partner");
+  return near;
+}
+
 Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
 
 }  // namespace
@@ -100,12 +108,26 @@ std::optional<Seconds> RunStatus::time_left(TimePoint now) const {
   return Seconds(step < total_steps ? static_cast<double>(total_steps - step) / *steps_per_second : 0.0);
 }
 
-std::optional<Seconds> RunStatus::at_risk(TimePoint now) const {
+std::optional<Seconds> RunStatus::at_risk_with_nodes(TimePoint now) const {
   if (!works(state) || !started) {
     return std::nullopt;
   }
   const TimePoint since = saved && saved->time ? std::max(*saved->time, *started) : *started;
   return std::max(Seconds(now - since), Seconds(0));
+}
+
+std::optional<Seconds> RunStatus::at_risk(TimePoint now) const {
+  auto least = at_risk_with_nodes(now);
+  if (least && near && near->time && *near->time > *started) {
+    least = std::clamp(Seconds(now - *near->time), Seconds(0), *least);
+  }
+  return least;
+}
+
+void RunStatus::take(const NearState& copy) {
+  if (!saved || !saved->step || copy.step > *saved->step) {
+    near = copy;
+  }
 }
 
 std::optional<RunStatus> status_of(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events,
@@ -123,6 +145,8 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
       status.started = time_of(event);
       status.message.clear();
       status.has_handler = false;
+      status.near.reset();
+      status.near_directory = text_in(event, "near_directory");
       saves = false;
       pace = {};
     } else if (name == "ready") {
@@ -135,6 +159,13 @@ std::optional<RunStatus> status_of(const std::filesystem::path& directory, const
       saves = true;
       status.saved = SavedState{count_in(event, "number").value_or(0), chief.newest_step,
                                 count_in(event, "bytes").value_or(0), time_of(event)};
+      if (const auto near = std::exchange(status.near, std::nullopt)) {
+        status.take(*near);  // a save in the background may be of an older step
+      }
+    } else if (name == "near_copies" && event.contains("step")) {
+      status.take(near_in(event));
+    } else if (name == "finished" || name == "exit") {
+      status.near.reset();  // an orderly end gives the memory back
     } else if (name == "notice") {
       status.message = text_in(event, "source");
     } else if (name == "went_on") {
@@ -183,7 +214,17 @@ Json to_json(const RunStatus& status, TimePoint now) {
                           {"bytes", status.saved->bytes},
                           {"time", time_or_null(status.saved->time)}};
   }
+  json["near_copy"] = Json();
+  if (status.near) {
+    json["near_copy"] = {{"step", status.near->step},
+                         {"bytes", status.near->bytes},
+                         {"memory_bytes", status.near->memory()},
+                         {"time", time_or_null(status.near->time)},
+                         {"partners", status.near->has_partners},
+                         {"directory", status.near_directory.string()}};
+  }
   json["at_risk_s"] = seconds_or_null(status.at_risk(now));
+  json["at_risk_with_nodes_s"] = seconds_or_null(status.at_risk_with_nodes(now));
   return json;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 
@@ -11,6 +12,7 @@
 #include "core/text.hpp"
 #include "files.hpp"
 #include "manager/file_names.hpp"
+#include "storage/near/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "text.hpp"
 
@@ -36,7 +38,10 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("FILE", options.file, "A checkpoint, <prefix>-<number>.h5")->required();
+  command
+      .add_option("FILE", options.file,
+                  "A checkpoint, <prefix>-<number>.h5, or a part of a near copy, <run>-<rank>.<slot>.part")
+      ->required();
   command.add_flag("--json", options.json, "Print JSON");
 }
 
@@ -105,6 +110,16 @@ void print_annotations(const std::vector<storage::VariableInfo>& variables) {
   }
 }
 
+void print_variables(const std::vector<storage::VariableInfo>& variables) {
+  Table table({{"VARIABLE"}, {"KIND"}, {"TYPE"}, {"SHAPE"}, {"SIZE", Table::Align::right}});
+  for (const auto& variable : variables) {
+    table.add_row({printable(variable.name), state::to_string(variable.distribution), type_of(variable),
+                   shape_of(variable), core::size_text(variable.bytes)});
+  }
+  table.print(std::cout);
+  print_annotations(variables);
+}
+
 void print_text(const std::filesystem::path& file, const storage::FileMetadata& metadata,
                 const std::vector<storage::VariableInfo>& variables) {
   const auto time = time_of(metadata);
@@ -129,13 +144,7 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
        fmt::format("reprieve {}, {}, HDF5 {}", metadata.library_version, metadata.mpi_version, metadata.hdf5_version));
   line("format", std::to_string(metadata.format_version));
   std::cout << '\n';
-  Table table({{"VARIABLE"}, {"KIND"}, {"TYPE"}, {"SHAPE"}, {"SIZE", Table::Align::right}});
-  for (const auto& variable : variables) {
-    table.add_row({printable(variable.name), state::to_string(variable.distribution), type_of(variable),
-                   shape_of(variable), core::size_text(variable.bytes)});
-  }
-  table.print(std::cout);
-  print_annotations(variables);
+  print_variables(variables);
 }
 
 Json variable_json(const storage::VariableInfo& variable) {
@@ -185,8 +194,67 @@ Json to_json(const std::filesystem::path& file, const storage::FileMetadata& met
   return json;
 }
 
+/// What the part of rank 0 knows about the whole state.
+std::vector<storage::VariableInfo> variables_of(const storage::Part& part, const std::filesystem::path& file) {
+  const auto& image = part.tables().image;
+  return image ? storage::list_variables(image->index(file.string())) : std::vector<storage::VariableInfo>();
+}
+
+Json to_json(const std::filesystem::path& file, const storage::Part& part) {
+  const storage::NearCopy& copy = part.name().copy;
+  Json json{{"file", file.string()},
+            {"near_copy", true},
+            {"rank", part.name().rank},
+            {"number", copy.number},
+            {"run_calls", copy.run_calls ? Json(*copy.run_calls) : Json()},
+            {"run", copy.save.run},
+            {"save", copy.save.save},
+            {"directory_id", copy.save.directory_id},
+            {"world_size", copy.ranks},
+            {"time", utc_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)))},
+            {"size_bytes", std::filesystem::file_size(file)},
+            {"variables", Json::array()}};
+  for (const auto& variable : variables_of(part, file)) {
+    json["variables"].push_back(variable_json(variable));
+  }
+  return json;
+}
+
+void print_text(const std::filesystem::path& file, const storage::Part& part) {
+  const storage::NearCopy& copy = part.name().copy;
+  const std::chrono::system_clock::time_point time(std::chrono::microseconds(copy.time_us));
+  const auto line = [](const char* key, const std::string& value) {
+    std::cout << fmt::format("  {:<11} {}\n", key, printable(value));
+  };
+  std::cout << file.string() << '\n';
+  line("part of", fmt::format("a near copy: rank {} of {}", part.name().rank, copy.ranks));
+  line("step", copy.run_calls ? fmt::format("{} (calls of run)", *copy.run_calls)
+                              : fmt::format("- (number {}, taken without a handler)", copy.number));
+  line("taken as", fmt::format("save {} of the checkpoint directory {}, in its run {}", copy.save.save,
+                               copy.save.directory_id, copy.save.run));
+  line("time", fmt::format("{} ({})", utc_time(time), human_age(time)));
+  line("size", core::size_text(std::filesystem::file_size(file)));
+  if (const auto variables = variables_of(part, file); !variables.empty()) {
+    std::cout << '\n';
+    print_variables(variables);
+  }
+}
+
+int run_with_part(const Options& options) {
+  const storage::Part part(storage::PosixFile::open_to_read(options.file), storage::PartMemory::Use::little);
+  if (options.json) {
+    print_json(std::cout, to_json(options.file, part));
+  } else {
+    print_text(options.file, part);
+  }
+  return kGood;
+}
+
 int run(const Options& options) {
   require_file(options.file);
+  if (options.file.extension() == ".part") {
+    return run_with_part(options);
+  }
   const storage::FileMetadata metadata = storage::read_metadata(options.file);
   const std::vector<storage::VariableInfo> variables = storage::list_variables(options.file);
   if (options.json) {

@@ -17,6 +17,7 @@
 #include "core/text.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "near_list.hpp"
 #include "reprieve/error.hpp"
 #include "run_directories.hpp"
 #include "run_status.hpp"
@@ -41,7 +42,9 @@ processes. The run itself notices nothing of it, and may work on another node.
   STEP     calls of run(). With ~ it follows from the rate since the run last told its step (every minute, or step)
   LEFT     how long the run still takes at this rate, if it says how many steps it makes (termination.total_steps)
   SAVED    the step of the last checkpoint
-  AT RISK  the work that would be lost if the run were killed now: since its last checkpoint, or since its start
+  NEAR     the step of the last near copy, if it is newer: in the memory of the nodes, which a crash leaves there
+  AT RISK  the work that would be lost if the run were killed now: since its last checkpoint or near copy, or since its
+           start
   STARTS   how often a run was started in this directory
 
 Where Slurm answers, the user's jobs follow, with the run of each, or why it waits.
@@ -69,6 +72,30 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
+/// The log tells of a near copy when the next one is begun, and not of each. Here the parts themselves say more.
+void look_at_near(RunStatus& status) {
+  std::error_code ignored;
+  if (status.near_directory.empty() || !fs::is_directory(status.near_directory, ignored)) {
+    return;
+  }
+  try {
+    bool has_any = false;
+    for (const NearListEntry& entry : list_near(status.near_directory, status.directory)) {
+      has_any = has_any || (entry.is_of_directory && entry.copy);
+      if (entry.is_of_directory && entry.is_complete() && (!status.near || entry.step() > status.near->step)) {
+        const bool has_partners = entry.partner_parts > 0 || (status.near && status.near->has_partners);
+        const std::uint64_t bytes = status.near ? status.near->bytes : entry.size_bytes;
+        status.take({entry.step(), bytes, entry.time(), has_partners});
+      }
+    }
+    if (!has_any && status.host == core::host_name()) {
+      status.near.reset();  // it was brought home, or has been taken away
+    }
+  } catch (const Error&) {
+    // What is not this user's: the log has the last word.
+  }
+}
+
 std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
   std::vector<RunStatus> runs;
   for (const fs::path& top : directories) {
@@ -76,6 +103,7 @@ std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
     for (const fs::path& directory : run_directories(top)) {
       const auto events = core::read_events(directory / manager::kEventLogName, core::kLongestLog);
       if (auto status = look_at(directory.lexically_normal(), events)) {
+        look_at_near(*status);
         runs.push_back(std::move(*status));
       }
     }
@@ -126,6 +154,21 @@ std::string details_of(const RunStatus& run, TimePoint now) {
   return text;
 }
 
+/// What the memory of the nodes holds of it.
+std::string near_text(const RunStatus& run, TimePoint now) {
+  const NearState& near = *run.near;
+  std::string text =
+      fmt::format("{}: near copy of step {}{}, {} of memory in {}{}", short_name(run.directory), near.step,
+                  near.time ? ", " + human_age(*near.time) + " old" : "", core::size_text(near.memory()),
+                  printable(run.near_directory.string()), near.has_partners ? ", on partner nodes too" : "");
+  if (const auto risk = run.at_risk_with_nodes(now)) {
+    return text + fmt::format("; if {} lost, {} of work is at risk",
+                              near.has_partners ? "a node and its partner are" : "a node is",
+                              core::duration_text(*risk));
+  }
+  return text + "; a start on the same nodes goes on there, `reprieve drain` makes a checkpoint of it";
+}
+
 void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint now) {
   constexpr auto kRight = Table::Align::right;
   Table table({{"RUN"},
@@ -134,17 +177,21 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
                {"RATE", kRight},
                {"LEFT", kRight},
                {"SAVED", kRight},
+               {"NEAR", kRight},
                {"AT RISK", kRight},
                {"STARTS", kRight}});
   for (const RunStatus& run : runs) {
     table.add_row({short_name(run.directory), to_string(run.state), step_text(run, now), rate_text(run),
-                   time_text(run.time_left(now)), saved_text(run), time_text(run.at_risk(now)),
-                   std::to_string(run.starts)});
+                   time_text(run.time_left(now)), saved_text(run), run.near ? std::to_string(run.near->step) : "-",
+                   time_text(run.at_risk(now)), std::to_string(run.starts)});
   }
   table.print(out);
   for (const RunStatus& run : runs) {
     if (run.at_risk(now)) {
       out << details_of(run, now) << '\n';
+    }
+    if (run.near) {
+      out << near_text(run, now) << '\n';
     }
     if (!run.message.empty()) {
       out << short_name(run.directory) << ": " << printable(first_line(run.message)) << '\n';

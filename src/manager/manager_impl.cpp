@@ -137,6 +137,9 @@ void CheckpointManager::Impl::lock_directory() {
   if (!environment.empty()) {
     fields["environment"] = environment;
   }
+  if (!options.near_directory.empty()) {
+    fields["near_directory"] = options.near_directory;
+  }
   if (in_new_directory) {
     fields["in_new_directory"] = true;  // the drill removes it again
   }

@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "cluster/json_exchange.hpp"
+#include "core/event_reader.hpp"
 #include "core/log.hpp"
 #include "manager/copy_room.hpp"
 #include "manager/info_codec.hpp"
@@ -40,6 +41,8 @@ namespace {
 constexpr const char* kTaking = "taking a near copy";
 /// For what is still on its way to a partner: the checkpoint is newer, or the next start has this rank's own part.
 constexpr std::chrono::milliseconds kLongestWaitAtEnd{5'000};
+/// So often the log tells of a complete copy, at most; and of each of the first ones.
+constexpr std::chrono::seconds kNewsInterval{60};
 
 std::string read_domains(const std::string& file) {
   constexpr std::size_t kMostDomainBytes = std::size_t{16} << 20U;
@@ -209,6 +212,7 @@ bool NearCopies::settle_last() {
     if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
       place_.remove_left_overs(owner_.run);
     }
+    tell_complete(worst == Last::complete && transfer_ != nullptr);
   }
   return true;
 }
@@ -254,7 +258,8 @@ bool NearCopies::take(const CheckpointManager::SaveRequest& request) {
     advance();
     const bool was_taken = manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
     if (was_taken) {
-      tell_cost(std::chrono::steady_clock::now() - start);
+      blocked_ += std::chrono::steady_clock::now() - start;
+      ++taken_;
     }
     return was_taken;
   } catch (const StorageError& error) {
@@ -287,7 +292,12 @@ bool NearCopies::copy(const CheckpointManager::SaveRequest& request) {
     return false;
   }
   std::optional<storage::StructureImage> image;
-  comm.on_chief([&] { image = writer.image(); }, kTaking);
+  comm.on_chief(
+      [&] {
+        image = writer.image();
+        last_ = {metadata.run_calls.value_or(metadata.number), metadata.time_us, image ? image->seal.file_size : 0};
+      },
+      kTaking);
   storage::PartName name{name_copy(metadata, image ? image->seal.structure_digest : 0), comm.rank()};
   saves_.at(next_) = name.copy.save.save;
   comm.agree(core::capture([&] {
@@ -325,13 +335,20 @@ void NearCopies::tell_failure(const Error& error) noexcept {
   });
 }
 
-/// The mean of all, ever more seldom: there can be some in each second.
-void NearCopies::tell_cost(std::chrono::duration<double> blocked) {
-  blocked_ += blocked;
-  ++taken_;
-  if ((taken_ & (taken_ - 1)) == 0) {
-    manager_.record("near_copies", {{"count", taken_}, {"seconds", blocked_.count() / static_cast<double>(taken_)}});
+/// There can be some in each second. What one costs is the mean of all.
+void NearCopies::tell_complete(bool with_partner) {
+  const auto now = std::chrono::steady_clock::now();
+  if ((completed_ & (completed_ - 1)) != 0 && now < told_ + kNewsInterval) {
+    return;
   }
+  told_ = now;
+  const std::chrono::system_clock::time_point taken{std::chrono::microseconds(last_.time_us)};
+  manager_.record("near_copies", {{"count", completed_},
+                                  {"seconds", blocked_.count() / static_cast<double>(taken_)},
+                                  {"step", last_.step},
+                                  {"taken", core::event_time(taken)},
+                                  {"bytes", last_.bytes},
+                                  {"partner", with_partner}});
 }
 
 /// Once: it stays so.

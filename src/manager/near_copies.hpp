@@ -64,7 +64,12 @@ class [[gnu::visibility("hidden")]] NearCopies {
 
  private:
   enum class Last : std::int64_t;
-  struct Completion;
+  /// What is told about a copy when it is complete. Known to the chief.
+  struct Taken {
+    std::uint64_t step = 0;
+    std::int64_t time_us = 0;
+    std::uint64_t bytes = 0;  ///< of all ranks
+  };
 
   [[nodiscard]] Last look_at_last() const;
   void send_part();
@@ -75,7 +80,7 @@ class [[gnu::visibility("hidden")]] NearCopies {
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
   void tell_failure(const Error& error) noexcept;
   void tell_lonely();
-  void tell_cost(std::chrono::duration<double> blocked);
+  void tell_complete(bool with_partner);
   void find_partners();
 
   CheckpointManager::Impl& manager_;
@@ -95,6 +100,8 @@ class [[gnu::visibility("hidden")]] NearCopies {
   std::uint64_t without_room_ = 0;
   bool has_told_lonely_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread went on
+  Taken last_;
+  std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was told last
   std::uint64_t taken_ = 0;
   std::chrono::duration<double> blocked_{};  ///< by all of them
 };

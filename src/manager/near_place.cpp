@@ -119,6 +119,8 @@ std::string NearPlace::partner_part_name(std::uint64_t run, int rank, int slot) 
   return fmt::format("{}-{}.{}.partner{}", run, rank, slot, kPartSuffix);
 }
 
+bool NearPlace::is_of_partner(const std::string& file) { return file.find(".partner.") != std::string::npos; }
+
 int NearPlace::slot_of(const std::string& file) { return file.find(".1.") == std::string::npos ? 0 : 1; }
 
 /// Another run that ends removes what is empty at that moment: then once more.

@@ -35,6 +35,7 @@ class NearPlace {
   /// Of a part that another host keeps for that rank.
   [[nodiscard]] static std::string partner_part_name(std::uint64_t run, int rank, int slot);
 
+  [[nodiscard]] static bool is_of_partner(const std::string& file);
   /// Which of its rank's slots the file of a part is.
   [[nodiscard]] static int slot_of(const std::string& file);
 

@@ -416,7 +416,7 @@ void NearRestore::drain(const Choice& choice, Opened& opened) {
   const StagedName staged{choice.copy.number, choice.copy.time_us};
   const bool durable = manager_.options.durable;
   const auto file = [&] { return manager_.directory.staged_file(staged); };
-  manager_.record("drain_started", {{"number", staged.number}});
+  manager_.record("drain_started", {{"number", staged.number}, {"brought", !choice.lies_on_hosts()}});
   try {
     comm.on_chief(
         [&] {

@@ -14,6 +14,12 @@
 
 namespace reprieve::supervisor {
 
+std::vector<std::string> with_all_output(const std::vector<std::string>& command) {
+  std::vector<std::string> words{"sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
 Command::Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {

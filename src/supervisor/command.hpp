@@ -14,6 +14,9 @@
 
 namespace reprieve::supervisor {
 
+/// The same command, whose errors go to its standard output: what launchers say at a failure goes to both.
+[[nodiscard]] std::vector<std::string> with_all_output(const std::vector<std::string>& command);
+
 /// Its output must fit into a pipe (64 KiB).
 class Command {
  public:

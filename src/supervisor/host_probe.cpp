@@ -18,13 +18,6 @@ namespace {
 /// Each is a launcher, with its daemon on the other host.
 constexpr std::size_t kMostAtATime = 32;
 
-/// What a launcher says at a failure goes to both of its outputs.
-std::vector<std::string> with_all_output(const std::vector<std::string>& command) {
-  std::vector<std::string> words{"sh", "-c", "exec \"$@\" 2>&1", "sh"};
-  words.insert(words.end(), command.begin(), command.end());
-  return words;
-}
-
 /// The first line that is text, and no frame around it.
 std::string first_words(const std::string& output) {
   std::istringstream lines(output);
@@ -39,8 +32,8 @@ std::string first_words(const std::string& output) {
 }  // namespace
 
 HostProbe::HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts,
-                     std::chrono::milliseconds patience)
-    : command_(std::move(command)), patience_(patience) {
+                     std::chrono::milliseconds patience, std::vector<std::string> words)
+    : command_(std::move(command)), patience_(patience), words_(std::move(words)) {
   for (const HostSlots& host : hosts) {
     waiting_.push_back(host.name);
   }
@@ -56,7 +49,7 @@ HostProbe::~HostProbe() {
 void HostProbe::advance() {
   while (!waiting_.empty() && running_.size() < kMostAtATime) {
     const std::string host = waiting_.back();
-    running_[host] = {std::make_unique<Command>(with_all_output(probe_of(command_, host)), EnvironmentChanges{}),
+    running_[host] = {std::make_unique<Command>(with_all_output(on_host(command_, host, words_)), EnvironmentChanges{}),
                       Clock::now() + patience_};
     waiting_.pop_back();
   }
@@ -71,6 +64,9 @@ void HostProbe::on_ended(const EndedChild& child) {
   for (auto each = running_.begin(); each != running_.end();) {
     Command& command = *each->second.command;
     command.on_ended(child);
+    if (command.code()) {
+      answers_[each->first] = command.output();
+    }
     if (command.code() && *command.code() != 0) {
       dead_.emplace(each->first, first_words(command.output()));
     }

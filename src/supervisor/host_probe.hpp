@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Which hosts a launcher reaches.
+/// What a launcher reaches on which hosts.
 
 #include <chrono>
 #include <map>
@@ -24,7 +24,9 @@ class HostProbe {
  public:
   /// @param command  that of the program: its launcher, and how that reaches hosts
   /// @param patience  for each host
-  HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts, std::chrono::milliseconds patience);
+  /// @param words  what is started there
+  HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts, std::chrono::milliseconds patience,
+            std::vector<std::string> words = {"true"});
   ~HostProbe();
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
@@ -36,6 +38,8 @@ class HostProbe {
 
   /// Those that did not answer, each with what the launcher says.
   [[nodiscard]] const std::map<std::string, std::string>& dead() const noexcept { return dead_; }
+  /// What each host said, if it ended at all.
+  [[nodiscard]] const std::map<std::string, std::string>& answers() const noexcept { return answers_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,9 +51,11 @@ class HostProbe {
 
   std::vector<std::string> command_;
   std::chrono::milliseconds patience_;
+  std::vector<std::string> words_;
   std::vector<std::string> waiting_;  ///< the next one is the last
   std::map<std::string, Running> running_;
   std::map<std::string, std::string> dead_;
+  std::map<std::string, std::string> answers_;
 };
 
 }  // namespace reprieve::supervisor

@@ -62,6 +62,8 @@ struct SupervisorSettings {
   std::chrono::seconds link_timeout{120};
   std::optional<SlurmSettings> slurm;
   std::optional<HostSettings> hosts;
+  /// A run that ends in disorder leaves near copies behind: a checkpoint is made of them then.
+  bool brings_near_copies = true;
   /// Verifies a checkpoint that several runs died reading, and renames it if it is damaged and there is an older one to
   /// take instead. Calls its second argument often, which may throw to stop it.
   std::function<Suspicion(const std::filesystem::path&, const std::function<void()>& meanwhile)> look_at_suspect;
@@ -101,6 +103,14 @@ class JobSupervisor {
   [[nodiscard]] std::string slurm_node_names();
   [[nodiscard]] bool choose_hosts_of_start();
   [[nodiscard]] std::set<std::string> find_dead_hosts();
+
+  [[nodiscard]] std::vector<HostSlots> known_hosts();
+
+  // Near copies that a crash has left (run_near.cpp).
+  void bring_near_copies();
+  void drain_here(const std::vector<std::string>& words);
+  void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts);
+  [[nodiscard]] bool draining_is_stopped() const;
 
   // One start of the program.
   Verdict run_once();
@@ -142,9 +152,11 @@ class JobSupervisor {
   RestartPolicy policy_;
   Clock::time_point begin_ = Clock::now();
   int starts_ = 0;
-  int interrupts_ = 0;                        ///< SIGINTs so far
-  bool slurm_decided_ = false;                ///< SIGTERM came
-  bool by_hand_ = false;                      ///< SIGINT or SIGHUP came
+  int interrupts_ = 0;          ///< SIGINTs so far
+  bool slurm_decided_ = false;  ///< SIGTERM came
+  bool by_hand_ = false;        ///< SIGINT or SIGHUP came
+  int interrupts_before_drain_ = 0;
+  bool decided_before_drain_ = false;         ///< SIGTERM came before near copies were brought
   std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
   bool unreachable_said_ = false;
   bool has_room_ = true;  ///< for the run's record

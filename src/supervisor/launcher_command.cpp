@@ -198,19 +198,30 @@ Words with_hosts(const Words& command, const std::vector<HostSlots>& hosts) {
   return changed;
 }
 
-Words probe_of(const Words& command, const std::string& host) {
+Words on_host(const Words& command, const std::string& host, const Words& words) {
   static const std::set<std::string_view> kReach{
       "mca", "gmca", "prtemca", "pmixmca",           "prefix",         "launch-agent", "path",
       "x",   "tune", "am",      "allow-run-as-root", "do-not-resolve", "noprefix"};
-  Words probe(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
+  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
   for (const LauncherOption& option : launcher_options(command)) {
     if (kReach.contains(option.name)) {
-      probe.insert(probe.end(), command.begin() + static_cast<std::ptrdiff_t>(option.begin),
-                   command.begin() + static_cast<std::ptrdiff_t>(option.end));
+      changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(option.begin),
+                     command.begin() + static_cast<std::ptrdiff_t>(option.end));
     }
   }
-  probe.insert(probe.end(), {"--host", host, "-n", "1", "true"});
-  return probe;
+  changed.insert(changed.end(), {"--host", host, "-n", "1"});
+  changed.insert(changed.end(), words.begin(), words.end());
+  return changed;
+}
+
+std::optional<Words> on_nodes_of_srun(const Words& command, const Words& words) {
+  const std::size_t launcher = launcher_place(command);
+  if (launcher == command.size() || std::filesystem::path(command[launcher]).filename() != "srun") {
+    return std::nullopt;
+  }
+  Words changed{command[launcher], "--ntasks-per-node=1", "--kill-on-bad-exit=0"};
+  changed.insert(changed.end(), words.begin(), words.end());
+  return changed;
 }
 
 }  // namespace reprieve::supervisor

@@ -38,8 +38,13 @@ struct NamedHosts {
 [[nodiscard]] std::vector<std::string> with_hosts(const std::vector<std::string>& command,
                                                   const std::vector<HostSlots>& hosts);
 
-/// A command that succeeds if this launcher can start a process on @p host: `true` there, with those options of @p
-/// command that say how hosts are reached. For a command of which `hosts_of` says something.
-[[nodiscard]] std::vector<std::string> probe_of(const std::vector<std::string>& command, const std::string& host);
+/// A command that runs @p words on @p host by this launcher, with those options of @p command that say how hosts are
+/// reached. For a command of which `hosts_of` says something.
+[[nodiscard]] std::vector<std::string> on_host(const std::vector<std::string>& command, const std::string& host,
+                                               const std::vector<std::string>& words);
+
+/// A command that runs @p words once on each node of the job, if srun is the launcher of @p command.
+[[nodiscard]] std::optional<std::vector<std::string>> on_nodes_of_srun(const std::vector<std::string>& command,
+                                                                       const std::vector<std::string>& words);
 
 }  // namespace reprieve::supervisor

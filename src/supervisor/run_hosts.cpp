@@ -71,31 +71,40 @@ std::string JobSupervisor::slurm_node_names() {
   return names;
 }
 
+/// Those that Open MPI's mpirun may use, by its command or by the job. Empty where it is not in the command.
+std::vector<HostSlots> JobSupervisor::known_hosts() {
+  const auto named = hosts_of(settings_.command);
+  if (!named) {
+    return {};
+  }
+  std::vector<HostSlots> hosts = parse_host_list(fmt::format("{}", fmt::join(named->lists, ",")));
+  if (named->lists.empty()) {
+    for (const std::string& file : named->files) {
+      const auto more = read_host_file(file);
+      hosts.insert(hosts.end(), more.begin(), more.end());
+    }
+  }
+  if (hosts.empty() && core::environment_variable("SLURM_JOB_NODELIST")) {
+    hosts = slurm_hosts(slurm_node_names(), core::environment_variable("SLURM_TASKS_PER_NODE").value_or(""));
+  } else if (const auto file = host_file_of_job(); hosts.empty() && file) {
+    hosts = read_host_file(*file);
+  }
+  return hosts;
+}
+
 /// Once, before the first start.
 void JobSupervisor::read_hosts() {
   if (!settings_.hosts) {
     return;
   }
-  const auto named = hosts_of(settings_.command);
-  if (!named) {
+  if (!hosts_of(settings_.command)) {
     throw UsageError("hosts can be left out where the command has Open MPI's mpirun in it, not inside of a script");
   }
   if (std::find(settings_.command.begin(), settings_.command.end(), ":") != settings_.command.end()) {
     throw UsageError(
         "hosts cannot be left out of a command that starts several programs (\":\"): each has its own hosts");
   }
-  need_.hosts = parse_host_list(fmt::format("{}", fmt::join(named->lists, ",")));
-  if (named->lists.empty()) {
-    for (const std::string& file : named->files) {
-      const auto more = read_host_file(file);
-      need_.hosts.insert(need_.hosts.end(), more.begin(), more.end());
-    }
-  }
-  if (need_.hosts.empty() && core::environment_variable("SLURM_JOB_NODELIST")) {
-    need_.hosts = slurm_hosts(slurm_node_names(), core::environment_variable("SLURM_TASKS_PER_NODE").value_or(""));
-  } else if (const auto file = host_file_of_job(); need_.hosts.empty() && file) {
-    need_.hosts = read_host_file(*file);
-  }
+  need_.hosts = known_hosts();
   if (need_.hosts.empty()) {
     throw UsageError(
         "hosts can be left out where they are known: by mpirun's --host or --hostfile, or from Slurm, PBS "

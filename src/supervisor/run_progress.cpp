@@ -40,6 +40,7 @@ void on_start(ChiefProgress& chief, const Json& event) {
   chief.newest_step = newest_step;
   chief.started = text(event, "time");
   chief.directory = text(event, "directory");
+  chief.near_directory = text(event, "near_directory");
   chief.host = text(event, "host");
   chief.pid = get<int>(event, "pid").value_or(0);
   chief.world_size = get<int>(event, "world_size").value_or(0);

@@ -44,6 +44,7 @@ struct ChiefProgress {
   Stage stage = Stage::starting;
   std::string started;  ///< when the directory was opened, as the record says it: later is greater
   std::filesystem::path directory;
+  std::filesystem::path near_directory;  ///< of near copies; empty: it takes none
   std::string host;
   int pid = 0;
   int world_size = 0;

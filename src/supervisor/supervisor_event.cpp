@@ -36,8 +36,13 @@ const std::map<std::string, Words>& words() {
   static const std::map<std::string, Words> table{
       {"restore",
        [](const Json& e) {
-         return fmt::format("restored {} (step {}) in {}", show(e, "file"), show(e, "run_calls"),
-                            seconds(e, "seconds"));
+         const std::string file = show(e, "file");
+         return fmt::format("restored {} (step {}) in {}", file.ends_with(".part") ? "a near copy" : file,
+                            show(e, "run_calls"), seconds(e, "seconds"));
+       }},
+      {"drained",
+       [](const Json& e) {
+         return fmt::format("made checkpoint {} of a near copy in {}", show(e, "number"), seconds(e, "seconds"));
        }},
       {"fallback",
        [](const Json& e) {

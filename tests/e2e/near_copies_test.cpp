@@ -284,6 +284,65 @@ TEST_F(NearCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
   EXPECT_EQ(last_restore().at("number"), step);
 }
 
+TEST_F(NearCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
+  const auto job = start_on("h1:1,h2:1", 2, {.step_delay_ms = 5}, {program("reprieve"), "run", "--"});
+  const auto has_some = [&](const char* host) { return !steps_on(host).empty() && *steps_on(host).rbegin() > 60; };
+  EXPECT_TRUE(wait_until([&] { return (has_some("h1") && has_some("h2")) || !job->running(); }, kHang));
+  EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
+  EXPECT_TRUE(job->wait(kHang));
+  EXPECT_THAT(job->err(), HasSubstr("has become")) << job->err();
+  EXPECT_TRUE(steps_on("h1").empty() || steps_on("h2").empty()) << "who completed it has given back the memory";
+  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
+  expect_same_end(last);
+  EXPECT_GT(last_restore().at("number").get<int>(), 60);
+}
+
+/// h1 and h2 stand in one rack, h0 in another.
+class NearCopiesInRacks : public NearCopiesOnHosts {
+ protected:
+  void SetUp() override {
+    NearCopiesOnHosts::SetUp();
+    has_partners_ = true;
+    domains_ = directory_ / "racks";
+    std::ofstream(domains_) << "h0 rack2\nh1 rack1  # the old one\nh2 rack1\n";
+  }
+
+  /// Kills a rank on each host when all have newer parts than those of the first step.
+  void crash_of_three() const {
+    const auto job = start_on("h1:1,h2:1,h0:1", 3, {.save_every_steps = 50, .step_delay_ms = 5});
+    const auto is_far = [&](const char* host) { return !steps_on(host).empty() && *steps_on(host).rbegin() > 60; };
+    EXPECT_TRUE(wait_until([&] { return (is_far("h0") && is_far("h1") && is_far("h2")) || !job->running(); }, kHang));
+    EXPECT_EQ(job->send_to_ranks(SIGKILL), 3);
+    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
+  }
+
+  void lose(const std::string& host) const {
+    fs::remove_all(memory_ / host);
+    fs::create_directories(memory_ / host);
+  }
+};
+
+TEST_F(NearCopiesInRacks, ARackMayBeLost) {
+  crash_of_three();
+  lose("h1");
+  lose("h2");
+  const int step = newest_copy(memory_ / "h0");
+  EXPECT_GT(step, 0) << "the partners of both stand in the other rack";
+  expect_same_end(*start_on("h0:3", 3, {.save_every_steps = 50}));
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(NearCopiesInRacks, TwoPartnersThatAreLostCostTheWorkSinceTheCheckpoint) {
+  crash_of_three();
+  lose("h1");
+  lose("h0");
+  const int step = *steps_on("h2").rbegin();
+  const auto job = start_on("h2:3", 3, {.save_every_steps = 50});
+  expect_same_end(*job);
+  EXPECT_LT(last_restore().at("number").get<int>(), step);
+  EXPECT_THAT(job->err(), HasSubstr("the newest checkpoint counts")) << "said loudly";
+}
+
 TEST_F(NearCopiesOnHosts, TheSupervisorGoesOnWithoutADeadHost) {
   has_partners_ = true;
   const auto job = start_on("h1:1,h2:1", 2, {.step_delay_ms = 5},

@@ -49,6 +49,7 @@ class NearRun : public ToolTest {
     return {{"REPRIEVE_CHECKPOINTS_NEAR_DIRECTORY", near_.path().string()},
             {"REPRIEVE_CHECKPOINTS_NEAR_EVERY_S", std::to_string(every_s_)},
             {"REPRIEVE_CHECKPOINTS_NEAR_PARTNER", has_partners_ ? "true" : "false"},
+            {"REPRIEVE_CHECKPOINTS_NEAR_DOMAINS", domains_},
             {"REPRIEVE_CHECKPOINTS_NEAR_RESCUE_AFTER_S", std::to_string(rescue_after_s_)}};
   }
 
@@ -108,6 +109,7 @@ class NearRun : public ToolTest {
 
   const TemporaryDirectory near_{"/dev/shm"};
   bool has_partners_ = false;
+  std::string domains_;  ///< the file that names what fails together
   double rescue_after_s_ = 1;
   double every_s_ = 0.02;
   std::string checkpoints_ = directory_ / "checkpoints";

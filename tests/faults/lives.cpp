@@ -86,7 +86,7 @@ std::uint64_t newest_whole_copy_in(const fs::path& near) {
 }
 
 /// What the newest start in the log has restored; nothing if it had not come so far.
-std::optional<std::uint64_t> restored_last(const fs::path& directory) {
+std::optional<std::uint64_t> restored_by_newest(const fs::path& directory) {
   std::optional<std::uint64_t> number;
   for (const auto& event : events_in(directory)) {
     if (event.at("event") == "start") {
@@ -159,8 +159,31 @@ std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, con
 
 std::uint64_t Lives::newest_whole() const { return std::max(newest_in(run_), newest_whole_copy_in(near_.path())); }
 
+void Lives::expect_one_copy_under_way() const {
+  const std::uint64_t whole = newest_whole();
+  std::map<int, std::set<std::uint64_t>> newer;
+  for (const manager::NearFolder& folder : manager::near_folders(near_.path())) {
+    for (const manager::FoundPart& part : folder.parts) {
+      if (part.name.copy.number > whole) {
+        newer[part.name.rank].insert(part.name.copy.number);
+      }
+    }
+  }
+  for (const auto& [rank, numbers] : newer) {
+    EXPECT_LE(numbers.size(), 1U) << "rank " << rank << " has begun two copies after " << whole;
+  }
+}
+
+void Lives::lose_memory() const {
+  for (const auto& entry : fs::directory_iterator(near_.path())) {
+    fs::remove_all(entry.path());
+  }
+}
+
+std::optional<std::uint64_t> Lives::restored_last() const { return restored_by_newest(run_); }
+
 void Lives::expect_restored_at_least(std::uint64_t number) const {
-  if (const auto restored = restored_last(run_)) {
+  if (const auto restored = restored_last()) {
     EXPECT_GE(*restored, number) << "a newer state was there";
   }
 }

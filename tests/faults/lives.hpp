@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "support/process.hpp"
@@ -45,11 +46,21 @@ class Lives {
   /// Starts it in a mode with near copies, and kills it when some of them are complete.
   void live_for_copies(const std::string& mode);
 
+  /// Of each rank at most one complete part is newer than that: no copy is begun before the one before is complete on
+  /// all ranks, so a death costs what came since the last one, and nothing more.
+  void expect_one_copy_under_way() const;
+
+  /// The hosts go away with what lay in their memory.
+  void lose_memory() const;
+  [[nodiscard]] const std::filesystem::path& near() const noexcept { return near_.path(); }
+
   /// The step of the newest checkpoint or complete near copy, while no life is there.
   [[nodiscard]] std::uint64_t newest_whole() const;
 
   /// The life that ended last began at this step or a later one, if it came so far as to restore anything.
   void expect_restored_at_least(std::uint64_t number) const;
+  /// What the newest life has restored; nothing if it had not come so far.
+  [[nodiscard]] std::optional<std::uint64_t> restored_last() const;
 
   /// Lets it go on to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
   /// nothing disturbed, and leave nothing behind.

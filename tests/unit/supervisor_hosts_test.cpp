@@ -98,14 +98,17 @@ TEST(LauncherCommand, OnOtherHosts) {
   EXPECT_EQ(with_hosts({"mpirun", "./a", "b"}, {{"h1", 1}}), (Words{"mpirun", "--host", "h1:1", "./a", "b"}));
 }
 
-TEST(LauncherCommand, ProbesAHostWithoutTheProgram) {
+TEST(LauncherCommand, RunsSomethingElseOnAHost) {
   EXPECT_EQ(
-      probe_of({"mpirun", "--mca", "plm_rsh_agent", "/my/ssh", "-n", "4", "--map-by", "node", "--host", "h0,h1",
-                "--allow-run-as-root", "./a", "b"},
-               "h1"),
+      on_host({"mpirun", "--mca", "plm_rsh_agent", "/my/ssh", "-n", "4", "--map-by", "node", "--host", "h0,h1",
+               "--allow-run-as-root", "./a", "b"},
+              "h1", {"true"}),
       (Words{"mpirun", "--mca", "plm_rsh_agent", "/my/ssh", "--allow-run-as-root", "--host", "h1", "-n", "1", "true"}));
-  EXPECT_EQ(probe_of({"mpirun", "--unknown-flag", "./a", "b"}, "h1"),
+  EXPECT_EQ(on_host({"mpirun", "--unknown-flag", "./a", "b"}, "h1", {"true"}),
             (Words{"mpirun", "--host", "h1", "-n", "1", "true"}));
+  EXPECT_EQ(on_nodes_of_srun({"nice", "srun", "-n", "4", "./a"}, {"b", "c"}),
+            (Words{"srun", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "b", "c"}));
+  EXPECT_FALSE(on_nodes_of_srun({"mpirun", "./a"}, {"b"}));
 }
 
 }  // namespace

@@ -56,7 +56,10 @@ FileMetadata read_metadata(const core::FileAddress& file) {
 }
 
 std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
-  const FileIndex index = read_index(PosixFile::open_to_read(file));
+  return list_variables(read_index(PosixFile::open_to_read(file)));
+}
+
+std::vector<VariableInfo> list_variables(const FileIndex& index) {
   std::vector<VariableInfo> list;
   for (const StoredVariable& variable : index.variables) {
     VariableInfo& info = list.emplace_back();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/file_address.hpp"
+#include "storage/format/file_index.hpp"
 #include "storage/format/file_metadata.hpp"
 #include "storage/format/variable_facts.hpp"
 
@@ -27,6 +28,9 @@ struct VariableInfo : VariableFacts {
   std::uint64_t bytes = 0;
   Extents tile{};  ///< the shape of the tiles in which it lies in the file; empty: none
 };
+
+/// The variables of a checkpoint that is known by its index, sorted by name.
+std::vector<VariableInfo> list_variables(const FileIndex& index);
 
 /// Lists the variables, sorted by name. Not collective. @throws as read_metadata
 std::vector<VariableInfo> list_variables(const std::filesystem::path& file);

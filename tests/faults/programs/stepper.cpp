@@ -11,10 +11,14 @@
 //   far         takes near copies alone, with partners; each rank is on a host of its own, and has another piece of the
 //   field in each
 //               second life (STEPPER_TURN), so that what it needs lies on another host
+//   long        takes a near copy after each step, but for the last: after STEPPER_LONG steps of this life comes one
+//   that
+//               never ends, and the ranks bring their copies at a notice
 //   none        saves nothing
 
 #include <mpi.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -23,6 +27,7 @@
 #include <iostream>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "reprieve/reprieve.hpp"
@@ -55,9 +60,9 @@ class Simulation {
   }
 
   void run(const std::string& directory, std::uint64_t steps, const std::string& mode) {
-    const bool has_near_copies = mode == "near" || mode == "far";
+    const bool has_near_copies = mode == "near" || mode == "far" || mode == "long";
     TerminationConfig config;
-    config.save_every_steps = mode == "none" || mode == "far" ? 0 : mode == "near" ? 16 : 1;
+    config.save_every_steps = mode == "none" || mode == "far" || mode == "long" ? 0 : mode == "near" ? 16 : 1;
     ManagerOptions options;
     options.io = FileIo::direct;
     options.max_to_keep = mode == "background" ? 2 : 1;
@@ -67,6 +72,7 @@ class Simulation {
       options.near_directory = std::getenv("STEPPER_NEAR");
       options.near_every = std::chrono::milliseconds(1);
       options.near_partner = mode == "far";
+      options.near_rescue_after = std::chrono::milliseconds(mode == "long" ? 20 : 1000);
     }
     if (mode == "files") {
       config.save_fn = [](const SaveFnContext& context) {
@@ -75,7 +81,12 @@ class Simulation {
     }
     PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state_, directory, config, options);
     bool notice = mode == "preempt" && rank_ == size_ - 1;
+    const char* const quick = mode == "long" ? std::getenv("STEPPER_LONG") : nullptr;
+    const std::uint64_t endless = quick == nullptr ? steps : handler.total_run_calls() + std::stoull(quick);
     while (handler.total_run_calls() < steps) {
+      if (handler.total_run_calls() == endless) {
+        handler.run([&] { hang(directory); });
+      }
       handler.run([&] { step(); });
       if (std::exchange(notice, false)) {
         std::raise(SIGTERM);
@@ -89,6 +100,14 @@ class Simulation {
   static std::uint64_t turn() {
     const char* turn = std::getenv("STEPPER_TURN");
     return turn == nullptr ? 0 : std::stoull(turn);
+  }
+
+  /// A step that does not end. Signals are heard meanwhile.
+  [[noreturn]] void hang(const std::string& directory) const {
+    std::ofstream(directory + "/hangs." + std::to_string(rank_)) << step_;
+    for (;;) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
   }
 
   void step() {
