@@ -32,6 +32,7 @@ struct NearOptions {
   std::vector<double> sizes_mib{64, 512};
   double loop_s = 0.3;
   fs::path near = "/dev/shm";
+  bool partner = false;
   CommonOptions common;
 };
 
@@ -54,7 +55,8 @@ class NearCopying {
   NearCopying(Workload& workload, const fs::path& directory, const NearOptions& options)
       : workload_(workload),
         manager_(MPI_COMM_WORLD, workload.checkpoint(), directory,
-                 {.max_to_keep = 1, .near_directory = options.near.string()}),
+                 {.max_to_keep = 1, .near_directory = options.near.string(), .near_partner = options.partner}),
+        partner_(options.partner),
         copy_(workload.bytes().size()),
         iterations_(work_.iterations(options.loop_s)) {}
 
@@ -64,19 +66,33 @@ class NearCopying {
         manager_.impl().near->wait();
       }
     };
-    return {{{"memcpy of the state", [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); },
-              all_complete},
-             "memcpy of the state"},
-            {{"a near copy", [this] { copy(); }, all_complete}, "memcpy of the state"},
-            {{"a checkpoint", [this] { manager_.save(++number_); },
-              [this, all_complete] {
-                all_complete();
-                workload_.change(Workload::Change::everywhere, number_ + 1);
-              }},
-             "memcpy of the state"},
-            {{"a loop of work", [this] { Work::run(iterations_); }, all_complete}, "a loop of work"},
-            {{"the same loop while a near copy is completed", [this] { Work::run(iterations_); }, [this] { copy(); }},
-             "a loop of work"}};
+    std::vector<NearCandidate> all{
+        {{"memcpy of the state", [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); },
+          all_complete},
+         "memcpy of the state"},
+        {{"a near copy", [this] { copy(); }, all_complete}, "memcpy of the state"},
+        {{"a checkpoint", [this] { manager_.save(++number_); },
+          [this, all_complete] {
+            all_complete();
+            workload_.change(Workload::Change::everywhere, number_ + 1);
+          }},
+         "memcpy of the state"},
+        {{"a loop of work", [this] { Work::run(iterations_); }, all_complete}, "a loop of work"},
+        {{kWhileCompleted, [this] { Work::run(iterations_); },
+          [this, all_complete] {
+            all_complete();
+            copy();
+          }},
+         "a loop of work"}};
+    if (partner_) {
+      all.push_back({{"the same loop while it goes to a partner", [this] { work_in_steps(); },
+                      [this, all_complete] {
+                        all_complete();
+                        copy();
+                      }},
+                     kWhileCompleted});
+    }
+    return all;
   }
 
  private:
@@ -86,8 +102,23 @@ class NearCopying {
     }
   }
 
+  /// As a handler does, which moves the part a little at each boundary.
+  void work_in_steps() {
+    constexpr std::uint64_t kSteps = 300;
+    manager::NearCopies& near = *manager_.impl().near;
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      Work::run(iterations_ / kSteps);
+      if (near.is_under_way()) {
+        near.advance();
+      }
+    }
+  }
+
+  static constexpr const char* kWhileCompleted = "the same loop while a near copy is completed";
+
   Workload& workload_;
   CheckpointManager manager_;
+  bool partner_;
   std::vector<std::byte> copy_;
   Work work_;
   std::uint64_t iterations_;
@@ -241,6 +272,10 @@ void add_near_command(CLI::App& app, const bool& json) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
+  command->add_flag(
+      "--partner", options->partner,
+      "Keep each part on another host too, and measure a loop while it goes there; needs ranks on several "
+      "hosts");
   command->add_option("--near", options->near, "Where the near copies lie")->capture_default_str();
   add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
