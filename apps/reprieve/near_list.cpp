@@ -32,7 +32,7 @@ std::vector<NearListEntry> entries_of(const manager::NearFolder& folder) {
     const std::string name = storage::to_json({part.name.copy, 0}).dump();
     NearListEntry& entry = copies[name];
     entry.copy = part.name.copy;
-    entry.partner_parts += manager::NearPlace::is_of_partner(part.file) ? 1 : 0;
+    entry.partner_parts += manager::NearPlace::is_of_partner(part.file) ? 1U : 0U;
     entry.size_bytes += part.bytes;
     ranks[name].insert(part.name.rank);
     entry.parts = ranks[name].size();

@@ -216,7 +216,7 @@ std::string saves_part(const RunReport& report) {
 std::string near_part(const RunReport& report) {
   std::uint64_t restores = 0, steps = 0, count = 0;
   for (const ReportedStart& start : report.starts) {
-    restores += start.source > Source::checkpoint ? 1 : 0;
+    restores += start.source > Source::checkpoint ? 1U : 0U;
     steps += start.saved_by_near;
   }
   for (const ReportedNear& near : report.near_copies) {
