@@ -49,8 +49,12 @@ void WorkLedger::split(std::size_t place, std::uint64_t step) {
 
 std::uint64_t WorkLedger::bring_back(std::uint64_t step) {
   std::uint64_t steps = 0;
-  for (const std::size_t place : std::exchange(perhaps_lost_, {})) {
+  const std::vector<std::size_t> places = std::exchange(perhaps_lost_, {});
+  for (const std::size_t place : places) {
     WorkSpan& span = spans_[place];
+    if (place == places.back() && span.to && *span.to < step) {
+      span.to = step;  // it had come further than it had told
+    }
     if (span.from && *span.from >= step) {
       continue;
     }

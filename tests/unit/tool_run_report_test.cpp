@@ -364,6 +364,15 @@ TEST(RunReport, AStartThatDiesBeforeItsRestoreTakesNothingFromTheNearCopy) {
   EXPECT_EQ(report.lost_steps, 10U);
 }
 
+TEST(RunReport, ANearCopyTellsHowFarAKilledStartHadComeAtLeast) {
+  Log log = killed_after_a_near_copy();
+  log.start(30).restore(1, 230).ready(0, 230).finished(5, 300);
+  const RunReport report = log.report();
+  EXPECT_EQ(report.starts.at(1).saved_by_near, 130U) << "the start had told of 200 last";
+  EXPECT_EQ(report.lost_steps, 0U);
+  EXPECT_EQ(report.kept_steps, 300U);
+}
+
 TEST(RunReport, WithoutANearCopyTheWorkStaysLost) {
   Log log = killed_after_a_near_copy();
   log.start(30).restore(1, 100).ready(0, 100).finished(5, 300);
