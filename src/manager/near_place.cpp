@@ -36,6 +36,15 @@ void check_is_own(const core::Directory& directory) {
   }
 }
 
+/// The user named it: an error says by which setting.
+core::Directory open_near_directory(const fs::path& path) {
+  try {
+    return core::Directory::open(path);
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), fmt::format("near_directory cannot be used: {}", error.what()));
+  }
+}
+
 core::Directory make_own(const core::Directory& above, const std::string& name) {
   auto made = above.make_directory_if_free(name, core::kOwnDirectory);
   core::Directory directory = made ? std::move(*made) : above.open_directory(name);
@@ -126,7 +135,7 @@ int NearPlace::slot_of(const std::string& file) { return file.find(".1.") == std
 /// Another run that ends removes what is empty at that moment: then once more.
 core::Directory NearPlace::make() const {
   constexpr int kMostTries = 20;
-  const core::Directory above = core::Directory::open(base_.parent_path());
+  const core::Directory above = open_near_directory(base_.parent_path());
   for (int tries = 1;; ++tries) {
     try {
       core::Directory place = make_own(make_own(above, base_.filename().string()), folder_);
@@ -145,7 +154,7 @@ core::Directory NearPlace::make() const {
 }
 
 std::optional<core::Directory> NearPlace::find() const {
-  const auto base = find_own(core::Directory::open(base_.parent_path()), base_.filename().string());
+  const auto base = find_own(open_near_directory(base_.parent_path()), base_.filename().string());
   return base ? find_own(*base, folder_) : std::nullopt;
 }
 
@@ -228,7 +237,7 @@ void NearPlace::remove_empty() const {
 
 std::vector<NearFolder> near_folders(const fs::path& near_directory) {
   std::vector<NearFolder> folders;
-  const auto base = find_own(core::Directory::open(near_directory), user_folder());
+  const auto base = find_own(open_near_directory(near_directory), user_folder());
   if (!base) {
     return folders;
   }

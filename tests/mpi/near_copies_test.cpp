@@ -198,7 +198,7 @@ TEST_P(NearCopies, ADirectoryThatIsNotThereIsSaidAtTheStart) {
   options.near_directory = temporary / "nowhere";
   CheckpointManager manager = open(options);
   EXPECT_THAT(same_error_on_all_ranks([&] { static_cast<void>(manager.restore_or_initialize()); }).message,
-              HasSubstr("nowhere"));
+              testing::AllOf(HasSubstr("near_directory"), HasSubstr("nowhere")));
 }
 
 /// Each rank on a host of its own, which keeps the parts of the one before.

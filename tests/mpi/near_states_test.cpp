@@ -110,7 +110,7 @@ TEST_P(NearStates, APlaceThatIsAFileIsSaidAtTheStart) {
   {
     CheckpointManager manager = open(with_near_copies());
     EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message,
-                HasSubstr(place_.filename().string()));
+                testing::AllOf(HasSubstr("near_directory"), HasSubstr(place_.filename().string())));
   }
   on_chief([&] { fs::remove(place_); });
 }
