@@ -97,7 +97,7 @@ class NearCopying {
 
  private:
   void copy() {
-    if (!manager_.near_copy()) {
+    if (!manager_.near_copy(++number_)) {
       throw std::runtime_error("no near copy was taken: there is no room for it");
     }
   }
@@ -181,7 +181,7 @@ class NearRestoring {
     manager_.reset();
     CheckpointManager manager(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / "near",
                               {.near_directory = options_.near.string()});
-    static_cast<void>(manager.near_copy());
+    static_cast<void>(manager.near_copy(3));
   }
 
  private:
@@ -193,7 +193,7 @@ class NearRestoring {
       CheckpointManager manager(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / "near",
                                 {.near_directory = options_.near.string()});
       manager.save(1);
-      if (!manager.near_copy()) {
+      if (!manager.near_copy(2)) {
         throw std::runtime_error("no near copy was taken: there is no room for it");
       }
       manager.impl().near->wait();

@@ -161,16 +161,16 @@ std::uint64_t Lives::newest_whole() const { return std::max(newest_in(run_), new
 
 void Lives::expect_one_copy_under_way() const {
   const std::uint64_t whole = newest_whole();
-  std::map<int, std::set<std::uint64_t>> newer;
+  std::map<std::pair<std::uint64_t, int>, std::set<std::uint64_t>> newer;  // by run and rank
   for (const manager::NearFolder& folder : manager::near_folders(near_.path())) {
     for (const manager::FoundPart& part : folder.parts) {
       if (part.name.copy.number > whole) {
-        newer[part.name.rank].insert(part.name.copy.number);
+        newer[{part.name.copy.save.run, part.name.rank}].insert(part.name.copy.number);
       }
     }
   }
-  for (const auto& [rank, numbers] : newer) {
-    EXPECT_LE(numbers.size(), 1U) << "rank " << rank << " has begun two copies after " << whole;
+  for (const auto& [place, numbers] : newer) {
+    EXPECT_LE(numbers.size(), 1U) << "rank " << place.second << " has begun two copies after " << whole;
   }
 }
 

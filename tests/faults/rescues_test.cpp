@@ -95,7 +95,7 @@ class Rescues : public testing::TestWithParam<bool> {
 };
 
 TEST_P(Rescues, EachLifeGoesOnAtTheBoundaryThatWasCopied) {
-  const int rescues = count_from("REPRIEVE_RESCUES", 3);
+  const int rescues = count_from("REPRIEVE_RESCUES", 2);
   std::uint64_t boundary = 0;
   for (int life = 0; life < rescues; ++life) {
     const std::uint64_t next = live_and_be_rescued(GetParam());
