@@ -46,8 +46,8 @@ class Lives {
   /// Starts it in a mode with near copies, and kills it when some of them are complete.
   void live_for_copies(const std::string& mode);
 
-  /// Of each rank at most one complete part is newer than that: no copy is begun before the one before is complete on
-  /// all ranks, so a death costs what came since the last one, and nothing more.
+  /// Of each rank and run at most one complete part is newer than that: no copy is begun before the one before is
+  /// complete on all ranks, so a death costs what came since the last one, and nothing more.
   void expect_one_copy_under_way() const;
 
   /// The hosts go away with what lay in their memory.

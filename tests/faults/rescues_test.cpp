@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -47,14 +46,10 @@ class Rescues : public testing::TestWithParam<bool> {
     return whole(manager::brought_parts(core::Directory::open(lives_.directory())));
   }
 
-  /// That of which no rank has a newer part: nothing is under way any more.
-  [[nodiscard]] std::optional<std::uint64_t> settled() const {
+  /// The newest in the memory of the hosts.
+  [[nodiscard]] std::optional<std::uint64_t> newest_copy() const {
     for (const manager::NearFolder& folder : manager::near_folders(lives_.near())) {
-      const auto numbers = whole(folder.parts);
-      const bool is_newest = std::ranges::all_of(folder.parts, [&](const manager::FoundPart& part) {
-        return !numbers.empty() && part.name.copy.number <= *numbers.rbegin();
-      });
-      if (!numbers.empty() && is_newest) {
+      if (const auto numbers = whole(folder.parts); !numbers.empty()) {
         return *numbers.rbegin();
       }
     }
@@ -72,22 +67,36 @@ class Rescues : public testing::TestWithParam<bool> {
     EXPECT_TRUE(wait_until([&] { return !brought().empty() || !life.job().running(); }, 120s));
   }
 
-  /// A life that ends in a rescue. Returns the boundary that it was copied at.
-  std::uint64_t live_and_be_rescued(bool is_stopped) {
+  /// At which boundaries the state may have been copied. Nearly always one: a thread may have been at work at the
+  /// notice.
+  struct Boundary {
+    std::uint64_t at_notice = 0;
+    std::uint64_t at_death = 0;
+  };
+
+  /// A life that ends in a rescue.
+  Boundary live_and_be_rescued(bool is_stopped) {
     const std::string quick = std::to_string(std::uniform_int_distribution(3, 40)(random_));
     const Life life = lives_.start("long", {{"STEPPER_LONG", quick}});
     std::optional<std::uint64_t> boundary;
-    EXPECT_TRUE(wait_until([&] { return (all_hang() && (boundary = settled())) || !life.job().running(); }, 120s));
+    EXPECT_TRUE(wait_until([&] { return (all_hang() && (boundary = newest_copy())) || !life.job().running(); }, 120s));
     EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();
     tell_and_wait(life, is_stopped);
     EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();
     life.mpirun->send_to_ranks(SIGKILL);
     Lives::wait_for_death(life);
+    const Boundary copied{boundary.value_or(0), newest_copy().value_or(0)};
     lives_.lose_memory();
     for (const char* mark : {"hangs.0", "hangs.1"}) {
       fs::remove(lives_.directory() / mark);
     }
-    return boundary.value_or(0);
+    return copied;
+  }
+
+  void expect_restored(const Boundary& copied) const {
+    const std::uint64_t restored = lives_.restored_last().value_or(0);
+    EXPECT_GE(restored, copied.at_notice);
+    EXPECT_LE(restored, copied.at_death);
   }
 
   Lives lives_{kRescueRanks};
@@ -95,20 +104,22 @@ class Rescues : public testing::TestWithParam<bool> {
 };
 
 TEST_P(Rescues, EachLifeGoesOnAtTheBoundaryThatWasCopied) {
+  int uncertain = 0;
   const int rescues = count_from("REPRIEVE_RESCUES", 2);
-  std::uint64_t boundary = 0;
+  Boundary boundary;
   for (int life = 0; life < rescues; ++life) {
-    const std::uint64_t next = live_and_be_rescued(GetParam());
+    const Boundary next = live_and_be_rescued(GetParam());
     if (life > 0) {
-      EXPECT_EQ(lives_.restored_last(), boundary) << "in life " << life;
+      expect_restored(boundary);
     }
-    EXPECT_GT(next, boundary);
+    EXPECT_GT(next.at_notice, boundary.at_death);
+    uncertain += next.at_notice < next.at_death ? 1 : 0;
     boundary = next;
     ASSERT_FALSE(HasFailure()) << "in life " << life;
   }
   lives_.expect_same_end();
-  EXPECT_EQ(lives_.restored_last(), boundary);
-  std::cout << "rescues: " << rescues << "\n";
+  expect_restored(boundary);
+  std::cout << "rescues: " << rescues << ", with a thread at work at the notice: " << uncertain << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, Rescues, testing::Bool(),
