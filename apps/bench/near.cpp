@@ -151,17 +151,22 @@ class NearRestoring {
         }
         manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / name,
                                                        ManagerOptions{.near_directory = near.string()});
+        manager_->impl().near_copies_stay = true;  // its orderly end would remove what the next round restores
       };
     };
-    const auto restore = [this] {
-      if (!manager_->restore_or_initialize()) {
-        throw std::runtime_error("nothing was restored");
-      }
+    const auto restore_of = [this](const char* suffix) {
+      return [this, suffix] {
+        const auto restored = manager_->restore_or_initialize();
+        if (!restored || restored->path.extension() != suffix) {
+          throw std::runtime_error("it was not restored from what is measured");
+        }
+      };
     };
+    const auto restore = restore_of(".h5");
     const std::string cold = "restore from the disk, cold";
     return {{{cold, restore, open("far", {}, true)}, cold},
             {{"restore from the page cache", restore, open("far", {}, false)}, cold},
-            {{"restore from the near copy", restore, open("near", options_.near, false)}, cold}};
+            {{"restore from the near copy", restore_of(".part"), open("near", options_.near, false)}, cold}};
   }
 
   /// A benchmark that restores something else would be worth nothing.

@@ -427,9 +427,7 @@ void JobSupervisor::pause_before_restart(milliseconds pause) {
 }
 
 int JobSupervisor::leave(const Verdict& verdict) {
-  if (verdict.end == Verdict::End::failed) {
-    bring_near_copies();
-  }
+  bring_near_copies(verdict);
   return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
 }
 

@@ -107,7 +107,7 @@ class JobSupervisor {
   [[nodiscard]] std::vector<HostSlots> known_hosts();
 
   // Near copies that a crash has left (run_near.cpp).
-  void bring_near_copies();
+  void bring_near_copies(const Verdict& verdict);
   void drain_here(const std::vector<std::string>& words);
   void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts);
   [[nodiscard]] bool draining_is_stopped() const;

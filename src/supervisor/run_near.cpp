@@ -45,8 +45,9 @@ bool JobSupervisor::draining_is_stopped() const {
   return (slurm_decided_ && !decided_before_drain_) || interrupts_ > interrupts_before_drain_ + 1;
 }
 
-void JobSupervisor::bring_near_copies() {
-  if (!settings_.brings_near_copies || run_directory_->is_rehearsal() || kill_at_) {
+void JobSupervisor::bring_near_copies(const Verdict& verdict) {
+  if (verdict.end != Verdict::End::failed || !settings_.brings_near_copies || run_directory_->is_rehearsal() ||
+      kill_at_) {
     return;
   }
   decided_before_drain_ = slurm_decided_;

@@ -62,6 +62,15 @@ TEST_F(NearTools, TellOfTheCopiesOfARunAndOfWhatItLeaves) {
   EXPECT_TRUE(status().at("near_copy").is_null()) << "it came to its end";
 }
 
+TEST_F(NearTools, TheBenchmarkMeasuresThem) {
+  Mpirun job({.ranks = 2,
+              .arguments = {program("reprieve-bench"), "--json", "near", "--directory", directory_.path(), "--near",
+                            near_.path(), "--sizes-mib", "1", "--rounds", "1", "--loop-seconds", "0.01"}});
+  EXPECT_EQ(job.wait(kHang), 0) << job.err();
+  EXPECT_THAT(job.out(), AllOf(HasSubstr("a near copy"), HasSubstr("restore from the near copy")));
+  EXPECT_TRUE(fs::is_empty(near_.path()));
+}
+
 class NearSupervised : public NearTools {
  protected:
   [[nodiscard]] std::unique_ptr<Mpirun> start_supervised(std::vector<std::string> options) const {
