@@ -56,7 +56,7 @@ TEST_F(NearTools, TellOfTheCopiesOfARunAndOfWhatItLeaves) {
   EXPECT_THAT(tool({"show", part_of(1)}).out, HasSubstr("rank 1 of 2"));
 
   expect_same_end(*start(2));
-  const Json report = tool_json({"report", checkpoints_}).at("runs").at(0);
+  const Json report = tool_json({"report", checkpoints_}).at(0);
   EXPECT_EQ(report.at("starts").at(1).at("restored"), "near_copy") << report.at("starts");
   EXPECT_GT(report.at("starts").at(1).at("saved_by_near_copy"), 0);
   EXPECT_TRUE(status().at("near_copy").is_null()) << "it came to its end";
