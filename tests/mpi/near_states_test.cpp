@@ -158,19 +158,6 @@ TEST_P(NearStates, TwoDirectoriesShareAPlaceAndNothingElse) {
   }
 }
 
-TEST_P(NearStates, OneHandlerMayFollowAnotherInOneProcess) {
-  for (int seed = 1; seed < 4; ++seed) {
-    CheckpointManager manager = open(with_near_copies());
-    PreemptionCheckpointHandler handler(MPI_COMM_WORLD, manager, {});
-    copy(manager, seed);
-    if (seed == 3) {
-      handler.finish();
-    }
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_TRUE(parts().empty()) << "the last one has come to its end";
-}
-
 const auto in_memory_and_on_disk = testing::Bool();
 std::string name_of_place(const testing::TestParamInfo<bool>& place) { return place.param ? "Memory" : "AFile"; }
 INSTANTIATE_TEST_SUITE_P(In, NearStates, in_memory_and_on_disk, name_of_place);
