@@ -20,7 +20,7 @@ TEST(ProverOf, EveryRankHasAShareAndStaysInRange) {
         BoxRow row;
         row.rank = static_cast<std::uint64_t>(rank);
         for (std::uint64_t block = 0; block < 200; ++block) {
-          const int prover = prover_of(variable, row, block, saved_by, ranks);
+          const int prover = prover_of(variable, row.rank, block, saved_by, ranks);
           ASSERT_GE(prover, 0);
           ASSERT_LT(prover, ranks);
           provers.insert(prover);
@@ -37,15 +37,15 @@ TEST(ProverOf, OnAsManyRanksEachProvesItsOwn) {
   for (std::uint64_t rank = 0; rank < 5; ++rank) {
     BoxRow row;
     row.rank = rank;
-    EXPECT_EQ(prover_of(variable, row, 3, 5, 5), static_cast<int>(rank));
+    EXPECT_EQ(prover_of(variable, row.rank, 3, 5, 5), static_cast<int>(rank));
   }
 }
 
 TEST(ProverOf, WhatTheChiefWroteForAllIsProvenInTurn) {
   const StoredVariable variable;  // replicated
-  EXPECT_EQ(prover_of(variable, {}, 0, 4, 3), 0);
-  EXPECT_EQ(prover_of(variable, {}, 1, 4, 3), 1);
-  EXPECT_EQ(prover_of(variable, {}, 5, 4, 3), 2);
+  EXPECT_EQ(prover_of(variable, 0, 0, 4, 3), 0);
+  EXPECT_EQ(prover_of(variable, 0, 1, 4, 3), 1);
+  EXPECT_EQ(prover_of(variable, 0, 5, 4, 3), 2);
 }
 
 /// So that a rank need not look at the boxes of all ranks.
@@ -58,7 +58,7 @@ TEST(ProverOf, TheSaversWhoseBoxesARankProvesAreSideBySide) {
         std::set<std::uint64_t> savers;
         for (BoxRow row; row.rank < static_cast<std::uint64_t>(saved_by); ++row.rank) {
           for (std::uint64_t block = 0; block < 200; ++block) {
-            if (prover_of(variable, row, block, saved_by, ranks) == rank) {
+            if (prover_of(variable, row.rank, block, saved_by, ranks) == rank) {
               savers.insert(row.rank);
             }
           }

@@ -51,6 +51,8 @@ class SequentialReader::Ahead {
         : begin(first / kDirectPage * kDirectPage), end((behind + kDirectPage - 1) / kDirectPage * kDirectPage) {}
     std::uint64_t begin;
     std::uint64_t end;
+
+    friend bool operator==(const Pages&, const Pages&) = default;
   };
 
   explicit Ahead(const PosixFile& file) : file_(file), direct_(file.opened_again(O_DIRECT)) {
@@ -69,6 +71,9 @@ class SequentialReader::Ahead {
   /// as far as @p expected goes. Valid until the next call.
   const Window& at(std::uint64_t offset, const Pages& expected) {
     const std::uint64_t number = offset / kWindowBytes;
+    if (used_ != nullptr && used_number_ == number && asked_ == expected) {
+      return *used_;  // which the thread leaves alone
+    }
     std::unique_lock lock(mutex_);
     if (number < first_ || number > next_) {
       changed_.wait(lock, [&] { return !is_reading_; });
@@ -79,6 +84,9 @@ class SequentialReader::Ahead {
     changed_.notify_all();
     Window& window = windows_[number % kWindows];
     changed_.wait(lock, [&] { return number < next_ && window.number == number && window.is_ready; });
+    used_ = &window;
+    used_number_ = number;
+    asked_ = expected;
     return window;
   }
 
@@ -128,6 +136,10 @@ class SequentialReader::Ahead {
   std::uint64_t next_ = 0;   ///< the one to be read next
   Pages expected_{0, 0};     ///< nothing else is read
   bool is_reading_ = false;
+  // Of the caller's thread: what it was given last.
+  const Window* used_ = nullptr;
+  std::uint64_t used_number_ = 0;
+  Pages asked_{0, 0};
   std::jthread thread_;  ///< last: it uses the others
 };
 
@@ -178,6 +190,13 @@ bool SequentialReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3S
       bytes = bytes.subspan(piece.size());
     }
   });
+}
+
+std::span<const std::byte> SequentialReader::view(std::uint64_t offset, std::size_t size) {
+  std::span<const std::byte> bytes;
+  const bool is_in_one = size > 0 && offset / kWindowBytes == (offset + size - 1) / kWindowBytes;
+  const bool works = is_in_one && for_each_piece(offset, size, [&](std::span<const std::byte> part) { bytes = part; });
+  return works ? bytes : std::span<const std::byte>{};
 }
 
 bool SequentialReader::digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {

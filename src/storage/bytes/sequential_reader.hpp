@@ -34,6 +34,9 @@ class SequentialReader {
   /// Adds the bytes to @p digest. False as above.
   [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest);
 
+  /// A few bytes that were read ahead, good until the next call. Empty: to be read as usual.
+  [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
+
  private:
   class Ahead;
   /// Calls @p use(bytes) for one piece after the other.

@@ -19,15 +19,12 @@ constexpr const char* kClassNames[] = {"boolean", "signed", "unsigned", "floatin
 constexpr const char* kDistributionNames[] = {"replicated", "distributed", "per_rank"};
 constexpr const char* kReasonNames[] = {"user", "periodic", "preemption"};
 
-/// The end of the fields, and the begin of the list of variables, which comes last.
-constexpr std::string_view kListBegins = R"(,"variables":[)";
-
 /// The enumerator with that name.
 template <class Enum, std::size_t n>
-Enum named(const char* const (&names)[n], const std::string& name) {
+Enum named(const char* const (&names)[n], std::string_view name) {
   const auto found = std::find(std::begin(names), std::end(names), name);
   if (found == std::end(names)) {
-    throw CorruptError("unknown name '" + name.substr(0, 100) + "'");
+    throw CorruptError("unknown name '" + std::string(name.substr(0, 100)) + "'");
   }
   return static_cast<Enum>(found - std::begin(names));
 }
@@ -212,11 +209,11 @@ void decode_rare_fields(const json& from, StoredVariable& variable) {
   }
 }
 
-state::Distribution distribution_named(const std::string& name) {
+state::Distribution distribution_named(std::string_view name) {
   return named<state::Distribution>(kDistributionNames, name);
 }
 
-ElementClass element_class_named(const std::string& name) { return named<ElementClass>(kClassNames, name); }
+ElementClass element_class_named(std::string_view name) { return named<ElementClass>(kClassNames, name); }
 
 std::string encode_fields(const FileIndex& index) {
   json fields = encode_metadata(index.metadata);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/strict_json.hpp"
@@ -41,8 +42,11 @@ T integer(const nlohmann::json& value) {
 /// @throws CorruptError, nlohmann::json::exception
 void decode_rare_fields(const nlohmann::json& from, StoredVariable& variable);
 
+/// Where the list of variables begins in what `encode_manifest` made of an index, with the comma before its name.
+inline constexpr std::string_view kListBegins = R"(,"variables":[)";
+
 /// @throws CorruptError if there is no such name
-[[nodiscard]] state::Distribution distribution_named(const std::string& name);
-[[nodiscard]] ElementClass element_class_named(const std::string& name);
+[[nodiscard]] state::Distribution distribution_named(std::string_view name);
+[[nodiscard]] ElementClass element_class_named(std::string_view name);
 
 }  // namespace reprieve::storage

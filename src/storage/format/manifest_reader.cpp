@@ -2,12 +2,14 @@
 #include "storage/format/manifest_reader.hpp"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/strict_json.hpp"
 #include "storage/format/manifest.hpp"
+#include "storage/format/plain_list.hpp"
 #include "storage/format/texts.hpp"
 
 namespace reprieve::storage {
@@ -322,23 +324,48 @@ class ManifestReader : public json::json_sax_t {
   std::vector<StoredVariable> variables_;
 };
 
-void read(const Bytes& manifest, ManifestReader& reader) {
-  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
-  static_cast<void>(json::sax_parse(text, &reader));  // errors are thrown; false says that the reader wants no more
+std::string_view text_of(const Bytes& manifest) {
+  return {reinterpret_cast<const char*>(manifest.data()), manifest.size()};
+}
+
+ReadManifest read(std::string_view manifest, ManifestReader::Until until) {
+  ManifestReader reader(until);
+  static_cast<void>(json::sax_parse(manifest, &reader));  // errors are thrown; false says that it wants no more
+  return reader.take();
+}
+
+StoredVariable read_entry(std::string_view entry) {
+  ReadManifest alone = read(R"({"variables":[)" + std::string(entry) + "]}", ManifestReader::Until::end);
+  require(alone.variables.size() == 1, "an entry that is none");
+  return std::move(alone.variables.front());
+}
+
+/// Nothing if the list does not come last, or if it has another form than this library gives it.
+std::optional<ReadManifest> read_plain(std::string_view manifest) {
+  const std::size_t place = manifest.find(kListBegins);
+  if (place == std::string_view::npos) {
+    return std::nullopt;
+  }
+  auto variables = read_plain_list(manifest.substr(place + kListBegins.size()), read_entry);
+  if (!variables) {
+    return std::nullopt;
+  }
+  // With an empty list in its place, what comes before is a manifest as well, if it was one.
+  ReadManifest read_fields =
+      read(std::string(manifest.substr(0, place)) + std::string(kListBegins) + "]}", ManifestReader::Until::end);
+  read_fields.variables = std::move(*variables);
+  return read_fields;
 }
 
 }  // namespace
 
 ReadManifest read_manifest(const Bytes& manifest) {
-  ManifestReader reader(ManifestReader::Until::end);
-  read(manifest, reader);
-  return reader.take();
+  auto plain = read_plain(text_of(manifest));
+  return plain ? std::move(*plain) : read(text_of(manifest), ManifestReader::Until::end);
 }
 
 json read_manifest_fields(const Bytes& manifest) {
-  ManifestReader reader(ManifestReader::Until::list_of_variables);
-  read(manifest, reader);
-  return reader.take().fields;
+  return read(text_of(manifest), ManifestReader::Until::list_of_variables).fields;
 }
 
 }  // namespace reprieve::storage

@@ -2,8 +2,10 @@
 #include "storage/read/block_reader.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/log.hpp"
+#include "storage/format/dense_position.hpp"
 
 namespace reprieve::storage {
 
@@ -78,6 +80,58 @@ void BlockReader::read_once(const Place& place, std::span<std::byte> content) co
   }
 }
 
+void BlockReader::expect_small(std::uint64_t begin, std::uint64_t end) const noexcept {
+  if (windows_) {
+    windows_->expect(begin, end);
+  }
+}
+
+std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVariable& variable, const BoxRowView& row) {
+  const std::size_t element_size = variable.type.size_bytes;
+  const std::uint64_t elements = volume(row.extent);
+  if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.tile.empty()) {
+    return std::nullopt;
+  }
+  const SmallPlace place{variable.file_offset, static_cast<std::size_t>(elements) * element_size};
+  if (variable.distribution == state::Distribution::per_rank) {
+    return SmallPlace{place.offset + row.offset[0] * element_size, place.size};
+  }
+  const auto position = dense_position(variable.shape, row.offset, row.extent, element_size);
+  return position ? std::optional(SmallPlace{place.offset + *position, place.size}) : std::nullopt;
+}
+
+std::span<const std::byte> BlockReader::small(const StoredVariable& variable, const BoxRowView& row) const {
+  const auto place = windows_ ? small_place(variable, row) : std::nullopt;
+  if (!place) {
+    return {};
+  }
+  auto bytes = ahead_->view(place->offset, place->size);
+  if (bytes.empty()) {
+    bytes = windows_->at(place->offset, place->size);
+  }
+  if (bytes.empty() || (verify_ && xxh3(bytes) != index_.checksums[static_cast<std::size_t>(row.first_checksum)])) {
+    return {};
+  }
+  if (news_ != nullptr) {
+    news_->add(bytes.size());
+  }
+  return bytes;
+}
+
+bool BlockReader::read_small(const StoredVariable& variable, const BoxRowView& row,
+                             std::span<std::byte> content) const {
+  const auto bytes = small(variable, row);
+  if (bytes.empty() || bytes.size() != content.size()) {
+    return false;
+  }
+  std::memcpy(content.data(), bytes.data(), bytes.size());
+  return true;
+}
+
+bool BlockReader::small_is_right(const StoredVariable& variable, const BoxRowView& row) const {
+  return verify_ && !small(variable, row).empty();
+}
+
 bool BlockReader::read_right(const Place& place, std::span<std::byte> content) const {
   read_once(place, content);
   if (news_ != nullptr) {
@@ -150,7 +204,9 @@ void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, st
 
 void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>& target) {
   if (const auto row = expected_row(variable, target.box)) {
-    fill_from(variable, *row, target);
+    if (!fill_small(variable, index_.view(variable, *row), target)) {
+      fill_from(variable, index_.row(variable, *row), target);
+    }
     return;
   }
   std::uint64_t missing = volume(target.box.extent);
@@ -177,7 +233,7 @@ void BlockReader::zero(const BoxView<std::byte>& target, std::size_t element_siz
 
 /// The next row of the expected rank, if it is this very box. Boxes of an array do not overlap: then it holds all of
 /// it.
-std::optional<BoxRow> BlockReader::expected_row(const StoredVariable& variable, const Box& box) {
+std::optional<std::size_t> BlockReader::expected_row(const StoredVariable& variable, const Box& box) {
   if (!expected_rank_ || variable.distribution != state::Distribution::distributed) {
     return std::nullopt;
   }
@@ -188,12 +244,18 @@ std::optional<BoxRow> BlockReader::expected_row(const StoredVariable& variable, 
   if (expected_.begin == expected_.end) {
     return std::nullopt;
   }
-  BoxRow row = index_.row(variable, expected_.begin);
-  if (FileIndex::dataset_box(variable, row) != box) {
+  const BoxRowView row = index_.view(variable, expected_.begin);
+  if (!std::ranges::equal(row.offset, box.offset) || !std::ranges::equal(row.extent, box.extent)) {
     return std::nullopt;
   }
-  ++expected_.begin;
-  return row;
+  return expected_.begin++;
+}
+
+bool BlockReader::fill_small(const StoredVariable& variable, const BoxRowView& row,
+                             const BoxView<std::byte>& target) const {
+  const std::size_t element_size = variable.type.size_bytes;
+  return target.space == nullptr && is_dense(target.box.extent, target.strides_bytes, element_size) &&
+         read_small(variable, row, {target.data, bytes_of(target.box, element_size)});
 }
 
 /// Many variables often lie on one grid: what was made for the last one serves again.

@@ -13,6 +13,7 @@
 #include "storage/bytes/sequential_reader.hpp"
 #include "storage/bytes/staged_reader.hpp"
 #include "storage/bytes/transfer_news.hpp"
+#include "storage/bytes/window_reader.hpp"
 #include "storage/format/box_search.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
@@ -25,7 +26,12 @@ class BlockReader {
   /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
   /// differs is read once more past the page cache before it counts as damaged.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
-      : file_(&file), name_(file.path().string()), index_(index), verify_(verify), ahead_(std::in_place, file) {}
+      : file_(&file),
+        name_(file.path().string()),
+        index_(index),
+        verify_(verify),
+        ahead_(std::in_place, file),
+        windows_(std::in_place, file) {}
 
   /// Reads blocks from elsewhere. Keeps references to both. @param name  of the source, for messages
   BlockReader(const BlockSource& source, std::string name, const FileIndex& index, bool verify)
@@ -37,6 +43,9 @@ class BlockReader {
       ahead_->expect(0, index_.file_size);
     }
   }
+
+  /// A range of the file that will be asked for in small parts, most of it.
+  void expect_small(std::uint64_t begin, std::uint64_t end) const noexcept;
 
   /// From now on what is read is counted there; null: nowhere.
   void count_in(TransferNews* news) noexcept { news_ = news; }
@@ -73,6 +82,19 @@ class BlockReader {
     }
   }
 
+  /// Where a row lies in the file, if that is a few bytes side by side: one block.
+  struct SmallPlace {
+    std::uint64_t offset = 0;
+    std::size_t size = 0;
+  };
+  [[nodiscard]] static std::optional<SmallPlace> small_place(const StoredVariable& variable, const BoxRowView& row);
+  /// Reads a small row together with its neighbours. False if it is to be read in the usual way, which also tells what
+  /// is wrong with it. @p content has the row's size
+  [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRowView& row,
+                                std::span<std::byte> content) const;
+  /// The same wherever the bytes go. False if the row is to be looked at in the usual way.
+  [[nodiscard]] bool small_is_right(const StoredVariable& variable, const BoxRowView& row) const;
+
   /// One block of a row.
   struct Place {
     const StoredVariable& variable;
@@ -102,8 +124,12 @@ class BlockReader {
   [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
   void zero(const BoxView<std::byte>& target, std::size_t element_size) const;
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
+  [[nodiscard]] bool fill_small(const StoredVariable& variable, const BoxRowView& row,
+                                const BoxView<std::byte>& target) const;
+  /// The bytes of a small row, which are right if checksums are verified; empty: to be read in the usual way.
+  [[nodiscard]] std::span<const std::byte> small(const StoredVariable& variable, const BoxRowView& row) const;
 
-  [[nodiscard]] std::optional<BoxRow> expected_row(const StoredVariable& variable, const Box& box);
+  [[nodiscard]] std::optional<std::size_t> expected_row(const StoredVariable& variable, const Box& box);
   [[nodiscard]] bool lies_as_searched(const StoredVariable& variable) const;
   [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
 
@@ -120,6 +146,7 @@ class BlockReader {
   std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;                      ///< of the block that was read last
   mutable std::optional<SequentialReader> ahead_;  ///< of the file
+  mutable std::optional<WindowReader> windows_;    ///< of the file
   mutable StagedReader staged_;
   mutable state::Staging staging_;
   Bytes buffer_;

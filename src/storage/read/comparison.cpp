@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "core/text.hpp"
 #include "storage/format/members.hpp"
@@ -59,8 +60,13 @@ class FileComparison {
     for (const auto& [name, variable] : registry_.variables) {
       compare(name, variable);
     }
+    auto registered = registry_.variables.begin();
     for (const StoredVariable& stored : index_.variables) {
-      if (!stored.is_copy && !registry_.variables.contains(stored.name) && !taken_over_.contains(stored.name)) {
+      while (registered != registry_.variables.end() && registered->first < stored.name) {
+        ++registered;
+      }
+      const bool is_registered = registered != registry_.variables.end() && registered->first == stored.name;
+      if (!stored.is_copy && !is_registered && !taken_over_.contains(stored.name)) {
         left_out(stored.name);
       }
     }
@@ -84,12 +90,17 @@ class FileComparison {
       result_.warnings.push_back(line_about(name, other));
     }
     auto& targets = variable.distribution == Distribution::distributed ? result_.arrays : result_.values;
-    targets.push_back({name, stored, &variable});
+    targets.push_back({&name, stored, &variable});
   }
 
   /// Under its present name, or under a former one that means nothing else today.
   const StoredVariable* find(const std::string& name, const state::Variable& variable) {
+    // Both are in the order of names, and mostly the same.
+    if (next_ < index_.variables.size() && index_.variables[next_].name == name) {
+      return &index_.variables[next_++];
+    }
     if (const StoredVariable* const stored = index_.find(name)) {
+      next_ = static_cast<std::size_t>(stored - index_.variables.data()) + 1;
       return stored;
     }
     for (const std::string& former : variable.former_names) {
@@ -150,6 +161,7 @@ class FileComparison {
   const FileIndex& index_;
   int rank_;
   int size_;
+  std::size_t next_ = 0;              ///< the stored variable behind the one that was found last
   std::set<std::string> taken_over_;  ///< stored names that registered variables were known by
   Comparison result_;
 };
@@ -164,7 +176,7 @@ namespace {
 
 void add_difference(Differences& differences, const RestoreTarget& target, const DistributedArray& array) {
   if (const std::string other = array_difference(*target.stored, array); !other.empty()) {
-    differences.push_back(line_about(target.name, other));
+    differences.push_back(line_about(*target.name, other));
   }
 }
 
@@ -181,7 +193,7 @@ Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by
       continue;
     }
     target.array = target.variable->describe();
-    state::check_array(target.name, target.array, spaces, target.variable->space.get());
+    state::check_array(*target.name, target.array, spaces, target.variable->space.get());
     add_difference(differences, target, target.array);
   }
   return differences;
@@ -195,7 +207,7 @@ bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex
     return false;
   }
   for (std::size_t box = 0; box < in_a.box_count; ++box) {
-    if (a.row(in_a, box).extent != b.row(in_b, box).extent) {
+    if (!std::ranges::equal(a.view(in_a, box).extent, b.view(in_b, box).extent)) {
       return false;
     }
   }
@@ -212,10 +224,10 @@ bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& 
       mine.values.size() != others.values.size() || mine.arrays.size() != others.arrays.size()) {
     return false;
   }
-  const auto same_name = [](const RestoreTarget& a, const RestoreTarget& b) { return a.name == b.name; };
+  const auto same_name = [](const RestoreTarget& a, const RestoreTarget& b) { return *a.name == *b.name; };
   const auto same_place = [&](const RestoreTarget& a, const RestoreTarget& b) {
     const bool fixed_pieces = a.stored->distribution == Distribution::per_rank && !a.variable->value->resizable();
-    return a.name == b.name && (!fixed_pieces || same_pieces(stored, *a.stored, other, *b.stored));
+    return *a.name == *b.name && (!fixed_pieces || same_pieces(stored, *a.stored, other, *b.stored));
   };
   return std::equal(mine.arrays.begin(), mine.arrays.end(), others.arrays.begin(), same_name) &&
          std::equal(mine.values.begin(), mine.values.end(), others.values.begin(), same_place);
@@ -227,7 +239,9 @@ std::string value_difference(const FileIndex& index, const StoredVariable& store
   if (!other.empty() || value.resizable()) {
     return other;
   }
-  return shape_difference(value.shape(), index.row(stored, box).extent);
+  const Extents shape = value.shape();
+  const std::span<const std::uint64_t> extent = index.view(stored, box).extent;
+  return std::ranges::equal(shape, extent) ? "" : shape_difference(shape, Extents(extent.begin(), extent.end()));
 }
 
 std::string array_difference(const StoredVariable& stored, const DistributedArray& array) {

@@ -15,7 +15,7 @@ namespace reprieve::storage {
 
 /// One registered variable together with what the file has for it.
 struct RestoreTarget {
-  std::string name;  ///< as it is registered; it may be stored under a former one
+  const std::string* name = nullptr;  ///< as it is registered; it may be stored under a former one
   const StoredVariable* stored = nullptr;
   const state::Variable* variable = nullptr;
   DistributedArray array{};  ///< distributed only: the memory of this rank's boxes

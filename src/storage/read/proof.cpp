@@ -53,7 +53,8 @@ class Proof {
   }
 
  private:
-  /// Calls @p visit(place, box) for the blocks that this rank proves, until it says no.
+  /// Calls @p visit(place, box) for the blocks that this rank proves, until it says no; not for those of small rows
+  /// that are right when they are read together with their neighbours.
   template <class Visit>
   void for_each_own_block(Visit&& visit) const {
     const auto [first, end] = savers_proven_by(comm_.rank(), index_.metadata.world_size, comm_.size());
@@ -61,10 +62,13 @@ class Proof {
       const bool replicated = variable.distribution == state::Distribution::replicated;
       const RowRange rows = replicated ? RowRange{0, variable.box_count} : index_.rows_of(variable, first, end);
       for (std::size_t b = rows.begin; b < rows.end; ++b) {
+        if (is_small_and_right(variable, index_.view(variable, b))) {
+          continue;
+        }
         const BoxRow row = index_.row(variable, b);
         const TiledSplit split = FileIndex::blocks_of(variable, row);
         for (std::uint64_t i = 0; i < split.count(); ++i) {
-          if (prover_of(variable, row, i, index_.metadata.world_size, comm_.size()) != comm_.rank()) {
+          if (!is_own(variable, row.rank, i)) {
             continue;
           }
           const Box block = split.block(i);
@@ -74,6 +78,14 @@ class Proof {
         }
       }
     }
+  }
+
+  [[nodiscard]] bool is_own(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block) const {
+    return prover_of(variable, saver, block, index_.metadata.world_size, comm_.size()) == comm_.rank();
+  }
+
+  [[nodiscard]] bool is_small_and_right(const StoredVariable& variable, const BoxRowView& row) const {
+    return is_own(variable, row.rank, 0) && reader_.small_is_right(variable, row);
   }
 
   std::vector<Suspect> check_share() {
@@ -183,14 +195,14 @@ class Proof {
 
 }  // namespace
 
-int prover_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t block, int saved_by, int ranks) {
+int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by, int ranks) {
   const auto size = static_cast<std::uint64_t>(ranks);
   if (variable.distribution == state::Distribution::replicated) {
     return static_cast<int>(block % size);
   }
   const auto savers = static_cast<std::uint64_t>(saved_by);
-  const std::uint64_t first = row.rank * size / savers;
-  const std::uint64_t end = std::max(first + 1, (row.rank + 1) * size / savers);
+  const std::uint64_t first = saver * size / savers;
+  const std::uint64_t end = std::max(first + 1, (saver + 1) * size / savers);
   return static_cast<int>(first + block % (end - first));
 }
 

@@ -15,7 +15,8 @@ namespace reprieve::storage {
 
 /// The rank that proves a block: of what a rank wrote, the rank in its place now, or those that share its place; of
 /// replicated variables, all in turn. Pure.
-[[nodiscard]] int prover_of(const StoredVariable& variable, const BoxRow& row, std::uint64_t block, int saved_by,
+/// @param saver  the rank that wrote it
+[[nodiscard]] int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by,
                             int ranks);
 
 /// The ranks of the saving run of whose boxes a rank now may have to prove blocks: from the first to before the second.

@@ -213,9 +213,7 @@ bool Restorer::runs_functions() const {
 
 bool Restorer::reads_only(const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const {
   const auto has_value = [&](const RestoreTarget& target) {
-    const bool per_rank = target.stored->distribution == Distribution::per_rank;
-    const auto box = per_rank ? static_cast<std::size_t>(comm_.rank()) : 0;
-    return !redistributed(target) && has(*target.stored, index_->row(*target.stored, box));
+    return !redistributed(target) && has(*target.stored, index_->row(*target.stored, own_box(target)));
   };
   return !runs_functions() && std::ranges::all_of(comparison_.values, has_value) &&
          std::ranges::all_of(comparison_.arrays,
@@ -242,7 +240,7 @@ std::set<std::string> Restorer::overwritten() const {
   std::set<std::string> names;
   for (const auto* targets : {&comparison_.values, &comparison_.arrays}) {
     for (const RestoreTarget& target : *targets) {
-      names.insert(target.name);
+      names.insert(*target.name);
     }
   }
   return names;
@@ -313,14 +311,40 @@ void Restorer::restore() {
 void Restorer::read_values() {
   read_twice("reading", [&] {
     tell_about("reading", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
+    expect_small_values();
     for (const RestoreTarget& target : comparison_.values) {
       if (!redistributed(target)) {
-        const bool per_rank = target.stored->distribution == Distribution::per_rank;
-        stored_->read_box(*target.stored, per_rank ? static_cast<std::size_t>(comm_.rank()) : 0,
-                          *target.variable->value, target.variable->space.get());
+        stored_->read_box(*target.stored, own_box(target), *target.variable->value, target.variable->space.get());
       }
     }
   });
+}
+
+/// Which box of a value this rank reads.
+std::size_t Restorer::own_box(const RestoreTarget& target) const {
+  return target.stored->distribution == Distribution::per_rank ? static_cast<std::size_t>(comm_.rank()) : 0;
+}
+
+/// Small values lie side by side in the file, those of all ranks together: where a rank's make up a good part of that,
+/// the system reads all of it.
+void Restorer::expect_small_values() {
+  constexpr std::uint64_t most_per_byte = 8;
+  std::uint64_t begin = index_->file_size;
+  std::uint64_t end = 0;
+  std::uint64_t own = 0;
+  for (const RestoreTarget& target : comparison_.values) {
+    if (redistributed(target)) {
+      continue;
+    }
+    if (const auto place = BlockReader::small_place(*target.stored, index_->view(*target.stored, own_box(target)))) {
+      begin = std::min(begin, place->offset);
+      end = std::max(end, place->offset + place->size);
+      own += place->size;
+    }
+  }
+  if (end > begin && end - begin <= own * most_per_byte) {
+    reader_->expect_small(begin, end);
+  }
 }
 
 /// Finds the arrays with shared elements of which every rank has the boxes that it had when the file was written.

@@ -79,6 +79,8 @@ class Restorer {
   void tell_about(const char* what, std::uint64_t bytes_of_rank);
   void add_differences(Differences more);
   void read_values();
+  [[nodiscard]] std::size_t own_box(const RestoreTarget& target) const;
+  void expect_small_values();
   void take_over_values();
   void find_same_splits();
   void fill_arrays();

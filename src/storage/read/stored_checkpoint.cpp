@@ -93,9 +93,9 @@ void StoredCheckpoint::read_distributed(const std::string& name, const Distribut
 
 void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
                                 MemorySpace* named) const {
-  const BoxRow row = index_.row(variable, box);
+  const BoxRowView row = index_.view(variable, box);
   const bool is_padded = is_text_array(variable);
-  const Bytes unpadded = is_padded ? content_of(variable, row) : Bytes{};
+  const Bytes unpadded = is_padded ? content_of(variable, index_.row(variable, box)) : Bytes{};
   const auto size =
       is_padded ? unpadded.size() : static_cast<std::size_t>(volume(row.extent)) * variable.type.size_bytes;
   const std::span<std::byte> memory = value.prepare(size);
@@ -104,8 +104,11 @@ void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box,
                      " bytes for a value of " + std::to_string(size));
   }
   MemorySpace* const space = check_value_memory(variable.name, memory, devices::Spaces(), named);
+  if (!is_padded && space == nullptr && reader_.read_small(variable, row, memory)) {
+    return;
+  }
   if (!is_padded) {
-    reader_.read_box(variable, row, memory, space);
+    reader_.read_box(variable, index_.row(variable, box), memory, space);
     reader_.finish();
   } else if (space == nullptr) {
     std::ranges::copy(unpadded, memory.begin());

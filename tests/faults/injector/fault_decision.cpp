@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <climits>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -25,6 +26,8 @@ bool has_path(Call call) { return call != Call::thread; }
 struct Armed {
   std::mutex mutex;
   std::atomic<bool> any{false};
+  std::condition_variable changed;
+  std::uint64_t changes = 0;
   Fault fault;
   Hits hits;
 };
@@ -92,12 +95,22 @@ void arm(const Fault& fault) {
   state.fault = fault;
   state.hits = {};
   state.any = true;
+  ++state.changes;
+  state.changed.notify_all();
+}
+
+Hits hits() {
+  Armed& state = armed();
+  const std::lock_guard lock(state.mutex);
+  return state.hits;
 }
 
 Hits disarm() {
   Armed& state = armed();
   const std::lock_guard lock(state.mutex);
   state.any = false;
+  ++state.changes;
+  state.changed.notify_all();
   return state.hits;
 }
 
@@ -106,7 +119,7 @@ int decide(Call call, const char* path, int descriptor) noexcept {
   if (!state.any) {
     return 0;
   }
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   const Fault& fault = state.fault;
   if (!state.any || call != fault.call) {
     return 0;
@@ -127,7 +140,13 @@ int decide(Call call, const char* path, int descriptor) noexcept {
   if (state.hits.failed++ == 0) {
     state.hits.path = name;
   }
-  return fault.error;
+  if (fault.error != kHold) {
+    return fault.error;
+  }
+  const int error_number = errno;
+  state.changed.wait(lock, [&, armed_at = state.changes] { return state.changes != armed_at; });
+  errno = error_number;
+  return 0;
 }
 
 }  // namespace reprieve::test

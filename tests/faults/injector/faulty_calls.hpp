@@ -41,11 +41,13 @@ inline constexpr int kShort = -1;
 inline constexpr int kSkip = -2;
 /// In place of an error number: one bit of what is read is wrong. Reads only.
 inline constexpr int kFlip = -3;
+/// In place of an error number: the call waits for `disarm`, then works.
+inline constexpr int kHold = -4;
 inline constexpr std::uint64_t kAlways = UINT64_MAX;
 
 struct Fault {
   Call call = Call::open;
-  int error = 0;                 ///< errno, kShort, kSkip or kFlip
+  int error = 0;                 ///< errno, kShort, kSkip, kFlip or kHold
   std::uint64_t occurrence = 1;  ///< the first call that fails, of those that match
   std::uint64_t count = 1;       ///< so many fail from there on
   std::string path{};            ///< only calls on paths that contain it; empty: all
@@ -60,6 +62,9 @@ struct Hits {
   std::uint64_t failed = 0;  ///< calls that were made to fail
   std::string path{};        ///< of the first of those
 };
+
+/// What it has done so far.
+Hits hits();
 
 /// All calls work again.
 Hits disarm();
