@@ -47,7 +47,7 @@ Comparison compare(const Checkpoint& state, const FileIndex& index) {
 std::vector<std::string> restored_names(const Comparison& comparison) {
   std::vector<std::string> names;
   for (const storage::RestoreTarget& target : comparison.values) {
-    names.push_back(target.name + " from " + target.stored->name);
+    names.push_back(*target.name + " from " + target.stored->name);
   }
   return names;
 }
