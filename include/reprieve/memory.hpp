@@ -130,16 +130,24 @@ class FoundAccess final : public ValueAccess {
   [[nodiscard]] bool resizable() const override { return look()->resizable(); }
   [[nodiscard]] bool is_text_list() const override { return look()->is_text_list(); }
   [[nodiscard]] std::span<const std::byte> bytes() override {
-    found_ = look();
+    find();
     return found_->bytes();
   }
   [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
-    found_ = look();
+    find();
     return found_->prepare(size);
   }
   void commit() override { found_->commit(); }
+  [[nodiscard]] bool checks_space(MemorySpace* named) override {
+    named_ = named;
+    return look()->checks_space(named);
+  }
 
  private:
+  void find() {
+    found_ = look();
+    static_cast<void>(found_->checks_space(named_));
+  }
   [[nodiscard]] std::unique_ptr<ValueAccess> look() const {
     using Found = std::invoke_result_t<F&>;
     using Value = std::remove_cvref_t<Found>;
@@ -162,6 +170,7 @@ class FoundAccess final : public ValueAccess {
 
   mutable F find_;
   std::unique_ptr<ValueAccess> found_;
+  MemorySpace* named_ = nullptr;
 };
 
 }  // namespace detail

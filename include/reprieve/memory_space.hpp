@@ -44,7 +44,8 @@ class REPRIEVE_EXPORT MemorySpace {
   [[nodiscard]] virtual std::string name() const = 0;
   /// Must not touch the memory: it may be anybody's.
   [[nodiscard]] virtual MemoryOwner owner_of(const void* address) const = 0;
-  /// Returns when the work that the program gave to the device of @p address has come to its end.
+  /// Returns when the work that the program gave to the device of @p address has come to its end. CUDA: the work of the
+  /// context in which the memory was made; not that of other devices, which may write to unified memory or to a peer.
   virtual void settle(const void* address) = 0;
   /// Begins a copy; it may be there only after `wait`. The memory on the host stays as it is until then.
   virtual void copy_out(void* host, const void* device, const CopiedRows& rows) = 0;
@@ -54,8 +55,9 @@ class REPRIEVE_EXPORT MemorySpace {
   /// Memory of the host is about to be used for copies from and to the device of @p address, again and again: copies
   /// may be faster if the system does not move it. Without it they must work too.
   virtual void pin(void* host, std::size_t bytes, const void* address);
-  /// No more. @p address  as given to `pin`
-  virtual void unpin(void* host, const void* address) noexcept;
+  /// No more. @p address  as given to `pin`; the program may have freed that memory since
+  /// @return false if it did not work: the memory of the host is then never freed
+  [[nodiscard]] virtual bool unpin(void* host, const void* address) noexcept;
 };
 
 /// From now on every address that is saved or restored is shown to this space too, after the built-in ones, until the
@@ -63,8 +65,10 @@ class REPRIEVE_EXPORT MemorySpace {
 REPRIEVE_EXPORT void add_memory_space(std::shared_ptr<MemorySpace> space);
 
 /// The memory of CUDA, by the driver that the program has loaded; for `Checkpoint::set_memory_space`.
-/// @param stream  a CUstream or cudaStream_t: the work in it is waited for before each save and restore, and no other.
-/// Null: all work of the device
+/// @param stream  a CUstream or cudaStream_t, which must live as long as the Checkpoint: the work in it is waited for
+/// before each save and restore. Copies go through the default stream all the same, and that one waits for other
+/// streams of its context, unless they were made as non-blocking ones. Null: all work of the context in which the
+/// memory was made
 /// @throws UsageError if the program has not loaded libcuda.so.1
 REPRIEVE_EXPORT std::shared_ptr<MemorySpace> cuda_memory(void* stream = nullptr);
 /// The same for HIP: a hipStream_t, libamdhip64.so.

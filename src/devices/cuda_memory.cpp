@@ -2,6 +2,8 @@
 // Memory of CUDA by the driver's own interface (cuda.h of CUDA 12), which is declared here as far as it is used. The
 // driver's ABI is stable: its functions are never changed, new forms get new names (_v2).
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -24,8 +26,27 @@ constexpr CudaResult kSuccess = 0;
 constexpr CudaResult kInvalidValue = 1;
 constexpr CudaResult kNotInitialized = 3;
 constexpr CudaResult kDeinitialized = 4;
+constexpr CudaResult kStubLibrary = 34;
 constexpr CudaResult kNoDevice = 100;
+constexpr CudaResult kInvalidDevice = 101;
 constexpr CudaResult kInvalidContext = 201;
+constexpr CudaResult kContextIsDestroyed = 709;
+constexpr CudaResult kSystemNotReady = 802;
+constexpr CudaResult kSystemDriverMismatch = 803;
+constexpr CudaResult kCompatNotSupportedOnDevice = 804;
+
+/// What CUDA does not know is an invalid value to it. It may be loaded and never used, or of no use on this host.
+constexpr std::array kKnowsNoMemory{kInvalidValue,
+                                    kNotInitialized,
+                                    kDeinitialized,
+                                    kStubLibrary,
+                                    kNoDevice,
+                                    kInvalidDevice,
+                                    kInvalidContext,
+                                    kContextIsDestroyed,
+                                    kSystemNotReady,
+                                    kSystemDriverMismatch,
+                                    kCompatNotSupportedOnDevice};
 
 constexpr int kAttributeContext = 1;
 constexpr int kAttributeMemoryType = 2;
@@ -59,6 +80,7 @@ struct CudaCopy2D {
 struct CudaDriver {
   CudaResult (*pointer_attribute)(void*, int, CudaPointer);
   CudaResult (*get_current)(CudaContext*);
+  CudaResult (*get_device)(int*);
   CudaResult (*push)(CudaContext);
   CudaResult (*pop)(CudaContext*);
   CudaResult (*retain_primary)(CudaContext*, int);
@@ -77,6 +99,7 @@ struct CudaDriver {
 bool take_functions(DriverLibrary& library, CudaDriver& driver) {
   library.take(driver.pointer_attribute, "cuPointerGetAttribute");
   library.take(driver.get_current, "cuCtxGetCurrent");
+  library.take(driver.get_device, "cuCtxGetDevice");
   library.take(driver.push, "cuCtxPushCurrent_v2");
   library.take(driver.pop, "cuCtxPopCurrent_v2");
   library.take(driver.retain_primary, "cuDevicePrimaryCtxRetain");
@@ -99,7 +122,7 @@ const CudaDriver* cuda_driver() {
   if (const CudaDriver* const driver = found.load()) {
     return driver;
   }
-  DriverLibrary library{"libcuda.so.1"};
+  DriverLibrary library("libcuda.so", {"libcuda.so.1"});
   if (!library.loaded()) {
     return nullptr;
   }
@@ -123,9 +146,7 @@ class CudaMemory final : public MemorySpace {
   [[nodiscard]] MemoryOwner owner_of(const void* address) const override {
     unsigned type = 0;
     const CudaResult result = driver_.pointer_attribute(&type, kAttributeMemoryType, pointer(address));
-    // What CUDA does not know is an invalid value to it. It may be loaded and never used.
-    if (result == kInvalidValue || result == kNotInitialized || result == kDeinitialized || result == kNoDevice ||
-        result == kInvalidContext) {
+    if (std::ranges::find(kKnowsNoMemory, result) != kKnowsNoMemory.end()) {
       return MemoryOwner::other;
     }
     check(result, "cuPointerGetAttribute");
@@ -192,17 +213,19 @@ class CudaMemory final : public MemorySpace {
     check(driver_.register_host(host, bytes, kRegisterPortable), "cuMemHostRegister");
   }
 
-  /// Before the memory is freed: so what failed is tried once more.
-  void unpin(void* host, const void* address) noexcept override {
+  /// Before the memory of the host is freed: so what failed is tried once more. It has a context itself, while memory
+  /// of the device may be gone by now.
+  [[nodiscard]] bool unpin(void* host, const void* /*address*/) noexcept override {
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
-        const Current current(*this, address);
+        const Current current(*this, host);
         check(driver_.unregister_host(host), "cuMemHostUnregister");
-        return;
+        return true;
       } catch (const Error& error) {
         core::log::debug("{}", error.what());
       }
     }
+    return false;
   }
 
  private:
@@ -237,11 +260,10 @@ class CudaMemory final : public MemorySpace {
         push(context);
         return;
       }
-      // Memory of a pool, or mapped by the program, belongs to a device alone.
-      cuda.check(cuda.driver_.get_current(&context), "cuCtxGetCurrent");
-      if (context == nullptr) {
-        cuda.check(cuda.driver_.pointer_attribute(&device_, kAttributeDeviceOrdinal, pointer(address)),
-                   "cuPointerGetAttribute");
+      // Memory of a pool, or mapped by the program, belongs to a device alone. What is current may be of another one.
+      cuda.check(cuda.driver_.pointer_attribute(&device_, kAttributeDeviceOrdinal, pointer(address)),
+                 "cuPointerGetAttribute");
+      if (!is_current(device_)) {
         cuda.check(cuda.driver_.retain_primary(&context, device_), "cuDevicePrimaryCtxRetain");
         retained_ = true;
         push(context);
@@ -258,6 +280,16 @@ class CudaMemory final : public MemorySpace {
     Current& operator=(const Current&) = delete;
 
    private:
+    [[nodiscard]] bool is_current(int device) const {
+      CudaContext context = nullptr;
+      cuda_.check(cuda_.driver_.get_current(&context), "cuCtxGetCurrent");
+      if (context == nullptr) {
+        return false;
+      }
+      int current = 0;
+      cuda_.check(cuda_.driver_.get_device(&current), "cuCtxGetDevice");
+      return current == device;
+    }
     void push(CudaContext context) {
       const CudaResult result = cuda_.driver_.push(context);
       if (result != kSuccess) {

@@ -11,8 +11,8 @@ namespace reprieve::devices {
 /// Never loads a library: it finds those that are there, and keeps them there.
 class DriverLibrary {
  public:
-  /// The first of these names that the program has loaded.
-  explicit DriverLibrary(std::initializer_list<const char*> names) noexcept;
+  /// The first of these names that the program has loaded. @param begin  of all the names
+  DriverLibrary(const char* begin, std::initializer_list<const char*> names) noexcept;
 
   [[nodiscard]] bool loaded() const noexcept { return handle_ != nullptr; }
   /// Takes a function. One that is not there makes the library incomplete.

@@ -2,6 +2,8 @@
 // Memory of HIP by the runtime's own interface (hip_runtime_api.h of ROCm 5 to 7), which is declared here as far as it
 // is used.
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "core/log.hpp"
@@ -20,7 +22,13 @@ constexpr HipResult kHipSuccess = 0;
 constexpr HipResult kHipInvalidValue = 1;
 constexpr HipResult kHipNotInitialized = 3;
 constexpr HipResult kHipDeinitialized = 4;
+constexpr HipResult kHipInsufficientDriver = 35;
 constexpr HipResult kHipNoDevice = 100;
+constexpr HipResult kHipInvalidDevice = 101;
+
+/// What HIP does not know is an invalid value to it. It may be loaded and never used, or of no use on this host.
+constexpr std::array kKnowsNoMemoryOfHip{kHipInvalidValue,       kHipNotInitialized, kHipDeinitialized,
+                                         kHipInsufficientDriver, kHipNoDevice,       kHipInvalidDevice};
 constexpr int kHostToDevice = 1;
 constexpr int kDeviceToHost = 2;
 constexpr unsigned kHipRegisterPortable = 1;
@@ -70,7 +78,8 @@ const HipRuntime* hip_runtime() {
   if (const HipRuntime* const runtime = found.load()) {
     return runtime;
   }
-  DriverLibrary library{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+  DriverLibrary library("libamdhip64.so",
+                        {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"});
   if (!library.loaded()) {
     return nullptr;
   }
@@ -92,8 +101,7 @@ class HipMemory final : public MemorySpace {
   [[nodiscard]] MemoryOwner owner_of(const void* address) const override {
     HipAttributes found{};
     const HipResult result = runtime_.attributes(&found, address);
-    if (result == kHipInvalidValue || result == kHipNotInitialized || result == kHipDeinitialized ||
-        result == kHipNoDevice) {
+    if (std::ranges::find(kKnowsNoMemoryOfHip, result) != kKnowsNoMemoryOfHip.end()) {
       static_cast<void>(runtime_.last_error());  // the program is not to find it as an error of its own
       return MemoryOwner::other;
     }
@@ -133,17 +141,19 @@ class HipMemory final : public MemorySpace {
     check(runtime_.register_host(host, bytes, kHipRegisterPortable), "hipHostRegister");
   }
 
-  /// Before the memory is freed: so what failed is tried once more.
-  void unpin(void* host, const void* address) noexcept override {
+  /// Before the memory of the host is freed: so what failed is tried once more. It has a device itself, while memory of
+  /// the device may be gone by now.
+  [[nodiscard]] bool unpin(void* host, const void* /*address*/) noexcept override {
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
-        const OfDevice of(*this, address);
+        const OfDevice of(*this, host);
         check(runtime_.unregister_host(host), "hipHostUnregister");
-        return;
+        return true;
       } catch (const Error& error) {
         core::log::debug("{}", error.what());
       }
     }
+    return false;
   }
 
  private:

@@ -13,7 +13,7 @@ namespace reprieve {
 
 MemorySpace::~MemorySpace() = default;
 void MemorySpace::pin(void* /*host*/, std::size_t /*bytes*/, const void* /*address*/) {}
-void MemorySpace::unpin(void* /*host*/, const void* /*address*/) noexcept {}
+bool MemorySpace::unpin(void* /*host*/, const void* /*address*/) noexcept { return true; }
 
 namespace {
 
@@ -108,10 +108,12 @@ MemorySpace* Spaces::find(const std::byte* first, std::size_t bytes, MemorySpace
     return nullptr;
   }
   const auto in = [&](MemorySpace& space, MemoryOwner owner) {
-    if (space.owner_of(first + bytes - 1) != owner) {
+    const std::byte* const last = first + bytes - 1;
+    if (space.owner_of(last) != owner) {
       throw UsageError("its memory begins in the memory space '" + space.name() + "' and ends outside of it");
     }
     space.settle(first);
+    space.settle(last);  // of an allocation of another device, if the program laid them side by side
     return owner == MemoryOwner::device ? &space : nullptr;
   };
   if (named != nullptr) {

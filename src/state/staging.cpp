@@ -125,8 +125,10 @@ void Staging::wait_for(Buffer& buffer) {
 }
 
 void Staging::unpin(Buffer& buffer) noexcept {
-  if (MemorySpace* const space = std::exchange(buffer.pinned_for, nullptr)) {
-    space->unpin(buffer.memory.get(), buffer.pinned_with);
+  MemorySpace* const space = std::exchange(buffer.pinned_for, nullptr);
+  if (space != nullptr && !space->unpin(buffer.memory.get(), buffer.pinned_with)) {
+    static_cast<void>(buffer.memory.release());  // the driver still takes it for pinned, whoever had it next
+    buffer.size = 0;
   }
 }
 
@@ -134,9 +136,10 @@ void Staging::unpin(Buffer& buffer) noexcept {
 Staging::Buffer& Staging::prepare(MemorySpace& space, const std::byte* address, std::size_t bytes) {
   Buffer& buffer = buffers_.at(next_);
   wait_for(buffer);
-  const bool is_new = buffer.size < bytes;
-  if (is_new) {
+  if (buffer.size < bytes || buffer.pinned_for != &space) {
     unpin(buffer);
+  }
+  if (buffer.size < bytes) {
     const std::size_t size =
         (std::max(bytes, bytes <= kSmallBuffer ? kSmallBuffer : kBufferBytes) + kHostPage - 1) / kHostPage * kHostPage;
     buffer.memory.reset();
@@ -146,8 +149,7 @@ Staging::Buffer& Staging::prepare(MemorySpace& space, const std::byte* address, 
       throw std::bad_alloc();
     }
   }
-  if (is_new || buffer.pinned_for != &space) {
-    unpin(buffer);
+  if (buffer.pinned_for != &space) {
     try {
       space.pin(buffer.memory.get(), buffer.size, address);
       buffer.pinned_for = &space;

@@ -49,6 +49,11 @@ class StridedAccess final : public ValueAccess {
     return buffer_;
   }
 
+  [[nodiscard]] bool checks_space(MemorySpace* named) override {
+    named_ = named;
+    return !in_place_;
+  }
+
   void commit() override {
     if (!in_place_ && space_ != nullptr) {
       state::Staging().copy_in(*space_, data_, strides_, buffer_.data(), dense_, extent_, type_.size_bytes);
@@ -63,7 +68,7 @@ class StridedAccess final : public ValueAccess {
   /// Before it is touched here; memory that lies side by side is looked at where it is written from and read to.
   /// The space to which it belongs, if it is one of a device.
   [[nodiscard]] MemorySpace* check_memory() const {
-    MemorySpace* const space = state::space_of(devices::Spaces(), data_, extent_, strides_, type_.size_bytes);
+    MemorySpace* const space = state::space_of(devices::Spaces(), data_, extent_, strides_, type_.size_bytes, named_);
     if (space != nullptr) {
       return space;
     }
@@ -83,6 +88,7 @@ class StridedAccess final : public ValueAccess {
   state::Strides strides_;
   bool in_place_;
   std::vector<std::byte> buffer_;
+  MemorySpace* named_ = nullptr;  ///< the space that was set for the value
   MemorySpace* space_ = nullptr;  ///< of the value that is being restored
 };
 

@@ -3,10 +3,14 @@
 
 #include <sys/mman.h>
 
+#include <fstream>
+
+#include "core/mapped_memory.hpp"
 #include "device_fixture.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/near_copies.hpp"
 #include "reprieve/reprieve.h"
+#include "state/staging.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -178,6 +182,51 @@ TEST_F(DeviceFaults, AtEachCallOfANearCopy) {
       [&](bool) { manager.impl().near->wait(); });
 }
 
+/// A library for building on hosts without a device answers so, and a driver that is not of use to a program.
+TEST_F(DeviceFaults, ADriverThatIsOfNoUse) {
+  std::vector<double> numbers(10, 4);
+  Checkpoint state;
+  state.add_per_rank("numbers", std::span(numbers));
+  CheckpointManager manager = open(state);
+  std::uint64_t number = 0;
+  for (const int result : {34, 101, 709, 802, 803, 804}) {
+    cuda().answer("cuPointerGetAttribute", result);
+    EXPECT_NO_THROW(manager.save(++number)) << result;
+    EXPECT_EQ(manager.latest()->number, number) << result;
+  }
+  cuda().answer("cuPointerGetAttribute", 0);
+  for (const int result : {35, 101}) {
+    hip().answer("hipPointerGetAttributes", result);
+    EXPECT_NO_THROW(manager.save(++number)) << result;
+    EXPECT_EQ(manager.latest()->number, number) << result;
+  }
+  hip().answer("hipPointerGetAttributes", 0);
+}
+
+/// The driver would go on to take that memory for pinned, whoever had it next.
+TEST_F(DeviceFaults, WhatCannotBeUnpinnedIsNotFreed) {
+  for (const auto& [driver, function] :
+       {std::pair{&cuda(), "cuMemHostUnregister"}, std::pair{&hip(), "hipHostUnregister"}}) {
+    const auto space = driver == &cuda() ? cuda_memory() : hip_memory();
+    Numbers numbers({driver}, 1000);
+    std::vector<double> host(1000);
+    const auto copy = [&] {
+      state::Staging staging;
+      staging.copy_out(*space, reinterpret_cast<std::byte*>(host.data()), {8},
+                       reinterpret_cast<const std::byte*>(numbers.data()), {8}, {1000}, 8);
+    };
+    driver->answer(function, 713);
+    copy();
+    driver->answer(function, 0);
+    EXPECT_GT(driver->counts->pinned, 0U);
+    for (int again = 0; again < 10; ++again) {
+      copy();
+    }
+    EXPECT_EQ(driver->counts->not_pinned, 0U);
+    driver->unpin_all();
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // What cannot be.
 
@@ -223,6 +272,31 @@ TEST_F(DeviceFaults, MemoryOfAnotherSpaceThanWasSet) {
   EXPECT_THROW(static_cast<void>(memory_space("none")), UsageError);
 }
 
+TEST_F(DeviceFaults, StridedMemoryOfAnotherSpaceThanWasSet) {
+  std::vector<double> host(10);
+  Checkpoint state;
+  state.add_per_rank("host", StridedView<double>{host.data(), {5}, {16}});
+  state.set_memory_space("host", cuda_memory());
+  CheckpointManager manager = open(state);
+  EXPECT_THAT(same_error_on_all_ranks([&] { manager.save(1); }).message,
+              HasSubstr("variable 'host': its memory is not of the memory space 'cuda'"));
+}
+
+/// The kernel's own page is mapped as memory of devices may be: a program can read it, process_vm_readv cannot.
+TEST_F(DeviceFaults, MemoryOfADeviceThatTheHostReads) {
+  std::ifstream maps("/proc/self/maps");
+  std::uintptr_t first = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with("[vvar]")) {
+      first = std::stoull(line, nullptr, 16);
+    }
+  }
+  if (first == 0) {
+    GTEST_SKIP() << "there is no such page";
+  }
+  EXPECT_TRUE(core::is_mapped(reinterpret_cast<const void*>(first), 8));
+}
+
 /// As a driver of another kind reserves it: no space knows it.
 TEST_F(DeviceFaults, MemoryOfADeviceThatNobodyKnows) {
   void* const memory = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -244,6 +318,7 @@ struct OwnDevice {
   std::vector<unsigned char> memory = std::vector<unsigned char>(1000);
   std::uintptr_t base = 0x10;  ///< nothing is ever mapped there
   int settled = 0;
+  std::uintptr_t last_settled = 0;  ///< the highest address
   bool fails = false;
 
   [[nodiscard]] unsigned char* at(const void* address) {
@@ -264,9 +339,10 @@ int own_owner(const void* address, void* user) {
   return place >= device.base && place < device.base + device.memory.size() ? REPRIEVE_MEMORY_DEVICE
                                                                             : REPRIEVE_MEMORY_OTHER;
 }
-int own_settle(const void*, void* user) {
+int own_settle(const void* address, void* user) {
   auto& device = *static_cast<OwnDevice*>(user);
   ++device.settled;
+  device.last_settled = std::max(device.last_settled, reinterpret_cast<std::uintptr_t>(address));
   return device.fails ? reprieve_callback_error("the device is on fire") : 0;
 }
 int own_out(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
@@ -313,6 +389,7 @@ TEST_F(DeviceFaults, ASpaceOfTheProgramsOwn) {
   device.settled = 0;
   ASSERT_EQ(reprieve_manager_save(manager, 1), 0) << reprieve_last_error_message();
   EXPECT_GE(device.settled, 1);
+  EXPECT_EQ(device.last_settled, device.base + 9 * 16 + 7);  // the last byte, too
   for (std::size_t i = 0; i < 160; ++i) {
     device.memory[i] = i % 16 < 8 ? 0 : device.memory[i];
   }

@@ -4,6 +4,7 @@
 #include "device_fixture.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/near_copies.hpp"
+#include "state/staging.hpp"
 #include "storage/format/file_index.hpp"
 #include "storage/format/manifest_reader.hpp"
 
@@ -135,6 +136,62 @@ TEST_F(Devices, WorkThatIsUnderWayIsWaitedFor) {
   }
 }
 
+TEST_F(Devices, WorkOfFunctionsInARestoreIsWaitedFor) {
+  for (const FakeDevices* driver : {&cuda(), &hip()}) {
+    Field field(MPI_COMM_WORLD, {12, 9}, {driver});
+    Checkpoint state;
+    field.add_to(state, "field");
+    state.when_values_restored([&] { driver->launch(field.numbers().data(), field.numbers().bytes(), 0x22); });
+    field.set(6);
+    CheckpointManager manager = open(state);
+    manager.save(driver == &cuda() ? 1 : 2);
+    ASSERT_TRUE(manager.restore_or_initialize());
+    EXPECT_EQ(driver->counts->while_busy, 0U);
+    EXPECT_EQ(field.wrong(6), 0U);
+  }
+}
+
+/// What is current need not be a context of the device to which memory of a pool belongs.
+TEST_F(Devices, MemoryOfAPoolOfAnotherDevice) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto attribute = reinterpret_cast<int (*)(void*, int, std::uintptr_t)>(dlsym(library, "cuPointerGetAttribute"));
+  const auto set_current = reinterpret_cast<int (*)(void*)>(dlsym(library, "cuCtxSetCurrent"));
+  const Numbers other({&cuda()}, 1);
+  void* context = nullptr;
+  ASSERT_EQ(attribute(&context, 1, reinterpret_cast<std::uintptr_t>(other.data())), 0);
+  Numbers numbers({&cuda(), FAKE_POOL, 1}, 1000);
+  Checkpoint state;
+  state.add_per_rank("numbers", std::span(numbers.data(), 1000));
+  CheckpointManager manager = open(state);
+  ASSERT_EQ(set_current(context), 0);
+  cuda().launch(numbers.data(), numbers.bytes(), 0x11);
+  EXPECT_NO_THROW(manager.save(1));
+  std::ranges::fill(numbers.seen(), 0.0);
+  EXPECT_NO_THROW(manager.restore_or_initialize());
+  set_current(nullptr);
+  std::vector<double> expected(1000);
+  std::memset(expected.data(), 0x11, numbers.bytes());
+  EXPECT_TRUE(std::ranges::equal(numbers.seen(), expected));
+  EXPECT_EQ(cuda().counts->while_busy, 0U);
+}
+
+/// As a function that takes over the state of another version frees what it read into.
+TEST_F(Devices, BuffersOutliveTheMemoryOfTheDevice) {
+  for (const FakeDevices* driver : {&cuda(), &hip()}) {
+    const auto space = driver == &cuda() ? cuda_memory() : hip_memory();
+    auto numbers = std::make_unique<Numbers>(Place{driver, FAKE_DEVICE, 1}, 1000);
+    std::vector<double> host(1000);
+    {
+      state::Staging staging;
+      staging.copy_in(*space, reinterpret_cast<std::byte*>(numbers->data()), {8},
+                      reinterpret_cast<const std::byte*>(host.data()), {8}, {1000}, 8);
+      EXPECT_GT(driver->counts->pinned, 0U);
+      numbers.reset();
+    }
+    EXPECT_EQ(driver->counts->pinned, 0U);
+  }
+}
+
 TEST_F(Devices, UnifiedMemoryIsWaitedForAndUsedInPlace) {
   Numbers numbers({&cuda(), FAKE_MANAGED}, 1000);
   Checkpoint state;
@@ -183,9 +240,13 @@ TEST_F(Devices, ValuesOfEveryKind) {
     std::iota(own.seen().begin(), own.seen().end(), seed + world_rank());
   };
   Checkpoint state;
+  const auto found = [&] { return StridedView<double>{strided.data() + 2, {100, 10}, {240, 24}}; };
+  state.add_replicated("found", found);
+  state.set_memory_space("found", cuda_memory());
   state.add_replicated("replicated", std::span(replicated.data(), 600'000));
   state.add_per_rank("own", std::span(own.data(), 600'000));
   state.add_replicated("strided", StridedView<double>{strided.data() + 1, {100, 10}, {240, 24}});
+  state.set_memory_space("strided", cuda_memory());
   state.add_replicated("scalar", *scalar.data());
   set(5);
   CheckpointManager manager = open(state);
@@ -196,7 +257,7 @@ TEST_F(Devices, ValuesOfEveryKind) {
   EXPECT_EQ(own.seen()[599'999], 600'004.0 + world_rank());
   EXPECT_EQ(scalar.seen()[0], 5.0);
   for (std::size_t i = 0; i < 3000; ++i) {
-    ASSERT_EQ(strided.seen()[i], static_cast<double>(i) + (i % 3 == 1 ? 5 : 100)) << i;
+    ASSERT_EQ(strided.seen()[i], static_cast<double>(i) + (i % 3 == 0 ? 100 : 5)) << i;
   }
 }
 

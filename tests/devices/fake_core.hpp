@@ -27,15 +27,21 @@ struct Allocation {
   unsigned char* shadow;  ///< the same memory, for the fake and for tests
 };
 
+struct Pinned {
+  std::size_t bytes;
+  int device;
+};
+
 struct World {
   std::recursive_mutex mutex;
   std::map<std::uintptr_t, Allocation> allocations;
-  std::map<std::uintptr_t, std::size_t> pinned;
+  std::map<std::uintptr_t, Pinned> pinned;
   std::vector<std::function<void()>> copies[2];  ///< by device: begun
   std::vector<std::function<void()>> work[2];    ///< of the program
   FakeCounts counts{};
   std::string failing;  ///< empty: any function
   std::uint64_t calls_to_failure = 0;
+  std::map<std::string, int> answers;
 };
 
 inline World& world() {
@@ -60,13 +66,17 @@ inline unsigned char* shadow(std::uintptr_t address, std::size_t bytes) {
   return found->second.shadow + (address - found->first);
 }
 
-inline bool fails(const char* function) {
+/// The result of a call that is not to do anything, or 0. @param failure  of the call that `fail` chose
+inline int failure_of(const char* function, int failure) {
   World& w = world();
   ++w.counts.calls;
-  if (w.calls_to_failure == 0 || (!w.failing.empty() && w.failing != function)) {
-    return false;
+  if (const auto answer = w.answers.find(function); answer != w.answers.end()) {
+    return answer->second;
   }
-  return --w.calls_to_failure == 0;
+  if (w.calls_to_failure == 0 || (!w.failing.empty() && w.failing != function)) {
+    return 0;
+  }
+  return --w.calls_to_failure == 0 ? failure : 0;
 }
 
 inline void run(std::vector<std::function<void()>>& tasks) {
@@ -83,8 +93,9 @@ inline void count_copy(int device, const void* host, std::size_t bytes, std::siz
   (out ? w.counts.bytes_out : w.counts.bytes_in) += bytes;
   w.counts.while_busy += w.work[device].empty() ? 0 : 1;
   const auto first = reinterpret_cast<std::uintptr_t>(host);
-  const bool pinned = std::ranges::any_of(
-      w.pinned, [&](const auto& range) { return first >= range.first && first + reach <= range.first + range.second; });
+  const bool pinned = std::ranges::any_of(w.pinned, [&](const auto& range) {
+    return first >= range.first && first + reach <= range.first + range.second.bytes;
+  });
   w.counts.not_pinned += pinned ? 0 : 1;
 }
 
@@ -98,9 +109,9 @@ inline void copy(int device, unsigned char* to, std::size_t to_pitch, const unsi
   });
 }
 
-inline bool pin(void* host, std::size_t bytes) {
+inline bool pin(void* host, std::size_t bytes, int device) {
   World& w = world();
-  if (!w.pinned.emplace(reinterpret_cast<std::uintptr_t>(host), bytes).second) {
+  if (!w.pinned.emplace(reinterpret_cast<std::uintptr_t>(host), Pinned{bytes, device}).second) {
     return false;
   }
   w.counts.pinned += bytes;
@@ -114,9 +125,25 @@ inline bool unpin(void* host) {
   if (found == w.pinned.end()) {
     return false;
   }
-  w.counts.pinned -= found->second;
+  w.counts.pinned -= found->second.bytes;
   w.pinned.erase(found);
   return true;
+}
+
+/// The device for which that memory of the host was pinned, or -1.
+inline int device_of_pinned(std::uintptr_t host) {
+  for (const auto& [first, range] : world().pinned) {
+    if (host >= first && host < first + range.bytes) {
+      return range.device;
+    }
+  }
+  return -1;
+}
+
+inline void unpin_all() {
+  const std::lock_guard lock(world().mutex);
+  world().pinned.clear();
+  world().counts.pinned = 0;
 }
 
 inline void* allocate(std::size_t bytes, FakeMemory kind, int device) {
@@ -160,6 +187,14 @@ inline void fail(const char* function, std::uint64_t nth) {
   world().calls_to_failure = nth;
 }
 
+inline void answer(const char* function, int result) {
+  const std::lock_guard lock(world().mutex);
+  world().answers.erase(function);
+  if (result != 0) {
+    world().answers[function] = result;
+  }
+}
+
 inline void reset() {
   const std::lock_guard lock(world().mutex);
   FakeCounts& counts = world().counts;
@@ -174,7 +209,7 @@ inline void reset() {
 }  // namespace fake
 
 extern "C" const FakeDevices* fake_devices() {
-  static const FakeDevices devices{fake::allocate, fake::release, fake::bytes_of,       fake::launch,
-                                   fake::fail,     fake::reset,   &fake::world().counts};
+  static const FakeDevices devices{fake::allocate, fake::release,         fake::bytes_of, fake::launch,   fake::fail,
+                                   fake::reset,    &fake::world().counts, fake::answer,   fake::unpin_all};
   return &devices;
 }

@@ -48,12 +48,32 @@ bool is_allowed(CUdeviceptr address) {
   return found != nullptr && current() == context_of(found->second.device);
 }
 
+/// Of memory of the host, which the driver knows if it is pinned.
+CUresult attribute_of_host(void* data, int attribute, int device) {
+  if (device < 0) {
+    return kInvalidValue;
+  }
+  switch (attribute) {
+    case 1:
+      *static_cast<CUcontext*>(data) = context_of(device);
+      return 0;
+    case 2:
+      *static_cast<unsigned*>(data) = 1;
+      return 0;
+    case 8:
+      *static_cast<unsigned*>(data) = 0;
+      return 0;
+    default:
+      return kInvalidValue;
+  }
+}
+
 }  // namespace
 
-#define FAKE_CALL(name)                            \
-  const std::lock_guard lock(fake::world().mutex); \
-  if (fake::fails(name)) {                         \
-    return kIllegalAddress;                        \
+#define FAKE_CALL(name)                                            \
+  const std::lock_guard lock(fake::world().mutex);                 \
+  if (const int error = fake::failure_of(name, kIllegalAddress)) { \
+    return error;                                                  \
   }
 
 extern "C" {
@@ -62,7 +82,7 @@ CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr address) {
   FAKE_CALL("cuPointerGetAttribute")
   const auto* const found = fake::find(address);
   if (found == nullptr) {
-    return kInvalidValue;
+    return attribute_of_host(data, attribute, fake::device_of_pinned(address));
   }
   switch (attribute) {
     case 1:
@@ -85,6 +105,15 @@ CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr address) {
 CUresult cuCtxGetCurrent(CUcontext* context) {
   FAKE_CALL("cuCtxGetCurrent")
   *context = current();
+  return 0;
+}
+
+CUresult cuCtxGetDevice(int* device) {
+  FAKE_CALL("cuCtxGetDevice")
+  if (current() == nullptr) {
+    return kInvalidContext;
+  }
+  *device = device_of(current());
   return 0;
 }
 
@@ -201,7 +230,7 @@ CUresult cuMemcpy2DAsync_v2(const Memcpy2D* copy, CUstream) {
 
 CUresult cuMemHostRegister_v2(void* host, std::size_t bytes, unsigned) {
   FAKE_CALL("cuMemHostRegister_v2")
-  return current() == nullptr ? kInvalidContext : fake::pin(host, bytes) ? 0 : 712;
+  return current() == nullptr ? kInvalidContext : fake::pin(host, bytes, device_of(current())) ? 0 : 712;
 }
 
 CUresult cuMemHostUnregister(void* host) {
@@ -230,7 +259,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 }
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return *memory != nullptr && fake::pin(*memory, bytes) ? 0 : 2;
+  return *memory != nullptr && fake::pin(*memory, bytes, device_of(current())) ? 0 : 2;
 }
 CUresult cuMemFreeHost(void* memory) {
   fake::unpin(memory);

@@ -37,6 +37,10 @@ struct FakeDevices {
   void (*fail)(const char* function, std::uint64_t nth);
   void (*reset)();
   const FakeCounts* counts;
+  /// Every call of that function has this result, 0: as ever.
+  void (*answer)(const char* function, int result);
+  /// Memory of the host that is pinned still is so no more.
+  void (*unpin_all)();
 };
 
 /// Each of the two libraries has it.

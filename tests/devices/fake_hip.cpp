@@ -6,6 +6,7 @@
 namespace {
 
 constexpr int kInvalidValue = 1;
+constexpr int kInvalidDevice = 101;
 constexpr int kLaunchFailure = 719;
 thread_local int current_device = 0;
 
@@ -32,10 +33,10 @@ int copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from
 
 }  // namespace
 
-#define FAKE_CALL(name)                            \
-  const std::lock_guard lock(fake::world().mutex); \
-  if (fake::fails(name)) {                         \
-    return kLaunchFailure;                         \
+#define FAKE_CALL(name)                                           \
+  const std::lock_guard lock(fake::world().mutex);                \
+  if (const int error = fake::failure_of(name, kLaunchFailure)) { \
+    return error;                                                 \
   }
 
 extern "C" {
@@ -53,7 +54,12 @@ struct Attributes {
 int hipPointerGetAttributes(Attributes* attributes, const void* address) {
   FAKE_CALL("hipPointerGetAttributes")
   const auto* const found = fake::find(reinterpret_cast<std::uintptr_t>(address));
+  // Of memory that is not HIP's the device is none; what is pinned has an address for both.
   *attributes = {};
+  attributes->device = fake::device_of_pinned(reinterpret_cast<std::uintptr_t>(address));
+  if (attributes->device >= 0) {
+    attributes->devicePointer = attributes->hostPointer = const_cast<void*>(address);
+  }
   if (found != nullptr) {
     *attributes = {
         2, found->second.device, const_cast<void*>(address), nullptr, found->second.kind == FAKE_MANAGED ? 1 : 0, 0};
@@ -67,6 +73,9 @@ int hipGetDevice(int* device) {
 }
 int hipSetDevice(int device) {
   FAKE_CALL("hipSetDevice")
+  if (device < 0 || device > 1) {
+    return kInvalidDevice;
+  }
   current_device = device;
   return 0;
 }
@@ -92,7 +101,7 @@ int hipMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size
 }
 int hipHostRegister(void* host, std::size_t bytes, unsigned) {
   FAKE_CALL("hipHostRegister")
-  return fake::pin(host, bytes) ? 0 : 712;
+  return fake::pin(host, bytes, current_device) ? 0 : 712;
 }
 int hipHostUnregister(void* host) {
   FAKE_CALL("hipHostUnregister")

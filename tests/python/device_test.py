@@ -7,6 +7,7 @@ import unittest
 
 import numpy as np
 import reprieve
+from reprieve._devices import is_on_device
 from support import RANK, SIZE, Case
 
 _C = ctypes
@@ -107,6 +108,17 @@ class Devices(Case):
         ):
             with self.subTest(message), self.assertRaisesRegex(reprieve.UsageError, message):
                 self.save(state)
+
+    def test_an_array_that_does_not_tell_at_the_moment(self):
+        class Parameter:
+            """As PyTorch has it, where a gradient is wanted."""
+
+            @property
+            def __cuda_array_interface__(self):
+                raise RuntimeError("detach it first")
+
+        self.assertTrue(is_on_device(Parameter()))
+        self.assertFalse(is_on_device(3))
 
     def test_an_array_that_has_moved_is_an_error(self):
         array = DeviceArray((2,))

@@ -59,8 +59,9 @@ std::span<const std::byte> bytes_of(const std::string& name, ValueAccess& value)
 LocalVariable collect_value(const std::string& name, const state::Variable& variable, const devices::Spaces& spaces) {
   ValueAccess& value = *variable.value;
   const ElementType type = value.type();
+  MemorySpace* const named = space_to_check(value, variable.space.get());
   const std::span<const std::byte> bytes = bytes_of(name, value);
-  MemorySpace* const space = check_value_memory(name, bytes, spaces, variable.space.get());
+  MemorySpace* const space = check_value_memory(name, bytes, spaces, named);
   // The shape of a serialized value follows from its number of bytes; asking for it would serialize once more.
   const bool serialized = type == ElementType{ElementClass::opaque, 1} && value.resizable();
   const Extents shape = serialized ? Extents{bytes.size()} : value.shape();
@@ -126,6 +127,10 @@ void check_member_names(const std::string& name, const Members& members) {
     check_utf8(member.name, name, "the name of a member");
     check_member_names(name, member.members);
   }
+}
+
+MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named) {
+  return named != nullptr && value.checks_space(named) ? nullptr : named;
 }
 
 MemorySpace* check_value_memory(const std::string& name, std::span<const std::byte> memory,

@@ -42,6 +42,9 @@ struct LocalVariable {
 /// @throws UsageError if a layout is not allowed, and what the user's describe functions and serializers throw
 [[nodiscard]] std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry);
 
+/// The space that is to be asked for the memory that @p value gives; null if there is none, or if the value asks it.
+[[nodiscard]] MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named);
+
 /// The space of the memory of a value; null if the host reaches it. @param named  that was set for it, or null
 /// @throws UsageError, with the name, if a part of it is none of this process; StorageError if the device fails
 [[nodiscard]] MemorySpace* check_value_memory(const std::string& name, std::span<const std::byte> memory,

@@ -10,6 +10,7 @@
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
+#include "reprieve/memory_space.hpp"
 #include "storage/format/box_search.hpp"
 #include "storage/format/seal.hpp"
 #include "storage/read/own_copies.hpp"
@@ -370,6 +371,17 @@ void Restorer::find_same_splits() {
   }
 }
 
+/// Functions of the program may have given the devices work since the memory was found.
+void Restorer::settle_arrays() {
+  for (const RestoreTarget& target : comparison_.arrays) {
+    for (const MemoryBox& box : target.array.boxes) {
+      if (box.space != nullptr && volume(box.extent) > 0) {
+        box.space->settle(box.data);
+      }
+    }
+  }
+}
+
 void Restorer::fill_arrays() {
   find_same_splits();
   std::uint64_t bytes = 0;
@@ -380,6 +392,7 @@ void Restorer::fill_arrays() {
   }
   read_twice("reading the arrays", [&] {
     tell_about("reading", bytes);
+    settle_arrays();
     for (const RestoreTarget& target : comparison_.arrays) {
       stored_->fill(*target.stored, target.array);
     }

@@ -83,6 +83,7 @@ class Restorer {
   void expect_small_values();
   void take_over_values();
   void find_same_splits();
+  void settle_arrays();
   void fill_arrays();
   void read_twice(const char* stage, const std::function<void()>& read);
   [[nodiscard]] bool reads_array_only(const RestoreTarget& target,

@@ -98,12 +98,13 @@ void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box,
   const Bytes unpadded = is_padded ? content_of(variable, index_.row(variable, box)) : Bytes{};
   const auto size =
       is_padded ? unpadded.size() : static_cast<std::size_t>(volume(row.extent)) * variable.type.size_bytes;
+  MemorySpace* const to_check = space_to_check(value, named);
   const std::span<std::byte> memory = value.prepare(size);
   if (memory.size() != size) {
     throw UsageError("variable '" + variable.name + "' gave memory of " + std::to_string(memory.size()) +
                      " bytes for a value of " + std::to_string(size));
   }
-  MemorySpace* const space = check_value_memory(variable.name, memory, devices::Spaces(), named);
+  MemorySpace* const space = check_value_memory(variable.name, memory, devices::Spaces(), to_check);
   if (!is_padded && space == nullptr && reader_.read_small(variable, row, memory)) {
     return;
   }

@@ -20,7 +20,12 @@ class _Memory:
 
 def is_on_device(value: Any) -> bool:
     """Whether it is an array that tells where on a device it lies."""
-    return not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__")
+    if isinstance(value, np.ndarray):
+        return False
+    try:
+        return hasattr(value, "__cuda_array_interface__")
+    except RuntimeError:  # a parameter of PyTorch that is on a device: it tells where only when it is detached
+        return True
 
 
 def as_array(value: Any, where: str) -> Any:
