@@ -21,7 +21,7 @@ if [ -z "$start" ]; then
 fi
 
 [ -s "$(ls "$folder"/share/reprieve/modulefiles/reprieve/*.lua)" ] || { echo "FAILED: no module file for Lmod" >&2; exit 1; }
-! grep -rn '@[a-z]*@' "$folder/share" || { echo "FAILED: a name was not replaced" >&2; exit 1; }
+! grep -rn '@[a-z]*@' "$folder/share/reprieve/modulefiles" || { echo "FAILED: a name was not replaced" >&2; exit 1; }
 
 set +eu  # not made for these
 # shellcheck disable=SC1090
