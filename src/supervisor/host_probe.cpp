@@ -49,8 +49,9 @@ HostProbe::~HostProbe() {
 void HostProbe::advance() {
   while (!waiting_.empty() && running_.size() < kMostAtATime) {
     const std::string host = waiting_.back();
-    running_[host] = {std::make_unique<Command>(with_all_output(on_host(command_, host, words_)), EnvironmentChanges{}),
-                      Clock::now() + patience_};
+    Running& started = running_[host];
+    started.command = std::make_unique<Command>(with_all_output(on_host(command_, host, words_)), EnvironmentChanges{});
+    started.limit = Clock::now() + patience_;
     waiting_.pop_back();
   }
   for (const auto& [host, running] : running_) {

@@ -188,8 +188,8 @@ void Lives::expect_restored_at_least(std::uint64_t number) const {
   }
 }
 
-void Lives::expect_same_end() {
-  const std::uint64_t steps = std::max(newest_in(run_), newest_copy_in(near_.path())) + 20;
+void Lives::expect_same_end(std::uint64_t reached) {
+  const std::uint64_t steps = std::max({newest_in(run_), newest_copy_in(near_.path()), reached}) + 20;
   const std::string mine = digest_of(run_, steps, "near");
   EXPECT_EQ(mine, digest_of(temporary_ / "undisturbed", steps, "none"));
   std::error_code none;

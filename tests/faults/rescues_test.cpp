@@ -117,7 +117,7 @@ TEST_P(Rescues, EachLifeGoesOnAtTheBoundaryThatWasCopied) {
     boundary = next;
     ASSERT_FALSE(HasFailure()) << "in life " << life;
   }
-  lives_.expect_same_end();
+  lives_.expect_same_end(boundary.at_death);
   expect_restored(boundary);
   std::cout << "rescues: " << rescues << ", with a thread at work at the notice: " << uncertain << "\n";
 }
