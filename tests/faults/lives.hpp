@@ -63,8 +63,8 @@ class Lives {
   [[nodiscard]] std::optional<std::uint64_t> restored_last() const;
 
   /// Lets it go on to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
-  /// nothing disturbed, and leave nothing behind. @param reached  a step that it may go on from besides, since a copy of
-  /// it has been brought
+  /// nothing disturbed, and leave nothing behind. @param reached  a step that it may go on from besides, since a copy
+  /// of it has been brought
   void expect_same_end(std::uint64_t reached = 0);
 
   void expect_nothing_lost() const { test::expect_nothing_lost(run_); }
