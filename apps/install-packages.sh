@@ -38,7 +38,10 @@ test_packages=(
   mount e2fsprogs xfsprogs btrfs-progs        # file systems for the tests of faults
   libfuse3-dev fuse3                          # a disk that loses power
 )
-lint_packages=(clang-format clang-tidy)
+lint_packages=(
+  clang-format clang-tidy
+  clang libclang-rt-dev                       # the sanitizers: clang compiles for them much faster than gcc
+)
 mpich_packages=(mpich libmpich-dev libhdf5-mpich-dev)
 packages_packages=(
   dpkg-dev file fakeroot mmdebstrap

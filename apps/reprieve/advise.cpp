@@ -13,7 +13,7 @@
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::advise_command {
 
 namespace {
 
@@ -92,9 +92,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_advise(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "advise", "How often to save, and how much grace to ask for, from past runs",
                        kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::advise_command

@@ -24,23 +24,56 @@ enum ExitCode : int {
 /// How long another program's answer is waited for.
 inline constexpr std::chrono::seconds kAnswerLimit{5};
 
-void add_status(CLI::App& app, int& exit_code);
-void add_report(CLI::App& app, int& exit_code);
-void add_ls(CLI::App& app, int& exit_code);
-void add_show(CLI::App& app, int& exit_code);
-void add_verify(CLI::App& app, int& exit_code);
-void add_diff(CLI::App& app, int& exit_code);
-void add_prune(CLI::App& app, int& exit_code);
-void add_unset_aside(CLI::App& app, int& exit_code);
-void add_drain(CLI::App& app, int& exit_code);
-void add_xdmf(CLI::App& app, int& exit_code);
+// Each subcommand has a namespace of its own: they have options and functions of the same names.
+namespace status_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace report_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace ls_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace show_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace verify_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace diff_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace prune_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace unset_aside_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace drain_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace xdmf_command {
+void add(CLI::App& app, int& exit_code);
+}
 /// @param program  what stands behind the `--` of the command line; must outlive the parsing
-void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
-void add_drill(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
-void add_doctor(CLI::App& app, int& exit_code);
-void add_advise(CLI::App& app, int& exit_code);
-void add_launch_agent(CLI::App& app, int& exit_code);
-void add_sbatch_template(CLI::App& app, int& exit_code);
+namespace run_command {
+void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+}
+namespace drill_command {
+void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+}
+namespace doctor_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace advise_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace launch_agent_command {
+void add(CLI::App& app, int& exit_code);
+}
+namespace sbatch_template_command {
+void add(CLI::App& app, int& exit_code);
+}
 
 /// Takes a time with a unit into @p seconds: "90", "90s", "5m", "2h".
 CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning);

@@ -13,7 +13,7 @@
 #include "progress.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::diff_command {
 
 namespace {
 
@@ -159,8 +159,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_diff(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "diff", "Compare the state in two checkpoints", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::diff_command

@@ -30,7 +30,7 @@
 #include "termination/short_command.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::doctor_command {
 
 namespace {
 
@@ -194,9 +194,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "doctor", "Whether this machine is fit for runs that save themselves", kFooter,
                        define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::doctor_command

@@ -19,7 +19,7 @@
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::drain_command {
 
 namespace {
 
@@ -150,9 +150,9 @@ int run(const Options& asked) {
 
 }  // namespace
 
-void add_drain(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "drain", "Make a checkpoint of what lies in the memory of the nodes", kFooter,
                        define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::drain_command

@@ -18,7 +18,7 @@
 #include "supervisor/launcher_command.hpp"
 #include "termination/signal_flag.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::drill_command {
 
 namespace {
 
@@ -190,7 +190,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_drill(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
+void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
   CLI::App* command = app.add_subcommand("drill", "Rehearse a preemption: would my job survive?");
   command->footer(kFooter);
   auto options = std::make_shared<Options>();
@@ -202,4 +202,4 @@ void add_drill(CLI::App& app, int& exit_code, const std::vector<std::string>& pr
   });
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::drill_command

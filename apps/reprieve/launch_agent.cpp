@@ -15,7 +15,7 @@
 #include "reprieve/error.hpp"
 #include "supervisor/child_process.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::launch_agent_command {
 
 namespace {
 
@@ -59,8 +59,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_launch_agent(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "launch-agent", "Start a daemon of mpirun, shielded", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::launch_agent_command

@@ -15,7 +15,7 @@
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::ls_command {
 
 namespace {
 
@@ -191,8 +191,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_ls(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "ls", "List the checkpoints of a directory", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::ls_command

@@ -20,7 +20,7 @@
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::prune_command {
 
 namespace {
 
@@ -182,9 +182,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_prune(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define,
                        run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::prune_command

@@ -25,7 +25,7 @@
 #include "run_report.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::report_command {
 
 namespace {
 
@@ -212,9 +212,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_report(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "report", "What became of runs: a page, or numbers for monitoring", kFooter,
                        define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::report_command

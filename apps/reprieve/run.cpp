@@ -17,7 +17,7 @@
 #include "supervisor/job_supervisor.hpp"
 #include "termination/slurm_job.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::run_command {
 
 namespace {
 
@@ -264,7 +264,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
+void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
   CLI::App* command = app.add_subcommand("run", "Run a parallel program that saves itself before it is killed");
   command->footer(kFooter);
   auto options = std::make_shared<Options>();
@@ -276,4 +276,4 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& prog
   });
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::run_command

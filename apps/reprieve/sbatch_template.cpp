@@ -10,7 +10,7 @@
 #include "command.hpp"
 #include "reprieve/error.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::sbatch_template_command {
 
 namespace {
 
@@ -179,8 +179,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_sbatch_template(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::sbatch_template_command

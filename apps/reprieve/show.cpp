@@ -16,7 +16,7 @@
 #include "storage/read/inspect_file.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::show_command {
 
 namespace {
 
@@ -241,7 +241,7 @@ void print_text(const std::filesystem::path& file, const storage::Part& part) {
 }
 
 int run_with_part(const Options& options) {
-  const storage::Part part(storage::PosixFile::open_to_read(options.file), storage::PartMemory::Use::little);
+  const storage::Part part(storage::PosixFile::open_to_read(options.file));
   if (options.json) {
     print_json(std::cout, to_json(options.file, part));
   } else {
@@ -267,9 +267,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_show(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "show", "Show the metadata and the variables of a checkpoint", kFooter, define,
                        run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::show_command

@@ -25,7 +25,7 @@
 #include "termination/short_command.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::status_command {
 
 namespace {
 
@@ -267,8 +267,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_status(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "status", "How the runs below a directory stand", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::status_command

@@ -15,7 +15,7 @@
 #include "progress.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::unset_aside_command {
 
 namespace {
 
@@ -127,9 +127,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_unset_aside(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "unset-aside",
                        "Take back checkpoints that were set aside although they are sound", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::unset_aside_command

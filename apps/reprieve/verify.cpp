@@ -13,7 +13,7 @@
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::verify_command {
 
 namespace {
 
@@ -117,9 +117,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "verify", "Verify every checksum and name what is damaged", kFooter, define,
                        run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::verify_command

@@ -10,7 +10,7 @@
 #include "files.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
+namespace reprieve::tool::xdmf_command {
 
 namespace {
 
@@ -65,9 +65,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_xdmf(CLI::App& app, int& exit_code) {
+void add(CLI::App& app, int& exit_code) {
   add_command<Options>(app, exit_code, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define,
                        run);
 }
 
-}  // namespace reprieve::tool
+}  // namespace reprieve::tool::xdmf_command

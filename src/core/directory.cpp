@@ -252,7 +252,7 @@ std::vector<DirectoryEntry> Directory::list() const {
       continue;
     }
     if (found->d_type != DT_UNKNOWN) {
-      entries.push_back({name, kind_of(DTTOIF(found->d_type))});
+      entries.push_back({name, kind_of(static_cast<mode_t>(DTTOIF(found->d_type)))});
     } else if (const auto status = look(name)) {  // else it was removed in this moment
       entries.push_back({name, kind_of(status->st_mode)});
     }

@@ -115,8 +115,8 @@ Setting<Options> text(std::string key, std::string Options::*member, std::string
 template <class Unit, class Options, class Duration>
 Setting<Options> duration(std::string key, Duration Options::*member, Range range, std::string meaning) {
   using Value = std::chrono::duration<double, Unit>;
-  const bool whole = std::ratio_greater_equal_v<typename Duration::period, Unit>;
-  const auto get = [member, whole](const Options& options) {
+  constexpr bool whole = std::ratio_greater_equal_v<typename Duration::period, Unit>;
+  const auto get = [member](const Options& options) {
     const double value = Value(options.*member).count();
     return whole || value == std::floor(value) ? Json(std::llround(value)) : Json(value);
   };

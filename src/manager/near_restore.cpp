@@ -360,11 +360,7 @@ void NearRestore::reach(const Choice& choice, const Opened& opened, storage::Par
     }
     const auto held = std::ranges::find_if(
         opened.parts, [&](const auto& part) { return part->name().rank == static_cast<int>(rank); });
-    // Of what others hold, this rank needs little, if the ranks are as they were.
-    source.add(held != opened.parts.end()
-                   ? *held
-                   : std::make_shared<const storage::Part>(open_part(at), storage::PartMemory::Use::little),
-               opened.index);
+    source.add(held != opened.parts.end() ? *held : std::make_shared<const storage::Part>(open_part(at)), opened.index);
   }
 }
 
@@ -400,12 +396,12 @@ void NearRestore::share_replicated(const Choice& choice, const Opened& opened, s
   const cluster::CommonBytes common = comm.broadcast_common(size, fill, first.holder, kVerifying);
   if (comm.host() != first.host) {
     std::vector<storage::PartRow> received;
-    const std::byte* next = common.bytes.data();
+    std::uint64_t next = 0;
     for (const auto& [variable, row] : rows) {
       received.push_back({row.first_checksum, next});
       next += variable->bytes();
     }
-    source.add(std::move(received), common.owner);
+    source.add(received, common.bytes, common.owner);
   }
 }
 

@@ -98,10 +98,10 @@ void NearTransfer::begin() {
   last_end_ = not_before_ = Clock::now();
 }
 
-void NearTransfer::send(std::shared_ptr<const storage::PartSlot> part, int slot) {
+void NearTransfer::send(std::shared_ptr<storage::PartSlot> part, int slot) {
   outgoing_->part = std::move(part);
-  outgoing_->file = outgoing_->part ? outgoing_->part->whole() : storage::PartMemory();
-  outgoing_->offer = {outgoing_->file.bytes().size(), static_cast<std::uint64_t>(slot)};
+  outgoing_->file = outgoing_->part ? outgoing_->part->whole() : std::span<std::byte>();
+  outgoing_->offer = {outgoing_->file.size(), static_cast<std::uint64_t>(slot)};
   start_receive(outgoing_->answer.data(), sizeof(NearMessage), partner_, kAccept, comm_.handle(), outgoing_->request);
   MPI_Request offering = MPI_REQUEST_NULL;
   start_send(outgoing_->offer.data(), sizeof(NearMessage), partner_, kOffer, comm_.handle(), offering);
@@ -174,10 +174,7 @@ bool NearTransfer::move_outgoing() {
         out.state = out.part ? Sending::refused : Sending::failed;
         return true;
       }
-      out.pieces = {out.file.bytes().data() + storage::kPartDataOffset,
-                    out.file.bytes().size() - storage::kPartDataOffset,
-                    0,
-                    {}};
+      out.pieces = {out.file.data() + storage::kPartDataOffset, out.file.size() - storage::kPartDataOffset, 0, {}};
       out.state = Sending::moving;
       return true;
     case Sending::moving: {
@@ -185,7 +182,7 @@ bool NearTransfer::move_outgoing() {
       if (is_through(out.pieces)) {
         start_receive(out.answer.data(), sizeof(NearMessage), partner_, kSealed, comm_.handle(), out.request);
         MPI_Request sealing = MPI_REQUEST_NULL;
-        start_send(out.file.bytes().data(), storage::kPartDataOffset, partner_, kSeal, comm_.handle(), sealing);
+        start_send(out.file.data(), storage::kPartDataOffset, partner_, kSeal, comm_.handle(), sealing);
         out.pieces.requests.push_back(sealing);
         out.state = Sending::sealing;
       }

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -37,7 +38,7 @@ class NearTransfer {
   /// A copy has begun: one part goes to the partner, and one comes from each rank of which this is the partner.
   void begin();
   /// The part to be sent, which is complete and stays as it is until this is done; null: there is none, it failed.
-  void send(std::shared_ptr<const storage::PartSlot> part, int slot);
+  void send(std::shared_ptr<storage::PartSlot> part, int slot);
   [[nodiscard]] bool is_sent() const noexcept { return outgoing_->state != Sending::waiting; }
 
   /// Moves what can be moved now, without waiting, and for at most some hundredths of the time that passed since the
@@ -68,8 +69,8 @@ class NearTransfer {
   };
   struct Outgoing {
     Sending state = Sending::idle;
-    std::shared_ptr<const storage::PartSlot> part;
-    storage::PartMemory file;
+    std::shared_ptr<storage::PartSlot> part;
+    std::span<std::byte> file;
     NearMessage offer{};
     NearMessage answer{};
     MPI_Request request = MPI_REQUEST_NULL;

@@ -111,7 +111,7 @@ TEST_P(NearRoom, APlaceThatIsFullCostsTheCopiesAndNothingElse) {
   }
   const std::string mount = std::string("mount -t tmpfs -o size=") + GetParam() + " none " + near_.path().string();
   Mpirun job({.ranks = 2,
-              .arguments = heat(checkpoints_, {}),
+              .arguments = heat(checkpoints_, {.step_delay_ms = 1}),
               .launch_prefix = {"unshare", "--mount", "--propagation", "private", "sh", "-c",
                                 mount + R"( && exec "$@")", "sh"},
               .environment = with_near_copies()});

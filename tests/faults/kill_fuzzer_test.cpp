@@ -187,7 +187,7 @@ class KillFuzzer : public FieldTest, public testing::WithParamInterface<bool> {
 };
 
 TEST_P(KillFuzzer, NothingIsLostAndNothingIsMixed) {
-  const int rounds = count_from("REPRIEVE_FUZZ_ROUNDS", supervised() ? 40 : 60);
+  const int rounds = count_from("REPRIEVE_FUZZ_ROUNDS", supervised() ? 25 : 40);
   for (int left = rounds; left > 0; left -= kLivesOfARun) {
     live_and_end(std::min(left, kLivesOfARun));
     ASSERT_FALSE(HasFailure()) << left << " rounds before the end";

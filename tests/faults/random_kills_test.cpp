@@ -56,7 +56,7 @@ class RandomKills : public testing::TestWithParam<int> {
 };
 
 TEST_P(RandomKills, NothingIsLost) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 130 : 35);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 80 : 35);
   Lives lives(GetParam(), "/var/tmp");
   const std::vector<std::string> modes{"recycle", "files", "background", "near", "far"};
   for (int life = 0; life < kills; ++life) {

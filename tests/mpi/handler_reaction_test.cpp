@@ -86,7 +86,7 @@ class ReactionAtBoundaries : public ReactionOf {
 TEST_P(Reaction, FromMillisecondsToLongSteps) {
   program_.start();
   steps(60, 1ms);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef REPRIEVE_SANITIZED
   const std::uint64_t at_boundaries = 18;
 #else
   const std::uint64_t at_boundaries = world_size() <= 2 ? 7 : 18;

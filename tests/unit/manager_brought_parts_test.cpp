@@ -45,7 +45,7 @@ TEST_F(BroughtPartsTest, AreEqualToWhatLayInMemory) {
   const core::Directory directory = core::Directory::open(checkpoints.path());
   const storage::Part copy(open_brought_part(directory, found.file));
   EXPECT_EQ(copy.name(), found.name);
-  EXPECT_EQ(copy.data().size(), kBroughtBytes);
+  EXPECT_EQ(copy.data_bytes(), kBroughtBytes);
   remove_brought_parts(directory, {found.file, "of-another.part"});
   EXPECT_FALSE(directory.contains(kBroughtName));
 }

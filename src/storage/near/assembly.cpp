@@ -15,9 +15,10 @@ void begin_assembly(const core::FileAddress& file, const StructureImage& image) 
 }
 
 void add_part(const core::FileAddress& file, const Part& part, const FileIndex& index, bool durable) {
-  const std::vector<WriteItem> items = items_of(part, index);
+  const PartMemory data = part.data();
+  const std::vector<WriteItem> items = items_of(part, data.bytes(), index);
   PosixFile target = PosixFile::open_to_write(file);
-  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, part.data().size());
+  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.bytes().size());
   const std::vector<std::uint64_t> checksums = write_items(stream, items);
   stream.finish();
   if (checksums != part.tables().checksums) {

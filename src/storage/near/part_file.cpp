@@ -175,11 +175,19 @@ void void_part(const PosixFile& file) {
 
 PartName read_part_name(const PosixFile& file) { return read_head(file, read_part_seal(file)); }
 
-Part::Part(const PosixFile& file, PartMemory::Use use) {
-  const PartSeal seal = read_part_seal(file);
-  name_ = read_head(file, seal);
-  tables_ = read_part_tables(file, seal);
-  data_ = PartMemory::read(file, kPartDataOffset, static_cast<std::size_t>(seal.data_bytes), use);
+Part::Part(PosixFile file) : file_(std::move(file)) {
+  const PartSeal seal = read_part_seal(file_);
+  name_ = read_head(file_, seal);
+  tables_ = read_part_tables(file_, seal);
+  data_bytes_ = seal.data_bytes;
+}
+
+void Part::read(std::uint64_t offset, std::span<std::byte> into) const {
+  file_.read_all(into, kPartDataOffset + offset);
+}
+
+PartMemory Part::data() const {
+  return PartMemory::read(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_));
 }
 
 }  // namespace reprieve::storage

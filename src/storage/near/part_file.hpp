@@ -44,21 +44,29 @@ void void_part(const PosixFile& file);
 /// Which part a file is. Reads a few kilobytes. @throws CorruptError if it is none, or not complete; StorageError
 [[nodiscard]] PartName read_part_name(const PosixFile& file);
 
-/// A part that can be read.
+/// A part that can be read. Its file stays open.
 class Part {
  public:
-  /// Compares the digests of head and tables. @param use  of the data
-  /// @throws CorruptError, StorageError; std::bad_alloc
-  explicit Part(const PosixFile& file, PartMemory::Use use = PartMemory::Use::all);
+  /// Compares the digests of head and tables. @throws CorruptError, StorageError
+  explicit Part(PosixFile file);
 
   [[nodiscard]] const PartName& name() const noexcept { return name_; }
   [[nodiscard]] const PartTables& tables() const noexcept { return tables_; }
-  [[nodiscard]] std::span<const std::byte> data() const noexcept { return data_.bytes(); }
+  [[nodiscard]] std::uint64_t data_bytes() const noexcept { return data_bytes_; }
+
+  /// Some of the data. Where the file lies in memory this is faster than to map it: each page that is looked at for the
+  /// first time in a mapping costs more than its copy. Measured in a virtual machine with 256 MiB and their checksum:
+  /// 43 ms in pieces of 256 KiB, 180 ms in a mapping. @param offset  from the begin of the data
+  /// @throws StorageError, CorruptError if the data end before that
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+  /// All data. @throws StorageError, CorruptError; std::bad_alloc
+  [[nodiscard]] PartMemory data() const;
 
  private:
+  PosixFile file_;
   PartName name_;
   PartTables tables_;
-  PartMemory data_;
+  std::uint64_t data_bytes_ = 0;
 };
 
 }  // namespace reprieve::storage

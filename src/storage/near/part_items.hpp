@@ -14,18 +14,19 @@
 
 namespace reprieve::storage {
 
-/// A row of the table of boxes that is not empty, with its elements in memory, side by side.
+/// A row of the table of boxes that is not empty. Its elements lie side by side.
 struct PartRow {
   std::uint64_t first_checksum = 0;  ///< which no other row has
-  const std::byte* data = nullptr;
+  std::uint64_t offset = 0;          ///< from the begin of the data
 };
 
 /// The rows of a part, ascending. @throws CorruptError if it is not of that file
 [[nodiscard]] std::vector<PartRow> rows_of(const Part& part, const FileIndex& index);
 
-/// The same as items that can be written into the file, or compared with their checksums. They refer to the part.
+/// The same as items that can be written into the file. @param data  of the part, to which the items refer
 /// @throws CorruptError
-[[nodiscard]] std::vector<WriteItem> items_of(const Part& part, const FileIndex& index);
+[[nodiscard]] std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data,
+                                              const FileIndex& index);
 
 /// Compares the checksums of all blocks. @throws CorruptError that names the rank
 void check_part(const Part& part, const FileIndex& index);

@@ -47,12 +47,12 @@ PartMemory PartMemory::beside(std::size_t size) {
   return made;
 }
 
-PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::size_t size, Use use) {
+PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::size_t size) {
   if (offset > file.size() || size > file.size() - offset) {
     throw CorruptError(file.path().string() + ": its data end too early");
   }
   if (file.is_in_memory()) {
-    return map(PROT_READ, MAP_SHARED | (use == Use::all ? MAP_POPULATE : 0), file.descriptor(), offset, size);
+    return map(PROT_READ, MAP_SHARED, file.descriptor(), offset, size);
   }
   PartMemory made = beside(size);
   file.read_all(made.bytes(), offset);

@@ -27,10 +27,8 @@ class PartMemory {
   [[nodiscard]] static PartMemory of_file(const PosixFile& file, std::uint64_t offset, std::size_t size);
   /// Memory of the process alone. @throws std::bad_alloc
   [[nodiscard]] static PartMemory beside(std::size_t size);
-  /// How much of it will be looked at: pages that are asked for one by one cost more than all at once.
-  enum class Use { all, little };
   /// What the file holds there, to be read. @throws StorageError, CorruptError, std::bad_alloc
-  [[nodiscard]] static PartMemory read(const PosixFile& file, std::uint64_t offset, std::size_t size, Use use);
+  [[nodiscard]] static PartMemory read(const PosixFile& file, std::uint64_t offset, std::size_t size);
 
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {memory_, size_}; }
 

@@ -84,6 +84,14 @@ void PartSlot::copy(std::span<WriteItem> items) {
   core::kill_point(core::KillPoint::near_copied);
 }
 
+std::span<std::byte> PartSlot::whole() {
+  const auto size = static_cast<std::size_t>(file_.size());
+  if (whole_.bytes().size() < size) {
+    whole_ = PartMemory::read(file_, 0, size);
+  }
+  return whole_.bytes();
+}
+
 void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image) {
   const PartTables tables{rows_, checksums_of(items), std::move(image)};
   core::kill_point(core::KillPoint::near_checksums_known);

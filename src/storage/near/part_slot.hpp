@@ -31,12 +31,11 @@ class PartSlot {
   /// Copies what the items refer to, and lets them refer to the copy. What the slot held is no part any more.
   void copy(std::span<WriteItem> items);
 
-  /// The whole file, with a complete part in it. Of one in memory. @throws std::bad_alloc
   /// What it holds is no part any more. @throws StorageError
   void make_void() const { void_part(file_); }
-  [[nodiscard]] PartMemory whole() const {
-    return PartMemory::read(file_, 0, static_cast<std::size_t>(file_.size()), PartMemory::Use::little);
-  }
+  /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
+  /// @throws StorageError, std::bad_alloc
+  [[nodiscard]] std::span<std::byte> whole();
   [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
 
   /// Completes the part: checksums, tables, seal. @param items  as `copy` has left them
@@ -47,6 +46,7 @@ class PartSlot {
 
   PosixFile file_;
   PartMemory memory_;
+  PartMemory whole_;  ///< kept, since the first look at each page of a mapping is dear
   bool in_memory_;
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;

@@ -4,27 +4,34 @@
 #include <algorithm>
 #include <utility>
 
-#include "storage/bytes/streaming_copy.hpp"
-
 namespace reprieve::storage {
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
-  std::vector<PartRow> rows = rows_of(*part, index);
-  add(std::move(rows), std::move(part));
+  const std::vector<PartRow> rows = rows_of(*part, index);
+  add(rows, [part = std::move(part)](std::uint64_t offset, std::span<std::byte> into) { part->read(offset, into); });
 }
 
-void PartsSource::add(std::vector<PartRow> rows, std::shared_ptr<const void> owner) {
-  const auto ascending = [](const PartRow& a, const PartRow& b) { return a.first_checksum < b.first_checksum; };
+void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byte> data,
+                      std::shared_ptr<const void> owner) {
+  add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into) {
+    std::ranges::copy(data.subspan(static_cast<std::size_t>(offset), into.size()), into.begin());
+  });
+}
+
+void PartsSource::add(const std::vector<PartRow>& rows, Read data) {
   const auto middle = static_cast<std::ptrdiff_t>(rows_.size());
-  rows_.insert(rows_.end(), rows.begin(), rows.end());
-  std::inplace_merge(rows_.begin(), rows_.begin() + middle, rows_.end(), ascending);
-  owners_.push_back(std::move(owner));
+  for (const PartRow& row : rows) {
+    rows_.push_back({row, data_.size()});
+  }
+  std::inplace_merge(rows_.begin(), rows_.begin() + middle, rows_.end(),
+                     [](const Row& a, const Row& b) { return a.at.first_checksum < b.at.first_checksum; });
+  data_.push_back(std::move(data));
 }
 
-const PartRow* PartsSource::find(std::uint64_t first_checksum) const {
+const PartsSource::Row* PartsSource::find(std::uint64_t first_checksum) const {
   const auto found = std::lower_bound(rows_.begin(), rows_.end(), first_checksum,
-                                      [](const PartRow& row, std::uint64_t key) { return row.first_checksum < key; });
-  return found != rows_.end() && found->first_checksum == first_checksum ? &*found : nullptr;
+                                      [](const Row& row, std::uint64_t key) { return row.at.first_checksum < key; });
+  return found != rows_.end() && found->at.first_checksum == first_checksum ? &*found : nullptr;
 }
 
 bool PartsSource::has(const StoredVariable& variable, const BoxRow& row) const {
@@ -51,18 +58,18 @@ std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const Bo
 
 void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
                        std::span<std::byte> content, Xxh3Stream* digest) const {
-  const PartRow* const found = find(row.first_checksum);
+  const Row* const found = find(row.first_checksum);
   if (found == nullptr) {
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a near copy is not on this host");
   }
-  const std::byte* from = found->data + place_in_row(variable, row, number);
+  std::uint64_t offset = found->at.offset + place_in_row(variable, row, number);
   while (!content.empty()) {
-    const std::span piece(from, std::min(content.size(), kCachedBytes));
+    const std::span piece = content.first(std::min(content.size(), kCachedBytes));
+    data_[found->data](offset, piece);
     if (digest != nullptr) {
       digest->update(piece);
     }
-    streaming_copy(piece, content.first(piece.size()));
-    from += piece.size();
+    offset += piece.size();
     content = content.subspan(piece.size());
   }
 }

@@ -5,7 +5,9 @@
 /// The blocks of a checkpoint that lies in parts.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "storage/near/part_items.hpp"
@@ -18,8 +20,8 @@ class PartsSource final : public BlockSource {
  public:
   /// Rows that lie in a part. It is kept open.
   void add(std::shared_ptr<const Part> part, const FileIndex& index);
-  /// Rows that another process has sent. @param owner  keeps their memory
-  void add(std::vector<PartRow> rows, std::shared_ptr<const void> owner);
+  /// Rows that another process has sent. @param data  to which their offsets belong @param owner  keeps that memory
+  void add(const std::vector<PartRow>& rows, std::span<const std::byte> data, std::shared_ptr<const void> owner);
 
   /// Whether the data of this row are here. An empty row always is.
   [[nodiscard]] bool has(const StoredVariable& variable, const BoxRow& row) const;
@@ -28,12 +30,19 @@ class PartsSource final : public BlockSource {
             Xxh3Stream* digest) const override;
 
  private:
-  [[nodiscard]] const PartRow* find(std::uint64_t first_checksum) const;
+  using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into)>;
+  struct Row {
+    PartRow at;
+    std::size_t data = 0;  ///< which
+  };
+
+  void add(const std::vector<PartRow>& rows, Read data);
+  [[nodiscard]] const Row* find(std::uint64_t first_checksum) const;
   [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
                                            std::uint64_t number) const;
 
-  std::vector<PartRow> rows_;  ///< ascending
-  std::vector<std::shared_ptr<const void>> owners_;
+  std::vector<Row> rows_;  ///< ascending
+  std::vector<Read> data_;
   // Where the blocks of the row begin that was read last.
   mutable std::uint64_t row_of_places_ = UINT64_MAX;
   mutable std::vector<std::uint64_t> places_;

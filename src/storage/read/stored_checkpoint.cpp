@@ -9,8 +9,6 @@
 
 namespace reprieve::storage {
 
-using Distribution = state::Distribution;
-
 int StoredPieces::count() const { return checkpoint_.index().metadata.world_size; }
 
 BoxRow StoredPieces::row(int saved_rank) const {
@@ -66,25 +64,25 @@ ElementType StoredCheckpoint::type(const std::string& name) const { return type_
 
 Extents StoredCheckpoint::shape(const std::string& name) const {
   const StoredVariable& variable = find(name);
-  if (variable.distribution == Distribution::per_rank) {
+  if (variable.distribution == state::Distribution::per_rank) {
     throw UsageError("variable '" + name + "' of the checkpoint is per_rank: its values have a shape each");
   }
   return is_text_array(variable) ? Extents{content_of(variable, index_.row(variable, 0)).size()} : variable.shape;
 }
 
 const PerRankPieces& StoredCheckpoint::pieces(const std::string& name) const {
-  return pieces_.try_emplace(name, *this, find(name, Distribution::per_rank)).first->second;
+  return pieces_.try_emplace(name, *this, find(name, state::Distribution::per_rank)).first->second;
 }
 
 void StoredCheckpoint::read_value(const std::string& name, ValueAccess& value) const {
-  const StoredVariable& variable = find(name, Distribution::replicated);
+  const StoredVariable& variable = find(name, state::Distribution::replicated);
   throw_unless_fits(name, value_difference(index_, variable, 0, value));
   read_box(variable, 0, value);
   value.commit();
 }
 
 void StoredCheckpoint::read_distributed(const std::string& name, const DistributedArray& array) const {
-  const StoredVariable& variable = find(name, Distribution::distributed);
+  const StoredVariable& variable = find(name, state::Distribution::distributed);
   DistributedArray placed = array;
   state::check_array(name, placed, devices::Spaces());
   throw_unless_fits(name, array_difference(variable, placed));

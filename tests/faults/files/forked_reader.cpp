@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef REPRIEVE_SANITIZED
 constexpr bool kMayLimitMemory = false;  // sanitizers reserve terabytes
 #else
 constexpr bool kMayLimitMemory = true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "faults/injector/fault_decision.hpp"
 
+#include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -44,6 +46,17 @@ std::string path_of(int descriptor) {
   std::array<char, PATH_MAX> target{};
   const ssize_t size = ::readlink(link.data(), target.data(), target.size());
   return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
+}
+
+/// FAULTY_CALLS_MARK: a file that is made when the fault of FAULTY_CALLS has come. By the kernel itself: the call of
+/// the C library is one of those that are looked at.
+void leave_mark() {
+  if (const char* const mark = std::getenv("FAULTY_CALLS_MARK")) {
+    const long made = ::syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (made >= 0) {
+      ::syscall(SYS_close, made);
+    }
+  }
 }
 
 /// A relative path stands below the directory that the descriptor is of; without a path the descriptor itself counts.
@@ -139,6 +152,9 @@ int decide(Call call, const char* path, int descriptor) noexcept {
   }
   if (state.hits.failed++ == 0) {
     state.hits.path = name;
+    const int error_number = errno;
+    leave_mark();
+    errno = error_number;
   }
   if (fault.error != kHold) {
     return fault.error;
