@@ -8,7 +8,7 @@ usage() {
 usage: apps/install-packages.sh [GROUP...]
 
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
-Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy), mpich (MPICH beside
+Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
 Open MPI, which stays the default of this machine), packages (to make and try Debian packages), docs (the API reference), torch (PyTorch, for the tests with it).
 Made for Debian 12. Elsewhere it names the packages, and leaves finding their like to you.
 END

@@ -14,6 +14,7 @@
 
 #include "core/directory.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/bytes/staged_reader.hpp"
 #include "storage/format/structure_image.hpp"
 #include "storage/near/near_copy.hpp"
 #include "storage/near/part_memory.hpp"
@@ -59,6 +60,8 @@ class Part {
   /// 43 ms in pieces of 256 KiB, 180 ms in a mapping. @param offset  from the begin of the data
   /// @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into) const;
+  /// The same of much. @param digest  to which the bytes are added, if there is one
+  void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
   /// All data. @throws StorageError, CorruptError; std::bad_alloc
   [[nodiscard]] PartMemory data() const;
 

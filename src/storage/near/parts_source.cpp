@@ -8,13 +8,19 @@ namespace reprieve::storage {
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
   const std::vector<PartRow> rows = rows_of(*part, index);
-  add(rows, [part = std::move(part)](std::uint64_t offset, std::span<std::byte> into) { part->read(offset, into); });
+  add(rows, [this, part = std::move(part)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    part->read(offset, into, digest, staged_);
+  });
 }
 
 void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byte> data,
                       std::shared_ptr<const void> owner) {
-  add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into) {
-    std::ranges::copy(data.subspan(static_cast<std::size_t>(offset), into.size()), into.begin());
+  add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    const auto found = data.subspan(static_cast<std::size_t>(offset), into.size());
+    std::ranges::copy(found, into.begin());
+    if (digest != nullptr) {
+      digest->update(found);
+    }
   });
 }
 
@@ -62,16 +68,7 @@ void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::u
   if (found == nullptr) {
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a near copy is not on this host");
   }
-  std::uint64_t offset = found->at.offset + place_in_row(variable, row, number);
-  while (!content.empty()) {
-    const std::span piece = content.first(std::min(content.size(), kCachedBytes));
-    data_[found->data](offset, piece);
-    if (digest != nullptr) {
-      digest->update(piece);
-    }
-    offset += piece.size();
-    content = content.subspan(piece.size());
-  }
+  data_[found->data](found->at.offset + place_in_row(variable, row, number), content, digest);
 }
 
 }  // namespace reprieve::storage

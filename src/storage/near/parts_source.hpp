@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "storage/bytes/staged_reader.hpp"
 #include "storage/near/part_items.hpp"
 #include "storage/read/block_source.hpp"
 
@@ -30,7 +31,8 @@ class PartsSource final : public BlockSource {
             Xxh3Stream* digest) const override;
 
  private:
-  using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into)>;
+  /// Adds what it has read to the digest if there is one.
+  using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest)>;
   struct Row {
     PartRow at;
     std::size_t data = 0;  ///< which
@@ -43,6 +45,7 @@ class PartsSource final : public BlockSource {
 
   std::vector<Row> rows_;  ///< ascending
   std::vector<Read> data_;
+  mutable StagedReader staged_;
   // Where the blocks of the row begin that was read last.
   mutable std::uint64_t row_of_places_ = UINT64_MAX;
   mutable std::vector<std::uint64_t> places_;
