@@ -16,6 +16,10 @@ if(reprieve_wants_fortran AND NOT REPRIEVE_SANITIZE)
     enable_language(Fortran)
     find_package(MPI 3.1 COMPONENTS Fortran)
     set(reprieve_with_fortran ${MPI_Fortran_FOUND})
+    if(MPI_Fortran_FOUND AND MPI_Fortran_COMPILE_OPTIONS)  # MPICH has some that C does not know, for targets in both languages
+      set_target_properties(MPI::MPI_Fortran PROPERTIES
+        INTERFACE_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:Fortran>:${MPI_Fortran_COMPILE_OPTIONS}>")
+    endif()
   endif()
   if(NOT reprieve_with_fortran)
     set(problem "The Fortran module needs a Fortran compiler, its ISO_Fortran_binding.h, and MPI for Fortran (Debian: gfortran)")
