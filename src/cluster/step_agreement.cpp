@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 
 #include "core/log.hpp"
@@ -196,8 +197,8 @@ AgreementVector StepAgreement::wait(const char* doing, std::chrono::milliseconds
   }
   // Without memory of its own: a rank that throws here is missing in what the others do next.
   std::array<char, 100> text{};
-  const auto end = fmt::format_to_n(text.data(), text.size(), "{} at step boundary {}", doing, index_);
-  return channel_.wait({text.data(), std::min(end.size, text.size())}, limit);
+  std::snprintf(text.data(), text.size(), "%s at step boundary %lld", doing, static_cast<long long>(index_));
+  return channel_.wait(text.data(), limit);
 }
 
 }  // namespace reprieve::cluster

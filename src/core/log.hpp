@@ -5,20 +5,15 @@
 /// The library's logger: one line per important event, on stderr, with the rank.
 
 #include <spdlog/fmt/fmt.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace reprieve::core::log {
 
 /// The names of the levels, the quietest first.
 inline constexpr std::array<std::string_view, 5> kLevelNames{"off", "error", "warning", "info", "debug"};
-
-/// The logger behind the functions below, for its level.
-spdlog::logger& logger();
 
 /// Sets the rank that lines carry; -1 (the start value) shows none.
 void set_rank(int rank);
@@ -27,21 +22,38 @@ void set_rank(int rank);
 /// @throws ConfigError if the name is not one of these
 void set_level(const std::string& name);
 
+/// The name of the level, one of `kLevelNames`.
+std::string_view level();
+
+/// Writes what is still in a buffer.
+void flush();
+
+namespace detail {
+
+enum class Importance { debug, info, warning, error };
+
+/// Writes a line if the level wants it. Messages are formatted there, not in the templates below: each of these would
+/// bring a copy of the code that does it. Failures are not thrown: log lines are written where others are cleaned up
+/// after.
+void write(Importance importance, fmt::string_view format, fmt::format_args args) noexcept;
+
+}  // namespace detail
+
 template <class... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
-  logger().debug(format, std::forward<Args>(args)...);
+  detail::write(detail::Importance::debug, format, fmt::make_format_args(args...));
 }
 template <class... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {
-  logger().info(format, std::forward<Args>(args)...);
+  detail::write(detail::Importance::info, format, fmt::make_format_args(args...));
 }
 template <class... Args>
 void warning(fmt::format_string<Args...> format, Args&&... args) {
-  logger().warn(format, std::forward<Args>(args)...);
+  detail::write(detail::Importance::warning, format, fmt::make_format_args(args...));
 }
 template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {
-  logger().error(format, std::forward<Args>(args)...);
+  detail::write(detail::Importance::error, format, fmt::make_format_args(args...));
 }
 
 }  // namespace reprieve::core::log
