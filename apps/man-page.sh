@@ -15,7 +15,7 @@ summary=$(sed 's/[,.:].*//; q' <<<"$help")
 help2man --no-info --section=1 --manual=Reprieve --source="Reprieve $version" --version-string="$version" \
   --name="$summary" "$*" |
   awk -v name="$name" '
-    /^\.TH/ { $2 = toupper(name) }
+    /^\.TH/ { sub(/^\.TH [^"]*/, ".TH " toupper(name) " ") }
     name_is_next { sub(/^.* \\- /, name " \\- "); name_is_next = 0 }
     /^\.SH NAME/ { name_is_next = 1 }
     as_it_is && /^\./ { print ".fi"; as_it_is = 0 }

@@ -23,11 +23,13 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
-set(same_version "${library_package} (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)  # as in apps/recipes/debian/changelog, which the packages bring along
+set(same_version "${library_package} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
 
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Preemption-safe checkpoints for MPI programs (shared library)
- When any rank learns that the job is about to end, all ranks agree on one step,
- write one checkpoint together, and leave with a code that means: start me again.")
+ When any rank learns that the job is about to end, all ranks agree on one
+ step, write one checkpoint together, and leave with a code that means: start
+ me again.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
@@ -50,16 +52,26 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "bash-completion")
 
 set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Preemption-safe checkpoints for MPI programs (Python)
  The module reprieve: handlers whose state is a dictionary of numpy arrays and
- values, for programs with mpi4py, and a reader of checkpoints that needs no MPI.")
+ values, for programs with mpi4py, and a reader of checkpoints that needs no
+ MPI.")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-reprieve)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "${same_version}, python3:any (>= 3.9), python3-numpy, python3-mpi4py, libxxhash0")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-xarray")
 
-# Each package says under which licence it is.
+# Debian has the loader's list of libraries made anew by a trigger. (CPack writes scripts that do it as well.)
+set(control ${PROJECT_BINARY_DIR}/package/debian)
+file(WRITE ${control}/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${control}/triggers)
+
+# Each package says under which licence it is, and what has changed.
+execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/apps/recipes/debian/changelog
+  OUTPUT_FILE ${control}/changelog.Debian.gz COMMAND_ERROR_IS_FATAL ANY)
 foreach(component IN LISTS components)
   string(TOUPPER ${component} name)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${name}_PACKAGE_NAME} COMPONENT ${component})
+  install(FILES ${control}/changelog.Debian.gz
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${name}_PACKAGE_NAME} COMPONENT ${component})
 endforeach()
 
