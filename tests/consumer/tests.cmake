@@ -46,8 +46,10 @@ endforeach()
 # than today.
 set_tests_properties(consumer.static.cmake PROPERTIES FIXTURES_SETUP consumer_program)
 add_test(NAME consumer.sizes COMMAND ${CMAKE_CURRENT_LIST_DIR}/sizes.sh
-  ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so 3700 ${consumer_folder}/static-cmake/consumer_cpp 4900)
-set_tests_properties(consumer.sizes PROPERTIES LABELS consumer FIXTURES_REQUIRED "consumer_shared;consumer_program")
+  ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so 3700 ${consumer_folder}/static-cmake/consumer_cpp 4900
+  ${consumer_folder}/static/${CMAKE_INSTALL_LIBDIR}/libreprieve.a 10000)
+set_tests_properties(consumer.sizes PROPERTIES
+  LABELS consumer FIXTURES_REQUIRED "consumer_shared;consumer_static;consumer_program")
 
 set(shared_libraries c++ libreprieve.so)
 if(reprieve_with_fortran AND CMAKE_Fortran_COMPILER_ID STREQUAL GNU)
