@@ -41,9 +41,9 @@ run() {
   local environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root) home
   home=$(sed -n "s|^$user:.*:\(/[^:]*\):[^:]*$|\1|p" "$root/etc/passwd")
   [ -z "$home" ] || environment[1]=HOME=$home
-  if [ -n "$ccache" ]; then
+  if [ -n "$ccache" ]; then  # for which the language of the messages counts as well
     environment+=(CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache
-      CCACHE_BASEDIR="$folder" CCACHE_NOHASHDIR=1)
+      CCACHE_BASEDIR="$folder" CCACHE_NOHASHDIR=1 ${LANG:+LANG="$LANG"})
   fi
   env -i "${environment[@]}" chroot --userspec="$user" "$root" /bin/sh -c "cd '$folder' && $1" || fail "$name: $1"
 }
