@@ -71,8 +71,8 @@ TEST(Handler, ANoticeBeforeTheFirstStepSavesBeforeIt) {
 
 TEST(Handler, AWatcherFunctionGivesANotice) {
   const SharedTemporaryDirectory directory;
+  std::atomic<bool> notice = false;  // the thread that watches lives as long as the program
   Program program(directory / "run");
-  std::atomic<bool> notice = false;
   program.config.termination_watcher_fn = [&] {
     WatchResult result = notice.load();
     result.message = "maintenance";
