@@ -62,7 +62,7 @@ if [ "$preset" = asan ]; then
   export ASAN_OPTIONS=${ASAN_OPTIONS-fast_unwind_on_malloc=0}
   export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0}
   export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
-  export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-180}
+  export MPI_TEST_TIMEOUT_S=${MPI_TEST_TIMEOUT_S-300}
 fi
 
 if [ "$preset" = tsan ]; then

@@ -34,7 +34,7 @@ endforeach()
 function(reprieve_add_mpi_test)
   cmake_parse_arguments(arg "" "NAME;RANKS;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT;WRAPPER" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 600)
+    set(arg_TIMEOUT 1500)  # far more than they need, also where the machine has more to do
   endif()
   set(nap)
   if(NOT REPRIEVE_OPEN_MPI AND arg_RANKS GREATER reprieve_cores)
