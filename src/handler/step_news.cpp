@@ -2,7 +2,6 @@
 #include "handler/step_news.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "handler/run_log.hpp"
 
