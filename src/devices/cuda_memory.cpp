@@ -122,7 +122,8 @@ const CudaDriver* cuda_driver() {
   if (const CudaDriver* const driver = found.load()) {
     return driver;
   }
-  DriverLibrary library("libcuda.so", {"libcuda.so.1"});
+  static std::atomic<unsigned long long> absent_at = 0;
+  DriverLibrary library("libcuda.so", {"libcuda.so.1"}, absent_at);
   if (!library.loaded()) {
     return nullptr;
   }

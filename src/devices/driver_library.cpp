@@ -4,24 +4,60 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <string_view>
 
 namespace reprieve::devices {
 
 namespace {
 
-int has_name(dl_phdr_info* info, std::size_t /*size*/, void* begin) {
+/// What is looked for in the list of loaded libraries.
+struct Search {
+  std::string_view begin;  ///< of the library's name
+  std::atomic<unsigned long long>& absent_at;
+  bool found = false;
+};
+
+/// Called for each library until it returns something else than zero.
+int look_at(dl_phdr_info* info, std::size_t /*size*/, void* search_of_caller) {
+  auto& search = *static_cast<Search*>(search_of_caller);
+  if (search.absent_at == info->dlpi_adds) {
+    return 1;
+  }
   const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-  return path.substr(path.rfind('/') + 1).starts_with(static_cast<const char*>(begin)) ? 1 : 0;
+  search.found = path.substr(path.rfind('/') + 1).starts_with(search.begin);
+  return search.found ? 1 : 0;
 }
 
-/// By the list in memory: dlopen searches the file system for a name that is not loaded.
-bool is_any_loaded(const char* begin) noexcept { return ::dl_iterate_phdr(has_name, const_cast<char*>(begin)) != 0; }
+unsigned long long libraries_so_far() noexcept {
+  unsigned long long adds = 0;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t /*size*/, void* result) {
+        *static_cast<unsigned long long*>(result) = info->dlpi_adds;
+        return 1;
+      },
+      &adds);
+  return adds;
+}
+
+/// By the list in memory: dlopen searches the file system for a name that is not loaded. A program may register many
+/// thousand variables, and mostly nothing was loaded since the last of them.
+/// @param absent_at  how many libraries had been loaded when it was not there
+bool is_any_loaded(const char* begin, std::atomic<unsigned long long>& absent_at) noexcept {
+  const unsigned long long adds = libraries_so_far();
+  Search search{begin, absent_at};
+  ::dl_iterate_phdr(look_at, &search);
+  if (!search.found) {
+    absent_at = adds;
+  }
+  return search.found;
+}
 
 }  // namespace
 
-DriverLibrary::DriverLibrary(const char* begin, std::initializer_list<const char*> names) noexcept {
-  if (!is_any_loaded(begin)) {
+DriverLibrary::DriverLibrary(const char* begin, std::initializer_list<const char*> names,
+                             std::atomic<unsigned long long>& absent_at) noexcept {
+  if (!is_any_loaded(begin, absent_at)) {
     return;
   }
   for (const char* name : names) {

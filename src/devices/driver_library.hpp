@@ -4,6 +4,7 @@
 /// @file
 /// Functions of a library that the program has loaded.
 
+#include <atomic>
 #include <initializer_list>
 
 namespace reprieve::devices {
@@ -11,8 +12,10 @@ namespace reprieve::devices {
 /// Never loads a library: it finds those that are there, and keeps them there.
 class DriverLibrary {
  public:
-  /// The first of these names that the program has loaded. @param begin  of all the names
-  DriverLibrary(const char* begin, std::initializer_list<const char*> names) noexcept;
+  /// The first of these names that the program has loaded. @param begin  of all the names @param absent_at  kept from
+  /// one search for these names to the next, 0 at first: it is not searched again while nothing has been loaded since
+  DriverLibrary(const char* begin, std::initializer_list<const char*> names,
+                std::atomic<unsigned long long>& absent_at) noexcept;
 
   [[nodiscard]] bool loaded() const noexcept { return handle_ != nullptr; }
   /// Takes a function. One that is not there makes the library incomplete.

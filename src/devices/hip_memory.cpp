@@ -78,8 +78,9 @@ const HipRuntime* hip_runtime() {
   if (const HipRuntime* const runtime = found.load()) {
     return runtime;
   }
+  static std::atomic<unsigned long long> absent_at = 0;
   DriverLibrary library("libamdhip64.so",
-                        {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"});
+                        {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}, absent_at);
   if (!library.loaded()) {
     return nullptr;
   }
