@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <random>
 #include <thread>
@@ -75,9 +76,9 @@ TEST_P(RandomKills, TheNewestCompleteNearCopyComesBack) {
   const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 40 : 12);
   Lives lives(GetParam(), "/var/tmp");
   std::uint64_t there = 0;
-  // On a slow machine lives may end before they have taken a copy: then there are more of them.
+  // On a slow machine lives may end before they have taken a copy: then there are more of them, each longer.
   for (int life = 0; life < kills || (there == 0 && life < 10 * kills); ++life) {
-    live_and_die(lives, random(2) == 0 ? "near" : "far", 200ms);
+    live_and_die(lives, random(2) == 0 ? "near" : "far", 200ms * std::max(1, life - kills + 2));
     lives.expect_restored_at_least(there);
     there = lives.newest_whole();
     lives.expect_one_copy_under_way();
