@@ -12,6 +12,11 @@ file=$(realpath "$2")
 options=("${@:3}")
 cache=${REPRIEVE_TIDY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/reprieve-clang-tidy}
 
+if [ "$(date +%s)" -ge "${REPRIEVE_TIDY_UNTIL:-9999999999}" ]; then
+  echo "no time for $file"
+  exit 0
+fi
+
 command=$(awk -v file="\"$file\"" '/^ *"command": /{command = $0} /^ *"file": / && index($0, file) {print command; exit}' \
   "$build/compile_commands.json" | sed 's/^ *"command": "//; s/",$//; s/\\\(["\\]\)/\1/g')
 [ -n "$command" ] || { echo "$file is not compiled in $build" >&2; exit 1; }
@@ -19,10 +24,6 @@ command=$(awk -v file="\"$file\"" '/^ *"command": /{command = $0} /^ *"file": / 
 state=$({ clang-tidy --version && cat .clang-tidy && echo "${options[@]}" && eval "${command%% -o *} -E -C -dD -P '$file'"; } |
   sha256sum | cut -d ' ' -f 1)
 [ ! -e "$cache/$state" ] || exit 0
-if [ "$(date +%s)" -ge "${REPRIEVE_TIDY_UNTIL:-9999999999}" ]; then
-  echo "no time for $file"
-  exit 0
-fi
 timeout 600 clang-tidy --quiet "${options[@]}" -p "$build" "$file"
 mkdir -p "$cache"
 touch "$cache/$state"
