@@ -115,7 +115,7 @@ TEST_F(UnchangedTest, WhatChangesIsWrittenWhereverItLies) {
   for (const FileIo io : {FileIo::page_cache, FileIo::direct, FileIo::io_uring}) {
     CheckpointManager manager = open(io);
     std::mt19937 draw(7U + static_cast<unsigned>(io));
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 40; ++i) {
       for (unsigned changes = draw() % 4; changes > 0; --changes) {
         const std::size_t from = draw() % field.size();
         const std::size_t count = std::min<std::size_t>(field.size() - from, std::size_t{1} << (draw() % 18));
