@@ -132,6 +132,21 @@ TEST_F(UnchangedTest, WhatChangesIsWrittenWhereverItLies) {
   }
 }
 
+/// Around 1 MiB arrays cease to be small, and small ones lie where the chief prepares the file for them.
+TEST_F(UnchangedTest, ArraysOfAnySizeThatStayAsTheyAreComeBack) {
+  for (const std::size_t kib : {60U, 64U, 128U, 192U, 320U, 512U, 1024U, 1025U}) {
+    SCOPED_TRACE(kib);
+    grows.resize(kib * 1024 / sizeof(double) / ranks);
+    std::iota(grows.begin(), grows.end(), 1.0);
+    CheckpointManager manager = open();
+    for (int i = 0; i < 5; ++i) {
+      save(manager);
+      expect_saved();
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+}
+
 TEST_F(UnchangedTest, IsKnownOfSavesInTheBackgroundToo) {
   CheckpointManager manager = open();
   for (int i = 0; i < 6; ++i) {

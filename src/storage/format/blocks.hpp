@@ -26,6 +26,11 @@ using state::zero_box;
 /// Checksums cover blocks of at most so many bytes, and that much is buffered when data are written or read.
 inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
 
+/// In a file that is written over, a rank may leave ranges of so many bytes as they lie
+/// (storage/write/written_ranges.hpp): those that it fills alone. They begin at multiples of this in the file. Nobody
+/// else may write into them.
+inline constexpr std::uint64_t kRangeBytes = std::uint64_t{64} << 10U;
+
 /// A box of array elements. A scalar is the box without dimensions, which holds one element.
 struct Box {
   Extents offset;

@@ -26,7 +26,8 @@ constexpr std::size_t kManifestRoom = 2048;
 /// Variables up to this size lie side by side.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20U;
 /// In a recycled file, a rank's few kilobytes of a small variable meet pages that other ranks fill as well. The kernel
-/// would read each of them from the disk first; so the chief fills them all in the page cache, up to this size.
+/// would read each of them from the disk first; so the chief fills them all in the page cache, up to this size. Not
+/// where a rank has so much of a variable that it may leave a part of it as it lies.
 constexpr std::uint64_t kMostPrefilledBytes = std::uint64_t{64} << 20U;
 
 bool is_small(const StoredVariable& variable) { return variable.bytes() <= kSmallBytes; }
@@ -344,12 +345,25 @@ std::uint64_t copy(const PosixFile& from, const PosixFile& to, const std::vector
   return digest.digest();
 }
 
-/// The stretches of the file that small variables fill.
-std::vector<Region> small_regions(const FileIndex& index) {
+/// Whether some rank has so much of a variable that a range can lie in it.
+bool may_be_left(const FileIndex& index, const StoredVariable& variable) {
+  if (variable.bytes() < kRangeBytes) {
+    return false;
+  }
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    if (volume(index.row(variable, b).extent) * variable.type.size_bytes >= kRangeBytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// The stretches of the file that small variables fill, of which each rank writes its elements in every save.
+std::vector<Region> prefilled_regions(const FileIndex& index) {
   std::vector<Region> others;
   std::uint64_t end = 0;
   for (const StoredVariable& variable : index.variables) {
-    if (variable.small) {
+    if (variable.small && !may_be_left(index, variable)) {
       end = std::max(end, variable.file_offset + variable.bytes());
     } else {
       others.push_back({variable.file_offset, variable.stored_bytes()});
@@ -472,7 +486,7 @@ bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
   void_seal(target);
   target.allocate(index_.file_size);
   if (recycle) {
-    fill_with_zeros(target, small_regions(index_));
+    fill_with_zeros(target, prefilled_regions(index_));
   }
   seal_.structure_digest = copy(layout_, target, regions_);
   target.close();

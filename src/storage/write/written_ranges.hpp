@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "storage/bytes/checksum.hpp"
+#include "storage/format/blocks.hpp"
 
 namespace reprieve::storage {
 
-/// Ranges begin at multiples of this in the file.
-inline constexpr std::uint64_t kRangeBytes = std::uint64_t{64} << 10U;
 /// Ranges that need not be written, but lie in a shorter row of such than this between two that must, are written as
 /// well: one long write is faster than two.
 inline constexpr std::uint64_t kLeastGapBytes = 4 * kRangeBytes;
