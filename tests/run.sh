@@ -50,7 +50,9 @@ done
 
 [ ${#targets[@]} -gt 0 ] || [ $every_target = yes ] || targets=(--target quick_tests)
 
-[ $install = no ] || apps/install-packages.sh build tests
+packages=(build tests)
+case $preset in asan | fuzz) packages+=(lint) ;; esac  # clang
+[ $install = no ] || apps/install-packages.sh "${packages[@]}"
 
 if command -v ccache >/dev/null; then
   # A clone in another folder finds what this one compiled.

@@ -28,15 +28,6 @@ Readable is_readable(const std::byte* place) noexcept {
   return errno == EFAULT ? Readable::no : errno == EINVAL ? Readable::yes : Readable::unknown;
 }
 
-/// The first and the last byte.
-Readable ends_are_readable(const std::byte* first, std::size_t bytes) noexcept {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t within_page = reinterpret_cast<std::uintptr_t>(first) % page;
-  const Readable begin = is_readable(first);
-  // Small variables mostly lie in one page: a second call would take as long again.
-  return begin != Readable::yes || within_page + bytes <= page ? begin : is_readable(first + bytes - 1);
-}
-
 }  // namespace
 
 bool is_mapped(const void* first, std::size_t bytes) noexcept {
@@ -45,12 +36,16 @@ bool is_mapped(const void* first, std::size_t bytes) noexcept {
   }
   // The calls take memory that may change, and change nothing.
   auto* const address = static_cast<std::byte*>(const_cast<void*>(first));
-  const Readable ends = ends_are_readable(address, bytes);
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t within_page = reinterpret_cast<std::uintptr_t>(first) % page;
+  Readable ends = is_readable(address);
+  // Small variables mostly lie in one page: a second call would take as long again.
+  if (ends == Readable::yes && within_page + bytes > page) {
+    ends = is_readable(address + bytes - 1);
+  }
   if (ends == Readable::no || (ends == Readable::yes && bytes <= page)) {
     return ends == Readable::yes;
   }
-  const std::uintptr_t within_page = reinterpret_cast<std::uintptr_t>(first) % page;
   // MS_ASYNC writes nothing back in Linux (msync(2)); ENOMEM is its answer to what is not mapped. Other errors (a
   // sandbox that has no such call) tell nothing about the memory.
   return msync(address - within_page, within_page + bytes, MS_ASYNC) == 0 || errno != ENOMEM;

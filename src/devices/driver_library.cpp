@@ -13,15 +13,17 @@ namespace {
 
 /// What is looked for in the list of loaded libraries.
 struct Search {
-  std::string_view begin;  ///< of the library's name
-  std::atomic<unsigned long long>& absent_at;
+  std::string_view begin;        ///< of the library's name
+  unsigned long long absent_at;  ///< how many libraries had been loaded when it was not there
+  unsigned long long loaded_so_far = 0;
   bool found = false;
 };
 
 /// Called for each library until it returns something else than zero.
 int look_at(dl_phdr_info* info, std::size_t /*size*/, void* search_of_caller) {
   auto& search = *static_cast<Search*>(search_of_caller);
-  if (search.absent_at == info->dlpi_adds) {
+  search.loaded_so_far = info->dlpi_adds;  // the same for all of them
+  if (search.loaded_so_far == search.absent_at) {
     return 1;
   }
   const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
@@ -29,26 +31,13 @@ int look_at(dl_phdr_info* info, std::size_t /*size*/, void* search_of_caller) {
   return search.found ? 1 : 0;
 }
 
-unsigned long long libraries_so_far() noexcept {
-  unsigned long long adds = 0;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t /*size*/, void* result) {
-        *static_cast<unsigned long long*>(result) = info->dlpi_adds;
-        return 1;
-      },
-      &adds);
-  return adds;
-}
-
 /// By the list in memory: dlopen searches the file system for a name that is not loaded. A program may register many
 /// thousand variables, and mostly nothing was loaded since the last of them.
-/// @param absent_at  how many libraries had been loaded when it was not there
 bool is_any_loaded(const char* begin, std::atomic<unsigned long long>& absent_at) noexcept {
-  const unsigned long long adds = libraries_so_far();
   Search search{begin, absent_at};
   ::dl_iterate_phdr(look_at, &search);
   if (!search.found) {
-    absent_at = adds;
+    absent_at = search.loaded_so_far;
   }
   return search.found;
 }

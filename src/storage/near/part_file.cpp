@@ -189,16 +189,8 @@ void Part::read(std::uint64_t offset, std::span<std::byte> into) const {
 void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const {
   if (StagedReader::is_faster(into.data(), kPartDataOffset + offset)) {
     staged.read(file_, into, kPartDataOffset + offset, digest);
-    return;
-  }
-  while (!into.empty()) {
-    const std::span piece = into.first(std::min(into.size(), kCachedBytes));
-    read(offset, piece);
-    if (digest != nullptr) {
-      digest->update(piece);  // while it is in the processor's cache
-    }
-    offset += piece.size();
-    into = into.subspan(piece.size());
+  } else {
+    file_.read_and_digest(into, kPartDataOffset + offset, digest);
   }
 }
 
