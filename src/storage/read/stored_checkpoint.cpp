@@ -39,7 +39,7 @@ const StoredVariable& StoredCheckpoint::find(const std::string& name) const {
   return *found;
 }
 
-const StoredVariable& StoredCheckpoint::find(const std::string& name, Distribution distribution) const {
+const StoredVariable& StoredCheckpoint::find(const std::string& name, state::Distribution distribution) const {
   const StoredVariable& found = find(name);
   if (found.distribution != distribution) {
     throw UsageError("variable '" + name + "' of the checkpoint is " + to_string(found.distribution) + ", not " +
