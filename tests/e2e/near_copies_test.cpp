@@ -204,10 +204,11 @@ class NearCopiesOnHosts : public NearCopies {
   }
 
   /// The steps of which a host has a part.
-  [[nodiscard]] std::set<int> steps_on(const std::string& host) const {
+  [[nodiscard]] std::set<int> steps_on(const std::string& host) const { return steps_in(memory_ / host); }
+  [[nodiscard]] std::set<int> steps_in(const fs::path& memory) const {
     std::set<int> steps;
     if (fs::exists(checkpoints_)) {
-      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", memory_ / host});
+      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", memory});
       for (const Json& copy : list.at("near")) {
         steps.insert(copy.value("step", 0));
       }
@@ -295,6 +296,61 @@ TEST_F(NearCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
   Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
   expect_same_end(last);
   EXPECT_GT(last_restore().at("number").get<int>(), 60);
+}
+
+/// h1 and h2 stand in one rack, h0 in another.
+class NearCopiesInRacks : public NearCopiesOnHosts {
+ protected:
+  void SetUp() override {
+    NearCopiesOnHosts::SetUp();
+    has_partners_ = true;
+    domains_ = directory_ / "racks";
+    std::ofstream(domains_) << "h0 rack2\nh1 rack1  # the old one\nh2 rack1\n";
+  }
+
+  /// mpirun itself runs on h0, so a rank there sees what this process sees.
+  [[nodiscard]] fs::path memory_of(const std::string& host) const {
+    return host == "h0" ? near_.path() : memory_ / host;
+  }
+
+  /// Kills a rank on each host when all have newer parts than those of the first step.
+  void crash_of_three() const {
+    const auto job = start_on("h1:1,h2:1,h0:1", 3, {.save_every_steps = 50, .step_delay_ms = 5});
+    const auto is_far = [&](const std::set<int>& steps) { return !steps.empty() && *steps.rbegin() > 60; };
+    const auto all_are_far = [&] {
+      return is_far(steps_in(near_.path())) && is_far(steps_on("h1")) && is_far(steps_on("h2"));
+    };
+    EXPECT_TRUE(wait_until([&] { return all_are_far() || !job->running(); }, kHang));
+    EXPECT_EQ(job->send_to_ranks(SIGKILL), 3);
+    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
+  }
+
+  void lose(const std::string& host) const {
+    for (const auto& entry : fs::directory_iterator(memory_of(host))) {
+      fs::remove_all(entry.path());
+    }
+  }
+};
+
+TEST_F(NearCopiesInRacks, ARackMayBeLost) {
+  crash_of_three();
+  lose("h1");
+  lose("h2");
+  const int step = newest_copy(memory_of("h0"));
+  EXPECT_GT(step, 0) << "the partners of both stand in the other rack";
+  expect_same_end(*start_on("h0:3", 3, {.save_every_steps = 50}));
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(NearCopiesInRacks, TwoPartnersThatAreLostCostTheWorkSinceTheCheckpoint) {
+  crash_of_three();
+  lose("h1");
+  lose("h0");
+  const int step = *steps_on("h2").rbegin();
+  const auto job = start_on("h2:3", 3, {.save_every_steps = 50});
+  expect_same_end(*job);
+  EXPECT_LT(last_restore().at("number").get<int>(), step);
+  EXPECT_THAT(job->err(), HasSubstr("the newest checkpoint counts")) << "said loudly";
 }
 
 TEST_F(NearCopiesOnHosts, TheSupervisorGoesOnWithoutADeadHost) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -127,6 +128,12 @@ JobFields parse_fields(const std::string& line) {
     }
   }
   return fields;
+}
+
+/// Tells the processes of one node from all others; empty if the process is gone.
+std::string uts_namespace(const std::string& pid) {
+  std::error_code gone;
+  return fs::read_symlink("/proc/" + pid + "/ns/uts", gone).string();
 }
 
 /// The last characters of a file.
@@ -396,6 +403,28 @@ bool SlurmCluster::wait_for_state(int id, const std::string& state, std::chrono:
         return found != fields.end() && found->second == state;
       },
       limit);
+}
+
+void SlurmCluster::kill_node(int node) {
+  const pid_t daemon = daemons_.at(static_cast<std::size_t>(node))->pid();  // the controller is the first
+  const std::string place = uts_namespace(std::to_string(daemon));
+  if (place.empty() || place == uts_namespace("self")) {
+    throw std::runtime_error("the node has no namespace of its own");
+  }
+  const auto kill_all = [&] {
+    bool found = false;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (std::isdigit(static_cast<unsigned char>(name.front())) != 0 && uts_namespace(name) == place) {
+        found = true;
+        ::kill(std::stoi(name), SIGKILL);
+      }
+    }
+    return !found;
+  };
+  if (!wait_until(kill_all, 20s)) {
+    throw std::runtime_error("processes of a dead node live on");
+  }
 }
 
 std::string SlurmCluster::logs() const {

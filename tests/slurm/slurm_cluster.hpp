@@ -79,6 +79,10 @@ class SlurmCluster {
   /// The same for its state: "RUNNING", "COMPLETED", ...
   [[nodiscard]] bool wait_for_state(int id, const std::string& state, std::chrono::seconds limit);
 
+  /// A node of several dies: all that runs there is killed at once, and nothing answers any more.
+  /// @param node  from 1
+  void kill_node(int node);
+
   /// The ends of the daemons' logs.
   [[nodiscard]] std::string logs() const;
   /// What the daemons' logs say about one job.
