@@ -349,13 +349,14 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
     has_near_copies = has_near_copies || directory.place().contains(manager::kBroughtName);
   };
   comm.on_chief(look, "listing the checkpoints");
+  manager::RestoreWalk walk(*this);
   if (!drill && comm.max(has_near_copies ? 1 : 0, "listing the checkpoints") != 0) {
-    if (auto restored = manager::NearRestore(*this).newest()) {
+    if (auto restored = manager::NearRestore(*this, walk).newest()) {
       return restored;
     }
   }
   // The chief's view counts: on a network file system the other ranks may see an older one.
-  if (auto restored = manager::RestoreWalk(*this).newest(candidates())) {
+  if (auto restored = walk.newest(candidates())) {
     return restored;
   }
   comm.on_chief([this] { directory.check_nothing_is_set_aside(); }, "listing the checkpoints");

@@ -90,6 +90,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void check_state_is_whole() const;
   std::optional<CheckpointInfo> latest();
   std::vector<CheckpointInfo> checkpoints();
+  /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others. Collective.
+  std::vector<std::uint64_t> candidates();
 
   /// The chief: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
   void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
@@ -168,8 +170,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void remove_spare() noexcept;
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   void lay_out_ahead();
-  /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others.
-  std::vector<std::uint64_t> candidates();
   /// The manager lives on after MPI_Finalize.
   void at_finalize() noexcept;
 

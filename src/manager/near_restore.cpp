@@ -2,14 +2,14 @@
 // The start from a near copy:
 //
 // 1. One rank of each host lists the complete parts that lie there, and the chief those that nodes have brought into
-// the
-//    checkpoint directory. The chief takes the newest copy of which every part lies somewhere (near_choice.hpp). For
-//    every part, one rank of its host holds it.
+//    the checkpoint directory. The chief takes the newest copy of which every part lies somewhere (near_choice.hpp).
+//    For every part, one rank of its host holds it.
 // 2. The holders verify all blocks of their parts. With a damaged part the choice is made anew, without it.
 // 3. If every rank can read all that it needs on its own host, the state is restored from there. That is so for a start
 //    on the same hosts, and on any number of ranks of one host. Otherwise, and if parts were brought, the holders write
 //    the parts into one checkpoint file, which is committed, and restored as any other.
-// Before step 3 no variable is touched.
+// Before step 3 no variable is touched. Step 2 reads the copy once more, so it is left out, as for a checkpoint, where
+// there is something older to be restored, and all of it overwrites the same variables.
 
 #include "manager/near_restore.hpp"
 
@@ -61,30 +61,8 @@ int holder_on(const cluster::Communicator& comm, const std::string& host, int pa
 
 }  // namespace
 
-/// Where a part lies, and who verifies it and gives it to others.
-struct NearRestore::Location {
-  std::string host;  ///< empty: in the checkpoint directory
-  std::string file;
-  int holder = 0;
-};
-
-struct NearRestore::Choice {
-  NearCopy copy;
-  std::vector<Location> parts;  ///< by rank
-
-  [[nodiscard]] bool lies_on_hosts() const {
-    return std::ranges::none_of(parts, [](const Location& at) { return at.host.empty(); });
-  }
-};
-
-struct NearRestore::Opened {
-  std::vector<std::shared_ptr<const storage::Part>> parts;  ///< that this rank holds
-  storage::StructureImage image;
-  storage::FileIndex index;
-};
-
-NearRestore::NearRestore(CheckpointManager::Impl& manager)
-    : manager_(manager), owner_(NearOwner::of(manager)), place_(owner_.place(manager.options)) {}
+NearRestore::NearRestore(CheckpointManager::Impl& manager, RestoreWalk& walk)
+    : manager_(manager), walk_(walk), owner_(NearOwner::of(manager)), place_(owner_.place(manager.options)) {}
 
 std::optional<CheckpointInfo> NearRestore::newest() {
   manager_.comm.agree(core::capture([&] {
@@ -100,8 +78,11 @@ std::optional<CheckpointInfo> NearRestore::newest() {
       return std::nullopt;
     }
     Opened opened;
-    if (open(*choice, opened)) {
-      return restore(*choice, opened);
+    if (!open(*choice, opened)) {
+      continue;
+    }
+    if (const Attempt attempt = restore(*choice, opened); attempt.is_over) {
+      return attempt.restored;
     }
   }
 }
@@ -152,9 +133,14 @@ std::optional<NearRestore::Choice> NearRestore::choose(const json& by_rank) cons
     return std::nullopt;
   }
   check_none_may_be_newer(manager_.directory, owner_.directory_id, complete->copy);
-  Choice choice{complete->copy, {}};
+  Choice choice{complete->copy, {}, {}};
   for (const std::vector<ListedPart>& places : complete->parts) {
     choice.parts.push_back(best_of(places));
+  }
+  for (auto older = std::next(complete); older != copies.end(); ++older) {
+    if (older->is_complete()) {
+      choice.older.push_back(best_of(older->parts.front()));
+    }
   }
   return choice;
 }
@@ -182,7 +168,11 @@ std::optional<NearRestore::Choice> NearRestore::agree_on_choice() {
         if (const auto choice = choose(by_rank)) {
           chosen["copy"] = storage::to_json({choice->copy, 0});
           for (const Location& at : choice->parts) {
-            chosen["parts"].push_back({{"host", at.host}, {"file", at.file}, {"holder", at.holder}});
+            chosen["parts"].push_back(to_json(at));
+          }
+          chosen["older"] = json::array();
+          for (const Location& at : choice->older) {
+            chosen["older"].push_back(to_json(at));
           }
         }
       },
@@ -191,143 +181,37 @@ std::optional<NearRestore::Choice> NearRestore::agree_on_choice() {
   if (chosen.is_null()) {
     return std::nullopt;
   }
-  Choice choice{storage::part_from_json(chosen.at("copy")).copy, {}};
+  Choice choice{storage::part_from_json(chosen.at("copy")).copy, {}, {}};
   for (const json& at : chosen.at("parts")) {
-    choice.parts.push_back({at.at("host"), at.at("file"), at.at("holder")});
+    choice.parts.push_back(location_from(at));
+  }
+  for (const json& at : chosen.at("older")) {
+    choice.older.push_back(location_from(at));
   }
   return choice;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Whether it is sound.
+json NearRestore::to_json(const Location& at) { return {{"host", at.host}, {"file", at.file}, {"holder", at.holder}}; }
 
-storage::PosixFile NearRestore::open_part(const Location& at) const {
-  if (at.host.empty()) {
-    return open_brought_part(manager_.directory.place(), at.file);
-  }
-  if (!directory_) {
-    throw CorruptError("the place of near copies is gone");
-  }
-  return {core::FileAddress(directory_->path() / at.file), directory_->open_file(at.file, O_RDONLY)};
-}
-
-/// Whether no rank has found damage. @param damaged  what this one has found: why, by "<host>/<file>"
-bool NearRestore::all_are_sound(const json& damaged) {
-  const json by_rank = cluster::gather(manager_.comm, damaged, kVerifying);
-  for (const json& found : by_rank) {
-    for (const auto& [place, why] : found.items()) {
-      damaged_.insert(place);
-      core::log::error("a part of a near copy is damaged and passed over: {}: {}", place, why.get<std::string>());
-      manager_.record("near_part_damaged", {{"place", place}, {"reason", why}});
-    }
-  }
-  return manager_.comm.max(damaged.empty() ? 0 : 1, kVerifying) == 0;
-}
-
-/// False if a part is damaged, so that the choice must be made anew.
-bool NearRestore::open(const Choice& choice, Opened& opened) {
-  cluster::Communicator& comm = manager_.comm;
-  json damaged = json::object();
-  const auto at_part = [&](std::size_t rank, const auto& work) {
-    const Location& at = choice.parts[rank];
-    if (at.holder == comm.rank()) {
-      try {
-        work(static_cast<int>(rank), at);
-      } catch (const Error& error) {
-        damaged[at.host + '/' + at.file] = error.what();
-      }
-    }
-  };
-  comm.agree(core::capture([&] {
-               for (std::size_t rank = 0; rank < choice.parts.size(); ++rank) {
-                 at_part(rank, [&](int part_rank, const Location& at) {
-                   auto part = std::make_shared<const storage::Part>(open_part(at));
-                   if (part->name() != storage::PartName{choice.copy, part_rank} ||
-                       (part_rank == 0 && !part->tables().image)) {
-                     throw CorruptError("it is another part than it was");
-                   }
-                   opened.parts.push_back(std::move(part));
-                 });
-               }
-             }),
-             kVerifying);
-  if (!all_are_sound(damaged)) {
-    return false;
-  }
-  learn_structure(choice, opened);
-  comm.agree(core::capture([&] {
-               for (const auto& part : opened.parts) {
-                 at_part(static_cast<std::size_t>(part->name().rank),
-                         [&](int, const Location&) { storage::check_part(*part, opened.index); });
-               }
-             }),
-             kVerifying);
-  if (!all_are_sound(damaged)) {
-    return false;
-  }
-  learn_checksums(opened);
-  return true;
-}
-
-/// What the file would say about itself, from the part of rank 0.
-void NearRestore::learn_structure(const Choice& choice, Opened& opened) {
-  cluster::Communicator& comm = manager_.comm;
-  const int root = choice.parts.front().holder;
-  cluster::Bytes bytes;
-  comm.agree(core::capture([&] {
-               if (comm.rank() == root) {
-                 bytes = storage::encode(*opened.parts.front()->tables().image);
-               }
-             }),
-             kVerifying);
-  comm.broadcast(bytes, root, kVerifying);
-  comm.agree(core::capture([&] {
-               opened.image = storage::decode_structure_image(bytes);
-               opened.index = opened.image.index(place_.path().string());
-               if (opened.index.metadata.world_size != choice.copy.ranks) {
-                 throw CorruptError("a near copy is of another number of ranks than it says");
-               }
-             }),
-             kVerifying);
-}
-
-/// Of all parts, on every rank.
-void NearRestore::learn_checksums(Opened& opened) {
-  cluster::Communicator& comm = manager_.comm;
-  storage::Encoder mine;
-  for (const auto& part : opened.parts) {
-    mine.word(static_cast<std::uint64_t>(part->name().rank));
-    mine.bytes(std::as_bytes(std::span(part->tables().checksums)));
-  }
-  const auto all = comm.gather(mine.take(), kVerifying);
-  cluster::Bytes table;
-  comm.on_chief(
-      [&] {
-        std::vector<storage::Bytes> of_ranks(static_cast<std::size_t>(opened.index.metadata.world_size));
-        for (const cluster::Bytes& message : all) {
-          for (storage::Decoder decoder(message); !decoder.at_end();) {
-            const std::uint64_t rank = decoder.word();
-            of_ranks.at(static_cast<std::size_t>(rank)) = decoder.bytes();
-          }
-        }
-        storage::place_checksums(opened.index, of_ranks);
-        const auto bytes = std::as_bytes(opened.index.checksums.span());
-        table.assign(bytes.begin(), bytes.end());
-      },
-      kVerifying);
-  comm.broadcast(table, 0, kVerifying);
-  std::vector<std::uint64_t> words(table.size() / sizeof(std::uint64_t));
-  std::copy(table.begin(), table.end(), std::as_writable_bytes(std::span(words)).begin());
-  opened.index.checksums = storage::SharedWords(std::move(words));
+NearRestore::Location NearRestore::location_from(const json& at) {
+  return {at.at("host"), at.at("file"), at.at("holder")};
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The restore.
 
-std::optional<CheckpointInfo> NearRestore::restore(const Choice& choice, Opened& opened) {
+/// Makes a checkpoint of it, if it is sound.
+NearRestore::Attempt NearRestore::bring_home(const Choice& choice, Opened& opened) {
+  if (!verify(choice, opened)) {
+    return {};
+  }
+  drain(choice, opened);
+  return {.is_over = true};
+}
+
+NearRestore::Attempt NearRestore::restore(const Choice& choice, Opened& opened) {
   if (!choice.lies_on_hosts()) {
-    drain(choice, opened);
-    return std::nullopt;
+    return bring_home(choice, opened);
   }
   cluster::Communicator& comm = manager_.comm;
   storage::PartsSource source;
@@ -342,13 +226,35 @@ std::optional<CheckpointInfo> NearRestore::restore(const Choice& choice, Opened&
                                     [&](const auto& variable, const auto& row) { return source.has(variable, row); });
     return comm.max(can ? 0 : 1, kVerifying) == 0;
   };
-  auto restored = RestoreWalk(manager_).near(restorer, name, can_read);
-  if (!restored) {
-    drain(choice, opened);
-  } else if (comm.is_chief()) {
-    core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+  bool is_readable = false;
+  const auto choose = [&]() -> std::optional<RestoreWalk::Pass> {
+    using Pass = RestoreWalk::Pass;
+    is_readable = can_read();
+    if (!is_readable) {
+      return std::nullopt;
+    }
+    const bool verifies = manager_.options.verify_on_restore;
+    if (verifies && !must_prove_ && damage_would_be_overwritten(choice, restorer)) {
+      return Pass::single;
+    }
+    const Pass pass = verifies ? Pass::proven : Pass::unverified;
+    return verify(choice, opened) ? std::optional(pass) : std::nullopt;
+  };
+  auto restored = walk_.near(restorer, name, choose);
+  if (restored) {
+    if (comm.is_chief()) {
+      core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+    }
+    return {.is_over = true, .restored = std::move(restored)};
   }
-  return restored;
+  if (!is_readable) {
+    return bring_home(choice, opened);
+  }
+  if (restorer.touched()) {
+    must_prove_ = true;
+    static_cast<void>(verify(choice, opened));  // it tells which part is damaged
+  }
+  return {};
 }
 
 /// All parts on this host, whoever holds them.

@@ -88,21 +88,26 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
 }
 
 std::optional<CheckpointInfo> RestoreWalk::near(storage::Restorer& restorer, const fs::path& name,
-                                                const std::function<bool()>& can_read) {
+                                                const std::function<std::optional<Pass>()>& choose) {
+  std::optional<Pass> pass;
   try {
     look(restorer, name);
-    if (!can_read()) {
+    pass = choose();
+    if (!pass) {
       return std::nullopt;
     }
     const auto info = [&] {
       const storage::FileIndex& index = *restorer.index();
       return make_info(name, index.metadata.number, index.metadata, index.file_size);
     };
-    // The parts were verified when they were opened.
-    return read_as(restorer, name, manager_.options.verify_on_restore ? Pass::single : Pass::unverified, info);
+    return read_as(restorer, name, *pass, info);
   } catch (const Error& error) {
     note_failure(name, error);
-    if (restorer.touched()) {
+    if (error.code() == ErrorCode::corrupt && pass == Pass::single) {
+      note_half_restored(restorer);
+      return std::nullopt;
+    }
+    if (restorer.touched() || manager_.half_restored) {
       end_half_restored(error);
     }
     throw;
@@ -142,7 +147,7 @@ void RestoreWalk::look(storage::Restorer& restorer, const fs::path& file) {
 
 /// What a rejected checkpoint has left in a variable must not stay there.
 void RestoreWalk::check_covered(const storage::Restorer& restorer, const fs::path& file) const {
-  if (rejected_.empty()) {
+  if (!manager_.half_restored) {
     return;
   }
   const auto check = [&] {
@@ -161,13 +166,14 @@ RestoreWalk::Pass RestoreWalk::choose(const storage::Restorer& restorer, std::sp
   if (!manager_.options.verify_on_restore) {
     return Pass::unverified;
   }
-  if (older.empty()) {
-    return Pass::single;
-  }
+  return older.empty() || could_be_replaced_by_all(restorer, older) ? Pass::single : Pass::proven;
+}
+
+bool RestoreWalk::could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older) {
   // A rank without a part may have registered less than the others.
   const bool runs_functions = manager_.comm.max(restorer.runs_functions() ? 1 : 0, "comparing the checkpoints") != 0;
   if (runs_functions || older.size() > kMostCompared) {
-    return Pass::proven;
+    return false;
   }
   const auto compare = [&] {
     const bool alike = std::ranges::all_of(
@@ -175,7 +181,7 @@ RestoreWalk::Pass RestoreWalk::choose(const storage::Restorer& restorer, std::sp
     return cluster::Bytes{static_cast<std::byte>(alike ? 1 : 0)};
   };
   const cluster::Bytes answer = manager_.from_chief(compare, "comparing the checkpoints");
-  return answer.front() == std::byte{1} ? Pass::single : Pass::proven;
+  return answer.front() == std::byte{1};
 }
 
 CheckpointInfo RestoreWalk::read(storage::Restorer& restorer, const fs::path& file, std::optional<std::uint64_t> number,
@@ -219,16 +225,20 @@ void RestoreWalk::note_failure(const fs::path& file, const Error& error) {
                                      {"origin_rank", error.origin_rank()}});
 }
 
+void RestoreWalk::note_half_restored(const storage::Restorer& restorer) {
+  if (restorer.touched()) {
+    half_restored_.merge(restorer.overwritten());
+    manager_.half_restored = true;
+  }
+}
+
 void RestoreWalk::reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error) {
   const fs::path file = manager_.directory.file(number);
   Rejected& rejected = rejected_.emplace_back(Rejected{number, error.what(), std::nullopt});
   if (restorer.index()) {
     rejected.run_calls = restorer.index()->metadata.run_calls;
   }
-  if (restorer.touched()) {
-    half_restored_.merge(restorer.overwritten());
-    manager_.half_restored = true;
-  }
+  note_half_restored(restorer);
   manager_.record("passed_over", {{"number", number}, {"file", file.filename().string()}, {"reason", error.what()}});
   if (manager_.comm.is_chief()) {
     core::log::error("{} is damaged and passed over: {}", file.string(), error.what());

@@ -36,20 +36,26 @@ class RestoreWalk {
   /// Restores this file and no other. @throws see CheckpointManager::restore
   CheckpointInfo one(const std::filesystem::path& file);
 
-  /// Restores a near copy, which is proven, if @p can_read says that all ranks can read what they need: it is asked
-  /// when the restorer has looked, and nothing is touched before. @param name  for messages
-  std::optional<CheckpointInfo> near(storage::Restorer& restorer, const std::filesystem::path& name,
-                                     const std::function<bool()>& can_read);
-
- private:
-  using Clock = std::chrono::steady_clock;
-
   /// How often the data are read.
   enum class Pass {
     single,      ///< into the variables, with checks on the way
     proven,      ///< by all ranks together, to verify them; then into the variables, with checks
     unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
   };
+
+  /// Restores a near copy. Nothing if it is not to be restored, or if it is damaged: then the restorer has touched
+  /// variables, and what is restored after it must overwrite them. @param name  for messages
+  /// @param choose  called when the restorer has looked, and nothing is touched: nothing if the copy is not to be
+  /// restored. A copy that is to be proven has been when it returns.
+  std::optional<CheckpointInfo> near(storage::Restorer& restorer, const std::filesystem::path& name,
+                                     const std::function<std::optional<Pass>()>& choose);
+
+  /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a damaged block
+  /// of this one can do no harm. False also if that cannot be told.
+  [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+
+ private:
+  using Clock = std::chrono::steady_clock;
 
   /// A checkpoint that was passed over.
   struct Rejected {
@@ -66,6 +72,7 @@ class RestoreWalk {
   /// @param make_info  the chief's: what is known of it
   CheckpointInfo read_as(storage::Restorer& restorer, const std::filesystem::path& file, Pass pass,
                          const std::function<CheckpointInfo()>& make_info);
+  void note_half_restored(const storage::Restorer& restorer);
   void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
   void note_failure(const std::filesystem::path& file, const Error& error);
   [[noreturn]] void end_half_restored(const Error& error);

@@ -193,7 +193,9 @@ class NearCopiesOnHosts : public NearCopies {
                                                  const std::vector<std::string>& supervisor = {}) const {
     MpiCommand command{.ranks = ranks,
                        .arguments = heat(checkpoints_, pace),
-                       .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
+                       // The hosts share the cores of this machine, which mpirun cannot know.
+                       .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--mca", "mpi_yield_when_idle",
+                                          "1", "--host", hosts},
                        .launch_prefix = hosts_->on_h0(),
                        .directory = directory_.path()};
     command.launch_prefix.insert(command.launch_prefix.end(), supervisor.begin(), supervisor.end());

@@ -73,7 +73,7 @@ TEST_P(RandomKills, NothingIsLost) {
 /// Of near copies no more is lost than what came after the newest that is complete, and that is one interval. Each
 /// value of the state depends on all steps before: a mixture of two copies would end otherwise.
 TEST_P(RandomKills, TheNewestCompleteNearCopyComesBack) {
-  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 40 : 12);
+  const int kills = count_from("REPRIEVE_RANDOM_KILLS", GetParam() == 1 ? 180 : 60);
   Lives lives(GetParam(), "/var/tmp");
   std::uint64_t there = 0;
   // On a slow machine lives may end before they have taken a copy: then there are more of them, each longer.

@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
 #include "near_fixture.hpp"
@@ -91,6 +94,64 @@ TEST_P(NearCopies, WithoutASoundCopyTheCheckpointIsTaken) {
     fs::resize_file(part_of(0, 0), 5000);
   });
   expect_restored(1, ".h5");
+}
+
+/// How often the newest restore has read what it restored, by the event log.
+std::string pass_of_last_restore(const std::filesystem::path& directory) {
+  std::string pass;
+  std::ifstream log(directory / "events.jsonl");
+  for (std::string line; std::getline(log, line);) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("event", "") == "restore") {
+      pass = event.at("pass");
+    }
+  }
+  return pass;
+}
+
+TEST_P(NearCopies, AreReadOnceWhereSomethingOlderWouldOverwriteWhatIsDamaged) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  expect_restored(3, ".part");
+  on_chief([&] { EXPECT_EQ(pass_of_last_restore(directory), "single"); });
+}
+
+TEST_P(NearCopies, ThatAreDamagedTouchNothingWhereThereIsNoCheckpoint) {
+  crash_after([&](CheckpointManager& manager) {
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] { flip_a_bit(part_of(world_size() - 1, 1), 4096); });
+  expect_restored(2, ".part");
+  on_chief([&] { EXPECT_EQ(pass_of_last_restore(directory), "proven"); });
+}
+
+TEST_P(NearCopies, ThatAreAllDamagedLeaveTheStateAsItIs) {
+  crash_after([&](CheckpointManager& manager) {
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] {
+    flip_a_bit(part_of(world_size() - 1, 1), 4096);
+    flip_a_bit(part_of(0, 0), 4096);
+  });
+  EXPECT_FALSE(restore());
+  expect_state(99);
+}
+
+TEST_P(NearCopies, ThatAreDamagedTouchNothingThatOlderOnesDoNotHave) {
+  std::vector<double> more(100, 1.0);
+  crash_after([&](CheckpointManager& manager) { save_each(manager, {1}); });
+  state.checkpoint.add_per_rank("more", more);
+  state.checkpoint.allow_missing("more");
+  crash_after([&](CheckpointManager& manager) { copy(manager, 3); });
+  on_chief([&] { flip_a_bit(part_of(world_size() - 1, 0), 4096); });
+  more.assign(100, 2.0);
+  expect_restored(1, ".h5");
+  EXPECT_EQ(more, std::vector<double>(100, 2.0));
 }
 
 TEST_P(NearCopies, AMissingPartMakesACopyIncomplete) {
