@@ -9,11 +9,9 @@
 //   preempt     has a notice in its first step
 //   near        takes a near copy after each step, and saves after each 16th
 //   far         takes near copies alone, with partners; each rank is on a host of its own, and has another piece of the
-//   field in each
-//               second life (STEPPER_TURN), so that what it needs lies on another host
+//               field in each second life (STEPPER_TURN), so that what it needs lies on another host
 //   long        takes a near copy after each step, but for the last: after STEPPER_LONG steps of this life comes one
-//   that
-//               never ends, and the ranks bring their copies at a notice
+//               that never ends, and the ranks bring their copies at a notice
 //   none        saves nothing
 
 #include <mpi.h>
@@ -70,7 +68,7 @@ class Simulation {
     options.recycle = mode != "files";
     if (has_near_copies) {
       options.near_directory = std::getenv("STEPPER_NEAR");
-      options.near_every = std::chrono::milliseconds(1);
+      options.near_every = kCopyEvery;
       options.near_partner = mode == "far";
       options.near_rescue_after = std::chrono::milliseconds(mode == "long" ? 20 : 1000);
     }
@@ -88,6 +86,9 @@ class Simulation {
         handler.run([&] { hang(directory); });
       }
       handler.run([&] { step(); });
+      if (quick != nullptr) {  // a copy is due after each of these steps
+        std::this_thread::sleep_for(2 * kCopyEvery);
+      }
       if (std::exchange(notice, false)) {
         std::raise(SIGTERM);
       }
@@ -134,6 +135,7 @@ class Simulation {
     }
   }
 
+  static constexpr std::chrono::milliseconds kCopyEvery{1};
   // 0.5 MiB a rank, not a whole number of pages; of both ranks enough for an exchange.
   static constexpr std::uint64_t kRows = 251;
   static constexpr std::uint64_t kColumns = 262;
