@@ -28,14 +28,12 @@
 #include "manager/restore_walk.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/assembly.hpp"
-#include "storage/write/file_plan.hpp"
 
 namespace reprieve::manager {
 
 namespace {
 
 using nlohmann::json;
-using storage::NearCopy;
 
 constexpr const char* kLooking = "looking for near copies";
 constexpr const char* kVerifying = "verifying a near copy";

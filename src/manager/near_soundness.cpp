@@ -12,6 +12,7 @@
 #include "manager/brought_parts.hpp"
 #include "manager/near_restore.hpp"
 #include "reprieve/error.hpp"
+#include "storage/write/file_plan.hpp"
 
 namespace reprieve::manager {
 

@@ -63,8 +63,8 @@ hsize_t structure_bytes(const FileIndex& index) {
   return bytes;
 }
 
-/// HDF5 counts what a dataset takes in its cache as the bytes that it will take in the file: 150, where it takes 4 KiB of
-/// memory. What it has written out it need not keep.
+/// HDF5 counts what a dataset takes in its cache as the bytes that it will take in the file: 150, where it takes 4 KiB
+/// of memory. What it has written out it need not keep.
 void limit_cache(const Hdf5Handle& access) {
   const char* action = "limit the cache of a file in memory";
   H5AC_cache_config_t config{};
