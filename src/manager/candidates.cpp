@@ -42,6 +42,14 @@ void tell_passed_over(CheckpointDirectory& directory, const std::vector<OrderEnt
   }
 }
 
+/// The newest first.
+std::vector<std::uint64_t> numbers_of(const std::vector<OrderEntry>& oldest_first) {
+  std::vector<std::uint64_t> numbers;
+  std::transform(oldest_first.rbegin(), oldest_first.rend(), std::back_inserter(numbers),
+                 [](const OrderEntry& entry) { return entry.number; });
+  return numbers;
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory, const std::string& directory_id) {
@@ -67,10 +75,13 @@ std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory, const
     core::log::warning("{} holds checkpoints that were saved in another directory, and none of its own: they are taken",
                        directory.path().string());
   }
-  std::vector<std::uint64_t> numbers;
-  std::transform(entries.rbegin(), entries.rend(), std::back_inserter(numbers),
-                 [](const OrderEntry& entry) { return entry.number; });
-  return numbers;
+  return numbers_of(entries);
+}
+
+std::vector<std::uint64_t> find_own(CheckpointDirectory& directory, const std::string& directory_id) {
+  std::vector<OrderEntry> entries = directory.in_order(directory_id);
+  std::erase_if(entries, [](const OrderEntry& entry) { return entry.origin == Origin::foreign; });
+  return numbers_of(entries);
 }
 
 }  // namespace reprieve::manager

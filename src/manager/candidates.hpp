@@ -18,4 +18,7 @@ namespace reprieve::manager {
 [[nodiscard]] std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory,
                                                          const std::string& directory_id);
 
+/// The same, but never those of other directories, and nothing is logged.
+[[nodiscard]] std::vector<std::uint64_t> find_own(CheckpointDirectory& directory, const std::string& directory_id);
+
 }  // namespace reprieve::manager

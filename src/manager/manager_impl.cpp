@@ -343,21 +343,28 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
 }
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
+  agree_on_half_restored();
   bool has_near_copies = !options.near_directory.empty();
   const auto look = [&] {
     directory.check_checkpoints_are_files();
     has_near_copies = has_near_copies || directory.place().contains(manager::kBroughtName);
   };
   comm.on_chief(look, "listing the checkpoints");
+  has_near_copies = !drill && comm.max(has_near_copies ? 1 : 0, "listing the checkpoints") != 0;
   manager::RestoreWalk walk(*this);
-  if (!drill && comm.max(has_near_copies ? 1 : 0, "listing the checkpoints") != 0) {
-    if (auto restored = manager::NearRestore(*this, walk).newest()) {
+  try {
+    if (has_near_copies) {
+      if (auto restored = manager::NearRestore(*this, walk).newest()) {
+        return restored;
+      }
+    }
+    // The chief's view counts: on a network file system the other ranks may see an older one.
+    if (auto restored = walk.newest(candidates())) {
       return restored;
     }
-  }
-  // The chief's view counts: on a network file system the other ranks may see an older one.
-  if (auto restored = walk.newest(candidates())) {
-    return restored;
+  } catch (const Error& error) {
+    walk.tell_half_restored(error);
+    throw;
   }
   comm.on_chief([this] { directory.check_nothing_is_set_aside(); }, "listing the checkpoints");
   check_state_is_whole();
@@ -399,9 +406,18 @@ void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDi
 }
 
 std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
+  return numbers_from_chief([&] { return manager::find_candidates(directory, identity->directory_id()); });
+}
+
+std::vector<std::uint64_t> CheckpointManager::Impl::own_checkpoints() {
+  return numbers_from_chief([&] { return manager::find_own(directory, identity->directory_id()); });
+}
+
+std::vector<std::uint64_t> CheckpointManager::Impl::numbers_from_chief(
+    const std::function<std::vector<std::uint64_t>()>& find) {
   std::vector<std::uint64_t> numbers;
   const auto as_bytes = [&] {
-    numbers = manager::find_candidates(directory, identity->directory_id());
+    numbers = find();
     const auto view = std::as_bytes(std::span(numbers));
     return cluster::Bytes(view.begin(), view.end());
   };
@@ -413,6 +429,7 @@ std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
 
 CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
   const auto restore = [&] {
+    agree_on_half_restored();
     CheckpointInfo info = manager::RestoreWalk(*this).one(file);
     if (handler) {
       handler->restored(info);
@@ -422,7 +439,11 @@ CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
   return comm.together(restore, "restoring");
 }
 
-/// The same on every rank.
+/// Where memory runs out on one rank, that rank alone knows it.
+void CheckpointManager::Impl::agree_on_half_restored() {
+  half_restored = comm.max(half_restored ? 1 : 0, "restoring") != 0;
+}
+
 void CheckpointManager::Impl::check_state_is_whole() const {
   if (half_restored) {
     throw UsageError(

@@ -92,6 +92,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::vector<CheckpointInfo> checkpoints();
   /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others. Collective.
   std::vector<std::uint64_t> candidates();
+  /// The same without foreign ones, and without a word in the log. Collective.
+  std::vector<std::uint64_t> own_checkpoints();
 
   /// The chief: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
   void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
@@ -156,9 +158,10 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   bool gives_numbers = false;                    ///< the program, to its saves
   bool uses_save_fn = false;                     ///< what a near copy cannot hold
   bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; the chief's
-  bool half_restored = false;      ///< a restore failed after it had overwritten variables; the same on every rank
-  bool in_save_fn = false;         ///< a save of this manager is running the user's save function
-  std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
+  bool half_restored = false;      ///< a restore failed after it had overwritten variables
+  std::set<std::string> half_restored_names;  ///< these variables, of this rank
+  bool in_save_fn = false;                    ///< a save of this manager is running the user's save function
+  std::optional<std::uint64_t> last_number;   ///< of the last save that began; the same on every rank
 
  private:
   /// A save inside of another one would tear it down.
@@ -170,6 +173,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void remove_spare() noexcept;
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   void lay_out_ahead();
+  void agree_on_half_restored();
+  std::vector<std::uint64_t> numbers_from_chief(const std::function<std::vector<std::uint64_t>()>& find);
   /// The manager lives on after MPI_Finalize.
   void at_finalize() noexcept;
 

@@ -8,8 +8,9 @@
 // 3. If every rank can read all that it needs on its own host, the state is restored from there. That is so for a start
 //    on the same hosts, and on any number of ranks of one host. Otherwise, and if parts were brought, the holders write
 //    the parts into one checkpoint file, which is committed, and restored as any other.
-// Before step 3 no variable is touched. Step 2 reads the copy once more, so it is left out, as for a checkpoint, where
-// there is something older to be restored, and all of it overwrites the same variables.
+// Before step 3 no variable is touched. Step 2 reads the copy once more, so it is left out where there are checkpoints,
+// and all of them and all older copies overwrite the same variables: then what turns out to be damaged does no harm.
+// Values that all ranks share are sent before that, and verified by who gets them.
 
 #include "manager/near_restore.hpp"
 
@@ -213,8 +214,16 @@ NearRestore::Attempt NearRestore::restore(const Choice& choice, Opened& opened) 
   }
   cluster::Communicator& comm = manager_.comm;
   storage::PartsSource source;
-  comm.agree(core::capture([&] { reach(choice, opened, source); }), kVerifying);
-  share_replicated(choice, opened, source);
+  try {
+    comm.agree(core::capture([&] { reach(choice, opened, source); }), kVerifying);
+    share_replicated(choice, opened, source);
+  } catch (const Error& error) {  // on all ranks
+    const bool is_of_a_part = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io;
+    if (!is_of_a_part || (verify(choice, opened) && std::exchange(must_prove_, true))) {
+      throw;  // twice, though all parts are sound
+    }
+    return {};
+  }
   const core::FileAddress name(place_.path() / choice.parts.front().file);
   storage::Restorer restorer(comm, manager_.checkpoint.registry(), name, opened.index, source,
                              manager_.options.verify_on_restore);
@@ -232,7 +241,7 @@ NearRestore::Attempt NearRestore::restore(const Choice& choice, Opened& opened) 
       return std::nullopt;
     }
     const bool verifies = manager_.options.verify_on_restore;
-    if (verifies && !must_prove_ && damage_would_be_overwritten(choice, restorer)) {
+    if (verifies && !must_prove_ && damage_would_be_overwritten(choice, opened, restorer)) {
       return Pass::single;
     }
     const Pass pass = verifies ? Pass::proven : Pass::unverified;
@@ -250,7 +259,9 @@ NearRestore::Attempt NearRestore::restore(const Choice& choice, Opened& opened) 
   }
   if (restorer.touched()) {
     must_prove_ = true;
-    static_cast<void>(verify(choice, opened));  // it tells which part is damaged
+    if (verify(choice, opened) && comm.is_chief()) {
+      core::log::warning("all parts of this near copy are sound now; the memory of a host may be failing");
+    }
   }
   return {};
 }

@@ -72,7 +72,8 @@ class [[gnu::visibility("hidden")]] NearRestore {
   void learn_checksums(Opened & opened);
   [[nodiscard]] bool all_are_sound(const nlohmann::json& damaged);
   [[nodiscard]] bool verify(const Choice& choice, const Opened& opened);
-  [[nodiscard]] bool damage_would_be_overwritten(const Choice& choice, const storage::Restorer& restorer);
+  [[nodiscard]] bool damage_would_be_overwritten(const Choice& choice, const Opened& opened,
+                                                 const storage::Restorer& restorer);
   [[nodiscard]] bool older_copies_overwrite_the_same(const Choice& choice, const storage::Restorer& restorer);
   [[nodiscard]] bool overwrites_the_same(const storage::Bytes& image, const storage::Restorer& restorer) const;
   [[nodiscard]] storage::Bytes image_of(const Location& at) const;

@@ -21,6 +21,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kVerifyingCopy = "verifying a near copy";
+/// The chief reads and compares the tables of all that is older. Beyond that the ranks verify the copy in less time.
+constexpr std::uint64_t kMostComparedBytes = std::uint64_t{16} << 20U;
 
 /// Does @p work with a part. @param damaged  where an error is put down, by "<host>/<file>"
 template <class Work>
@@ -74,6 +76,16 @@ bool NearRestore::open(const Choice& choice, Opened& opened) {
     return false;
   }
   learn_structure(choice, opened);
+  comm.agree(core::capture([&] {
+               for (const auto& part : opened.parts) {
+                 note_damage(choice.parts[static_cast<std::size_t>(part->name().rank)], damaged,
+                             [&] { static_cast<void>(storage::rows_of(*part, opened.index)); });
+               }
+             }),
+             kVerifyingCopy);
+  if (!all_are_sound(damaged)) {
+    return false;
+  }
   learn_checksums(opened);
   return true;
 }
@@ -150,11 +162,14 @@ void NearRestore::learn_checksums(Opened& opened) {
   std::copy(table.begin(), table.end(), std::as_writable_bytes(std::span(words)).begin());
   opened.index.checksums = storage::SharedWords(std::move(words));
 }
+
 /// Whether, if the copy turns out to be damaged, something older takes the place of all that was read of it.
-bool NearRestore::damage_would_be_overwritten(const Choice& choice, const storage::Restorer& restorer) {
-  const std::vector<std::uint64_t> checkpoints = manager_.candidates();
-  return !checkpoints.empty() && walk_.could_be_replaced_by_all(restorer, checkpoints) &&
-         older_copies_overwrite_the_same(choice, restorer);
+bool NearRestore::damage_would_be_overwritten(const Choice& choice, const Opened& opened,
+                                              const storage::Restorer& restorer) {
+  const std::vector<std::uint64_t> checkpoints = manager_.own_checkpoints();
+  const std::uint64_t tables = opened.index.boxes.words().size_bytes() * (checkpoints.size() + choice.older.size());
+  return !checkpoints.empty() && tables <= kMostComparedBytes &&
+         walk_.could_be_replaced_by_all(restorer, checkpoints) && older_copies_overwrite_the_same(choice, restorer);
 }
 
 /// The chief judges by what rank 0's parts say of the whole copies.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
@@ -26,6 +27,9 @@ constexpr const char* kHalfRestored =
     "; variables of the program were overwritten before this happened, so no older checkpoint is taken and nothing is "
     "initialised: start the program again, and do not go on with what it has in memory now";
 
+/// What was read is wrong, or could not be read.
+bool is_of_the_data(const Error& error) { return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io; }
+
 const char* name_of(bool proven, bool verified) { return proven ? "proven" : verified ? "single" : "unverified"; }
 
 }  // namespace
@@ -45,15 +49,14 @@ std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_
       return info;
     } catch (const CorruptError& error) {
       note_failure(file, error);
+      note_half_restored(restorer);
       if (restorer.touched() && pass == Pass::proven) {
         end_half_restored(error);
       }
       reject(numbers[i], restorer, error);
     } catch (const Error& error) {
       note_failure(file, error);
-      if (restorer.touched() || !half_restored_.empty()) {
-        end_half_restored(error);
-      }
+      note_half_restored(restorer);
       throw;
     } catch (...) {  // on its way to an agreement
       manager_.half_restored |= restorer.touched();
@@ -77,9 +80,8 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
     return info;
   } catch (const Error& error) {
     note_failure(file, error);
-    if (restorer.touched()) {
-      end_half_restored(error);
-    }
+    note_half_restored(restorer);
+    tell_half_restored(error);
     throw;
   } catch (...) {
     manager_.half_restored |= restorer.touched();
@@ -103,12 +105,12 @@ std::optional<CheckpointInfo> RestoreWalk::near(storage::Restorer& restorer, con
     return read_as(restorer, name, *pass, info);
   } catch (const Error& error) {
     note_failure(name, error);
-    if (error.code() == ErrorCode::corrupt && pass == Pass::single) {
-      note_half_restored(restorer);
+    note_half_restored(restorer);
+    if (restorer.touched() && pass == Pass::single && is_of_the_data(error)) {
+      if (manager_.comm.is_chief()) {
+        core::log::warning("{}; looking at all parts of this near copy", error.what());
+      }
       return std::nullopt;
-    }
-    if (restorer.touched() || manager_.half_restored) {
-      end_half_restored(error);
     }
     throw;
   } catch (...) {
@@ -152,7 +154,7 @@ void RestoreWalk::check_covered(const storage::Restorer& restorer, const fs::pat
   }
   const auto check = [&] {
     const std::set<std::string> overwritten = restorer.overwritten();
-    for (const std::string& name : half_restored_) {
+    for (const std::string& name : manager_.half_restored_names) {
       if (!overwritten.contains(name)) {
         throw MismatchError(fmt::format("{} has no variable '{}', which a damaged newer checkpoint has overwritten",
                                         file.string(), name));
@@ -204,6 +206,7 @@ CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path&
   core::kill_point(core::KillPoint::restore_done);
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   manager_.half_restored = false;
+  manager_.half_restored_names.clear();
   nlohmann::json fields{{"file", file.filename().string()},
                         {"number", info.number},
                         {"world_size", info.world_size},
@@ -227,8 +230,8 @@ void RestoreWalk::note_failure(const fs::path& file, const Error& error) {
 
 void RestoreWalk::note_half_restored(const storage::Restorer& restorer) {
   if (restorer.touched()) {
-    half_restored_.merge(restorer.overwritten());
     manager_.half_restored = true;
+    manager_.half_restored_names.merge(restorer.overwritten());
   }
 }
 
@@ -238,15 +241,19 @@ void RestoreWalk::reject(std::uint64_t number, const storage::Restorer& restorer
   if (restorer.index()) {
     rejected.run_calls = restorer.index()->metadata.run_calls;
   }
-  note_half_restored(restorer);
   manager_.record("passed_over", {{"number", number}, {"file", file.filename().string()}, {"reason", error.what()}});
   if (manager_.comm.is_chief()) {
     core::log::error("{} is damaged and passed over: {}", file.string(), error.what());
   }
 }
 
+void RestoreWalk::tell_half_restored(const Error& error) const {
+  if (manager_.half_restored && std::string_view(error.what()).find(kHalfRestored) == std::string_view::npos) {
+    end_half_restored(error);
+  }
+}
+
 void RestoreWalk::end_half_restored(const Error& error) {
-  manager_.half_restored = true;
   if (error.code() == ErrorCode::unresponsive) {
     throw;  // with the names of the ranks
   }
@@ -260,10 +267,7 @@ void RestoreWalk::end_without_a_sound_one() {
   }
   const std::string message = fmt::format("none of the checkpoints in {} is valid; to start anew, move them away:{}",
                                           manager_.directory.path().string(), reasons);
-  if (half_restored_.empty()) {
-    throw CorruptError(message);
-  }
-  end_half_restored(CorruptError(message));
+  throw CorruptError(message);
 }
 
 /// Lost work is said out loud.

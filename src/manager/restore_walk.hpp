@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,8 +42,9 @@ class RestoreWalk {
     unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
   };
 
-  /// Restores a near copy. Nothing if it is not to be restored, or if it is damaged: then the restorer has touched
-  /// variables, and what is restored after it must overwrite them. @param name  for messages
+  /// Restores a near copy. Nothing if it is not to be restored, or if it turns out to be damaged, or not readable, in a
+  /// single pass: then the restorer has touched variables, and what is restored after it must overwrite them.
+  /// @param name  for messages
   /// @param choose  called when the restorer has looked, and nothing is touched: nothing if the copy is not to be
   /// restored. A copy that is to be proven has been when it returns.
   std::optional<CheckpointInfo> near(storage::Restorer& restorer, const std::filesystem::path& name,
@@ -53,6 +53,10 @@ class RestoreWalk {
   /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a damaged block
   /// of this one can do no harm. False also if that cannot be told.
   [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+
+  /// In a catch block: throws the error again with the word that variables were overwritten, if they were, and if it
+  /// does not say so yet.
+  void tell_half_restored(const Error& error) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -75,7 +79,7 @@ class RestoreWalk {
   void note_half_restored(const storage::Restorer& restorer);
   void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
   void note_failure(const std::filesystem::path& file, const Error& error);
-  [[noreturn]] void end_half_restored(const Error& error);
+  [[noreturn]] static void end_half_restored(const Error& error);
   [[noreturn]] void end_without_a_sound_one();
   void check_covered(const storage::Restorer& restorer, const std::filesystem::path& file) const;
   void tell_fallback(const CheckpointInfo& info);
@@ -83,8 +87,7 @@ class RestoreWalk {
 
   CheckpointManager::Impl& manager_;
   Clock::time_point start_;
-  std::vector<Rejected> rejected_;       ///< newest first
-  std::set<std::string> half_restored_;  ///< variables that rejected checkpoints have overwritten
+  std::vector<Rejected> rejected_;  ///< newest first
 };
 
 }  // namespace reprieve::manager

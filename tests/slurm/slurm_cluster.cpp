@@ -196,7 +196,7 @@ SlurmCluster::~SlurmCluster() {
     if (options_.control_groups) {
       const std::string freezer = files_.path().string() + kFreezer;
       static_cast<void>(succeeds("unshare --mount --propagation private sh -c 'mount -t cgroup -o freezer none " +
-                                 freezer + " && rmdir " + freezer + "/slurm_*'"));
+                                 freezer + " && find " + freezer + "/slurm_* -depth -type d -exec rmdir {} +'"));
     }
   } catch (const std::exception& error) {
     std::cerr << "cannot stop Slurm: " << error.what() << '\n';

@@ -32,7 +32,8 @@ class Restorer {
  public:
   /// Keeps references to the communicator and the registry. @param verify  compare checksums
   Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
-  /// Restores what lies elsewhere than in a file, and is proven: `look` and `prove` read nothing.
+  /// Restores what lies elsewhere than in a file: `look` and `prove` read nothing, so the caller proves it where that
+  /// is needed.
   /// @param index  what a file of it would say about itself; @param source  of all that the ranks read, lives as long
   Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
            const BlockSource& source, bool verify);

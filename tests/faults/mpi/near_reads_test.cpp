@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads of near copies that fail, or give a wrong bit, at a start: something whole is restored, the copy, an older one
+// or the checkpoint, and no start ends for it.
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/log.hpp"
+#include "faults/injector/faulty_calls.hpp"
+#include "mpi/near_fixture.hpp"
+
+namespace reprieve::test {
+namespace {
+
+/// Which rank reads wrong, and what goes wrong.
+using NearFault = std::tuple<int, int>;
+
+class NearReads : public ManagerTest, public testing::WithParamInterface<NearFault> {
+ protected:
+  NearReads() : field_(kPart) {
+    const auto rank = static_cast<std::uint64_t>(world_rank());
+    const auto size = static_cast<std::uint64_t>(world_size());
+    state.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
+  }
+
+  void SetUp() override {
+    REPRIEVE_NEEDS_RANKS(2);
+    if (!std::filesystem::is_directory("/dev/shm")) {
+      GTEST_SKIP() << "no /dev/shm";
+    }
+    core::log::set_level("off");
+  }
+
+  void TearDown() override {
+    on_chief([this] { std::filesystem::remove_all(place_); });
+  }
+
+  static int victim() { return std::get<0>(GetParam()); }
+
+  void set(int seed) {
+    state.set(seed);
+    std::ranges::fill(field_, seed);
+  }
+
+  [[nodiscard]] ManagerOptions with_near_copies() const {
+    ManagerOptions options;
+    options.near_directory = place_;
+    return options;
+  }
+
+  /// A run that leaves checkpoint 1, and copies 2 and 3.
+  void crash() {
+    on_chief([this] {
+      std::filesystem::remove_all(directory);
+      std::filesystem::remove_all(place_);
+      std::filesystem::create_directories(place_);
+    });
+    struct Crash {};
+    try {
+      CheckpointManager manager = open(with_near_copies());
+      set(1);
+      manager.save(1);
+      for (const int number : {2, 3}) {
+        set(number);
+        EXPECT_TRUE(manager.near_copy(static_cast<std::uint64_t>(number)));
+        manager.impl().near->wait();
+        MPI_Barrier(MPI_COMM_WORLD);
+      }
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+  }
+
+  /// Restores while reads of parts fail. Returns how many did.
+  std::uint64_t restore_with_fault(std::uint64_t occurrence, std::uint64_t count) {
+    set(99);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank() == victim()) {
+      arm({Call::read, std::get<1>(GetParam()), occurrence, count, ".part"});
+    }
+    {
+      CheckpointManager manager = open(with_near_copies());
+      const auto info = manager.restore_or_initialize();
+      EXPECT_TRUE(info.has_value());
+      const int seed = info ? static_cast<int>(info->number) : 0;
+      EXPECT_TRUE(seed >= 1 && seed <= 3) << seed;
+      expect_state(seed);
+      EXPECT_TRUE(std::ranges::all_of(field_, [&](double value) { return value == seed; })) << "not that of " << seed;
+      newest_ = std::max(newest_, seed);
+      oldest_ = std::min(oldest_, seed);
+    }
+    std::uint64_t failed = world_rank() == victim() ? disarm().failed : 0;
+    MPI_Bcast(&failed, 1, MPI_UINT64_T, victim(), MPI_COMM_WORLD);
+    return failed;
+  }
+
+  static constexpr std::uint64_t kPart = 640 << 10U;  ///< 5 MiB: more than one block
+  std::vector<double> field_;
+  int newest_ = 0;
+  int oldest_ = 99;
+  const std::filesystem::path place_ =
+      std::filesystem::path("/dev/shm") / ("reprieve-reads-" + temporary.path().filename().string());
+};
+
+INSTANTIATE_TEST_SUITE_P(Restore, NearReads,
+                         testing::Combine(testing::Values(0, 1), testing::Values(EIO, kFlip, kShort)),
+                         [](const auto& param) {
+                           const int error = std::get<1>(param.param);
+                           return std::string(std::get<0>(param.param) == 0 ? "Chief" : "OtherRank") +
+                                  (error == EIO     ? "Error"
+                                   : error == kFlip ? "WrongBit"
+                                                    : "CutShort");
+                         });
+
+TEST_P(NearReads, ThatFailOnceLoseNoMoreThanWhatIsOlder) {
+  std::uint64_t occurrence = 1;
+  for (;; ++occurrence) {
+    SCOPED_TRACE("read " + std::to_string(occurrence));
+    crash();
+    if (restore_with_fault(occurrence, 1) == 0) {
+      break;
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(occurrence, 10U);  // seals, heads, tables, data
+  EXPECT_EQ(newest_, 3);
+}
+
+TEST_P(NearReads, ThatFailFromSomeTimeOnLeaveTheCheckpoint) {
+  if (std::get<1>(GetParam()) == kShort) {
+    return;  // reading goes on with the rest
+  }
+  for (const std::uint64_t occurrence : {1U, 5U, 9U, 14U}) {
+    SCOPED_TRACE("read " + std::to_string(occurrence));
+    crash();
+    EXPECT_GT(restore_with_fault(occurrence, kAlways), 0U);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_EQ(oldest_, 1);
+}
+
+}  // namespace
+}  // namespace reprieve::test
