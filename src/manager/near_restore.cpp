@@ -26,7 +26,6 @@
 #include "core/log.hpp"
 #include "manager/brought_parts.hpp"
 #include "manager/near_drain.hpp"
-#include "manager/restore_walk.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/assembly.hpp"
 
@@ -37,7 +36,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kLooking = "looking for near copies";
-constexpr const char* kVerifying = "verifying a near copy";
 constexpr const char* kDraining = "making a checkpoint of a near copy";
 
 /// A rank of that host: the one whose part it is, if it is there, so that all have the same work. Of all hosts, for
@@ -218,8 +216,7 @@ NearRestore::Attempt NearRestore::restore(const Choice& choice, Opened& opened) 
     comm.agree(core::capture([&] { reach(choice, opened, source); }), kVerifying);
     share_replicated(choice, opened, source);
   } catch (const Error& error) {  // on all ranks
-    const bool is_of_a_part = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io;
-    if (!is_of_a_part || (verify(choice, opened) && std::exchange(must_prove_, true))) {
+    if (!is_of_the_data(error) || (verify(choice, opened) && std::exchange(must_prove_, true))) {
       throw;  // twice, though all parts are sound
     }
     return {};

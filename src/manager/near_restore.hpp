@@ -5,6 +5,7 @@
 /// The start from a near copy. near_restore.cpp states how. Collective in all its parts.
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -32,6 +33,8 @@ class [[gnu::visibility("hidden")]] NearRestore {
   std::optional<CheckpointInfo> newest();
 
  private:
+  static constexpr const char* kVerifying = "verifying a near copy";  ///< what the ranks do, in errors
+
   /// Where a part lies, and who verifies it and gives it to others.
   struct Location {
     std::string host;  ///< empty: in the checkpoint directory
@@ -72,6 +75,8 @@ class [[gnu::visibility("hidden")]] NearRestore {
   void learn_checksums(Opened & opened);
   [[nodiscard]] bool all_are_sound(const nlohmann::json& damaged);
   [[nodiscard]] bool verify(const Choice& choice, const Opened& opened);
+  [[nodiscard]] bool check_each(const Choice& choice, const Opened& opened,
+                                const std::function<void(const storage::Part&)>& check);
   [[nodiscard]] bool damage_would_be_overwritten(const Choice& choice, const Opened& opened,
                                                  const storage::Restorer& restorer);
   [[nodiscard]] bool older_copies_overwrite_the_same(const Choice& choice, const storage::Restorer& restorer);

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "cluster/json_exchange.hpp"
@@ -20,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kVerifyingCopy = "verifying a near copy";
 /// The chief reads and compares the tables of all that is older. Beyond that the ranks verify the copy in less time.
 constexpr std::uint64_t kMostComparedBytes = std::uint64_t{16} << 20U;
 
@@ -48,7 +46,7 @@ storage::PosixFile NearRestore::open_part(const Location& at) const {
 
 /// Whether no rank has found damage. @param damaged  what this one has found: why, by "<host>/<file>"
 bool NearRestore::all_are_sound(const json& damaged) {
-  const json by_rank = cluster::gather(manager_.comm, damaged, kVerifyingCopy);
+  const json by_rank = cluster::gather(manager_.comm, damaged, kVerifying);
   for (const json& found : by_rank) {
     for (const auto& [place, why] : found.items()) {
       damaged_.insert(place);
@@ -56,7 +54,7 @@ bool NearRestore::all_are_sound(const json& damaged) {
       manager_.record("near_part_damaged", {{"place", place}, {"reason", why}});
     }
   }
-  return manager_.comm.max(damaged.empty() ? 0 : 1, kVerifyingCopy) == 0;
+  return manager_.comm.max(damaged.empty() ? 0 : 1, kVerifying) == 0;
 }
 
 /// False if what a part says of itself is damaged, so that the choice must be made anew.
@@ -71,19 +69,12 @@ bool NearRestore::open(const Choice& choice, Opened& opened) {
                  }
                }
              }),
-             kVerifyingCopy);
+             kVerifying);
   if (!all_are_sound(damaged)) {
     return false;
   }
   learn_structure(choice, opened);
-  comm.agree(core::capture([&] {
-               for (const auto& part : opened.parts) {
-                 note_damage(choice.parts[static_cast<std::size_t>(part->name().rank)], damaged,
-                             [&] { static_cast<void>(storage::rows_of(*part, opened.index)); });
-               }
-             }),
-             kVerifyingCopy);
-  if (!all_are_sound(damaged)) {
+  if (!check_each(choice, opened, [&](const storage::Part& part) { storage::check_tables(part, opened.index); })) {
     return false;
   }
   learn_checksums(opened);
@@ -100,14 +91,20 @@ std::shared_ptr<const storage::Part> NearRestore::open_chosen(const Choice& choi
 
 /// False if a part is damaged, so that the choice must be made anew.
 bool NearRestore::verify(const Choice& choice, const Opened& opened) {
+  return check_each(choice, opened, [&](const storage::Part& part) { storage::check_part(part, opened.index); });
+}
+
+/// Calls @p check, which throws if it finds damage, with the parts that this rank holds. Whether no rank has found any.
+bool NearRestore::check_each(const Choice& choice, const Opened& opened,
+                             const std::function<void(const storage::Part&)>& check) {
   json damaged = json::object();
   manager_.comm.agree(core::capture([&] {
                         for (const auto& part : opened.parts) {
                           note_damage(choice.parts[static_cast<std::size_t>(part->name().rank)], damaged,
-                                      [&] { storage::check_part(*part, opened.index); });
+                                      [&] { check(*part); });
                         }
                       }),
-                      kVerifyingCopy);
+                      kVerifying);
   return all_are_sound(damaged);
 }
 
@@ -121,8 +118,8 @@ void NearRestore::learn_structure(const Choice& choice, Opened& opened) {
                  bytes = storage::encode(*opened.parts.front()->tables().image);
                }
              }),
-             kVerifyingCopy);
-  comm.broadcast(bytes, root, kVerifyingCopy);
+             kVerifying);
+  comm.broadcast(bytes, root, kVerifying);
   comm.agree(core::capture([&] {
                opened.image = storage::decode_structure_image(bytes);
                opened.index = opened.image.index(place_.path().string());
@@ -130,7 +127,7 @@ void NearRestore::learn_structure(const Choice& choice, Opened& opened) {
                  throw CorruptError("a near copy is of another number of ranks than it says");
                }
              }),
-             kVerifyingCopy);
+             kVerifying);
 }
 
 /// Of all parts, on every rank.
@@ -141,7 +138,7 @@ void NearRestore::learn_checksums(Opened& opened) {
     mine.word(static_cast<std::uint64_t>(part->name().rank));
     mine.bytes(std::as_bytes(std::span(part->tables().checksums)));
   }
-  const auto all = comm.gather(mine.take(), kVerifyingCopy);
+  const auto all = comm.gather(mine.take(), kVerifying);
   cluster::Bytes table;
   comm.on_chief(
       [&] {
@@ -156,8 +153,8 @@ void NearRestore::learn_checksums(Opened& opened) {
         const auto bytes = std::as_bytes(opened.index.checksums.span());
         table.assign(bytes.begin(), bytes.end());
       },
-      kVerifyingCopy);
-  comm.broadcast(table, 0, kVerifyingCopy);
+      kVerifying);
+  comm.broadcast(table, 0, kVerifying);
   std::vector<std::uint64_t> words(table.size() / sizeof(std::uint64_t));
   std::copy(table.begin(), table.end(), std::as_writable_bytes(std::span(words)).begin());
   opened.index.checksums = storage::SharedWords(std::move(words));
@@ -183,8 +180,8 @@ bool NearRestore::older_copies_overwrite_the_same(const Choice& choice, const st
                  }
                }
              }),
-             kVerifyingCopy);
-  const auto of_ranks = comm.gather(mine.take(), kVerifyingCopy);
+             kVerifying);
+  const auto of_ranks = comm.gather(mine.take(), kVerifying);
   bool are_alike = false;
   comm.on_chief(
       [&] {
@@ -197,8 +194,8 @@ bool NearRestore::older_copies_overwrite_the_same(const Choice& choice, const st
           return true;
         });
       },
-      kVerifyingCopy);
-  return comm.max(are_alike ? 1 : 0, kVerifyingCopy) != 0;
+      kVerifying);
+  return comm.max(are_alike ? 1 : 0, kVerifying) != 0;
 }
 
 /// Empty if it cannot be read.

@@ -27,12 +27,13 @@ constexpr const char* kHalfRestored =
     "; variables of the program were overwritten before this happened, so no older checkpoint is taken and nothing is "
     "initialised: start the program again, and do not go on with what it has in memory now";
 
-/// What was read is wrong, or could not be read.
-bool is_of_the_data(const Error& error) { return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io; }
-
 const char* name_of(bool proven, bool verified) { return proven ? "proven" : verified ? "single" : "unverified"; }
 
 }  // namespace
+
+bool is_of_the_data(const Error& error) noexcept {
+  return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io;
+}
 
 std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_t>& numbers) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -59,7 +60,7 @@ std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_
       note_half_restored(restorer);
       throw;
     } catch (...) {  // on its way to an agreement
-      manager_.half_restored |= restorer.touched();
+      note_half_restored(restorer);
       throw;
     }
   }
@@ -84,7 +85,7 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
     tell_half_restored(error);
     throw;
   } catch (...) {
-    manager_.half_restored |= restorer.touched();
+    note_half_restored(restorer);
     throw;
   }
 }
@@ -114,7 +115,7 @@ std::optional<CheckpointInfo> RestoreWalk::near(storage::Restorer& restorer, con
     }
     throw;
   } catch (...) {
-    manager_.half_restored |= restorer.touched();
+    note_half_restored(restorer);
     throw;
   }
 }

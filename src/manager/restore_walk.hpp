@@ -20,9 +20,13 @@
 #include <vector>
 
 #include "manager/manager_impl.hpp"
+#include "reprieve/error.hpp"
 #include "storage/read/restorer.hpp"
 
 namespace reprieve::manager {
+
+/// Whether an error tells that what was read is wrong, or could not be read.
+[[nodiscard]] bool is_of_the_data(const Error& error) noexcept;
 
 class RestoreWalk {
  public:

@@ -191,6 +191,29 @@ TEST_F(HalfRestored, AFunctionOfTheUserThatThrowsIsFinal) {
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5"}));
 }
 
+TEST_F(HalfRestored, ASecondTryDoesNotForgetWhatTheFirstHasOverwritten) {
+  Program older(false);
+  save(older, 1);
+  Program newer(true);
+  save(newer, 2);
+  Program restarted(true);
+  bool is_ready = false;
+  restarted.checkpoint.when_values_restored([&] {
+    if (!is_ready) {
+      throw std::runtime_error("not yet");
+    }
+  });
+  CheckpointManager manager = manage(restarted);
+  EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message, HasSubstr("overwritten"));
+  EXPECT_EQ(restarted.extra, 2);
+  is_ready = true;
+  damage_field(2);
+  const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("'extra'"), HasSubstr("ckpt-1.h5"), HasSubstr("overwritten")));
+  EXPECT_EQ(same_error_on_all_ranks([&] { manager.save(3); }).code, ErrorCode::usage);
+}
+
 TEST_F(HalfRestored, FunctionsRunOnlyWhenTheFileIsProven) {
   Program program(true);
   save(program, 1);

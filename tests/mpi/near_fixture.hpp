@@ -15,14 +15,12 @@ inline bool hosts_are_played = false;
 
 struct Crash {};
 
-/// The parameter: whether the place of the copies is memory. Then it is mapped, otherwise written.
-class NearTest : public ManagerTest, public testing::WithParamInterface<bool> {
+class NearRuns : public ManagerTest {
  protected:
   void SetUp() override {
     if (!std::filesystem::is_directory(memory_.parent_path())) {
       GTEST_SKIP() << "no /dev/shm";
     }
-    place_ = GetParam() ? memory_ : temporary / "near";
     on_chief([this] { std::filesystem::create_directories(place_); });
   }
 
@@ -104,7 +102,16 @@ class NearTest : public ManagerTest, public testing::WithParamInterface<bool> {
   const std::filesystem::path memory_ =
       std::filesystem::path("/dev/shm") /
       ("reprieve-test-" + temporary.path().filename().string() + "-" + std::to_string(world_size()));
-  std::filesystem::path place_;
+  std::filesystem::path place_ = memory_;
+};
+
+/// The parameter: whether the place of the copies is memory. Then it is mapped, otherwise written.
+class NearTest : public NearRuns, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    place_ = GetParam() ? memory_ : temporary / "near";
+    NearRuns::SetUp();
+  }
 };
 
 }  // namespace reprieve::test

@@ -87,6 +87,16 @@ std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> dat
   return items;
 }
 
+void check_tables(const Part& part, const FileIndex& index) {
+  std::uint64_t blocks = 0;
+  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t) {
+    blocks += FileIndex::blocks_of(variable, row).count();
+  });
+  if (blocks != part.tables().checksums.size()) {
+    reject(part, "holds another number of checksums than the table of boxes says");
+  }
+}
+
 void check_part(const Part& part, const FileIndex& index) {
   const std::vector<std::uint64_t>& checksums = part.tables().checksums;
   Bytes buffer(kCachedBytes);

@@ -28,6 +28,9 @@ struct PartRow {
 [[nodiscard]] std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data,
                                               const FileIndex& index);
 
+/// Whether its tables fit those of that file. Reads nothing. @throws CorruptError that names the rank
+void check_tables(const Part& part, const FileIndex& index);
+
 /// Compares the checksums of all blocks. @throws CorruptError that names the rank
 void check_part(const Part& part, const FileIndex& index);
 

@@ -15,7 +15,7 @@ namespace {
 /// Which rank reads wrong, and what goes wrong.
 using NearFault = std::tuple<int, int>;
 
-class NearReads : public ManagerTest, public testing::WithParamInterface<NearFault> {
+class NearReads : public NearRuns, public testing::WithParamInterface<NearFault> {
  protected:
   NearReads() : field_(kPart) {
     const auto rank = static_cast<std::uint64_t>(world_rank());
@@ -25,28 +25,11 @@ class NearReads : public ManagerTest, public testing::WithParamInterface<NearFau
 
   void SetUp() override {
     REPRIEVE_NEEDS_RANKS(2);
-    if (!std::filesystem::is_directory("/dev/shm")) {
-      GTEST_SKIP() << "no /dev/shm";
-    }
     core::log::set_level("off");
-  }
-
-  void TearDown() override {
-    on_chief([this] { std::filesystem::remove_all(place_); });
+    NearRuns::SetUp();
   }
 
   static int victim() { return std::get<0>(GetParam()); }
-
-  void set(int seed) {
-    state.set(seed);
-    std::ranges::fill(field_, seed);
-  }
-
-  [[nodiscard]] ManagerOptions with_near_copies() const {
-    ManagerOptions options;
-    options.near_directory = place_;
-    return options;
-  }
 
   /// A run that leaves checkpoint 1, and copies 2 and 3.
   void crash() {
@@ -55,25 +38,20 @@ class NearReads : public ManagerTest, public testing::WithParamInterface<NearFau
       std::filesystem::remove_all(place_);
       std::filesystem::create_directories(place_);
     });
-    struct Crash {};
-    try {
-      CheckpointManager manager = open(with_near_copies());
-      set(1);
-      manager.save(1);
+    crash_after([this](CheckpointManager& manager) {
+      std::ranges::fill(field_, 1);
+      save_each(manager, {1});
       for (const int number : {2, 3}) {
-        set(number);
-        EXPECT_TRUE(manager.near_copy(static_cast<std::uint64_t>(number)));
-        manager.impl().near->wait();
-        MPI_Barrier(MPI_COMM_WORLD);
+        std::ranges::fill(field_, number);
+        copy(manager, number);
       }
-      throw Crash{};
-    } catch (const Crash&) {
-    }
+    });
   }
 
   /// Restores while reads of parts fail. Returns how many did.
   std::uint64_t restore_with_fault(std::uint64_t occurrence, std::uint64_t count) {
-    set(99);
+    state.set(99);
+    std::ranges::fill(field_, 99);
     MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == victim()) {
       arm({Call::read, std::get<1>(GetParam()), occurrence, count, ".part"});
@@ -98,8 +76,6 @@ class NearReads : public ManagerTest, public testing::WithParamInterface<NearFau
   std::vector<double> field_;
   int newest_ = 0;
   int oldest_ = 99;
-  const std::filesystem::path place_ =
-      std::filesystem::path("/dev/shm") / ("reprieve-reads-" + temporary.path().filename().string());
 };
 
 INSTANTIATE_TEST_SUITE_P(Restore, NearReads,
@@ -128,7 +104,7 @@ TEST_P(NearReads, ThatFailOnceLoseNoMoreThanWhatIsOlder) {
 
 TEST_P(NearReads, ThatFailFromSomeTimeOnLeaveTheCheckpoint) {
   if (std::get<1>(GetParam()) == kShort) {
-    return;  // reading goes on with the rest
+    GTEST_SKIP() << "reading goes on with the rest";
   }
   for (const std::uint64_t occurrence : {1U, 5U, 9U, 14U}) {
     SCOPED_TRACE("read " + std::to_string(occurrence));
