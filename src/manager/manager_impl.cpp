@@ -441,11 +441,12 @@ CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
 
 /// Where memory runs out on one rank, that rank alone knows it.
 void CheckpointManager::Impl::agree_on_half_restored() {
-  half_restored = comm.max(half_restored ? 1 : 0, "restoring") != 0;
+  bool& is_so = checkpoint.registry().half_restored.is_so;
+  is_so = comm.max(is_so ? 1 : 0, "restoring") != 0;
 }
 
 void CheckpointManager::Impl::check_state_is_whole() const {
-  if (half_restored) {
+  if (checkpoint.registry().half_restored.is_so) {
     throw UsageError(
         "a restore failed when it had overwritten a part of the variables: what the program has in memory is not one "
         "state, and is neither saved nor gone on with; start the program again");

@@ -158,10 +158,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   bool gives_numbers = false;                    ///< the program, to its saves
   bool uses_save_fn = false;                     ///< what a near copy cannot hold
   bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; the chief's
-  bool half_restored = false;      ///< a restore failed after it had overwritten variables
-  std::set<std::string> half_restored_names;  ///< these variables, of this rank
-  bool in_save_fn = false;                    ///< a save of this manager is running the user's save function
-  std::optional<std::uint64_t> last_number;   ///< of the last save that began; the same on every rank
+  bool in_save_fn = false;         ///< a save of this manager is running the user's save function
+  std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
 
  private:
   /// A save inside of another one would tear it down.

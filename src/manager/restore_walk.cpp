@@ -150,12 +150,13 @@ void RestoreWalk::look(storage::Restorer& restorer, const fs::path& file) {
 
 /// What a rejected checkpoint has left in a variable must not stay there.
 void RestoreWalk::check_covered(const storage::Restorer& restorer, const fs::path& file) const {
-  if (!manager_.half_restored) {
+  const state::HalfRestored& half_restored = manager_.checkpoint.registry().half_restored;
+  if (!half_restored.is_so) {
     return;
   }
   const auto check = [&] {
     const std::set<std::string> overwritten = restorer.overwritten();
-    for (const std::string& name : manager_.half_restored_names) {
+    for (const std::string& name : half_restored.names) {
       if (!overwritten.contains(name)) {
         throw MismatchError(fmt::format("{} has no variable '{}', which a damaged newer checkpoint has overwritten",
                                         file.string(), name));
@@ -206,8 +207,7 @@ CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path&
   CheckpointInfo info = decode(manager_.from_chief(as_bytes, "restoring")).front();
   core::kill_point(core::KillPoint::restore_done);
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
-  manager_.half_restored = false;
-  manager_.half_restored_names.clear();
+  manager_.checkpoint.registry().half_restored = {};
   nlohmann::json fields{{"file", file.filename().string()},
                         {"number", info.number},
                         {"world_size", info.world_size},
@@ -231,8 +231,9 @@ void RestoreWalk::note_failure(const fs::path& file, const Error& error) {
 
 void RestoreWalk::note_half_restored(const storage::Restorer& restorer) {
   if (restorer.touched()) {
-    manager_.half_restored = true;
-    manager_.half_restored_names.merge(restorer.overwritten());
+    state::HalfRestored& half_restored = manager_.checkpoint.registry().half_restored;
+    half_restored.is_so = true;
+    half_restored.names.merge(restorer.overwritten());
   }
 }
 
@@ -249,7 +250,8 @@ void RestoreWalk::reject(std::uint64_t number, const storage::Restorer& restorer
 }
 
 void RestoreWalk::tell_half_restored(const Error& error) const {
-  if (manager_.half_restored && std::string_view(error.what()).find(kHalfRestored) == std::string_view::npos) {
+  if (manager_.checkpoint.registry().half_restored.is_so &&
+      std::string_view(error.what()).find(kHalfRestored) == std::string_view::npos) {
     end_half_restored(error);
   }
 }

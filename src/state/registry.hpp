@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,12 @@ struct Variable {
 struct Migration {
   std::string prefix;
   std::function<void(const StoredState&)> migrate;
+};
+
+/// What restores that failed have left behind: variables of which some have the values of a checkpoint, some not.
+struct HalfRestored {
+  bool is_so = false;
+  std::set<std::string> names;  ///< of this rank's that were overwritten
 };
 
 /// What must be the same in every run (`Checkpoint::add_constant`).
@@ -100,6 +107,9 @@ struct [[gnu::visibility("hidden")]] Checkpoint::Registry {
   std::vector<state::Migration> migrations;
 
   std::map<std::string, state::Constant> constants;
+
+  /// Kept with the variables: a second manager of the same state must know it as well.
+  state::HalfRestored half_restored;
 
   /// What the handlers that use the state hold: as long as there is one, nothing can be registered any more.
   std::weak_ptr<const void> users;

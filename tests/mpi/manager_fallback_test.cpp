@@ -38,8 +38,18 @@ class HalfRestored : public ManagerTest {
       field.fill(value + kMarker);
     }
 
+    /// A restore fails when it has overwritten the values.
+    void fail_until_ready() {
+      checkpoint.when_values_restored([this] {
+        if (!is_ready) {
+          throw std::runtime_error("not yet");
+        }
+      });
+    }
+
     static constexpr std::uint64_t kPart = 64;
     Checkpoint checkpoint;
+    bool is_ready = false;
     int step = -1;
     int extra = -1;
     std::array<double, kPart> field{};
@@ -197,21 +207,48 @@ TEST_F(HalfRestored, ASecondTryDoesNotForgetWhatTheFirstHasOverwritten) {
   Program newer(true);
   save(newer, 2);
   Program restarted(true);
-  bool is_ready = false;
-  restarted.checkpoint.when_values_restored([&] {
-    if (!is_ready) {
-      throw std::runtime_error("not yet");
-    }
-  });
+  restarted.fail_until_ready();
   CheckpointManager manager = manage(restarted);
   EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message, HasSubstr("overwritten"));
   EXPECT_EQ(restarted.extra, 2);
-  is_ready = true;
+  restarted.is_ready = true;
   damage_field(2);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
   EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr("'extra'"), HasSubstr("ckpt-1.h5"), HasSubstr("overwritten")));
   EXPECT_EQ(same_error_on_all_ranks([&] { manager.save(3); }).code, ErrorCode::usage);
+}
+
+TEST_F(HalfRestored, ASecondManagerKnowsWhatTheFirstHasOverwritten) {
+  Program older(false);
+  save(older, 1);
+  Program newer(true);
+  save(newer, 2);
+  Program restarted(true);
+  restarted.fail_until_ready();
+  EXPECT_THAT(same_error_on_all_ranks([&] { manage(restarted).restore_or_initialize(); }).message,
+              HasSubstr("overwritten"));
+  restarted.is_ready = true;
+  CheckpointManager elsewhere(MPI_COMM_WORLD, restarted.checkpoint, directory / "elsewhere");
+  EXPECT_EQ(same_error_on_all_ranks([&] { elsewhere.save(1); }).code, ErrorCode::usage);
+  EXPECT_EQ(same_error_on_all_ranks([&] { elsewhere.restore_or_initialize(); }).code, ErrorCode::usage);
+  damage_field(2);
+  CheckpointManager second = manage(restarted);
+  const SeenError error = same_error_on_all_ranks([&] { second.restore_or_initialize(); });
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("'extra'"), HasSubstr("ckpt-1.h5"), HasSubstr("overwritten")));
+}
+
+TEST_F(HalfRestored, AManagerThatRestoresAllOfItMakesTheStateWholeAgain) {
+  Program program(true);
+  save(program, 1);
+  Program restarted(true);
+  restarted.fail_until_ready();
+  EXPECT_THAT(same_error_on_all_ranks([&] { manage(restarted).restore_or_initialize(); }).message,
+              HasSubstr("overwritten"));
+  restarted.is_ready = true;
+  EXPECT_EQ(manage(restarted).restore_or_initialize()->number, 1U);
+  EXPECT_NO_THROW(manage(restarted).save(2));
 }
 
 TEST_F(HalfRestored, FunctionsRunOnlyWhenTheFileIsProven) {

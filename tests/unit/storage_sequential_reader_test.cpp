@@ -16,7 +16,8 @@
 namespace reprieve::storage {
 namespace {
 
-constexpr std::uint64_t kFileBytes = (std::uint64_t{13} << 20U) + 12'345;  // not whole pages
+/// More than is read ahead at a time, and not whole pages.
+constexpr std::uint64_t kFileBytes = (std::uint64_t{21} << 20U) + 12'345;
 
 class ReadAhead : public testing::Test {
  protected:
@@ -70,6 +71,27 @@ TEST_F(ReadAhead, BringsAnyRangeInPiecesOfAnySizeColdAndWarm) {
       }
     }
   }
+}
+
+TEST_F(ReadAhead, JumpsForwardsAndBackBringTheRightBytes) {
+  drop_from_cache();
+  const PosixFile file = PosixFile::open_to_read(path);
+  SequentialReader reader(file);
+  std::mt19937_64 random(12);  // NOLINT: repeatable
+  int works = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t begin = random() % kFileBytes;
+    const std::uint64_t end = begin + random() % (kFileBytes - begin) + 1;
+    if (i % 3 != 1) {  // else what was expected before holds
+      reader.expect(random() % 2 == 0 ? 0 : begin, kFileBytes);
+    }
+    std::vector<std::byte> to(std::min<std::uint64_t>(end - begin, 3'000'000));
+    if (reader.read(to, begin, nullptr)) {  // else it is left to the caller
+      ++works;
+      ASSERT_EQ(std::memcmp(to.data(), content.data() + begin, to.size()), 0) << i;
+    }
+  }
+  EXPECT_GT(works, 100);
 }
 
 TEST_F(ReadAhead, DigestsWithoutACopy) {

@@ -23,6 +23,7 @@ using core::Bytes;
 
 class Encoder {
  public:
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   void word(std::uint64_t value) { raw(&value, sizeof value); }
   void words(std::span<const std::uint64_t> values) {
     word(values.size());

@@ -23,13 +23,15 @@ namespace reprieve::storage {
 namespace {
 
 constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
-constexpr std::size_t kWindows = 3;
+constexpr std::size_t kWindows = 4;
+/// One would leave the device alone between two reads.
+constexpr std::size_t kThreads = 2;
 constexpr std::uint64_t kDirectPage = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
 }  // namespace
 
-/// The thread, and what it reads: windows one after the other, as many as there is memory for.
+/// The threads, and what they read: windows one after the other, as many as there is memory for.
 class SequentialReader::Ahead {
  public:
   struct FreeWindow {
@@ -43,6 +45,7 @@ class SequentialReader::Ahead {
     std::uint64_t begin = 0;  ///< of its bytes in the file: in window `number`, at a page
     std::uint64_t size = 0;   ///< less than was asked for at the end of the file, or if reading failed
     bool is_ready = false;
+    bool is_being_read = false;
   };
 
   /// A part of the file that begins and ends at pages.
@@ -64,7 +67,9 @@ class SequentialReader::Ahead {
       static_cast<void>(::madvise(window.memory.get(), kWindowBytes, MADV_HUGEPAGE));  // a hint
     }
     const core::SignalsBlocked blocked;
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    for (std::jthread& thread : threads_) {
+      thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    }
   }
 
   /// The window in which @p offset lies, which is read if it is not there; also those behind it are read from now on,
@@ -72,11 +77,11 @@ class SequentialReader::Ahead {
   const Window& at(std::uint64_t offset, const Pages& expected) {
     const std::uint64_t number = offset / kWindowBytes;
     if (used_ != nullptr && used_number_ == number && asked_ == expected) {
-      return *used_;  // which the thread leaves alone
+      return *used_;  // which the threads leave alone
     }
     std::unique_lock lock(mutex_);
     if (number < first_ || number > next_) {
-      changed_.wait(lock, [&] { return !is_reading_; });
+      changed_.wait(lock, [&] { return std::ranges::none_of(windows_, &Window::is_being_read); });
       next_ = number;
     }
     first_ = number;
@@ -93,7 +98,10 @@ class SequentialReader::Ahead {
  private:
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    const auto has_work = [&] { return next_ * kWindowBytes < expected_.end && next_ < first_ + kWindows; };
+    const auto has_work = [&] {
+      return next_ * kWindowBytes < expected_.end && next_ < first_ + kWindows &&
+             !windows_[next_ % kWindows].is_being_read;
+    };
     while (changed_.wait(lock, stop, has_work) && !stop.stop_requested()) {
       Window& window = windows_[next_ % kWindows];
       window.number = next_;
@@ -101,12 +109,12 @@ class SequentialReader::Ahead {
       const std::uint64_t end = std::min((next_ + 1) * kWindowBytes, expected_.end);
       ++next_;
       window.is_ready = false;
-      is_reading_ = true;
+      window.is_being_read = true;
       lock.unlock();
       fill(window, end - std::min(window.begin, end));
       lock.lock();
       window.is_ready = true;
-      is_reading_ = false;
+      window.is_being_read = false;
       changed_.notify_all();
     }
   }
@@ -135,12 +143,11 @@ class SequentialReader::Ahead {
   std::uint64_t first_ = 0;  ///< the window that is used
   std::uint64_t next_ = 0;   ///< the one to be read next
   Pages expected_{0, 0};     ///< nothing else is read
-  bool is_reading_ = false;
   // Of the caller's thread: what it was given last.
   const Window* used_ = nullptr;
   std::uint64_t used_number_ = 0;
   Pages asked_{0, 0};
-  std::jthread thread_;  ///< last: it uses the others
+  std::array<std::jthread, kThreads> threads_;  ///< last: they use the others
 };
 
 SequentialReader::SequentialReader(const PosixFile& file) : file_(file) {}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/format/description_message.hpp"
 
+#include <algorithm>
+
 namespace reprieve::storage {
 
 namespace {
@@ -149,8 +151,10 @@ const Description& description_of(const LocalVariable& variable) { return variab
 
 template <class Variable>
 DescriptionMessage encode_all(std::span<const Variable> variables) {
+  constexpr std::size_t likely_bytes = 96;  // of the facts of one variable: to grow would be to copy them again
   Encoder facts;
   Encoder numbers;
+  facts.reserve(variables.size() * likely_bytes);
   facts.word(variables.size());
   for (const Variable& variable : variables) {
     encode_facts(description_of(variable), facts);
@@ -164,11 +168,18 @@ DescriptionMessage encode_all(std::span<const Variable> variables) {
 DescriptionMessage encode_descriptions(std::span<const Description> descriptions) { return encode_all(descriptions); }
 DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables) { return encode_all(variables); }
 
+DescriptionDigest digest_of(const DescriptionMessage& message) noexcept {
+  return {xxh3_128(message.facts), xxh3_128(message.numbers)};
+}
+
 std::vector<Description> decode_descriptions(std::span<const std::byte> facts, std::span<const std::byte> numbers) {
+  constexpr std::size_t least_bytes = 48;  // of the facts of one variable
   Decoder from_facts(facts);
   Decoder from_numbers(numbers);
   std::vector<Description> descriptions;
-  for (std::uint64_t left = from_facts.word(); left > 0; --left) {
+  std::uint64_t left = from_facts.word();
+  descriptions.reserve(std::min<std::uint64_t>(left, facts.size() / least_bytes));
+  for (; left > 0; --left) {
     descriptions.push_back(decode_facts(from_facts));
     decode_numbers(from_numbers, descriptions.back());
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "storage/bytes/checksum.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/format/description.hpp"
 
@@ -17,9 +18,16 @@ namespace reprieve::storage {
 struct DescriptionMessage {
   Bytes facts{};    ///< names, kinds, types, annotations, global shapes, numbers of dimensions
   Bytes numbers{};  ///< boxes, shapes of per-rank values, lengths of texts
-
-  friend bool operator==(const DescriptionMessage&, const DescriptionMessage&) = default;
 };
+
+/// What is kept of a message to tell whether a later one says the same.
+struct DescriptionDigest {
+  Digest128 facts;
+  Digest128 numbers;
+
+  friend bool operator==(const DescriptionDigest&, const DescriptionDigest&) = default;
+};
+[[nodiscard]] DescriptionDigest digest_of(const DescriptionMessage& message) noexcept;
 
 [[nodiscard]] DescriptionMessage encode_descriptions(std::span<const Description> descriptions);
 [[nodiscard]] DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables);

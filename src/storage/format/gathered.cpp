@@ -17,6 +17,7 @@ std::vector<Box> GatheredVariable::boxes() const {
 
 Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Bytes> numbers) {
   Gathered all{numbers.size()};
+  all.variables.reserve(chiefs.size());
   for (Description& description : chiefs) {
     all.variables.push_back({std::move(description)});
   }

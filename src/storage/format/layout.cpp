@@ -333,7 +333,9 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
 
 FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers, const FileMetadata& metadata,
                     bool in_tiles) {
-  return plan_gathered(gather_numbers(std::move(chiefs), std::move(numbers)), metadata, in_tiles);
+  // The list that is empty by then takes memory as long as this call: before the planning it is gone.
+  Gathered all = gather_numbers(std::move(chiefs), std::move(numbers));
+  return plan_gathered(std::move(all), metadata, in_tiles);
 }
 
 }  // namespace reprieve::storage

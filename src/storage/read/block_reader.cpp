@@ -290,13 +290,33 @@ const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
   return *places_;
 }
 
+namespace {
+
+/// Those of the blocks, from the first to the last, that lie inside of the box: others read none of them, while the
+/// blocks at the ends are read by their neighbours too, through the page cache.
+std::span<const std::uint64_t> blocks_inside(const TiledSplit& split, std::span<const std::uint64_t> blocks,
+                                             const Box& box) {
+  const auto is_outside = [&](std::uint64_t i) {
+    const Box block = split.block(i);
+    return intersection(block, box) != block;
+  };
+  while (!blocks.empty() && is_outside(blocks.front())) {
+    blocks = blocks.subspan(1);
+  }
+  while (!blocks.empty() && is_outside(blocks.back())) {
+    blocks = blocks.first(blocks.size() - 1);
+  }
+  return blocks;
+}
+
+}  // namespace
+
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
   const std::size_t element_size = variable.type.size_bytes;
   const TiledSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.meeting(target.box);
-  const Box stored = FileIndex::dataset_box(variable, row);
-  if (blocks.size() > 1 && intersection(stored, target.box) == stored) {  // else other ranks read parts of it too
-    expect(variable, split, blocks.front(), blocks.back());
+  if (const auto own = blocks_inside(split, blocks, target.box); own.size() > 1) {
+    expect(variable, split, own.front(), own.back());
   }
   for (const std::uint64_t i : blocks) {
     const Box block = split.block(i);

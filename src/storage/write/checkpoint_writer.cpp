@@ -36,7 +36,7 @@ using Distribution = state::Distribution;
 
 struct LayoutCache::Content {
   WriterKind writer;
-  DescriptionMessage description;     ///< of this rank's variables, for which the layout was made
+  DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
   Bytes common;                       ///< what all ranks were told
   Bytes places;                       ///< what this one was told
   std::unique_ptr<LaidOutFile> file;  ///< the chief's
@@ -64,7 +64,7 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   what_ = "save " + std::to_string(metadata.number) + ": ";
   collect(registry, what_ + "collecting the variables");
   const std::string what = what_ + "laying out the file";
-  find_layout(metadata, what);
+  find_layout(describe(what), metadata, what);
   bool rewrites = false;
   comm_.on_chief([&] { rewrites = laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
   apply_places(laid_out_->common, laid_out_->places);
@@ -86,13 +86,16 @@ void CheckpointWriter::look_for_unchanged(bool rewrites, const FileMetadata& met
 void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
   const std::string what = "laying out the first file";
   collect(registry, what);
-  find_layout(metadata, what);
+  DescriptionMessage description = describe(what);
+  variables_ = {};  // nothing is written
+  find_layout(std::move(description), metadata, what);
 }
 
 void CheckpointWriter::plan_in_memory(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
   what_ = "near copy " + std::to_string(metadata.number) + ": ";
   collect(registry, what_ + "collecting the variables");
-  find_layout(metadata, what_ + "laying out the file");
+  const std::string what = what_ + "laying out the file";
+  find_layout(describe(what), metadata, what);
   apply_places(laid_out_->common, laid_out_->places);
 }
 
@@ -106,13 +109,18 @@ void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::
   comm_.agree(outcome, what);
 }
 
-/// One reduction tells whether the layout of the save before serves this one as well: then nothing else is told.
-void CheckpointWriter::find_layout(FileMetadata metadata, const std::string& what) {
-  metadata.world_size = comm_.size();
-  fill_versions(metadata);
+DescriptionMessage CheckpointWriter::describe(const std::string& what) const {
   DescriptionMessage description;
   comm_.agree(core::capture([&] { description = encode_descriptions(variables_); }), what);
-  const bool differs = !laid_out_ || laid_out_->writer != options_.writer || laid_out_->description != description;
+  return description;
+}
+
+/// One reduction tells whether the layout of the save before serves this one as well: then nothing else is told.
+void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what) {
+  metadata.world_size = comm_.size();
+  fill_versions(metadata);
+  const bool differs =
+      !laid_out_ || laid_out_->writer != options_.writer || laid_out_->described != digest_of(description);
   const Agreement agreement = compare_facts(comm_, description.facts, differs, what);
   if (agreement.any_differs || !kept_layout_takes(metadata, what)) {
     lay_out_anew(std::move(description), agreement.same_facts, metadata, what);
@@ -135,7 +143,8 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
 void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                                     const std::string& what) {
   laid_out_.reset();
-  Told told = tell_chief(comm_, description, same_facts, what);
+  const DescriptionDigest described = digest_of(description);
+  Told told = tell_chief(comm_, std::move(description), same_facts, what);
   std::unique_ptr<LaidOutFile> file;
   Places places;
   comm_.on_chief(
@@ -153,8 +162,8 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
       what);
   comm_.broadcast(places.common, 0, what);
   Bytes own = comm_.scatter(places.of_ranks, what);
-  laid_out_ = std::make_unique<LayoutCache::Content>(LayoutCache::Content{
-      options_.writer, std::move(description), std::move(places.common), std::move(own), std::move(file)});
+  laid_out_ = std::make_unique<LayoutCache::Content>(
+      LayoutCache::Content{options_.writer, described, std::move(places.common), std::move(own), std::move(file)});
 }
 
 /// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets:
@@ -316,8 +325,9 @@ void CheckpointWriter::check_structure(const PosixFile& file) const {
 std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
   constexpr const char* what = "telling the size of a checkpoint";
   const auto tell = [&] {
-    const DescriptionMessage mine = encode_descriptions(collect_variables(registry));
-    Told told = tell_chief(comm, mine, compare_facts(comm, mine.facts, false, what).same_facts, what);
+    DescriptionMessage mine = encode_descriptions(collect_variables(registry));
+    const bool same_facts = compare_facts(comm, mine.facts, false, what).same_facts;
+    Told told = tell_chief(comm, std::move(mine), same_facts, what);
     const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_from(std::move(told), {})) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };

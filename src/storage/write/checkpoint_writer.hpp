@@ -82,7 +82,8 @@ class CheckpointWriter {
 
  private:
   void collect(const Checkpoint::Registry& registry, const std::string& what);
-  void find_layout(FileMetadata metadata, const std::string& what);
+  [[nodiscard]] DescriptionMessage describe(const std::string& what) const;
+  void find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what);
   [[nodiscard]] bool kept_layout_takes(const FileMetadata& metadata, const std::string& what);
   void lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                     const std::string& what);

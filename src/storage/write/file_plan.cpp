@@ -103,6 +103,7 @@ Bytes encode_of_rank(const FileIndex& index, std::size_t rank) {
 FileIndex plan_from(Told told, const FileMetadata& metadata, bool in_tiles) {
   if (told.facts.size() == 1) {
     auto chiefs = decode_descriptions(told.facts.front(), told.numbers.front());
+    told.facts.clear();
     return plan_file(std::move(chiefs), std::move(told.numbers), metadata, in_tiles);
   }
   std::vector<std::vector<Description>> by_rank;

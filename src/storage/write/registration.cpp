@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reprieve/error.hpp"
@@ -49,6 +50,7 @@ LocalVariable declared(const std::string& name, const state::Variable& variable)
 
 std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
   std::vector<LocalVariable> variables;
+  variables.reserve(registry.variables.size());
   for (const auto& [name, variable] : registry.variables) {
     variables.push_back(declared(name, variable));
   }
@@ -56,8 +58,8 @@ std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
 }
 
 /// The chief plans a file for them, which finds all that is wrong.
-void compare_on_chief(cluster::Communicator& comm, const DescriptionMessage& mine, bool same_facts) {
-  Told told = tell_chief(comm, mine, same_facts, kComparing);
+void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
+  Told told = tell_chief(comm, std::move(mine), same_facts, kComparing);
   comm.on_chief([&] { static_cast<void>(plan_from(std::move(told), {}, false)); }, kComparing);
 }
 
@@ -101,7 +103,7 @@ void compare_registration(cluster::Communicator& comm, const Checkpoint::Registr
     }
     mine = encode_descriptions(variables);
   }
-  compare_on_chief(comm, mine, same_facts);
+  compare_on_chief(comm, std::move(mine), same_facts);
 }
 
 }  // namespace
@@ -119,8 +121,9 @@ void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry&
     return;  // on all ranks alike: their registrations have been compared
   }
   const auto compare = [&] {
-    const DescriptionMessage mine = encode_descriptions(collect_variables(registry));
-    compare_on_chief(comm, mine, compare_facts(comm, mine.facts, false, kComparing).same_facts);
+    DescriptionMessage mine = encode_descriptions(collect_variables(registry));
+    const bool same_facts = compare_facts(comm, mine.facts, false, kComparing).same_facts;
+    compare_on_chief(comm, std::move(mine), same_facts);
   };
   comm.together(compare, kComparing);
 }

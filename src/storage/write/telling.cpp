@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/write/telling.hpp"
 
+#include <utility>
+
 #include "storage/bytes/checksum.hpp"
 
 namespace reprieve::storage {
@@ -10,12 +12,12 @@ Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool di
   return {compared.is_equal, compared.greatest != 0};
 }
 
-Told tell_chief(cluster::Communicator& comm, const DescriptionMessage& mine, bool same_facts, std::string_view what) {
+Told tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts, std::string_view what) {
   Told told;
   if (!same_facts) {
     told.facts = comm.gather(mine.facts, what);
   } else if (comm.is_chief()) {
-    told.facts = {mine.facts};
+    told.facts.push_back(std::move(mine.facts));
   }
   told.numbers = comm.gather(mine.numbers, what);
   return told;

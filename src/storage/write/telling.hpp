@@ -21,9 +21,9 @@ struct Agreement {
 [[nodiscard]] Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs,
                                       std::string_view what);
 
-/// What all ranks told, on the chief; nothing on the others. Numbers alone if the ranks have the same facts; otherwise
+/// What all ranks told, on the chief; nothing on the others. Takes @p mine. Numbers alone if the ranks have the same facts; otherwise
 /// the facts as well, for the error that says in what they differ. Collective.
-[[nodiscard]] Told tell_chief(cluster::Communicator& comm, const DescriptionMessage& mine, bool same_facts,
+[[nodiscard]] Told tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
                               std::string_view what);
 
 }  // namespace reprieve::storage

@@ -17,8 +17,11 @@ namespace reprieve::storage {
 
 namespace {
 
-/// Of the file, in one exchange, at least, if there is so much.
-constexpr std::uint64_t kWindowBytes = std::uint64_t{16} << 20U;
+/// Of the file, in one exchange: a quarter of what is exchanged in all, so that the first of it is on its way to the
+/// device while the rest is brought together, and little memory is taken; within these bounds.
+constexpr std::uint64_t kLeastWindowBytes = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kMostWindowBytes = std::uint64_t{16} << 20U;
+constexpr std::uint64_t kWindowsInAll = 4;
 /// What a rank collects in one exchange where many ranks do. So an exchange covers the more of the file the more ranks
 /// collect, and the number of exchanges does not grow with the number of nodes.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20U;
@@ -26,10 +29,8 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20U;
 /// system busy.
 constexpr std::uint64_t kMostCollectors = 64;
 constexpr std::uint64_t kCollectorsPerNode = 2;
-/// With less to bring together, the exchange costs more than it brings. The same if it is less than this part of the
-/// state: then it goes from the page cache to the device while the rest is written past it.
+/// With less to bring together, the exchange costs more than it brings.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
-constexpr std::uint64_t kLeastScatteredPart = 4;
 
 /// A range of the file whose bytes are exchanged at once. It is cut into chunks of the same size, each of which one
 /// rank collects and writes.
@@ -72,7 +73,8 @@ class ChunkMap {
  private:
   /// A multiple of what a direct write needs.
   static std::uint64_t chunk_bytes(std::uint64_t bytes, std::uint64_t chunks) {
-    const std::uint64_t most = std::max(kWindowBytes / chunks, kChunkBytes);
+    const std::uint64_t window = std::clamp(bytes / kWindowsInAll, kLeastWindowBytes, kMostWindowBytes);
+    const std::uint64_t most = std::max(window / chunks, kChunkBytes);
     return std::max(std::min(bytes / chunks, most) / kLeastDirectBytes, std::uint64_t{1}) * kLeastDirectBytes;
   }
 
@@ -343,8 +345,7 @@ std::unique_ptr<Writer> make_two_phase_writer(cluster::Communicator& comm, std::
 }
 
 bool exchange_is_worth_it(const WritePlan& plan, int ranks) {
-  const std::uint64_t bytes = scattered_bytes(plan);
-  return ranks > 1 && bytes >= kLeastScatteredBytes && bytes >= plan.state_bytes / kLeastScatteredPart;
+  return ranks > 1 && scattered_bytes(plan) >= kLeastScatteredBytes;
 }
 
 }  // namespace reprieve::storage

@@ -36,9 +36,10 @@ class Writer {
 [[nodiscard]] std::unique_ptr<Writer> make_direct_writer();
 
 /// What some ranks have in small pieces is brought together by the ranks, window by window of the file, so that each
-/// writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and collective I/O in ROMIO", 1999.) Takes
-/// 16 to 24 MiB of memory more (fewer where more than four ranks collect), and what a rank has of a window: 16 MiB of
-/// the file, or 1 MiB for each rank that collects if that is more, and twice that where the pieces are a few bytes.
+/// writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and collective I/O in ROMIO", 1999.) A
+/// window is 4 to 16 MiB of the file, by how much is exchanged in all, or 1 MiB for each rank that collects if that is
+/// more. Takes the memory of what a rank has of a window and of what it collects of it, the latter twice; and twice
+/// that where the pieces are a few bytes.
 [[nodiscard]] std::unique_ptr<Writer> make_two_phase_writer(cluster::Communicator& comm, std::string what);
 /// Whether the small pieces of a plan are worth it. The same on all ranks.
 [[nodiscard]] bool exchange_is_worth_it(const WritePlan& plan, int ranks);
