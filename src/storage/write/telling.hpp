@@ -21,8 +21,8 @@ struct Agreement {
 [[nodiscard]] Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs,
                                       std::string_view what);
 
-/// What all ranks told, on the chief; nothing on the others. Takes @p mine. Numbers alone if the ranks have the same facts; otherwise
-/// the facts as well, for the error that says in what they differ. Collective.
+/// What all ranks told, on the chief; nothing on the others. Numbers alone if the ranks have the same facts; otherwise
+/// the facts as well, for the error that says in what they differ. Takes @p mine. Collective.
 [[nodiscard]] Told tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
                               std::string_view what);
 
