@@ -115,7 +115,8 @@ class REPRIEVE_EXPORT CheckpointManager {
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize = {});
 
   /// Restores one file. Collective. All ranks together verify it first: no variable is touched if it is damaged or does
-  /// not fit. An error that comes later says that variables were overwritten, and this manager does not save any more.
+  /// not fit. An error that comes later says that variables were overwritten: then no manager of this Checkpoint saves,
+  /// until a restore has overwritten all of them.
   /// @throws CorruptError, MismatchError, StorageError, MpiError, UnresponsiveError
   CheckpointInfo restore(const std::filesystem::path& file);
 

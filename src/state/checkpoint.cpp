@@ -178,6 +178,10 @@ void Checkpoint::add_component(const std::string& name, Checkpoint part) {
   for (auto& [own_name, constant] : part.registry_->constants) {
     registry_->add_constant(prefix + own_name, std::move(constant));
   }
+  registry_->half_restored.is_so |= part.registry_->half_restored.is_so;
+  for (const std::string& own_name : part.registry_->half_restored.names) {
+    registry_->half_restored.names.insert(prefix + own_name);
+  }
   append(registry_->dropped, std::move(part.registry_->dropped));
   append(registry_->migrations, std::move(part.registry_->migrations));
   append(registry_->when_values_restored, std::move(part.registry_->when_values_restored));

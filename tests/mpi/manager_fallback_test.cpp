@@ -239,6 +239,19 @@ TEST_F(HalfRestored, ASecondManagerKnowsWhatTheFirstHasOverwritten) {
   EXPECT_THAT(error.message, AllOf(HasSubstr("'extra'"), HasSubstr("ckpt-1.h5"), HasSubstr("overwritten")));
 }
 
+TEST_F(HalfRestored, AComponentBringsAlongWhatWasOverwritten) {
+  Program program(true);
+  save(program, 1);
+  Program restarted(true);
+  restarted.fail_until_ready();
+  EXPECT_THAT(same_error_on_all_ranks([&] { manage(restarted).restore_or_initialize(); }).message,
+              HasSubstr("overwritten"));
+  Checkpoint whole;
+  whole.add_component("part", std::move(restarted.checkpoint));
+  CheckpointManager manager(MPI_COMM_WORLD, whole, directory / "elsewhere");
+  EXPECT_EQ(same_error_on_all_ranks([&] { manager.save(1); }).code, ErrorCode::usage);
+}
+
 TEST_F(HalfRestored, AManagerThatRestoresAllOfItMakesTheStateWholeAgain) {
   Program program(true);
   save(program, 1);

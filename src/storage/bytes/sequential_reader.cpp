@@ -24,8 +24,6 @@ namespace {
 
 constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
 constexpr std::size_t kWindows = 4;
-/// One would leave the device alone between two reads.
-constexpr std::size_t kThreads = 2;
 constexpr std::uint64_t kDirectPage = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
@@ -67,10 +65,20 @@ class SequentialReader::Ahead {
       static_cast<void>(::madvise(window.memory.get(), kWindowBytes, MADV_HUGEPAGE));  // a hint
     }
     const core::SignalsBlocked blocked;
-    for (std::jthread& thread : threads_) {
-      thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    threads_[0] = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    try {
+      threads_[1] = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    } catch (const std::system_error&) {  // there is one, which is slower
     }
   }
+  /// All of them at once: none begins another window while the first one ends.
+  ~Ahead() {
+    for (std::jthread& thread : threads_) {
+      thread.request_stop();
+    }
+  }
+  Ahead(const Ahead&) = delete;
+  Ahead& operator=(const Ahead&) = delete;
 
   /// The window in which @p offset lies, which is read if it is not there; also those behind it are read from now on,
   /// as far as @p expected goes. Valid until the next call.
@@ -81,6 +89,7 @@ class SequentialReader::Ahead {
     }
     std::unique_lock lock(mutex_);
     if (number < first_ || number > next_) {
+      expected_ = Pages(0, 0);  // what has been begun is waited for, and nothing more begun
       changed_.wait(lock, [&] { return std::ranges::none_of(windows_, &Window::is_being_read); });
       next_ = number;
     }
@@ -147,7 +156,8 @@ class SequentialReader::Ahead {
   const Window* used_ = nullptr;
   std::uint64_t used_number_ = 0;
   Pages asked_{0, 0};
-  std::array<std::jthread, kThreads> threads_;  ///< last: they use the others
+  /// One alone would leave the device without work between two reads. Last: they use the others.
+  std::array<std::jthread, 2> threads_;
 };
 
 SequentialReader::SequentialReader(const PosixFile& file) : file_(file) {}

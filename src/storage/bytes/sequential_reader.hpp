@@ -14,7 +14,7 @@
 
 namespace reprieve::storage {
 
-/// While bytes are used, a thread reads those that come next into huge pages: past the page cache (O_DIRECT) what it
+/// While bytes are used, two threads read those that come next into huge pages: past the page cache (O_DIRECT) what it
 /// does not hold. Whatever does not work is left to the caller, who reads as usual: then `read` and `digest` return
 /// false. For one thread.
 class SequentialReader {

@@ -292,21 +292,22 @@ const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
 
 namespace {
 
-/// Those of the blocks, from the first to the last, that lie inside of the box: others read none of them, while the
-/// blocks at the ends are read by their neighbours too, through the page cache.
-std::span<const std::uint64_t> blocks_inside(const TiledSplit& split, std::span<const std::uint64_t> blocks,
-                                             const Box& box) {
-  const auto is_outside = [&](std::uint64_t i) {
-    const Box block = split.block(i);
-    return intersection(block, box) != block;
-  };
-  while (!blocks.empty() && is_outside(blocks.front())) {
-    blocks = blocks.subspan(1);
+/// How many of the blocks, from the first one on, lie inside of the box, and in the file one right behind the other.
+/// Of arrays without shared elements others read none of them; blocks that the border of the box cuts are read by
+/// neighbours too, through the page cache.
+std::size_t run_inside(const Dataset& dataset, const TiledSplit& split, std::span<const std::uint64_t> blocks,
+                       const Box& box) {
+  std::size_t count = 0;
+  std::uint64_t end = 0;
+  for (; count < blocks.size(); ++count) {
+    const Box block = split.block(blocks[count]);
+    const auto begin = offset_if_dense(dataset, block);
+    if (!begin || (count > 0 && *begin != end) || intersection(block, box) != block) {
+      break;
+    }
+    end = *begin + bytes_of(block, dataset.element_size);
   }
-  while (!blocks.empty() && is_outside(blocks.back())) {
-    blocks = blocks.first(blocks.size() - 1);
-  }
-  return blocks;
+  return count;
 }
 
 }  // namespace
@@ -315,10 +316,15 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
   const std::size_t element_size = variable.type.size_bytes;
   const TiledSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.meeting(target.box);
-  if (const auto own = blocks_inside(split, blocks, target.box); own.size() > 1) {
-    expect(variable, split, own.front(), own.back());
-  }
-  for (const std::uint64_t i : blocks) {
+  std::size_t run_end = 0;  // of the blocks that are read ahead
+  for (std::size_t n = 0; n < blocks.size(); ++n) {
+    const std::uint64_t i = blocks[n];
+    if (ahead_ && n >= run_end && blocks.size() > 1) {
+      run_end = n + run_inside(variable.dataset(), split, std::span(blocks).subspan(n), target.box);
+      if (run_end > n + 1) {
+        expect(variable, split, i, blocks[run_end - 1]);
+      }
+    }
     const Box block = split.block(i);
     const Box common = intersection(block, target.box);
     if (volume(common.extent) == 0) {

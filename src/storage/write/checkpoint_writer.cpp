@@ -87,7 +87,7 @@ void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const Fi
   const std::string what = "laying out the first file";
   collect(registry, what);
   DescriptionMessage description = describe(what);
-  variables_ = {};  // nothing is written
+  std::vector<LocalVariable>().swap(variables_);  // nothing is written: their memory is free for the layout
   find_layout(std::move(description), metadata, what);
 }
 

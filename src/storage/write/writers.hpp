@@ -37,9 +37,9 @@ class Writer {
 
 /// What some ranks have in small pieces is brought together by the ranks, window by window of the file, so that each
 /// writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and collective I/O in ROMIO", 1999.) A
-/// window is 4 to 16 MiB of the file, by how much is exchanged in all, or 1 MiB for each rank that collects if that is
-/// more. Takes the memory of what a rank has of a window and of what it collects of it, the latter twice; and twice
-/// that where the pieces are a few bytes.
+/// window is 4 to 16 MiB of the file by how much is exchanged, or all of it if that is less, or 1 MiB for each rank
+/// that collects if that is more. Takes the memory of what a rank has of a window and of what it collects of it, the
+/// latter twice; and twice that where the pieces are a few bytes.
 [[nodiscard]] std::unique_ptr<Writer> make_two_phase_writer(cluster::Communicator& comm, std::string what);
 /// Whether the small pieces of a plan are worth it. The same on all ranks.
 [[nodiscard]] bool exchange_is_worth_it(const WritePlan& plan, int ranks);
