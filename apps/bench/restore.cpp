@@ -78,10 +78,10 @@ void fill_cache(MPI_Comm comm, const std::vector<RestorePath>& paths) {
 }
 
 /// Where this rank reads raw: whole pages that no other rank reads, if the file has as many as all ranks read.
-std::uint64_t raw_offset(const Workload& workload, const fs::path& file) {
+std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
   constexpr std::uint64_t page = 4096;
   const std::uint64_t size = fs::file_size(file) / page * page;
-  return std::min(workload.padded_offset(), size - std::min<std::uint64_t>(size, workload.padded_size()));
+  return std::min(workload.padded_offset(), size - std::min<std::uint64_t>(size, workload.padded_bytes().size()));
 }
 
 /// The files that are read, written by the ranks that "saved".

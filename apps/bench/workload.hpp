@@ -64,7 +64,6 @@ class Workload {
   /// A copy of the padded bytes in huge pages of memory, if the system has them, for what is measured as the limit:
   /// devices write from them and read into them faster.
   [[nodiscard]] std::span<std::byte> limit_bytes();
-  [[nodiscard]] std::uint64_t padded_size() const noexcept { return padded_; }
   /// Where this rank's padded part begins when all are put into one file, and the size of that file.
   [[nodiscard]] std::uint64_t padded_offset() const noexcept { return padded_offset_; }
   [[nodiscard]] std::uint64_t padded_total() const noexcept { return padded_total_; }

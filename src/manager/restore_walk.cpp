@@ -148,7 +148,7 @@ void RestoreWalk::look(storage::Restorer& restorer, const fs::path& file) {
   check_covered(restorer, file);
 }
 
-/// What a rejected checkpoint has left in a variable must not stay there.
+/// What a restore that failed has left in a variable must not stay there.
 void RestoreWalk::check_covered(const storage::Restorer& restorer, const fs::path& file) const {
   const state::HalfRestored& half_restored = manager_.checkpoint.registry().half_restored;
   if (!half_restored.is_so) {
@@ -158,8 +158,8 @@ void RestoreWalk::check_covered(const storage::Restorer& restorer, const fs::pat
     const std::set<std::string> overwritten = restorer.overwritten();
     for (const std::string& name : half_restored.names) {
       if (!overwritten.contains(name)) {
-        throw MismatchError(fmt::format("{} has no variable '{}', which a damaged newer checkpoint has overwritten",
-                                        file.string(), name));
+        throw MismatchError(
+            fmt::format("{} has no variable '{}', which a restore that failed has overwritten", file.string(), name));
       }
     }
   };

@@ -163,6 +163,10 @@ void Checkpoint::add_component(const std::string& name, Checkpoint part) {
     state::check_registered_name(prefix + entry.first);
     check_place_in_tree(registry_->variables, prefix + entry.first);
   }
+  registry_->half_restored.is_so |= part.registry_->half_restored.is_so;
+  for (const std::string& own_name : part.registry_->half_restored.names) {
+    registry_->half_restored.names.insert(prefix + own_name);
+  }
   for (auto& [own_name, variable] : part.registry_->variables) {
     for (std::string& former : variable.former_names) {
       former.insert(0, prefix);
@@ -177,10 +181,6 @@ void Checkpoint::add_component(const std::string& name, Checkpoint part) {
   }
   for (auto& [own_name, constant] : part.registry_->constants) {
     registry_->add_constant(prefix + own_name, std::move(constant));
-  }
-  registry_->half_restored.is_so |= part.registry_->half_restored.is_so;
-  for (const std::string& own_name : part.registry_->half_restored.names) {
-    registry_->half_restored.names.insert(prefix + own_name);
   }
   append(registry_->dropped, std::move(part.registry_->dropped));
   append(registry_->migrations, std::move(part.registry_->migrations));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/log.hpp"
 #include "manager_fixture.hpp"
@@ -38,18 +39,8 @@ class HalfRestored : public ManagerTest {
       field.fill(value + kMarker);
     }
 
-    /// A restore fails when it has overwritten the values.
-    void fail_until_ready() {
-      checkpoint.when_values_restored([this] {
-        if (!is_ready) {
-          throw std::runtime_error("not yet");
-        }
-      });
-    }
-
     static constexpr std::uint64_t kPart = 64;
     Checkpoint checkpoint;
-    bool is_ready = false;
     int step = -1;
     int extra = -1;
     std::array<double, kPart> field{};
@@ -66,6 +57,28 @@ class HalfRestored : public ManagerTest {
     request.number = static_cast<std::uint64_t>(number);
     request.run_calls = static_cast<std::uint64_t>(10 * number);
     manager.save(request);
+  }
+
+  /// Checkpoint 1 of the older version, 2 of the newer one.
+  void save_both_versions() const {
+    Program older(false);
+    save(older, 1);
+    Program newer(true);
+    save(newer, 2);
+  }
+
+  /// A restore that fails when it has overwritten the values; the next one does not.
+  static void half_restore(CheckpointManager& manager, Program& program) {
+    program.checkpoint.when_values_restored([failed = false]() mutable {
+      if (!std::exchange(failed, true)) {
+        throw std::runtime_error("not yet");
+      }
+    });
+    EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message, HasSubstr("overwritten"));
+  }
+  void half_restore(Program& program) const {
+    CheckpointManager manager = manage(program);
+    half_restore(manager, program);
   }
 
   /// Makes one element of the field wrong, which is stored by the last rank.
@@ -93,10 +106,7 @@ class HalfRestored : public ManagerTest {
 };
 
 TEST_F(HalfRestored, AVariableThatTheOlderOneLacksKeepsItsInitialValue) {
-  Program older(false);
-  save(older, 1);
-  Program newer(true);
-  save(newer, 2);
+  save_both_versions();
   damage_field(2);
   Program restarted(true);
   CheckpointManager manager = manage(restarted);
@@ -202,16 +212,11 @@ TEST_F(HalfRestored, AFunctionOfTheUserThatThrowsIsFinal) {
 }
 
 TEST_F(HalfRestored, ASecondTryDoesNotForgetWhatTheFirstHasOverwritten) {
-  Program older(false);
-  save(older, 1);
-  Program newer(true);
-  save(newer, 2);
+  save_both_versions();
   Program restarted(true);
-  restarted.fail_until_ready();
   CheckpointManager manager = manage(restarted);
-  EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message, HasSubstr("overwritten"));
+  half_restore(manager, restarted);
   EXPECT_EQ(restarted.extra, 2);
-  restarted.is_ready = true;
   damage_field(2);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
   EXPECT_EQ(error.code, ErrorCode::mismatch);
@@ -220,15 +225,9 @@ TEST_F(HalfRestored, ASecondTryDoesNotForgetWhatTheFirstHasOverwritten) {
 }
 
 TEST_F(HalfRestored, ASecondManagerKnowsWhatTheFirstHasOverwritten) {
-  Program older(false);
-  save(older, 1);
-  Program newer(true);
-  save(newer, 2);
+  save_both_versions();
   Program restarted(true);
-  restarted.fail_until_ready();
-  EXPECT_THAT(same_error_on_all_ranks([&] { manage(restarted).restore_or_initialize(); }).message,
-              HasSubstr("overwritten"));
-  restarted.is_ready = true;
+  half_restore(restarted);
   CheckpointManager elsewhere(MPI_COMM_WORLD, restarted.checkpoint, directory / "elsewhere");
   EXPECT_EQ(same_error_on_all_ranks([&] { elsewhere.save(1); }).code, ErrorCode::usage);
   EXPECT_EQ(same_error_on_all_ranks([&] { elsewhere.restore_or_initialize(); }).code, ErrorCode::usage);
@@ -243,9 +242,7 @@ TEST_F(HalfRestored, AComponentBringsAlongWhatWasOverwritten) {
   Program program(true);
   save(program, 1);
   Program restarted(true);
-  restarted.fail_until_ready();
-  EXPECT_THAT(same_error_on_all_ranks([&] { manage(restarted).restore_or_initialize(); }).message,
-              HasSubstr("overwritten"));
+  half_restore(restarted);
   Checkpoint whole;
   whole.add_component("part", std::move(restarted.checkpoint));
   CheckpointManager manager(MPI_COMM_WORLD, whole, directory / "elsewhere");
@@ -256,10 +253,7 @@ TEST_F(HalfRestored, AManagerThatRestoresAllOfItMakesTheStateWholeAgain) {
   Program program(true);
   save(program, 1);
   Program restarted(true);
-  restarted.fail_until_ready();
-  EXPECT_THAT(same_error_on_all_ranks([&] { manage(restarted).restore_or_initialize(); }).message,
-              HasSubstr("overwritten"));
-  restarted.is_ready = true;
+  half_restore(restarted);
   EXPECT_EQ(manage(restarted).restore_or_initialize()->number, 1U);
   EXPECT_NO_THROW(manage(restarted).save(2));
 }
