@@ -212,17 +212,17 @@ void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, 
     if (done != 0) {
       // A rank that comes late may still complete, with messages that the others sent before they gave up.
       if (presence_check_seen()) {
-        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
+        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start), limit);
       }
       return;
     }
     if (now - start >= limit) {
-      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
+      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start), limit);
     }
     if (now >= next_presence_poll) {
       next_presence_poll = now + kPresencePoll;
       if (presence_check_seen()) {
-        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start));
+        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start), limit);
       }
     }
     pause(now - start);
@@ -235,8 +235,8 @@ bool Communicator::presence_check_seen() const {
   return seen != 0;
 }
 
-void Communicator::report_missing_ranks(std::string_view what, std::chrono::milliseconds waited) {
-  broken_ = true;
+/// Tells all ranks that this one has stopped waiting. Those from which the same came meanwhile, in that order.
+std::vector<int> Communicator::check_presence() {
   // Empty messages: nothing that MPI could still touch after this function was left.
   std::vector<MPI_Request> sends(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
   for (int rank = 0; rank < size_; ++rank) {
@@ -245,37 +245,51 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
                 "MPI_Isend");
     }
   }
-  std::vector<bool> present(static_cast<std::size_t>(size_), false);
-  present[static_cast<std::size_t>(rank_)] = true;
+  std::vector<int> present;
+  const auto others = static_cast<std::size_t>(size_) - 1;
   const auto start = Clock::now();
-  while (Clock::now() - start < kPresenceWindow && std::find(present.begin(), present.end(), false) != present.end()) {
+  while (Clock::now() - start < kPresenceWindow && present.size() < others) {
     int seen = 0;
     MPI_Status status;
     check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kPresenceTag, comm_, &seen, &status), "MPI_Iprobe");
     if (seen != 0) {
       check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kPresenceTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
-      present[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
+      present.push_back(status.MPI_SOURCE);
     } else {
       pause(std::chrono::milliseconds(10));
     }
   }
+  return present;
+}
+
+void Communicator::report_missing_ranks(std::string_view what, std::chrono::milliseconds waited,
+                                        std::chrono::milliseconds limit) {
+  broken_ = true;
+  const std::vector<int> present = check_presence();
   std::vector<int> missing;
   std::vector<std::string> names;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!present[static_cast<std::size_t>(rank)]) {
+    if (rank != rank_ && std::find(present.begin(), present.end(), rank) == present.end()) {
       missing.push_back(rank);
-      names.push_back(fmt::format("rank {} ({})", rank, host_of(rank)));
+      names.push_back(name_of(rank));
     }
   }
   const std::string last_seen = last_seen_.empty() ? "" : fmt::format("; all ranks were last seen at {}", last_seen_);
-  if (missing.empty()) {
+  if (!missing.empty()) {
     throw UnresponsiveError(
-        fmt::format("{}: the other ranks had stopped waiting when rank {} ({}) came{}", what, rank_, host(), last_seen),
-        {}, rank_);
+        fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited), join(names), last_seen),
+        missing, rank_);
   }
-  throw UnresponsiveError(
-      fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited), join(names), last_seen),
-      missing, rank_);
+  if (present.empty() || waited < limit / 2) {
+    throw UnresponsiveError(
+        fmt::format("{}: the other ranks had stopped waiting when {} came{}", what, name_of(rank_), last_seen), {},
+        rank_);
+  }
+  throw UnresponsiveError(fmt::format("{}: no answer within {} from all ranks; the last to come, too late, was {}{}",
+                                      what, core::seconds_text(waited), name_of(present.back()), last_seen),
+                          {}, rank_);
 }
+
+std::string Communicator::name_of(int rank) const { return fmt::format("rank {} ({})", rank, host_of(rank)); }
 
 }  // namespace reprieve::cluster

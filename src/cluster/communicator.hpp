@@ -169,8 +169,10 @@ class Communicator {
 
   /// Other ranks have given up, and look who is there. Not collective.
   [[nodiscard]] bool presence_check_seen() const;
-  /// Gives up: finds out which ranks are there, in two seconds. @throws UnresponsiveError that names the others
-  [[noreturn]] void report_missing_ranks(std::string_view what, std::chrono::milliseconds waited);
+  /// Gives up: finds out which ranks are there, in two seconds. A rank that has waited for less than half of @p limit
+  /// is taken for one that came late. @throws UnresponsiveError that names the others, or the last that came
+  [[noreturn]] void report_missing_ranks(std::string_view what, std::chrono::milliseconds waited,
+                                         std::chrono::milliseconds limit);
 
   /// MPI is about to end: every later operation throws a UsageError.
   void leave_mpi() noexcept { left_mpi_ = true; }
@@ -209,6 +211,8 @@ class Communicator {
 
   void connect(MPI_Comm parent);
   void prepare();
+  std::vector<int> check_presence();
+  [[nodiscard]] std::string name_of(int rank) const;
   void learn_hosts();
 
   // meeting.cpp

@@ -114,7 +114,7 @@ bool MpiRoundChannel::others_gave_up() {
 void MpiRoundChannel::give_up() {
   const auto waited = std::chrono::steady_clock::now() - began_;
   comm_.report_missing_ranks("agreement on the next check",
-                             std::chrono::duration_cast<std::chrono::milliseconds>(waited));
+                             std::chrono::duration_cast<std::chrono::milliseconds>(waited), comm_.timeout());
 }
 
 /// What was not told or reduced may still be: its memory is left to MPI, and the communicator with it.

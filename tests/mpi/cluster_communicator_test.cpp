@@ -316,6 +316,26 @@ TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   EXPECT_THROW(comm.barrier("after that"), UnresponsiveError);
 }
 
+TEST(Communicator, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Communicator comm(MPI_COMM_WORLD, 300ms);
+  const int late = comm.size() - 1;
+  if (comm.rank() == late) {
+    std::this_thread::sleep_for(800ms);  // longer than the limit, and shorter than it and the presence check
+  }
+  try {
+    comm.barrier("meeting");
+    FAIL() << "nothing was thrown";
+  } catch (const UnresponsiveError& error) {
+    const std::string name = "rank " + std::to_string(late) + " (" + comm.host_of(late) + ")";
+    const std::string told = comm.rank() == late ? "the other ranks had stopped waiting when " + name + " came"
+                                                 : "the last to come, too late, was " + name;
+    EXPECT_NE(std::string(error.what()).find(told), std::string::npos) << error.what();
+    EXPECT_TRUE(error.missing_ranks().empty());
+  }
+  EXPECT_TRUE(comm.broken());
+}
+
 TEST(Communicator, RanksThatNeverOpenItAreNamed) {
   REPRIEVE_NEEDS_RANKS(2);
   for (const int late : {world_size() - 1, 0}) {
