@@ -81,6 +81,22 @@ TEST_P(DataStreamTest, ScatteredPiecesLeaveAloneWhatLiesBetween) {
   expect_written();
 }
 
+TEST_P(DataStreamTest, MoreSmallPiecesBehindALargeOneThanAreKeptForTheEnd) {
+  DataStream stream(file_, GetParam(), kSize);
+  write(stream, 0, 5'000'000);
+  std::size_t offset = 5'000'000;
+  for (int i = 0; i < 40; ++i, offset += 70'000) {
+    write(stream, offset + 1, 60'000);
+  }
+  write(stream, offset, 1'000'000);
+  offset += 1'000'000;
+  for (int i = 0; i < 700; ++i, offset += 5000) {
+    write(stream, offset, 3);
+  }
+  stream.finish();
+  expect_written();
+}
+
 TEST_P(DataStreamTest, PiecesInDescendingOrderAndOneOverAnother) {
   DataStream stream(file_, GetParam(), kSize);
   for (std::size_t count = 4; count > 0; --count) {

@@ -87,7 +87,7 @@ void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const Fi
   const std::string what = "laying out the first file";
   collect(registry, what);
   DescriptionMessage description = describe(what);
-  std::vector<LocalVariable>().swap(variables_);  // nothing is written: their memory is free for the layout
+  std::vector<LocalVariable>().swap(variables_);  // nothing is written
   find_layout(std::move(description), metadata, what);
 }
 
@@ -215,6 +215,17 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
     add_items(variables_[v], datasets[v], positions[v]);
     plan_.variables[v].item_count = plan_.items.size() - plan_.variables[v].first_item;
   }
+  forget_descriptions();
+}
+
+/// They have served: their memory is free for the save. The views of the items may refer to contents.
+void CheckpointWriter::forget_descriptions() {
+  for (LocalVariable& variable : variables_) {
+    if (!variable.content.empty()) {
+      contents_.push_back(std::move(variable.content));
+    }
+  }
+  std::vector<LocalVariable>().swap(variables_);
 }
 
 /// This rank's boxes, in the order of the table of boxes. Takes the views of the variable.

@@ -90,6 +90,7 @@ class CheckpointWriter {
   [[nodiscard]] std::unique_ptr<LaidOutFile> laid_out_as_before(FileIndex& index);
   void look_for_unchanged(bool rewrites, const FileMetadata& metadata, const std::string& what);
   void apply_places(const Bytes& common, const Bytes& own);
+  void forget_descriptions();
   void add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
   void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
   void seal(const std::string& what);
@@ -100,8 +101,9 @@ class CheckpointWriter {
   cluster::Communicator& comm_;
   WriteOptions options_;
   const WriterRow& writer_;
-  std::string what_;  ///< for messages: "save 7: "
-  std::vector<LocalVariable> variables_;
+  std::string what_;                      ///< for messages: "save 7: "
+  std::vector<LocalVariable> variables_;  ///< until it is known where they lie
+  std::vector<Bytes> contents_;           ///< of those that no program registered
   WritePlan plan_;
   std::unique_ptr<LayoutCache::Content>& laid_out_;
   std::optional<LayoutCache::Model>& model_;

@@ -16,8 +16,8 @@ namespace {
 /// Offsets, sizes and memory of direct writes are multiples of it: a multiple of what any usual device asks for.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-/// Less than a page each.
 constexpr std::size_t kMostEdges = 512;
+constexpr std::size_t kMostEdgeBytes = std::size_t{1} << 20U;
 /// With less to write in all, threads and buffers cost more than they bring.
 constexpr std::uint64_t kLeastForAutomatic = std::uint64_t{4} << 20U;
 
@@ -99,7 +99,7 @@ void DataStream::begin_buffer(std::uint64_t offset) {
 }
 
 /// The whole pages go directly, the rest through the page cache: another rank, or a neighbour, may own a part of those
-/// pages.
+/// pages. What is too small for a direct write waits for its turn there, as edges do, once there are direct writes.
 void DataStream::flush() {
   const std::size_t buffer = *std::exchange(current_, std::nullopt);
   const std::span<const std::byte> memory(buffers_[buffer].get(), kStreamBufferBytes);
@@ -107,7 +107,11 @@ void DataStream::flush() {
   const std::uint64_t first = up(begin_);
   const std::uint64_t last = down(end_);
   if (last < first + least_direct_bytes_) {
-    write_cached(part(begin_, end_), begin_);
+    if (under_way_ > 0) {
+      keep_edge(part(begin_, end_), begin_);
+    } else {
+      write_cached(part(begin_, end_), begin_);
+    }
     free_.push_back(buffer);
     return;
   }
@@ -121,8 +125,9 @@ void DataStream::flush() {
 void DataStream::keep_edge(std::span<const std::byte> bytes, std::uint64_t offset) {
   if (!bytes.empty()) {
     edges_.push_back({offset, {bytes.begin(), bytes.end()}});
+    edge_bytes_ += bytes.size();
   }
-  if (edges_.size() >= kMostEdges) {
+  if (edges_.size() >= kMostEdges || edge_bytes_ >= kMostEdgeBytes) {
     write_edges();
   }
 }
@@ -132,6 +137,7 @@ void DataStream::write_edges() {
     write_cached(edge.bytes, edge.offset);
   }
   edges_.clear();
+  edge_bytes_ = 0;
 }
 
 void DataStream::write_cached(std::span<const std::byte> bytes, std::uint64_t offset) {

@@ -43,7 +43,8 @@ class DataStream {
   DataStream(const DataStream&) = delete;
   DataStream& operator=(const DataStream&) = delete;
 
-  /// Copies or writes the bytes: they may change afterwards. @throws StorageError, also of earlier writes
+  /// Copies or writes the bytes: they may change afterwards. Until `finish` each byte of the file is written once at
+  /// most: the order in which pieces come there is not that of the calls. @throws StorageError, also of earlier writes
   void write(std::span<const std::byte> bytes, std::uint64_t offset);
 
   /// So many of the expected bytes are not written. They count as done.
@@ -80,13 +81,14 @@ class DataStream {
   std::vector<std::size_t> free_;
   std::vector<PendingWrite> pending_;  ///< by buffer; without bytes: not under way
   std::size_t under_way_ = 0;
-  /// Ends of pieces that share a page with something else. A write through the page cache waits for all direct writes
-  /// that are under way in the file, and holds up the next ones: so these come last.
+  /// Ends of pieces that share a page with something else, and small pieces. A write through the page cache waits for
+  /// all direct writes that are under way in the file, and holds up the next ones: so these come last.
   struct Edge {
     std::uint64_t offset;
     std::vector<std::byte> bytes;
   };
   std::vector<Edge> edges_;
+  std::size_t edge_bytes_ = 0;
   bool cached_ = false;  ///< bytes have gone through the page cache since `start_writeback`
   /// The buffer that is being filled: its memory stands for the file from `base_` on, a multiple of the page size;
   /// [begin_, end_) is filled.
