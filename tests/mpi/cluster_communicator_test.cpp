@@ -318,10 +318,10 @@ TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
 
 TEST(Communicator, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 300ms);
+  Communicator comm(MPI_COMM_WORLD, 2s);
   const int late = comm.size() - 1;
   if (comm.rank() == late) {
-    std::this_thread::sleep_for(800ms);  // longer than the limit, and shorter than it and the presence check
+    std::this_thread::sleep_for(3s);  // the limit and half of the presence check
   }
   try {
     comm.barrier("meeting");
