@@ -104,7 +104,7 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
   add(registry_->variables, std::move(name),
       {.distribution = state::Distribution::distributed,
        .describe = [array = std::move(array)] { return array; },
-       .declared = std::move(declared)});
+       .declared = std::make_unique<const DistributedArray>(std::move(declared))});
 }
 
 namespace {

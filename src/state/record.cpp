@@ -2,6 +2,7 @@
 #include "reprieve/record.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "reprieve/error.hpp"

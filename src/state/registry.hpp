@@ -9,12 +9,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/rare.hpp"
 #include "devices/spaces.hpp"
 #include "reprieve/checkpoint.hpp"
 
@@ -36,9 +36,9 @@ struct Variable {
   /// `describe` is a function of the user's, which may rely on restored values: a restore calls it when they are there.
   bool described_by_user = false;
   std::vector<std::string> former_names{};  ///< looked for, in this order, where the present name is not stored
-  /// Distributed: the layout that was given at the registration, without memory; nothing if a function has to tell it.
-  std::optional<DistributedArray> declared{};
-  Annotation annotation{};
+  /// Distributed: the layout that was given at the registration, without memory; null if a function has to tell it.
+  std::unique_ptr<const DistributedArray> declared{};
+  core::Rare<Annotation> annotation{};
   Members members{};                     ///< of elements that are structs; empty: they are opaque
   std::shared_ptr<MemorySpace> space{};  ///< that was set for its memory, if one was
 };

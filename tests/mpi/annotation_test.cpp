@@ -39,9 +39,9 @@ TEST_P(Annotated, IsInTheFileAndItsVariablesComeBack) {
   on_chief([&] {
     EXPECT_TRUE(verify_file(file).empty());
     const auto variables = list_variables(file);
-    EXPECT_EQ(variables[0].annotation, (Annotation{"K", description, {"y", "x"}}));
-    EXPECT_EQ(variables[1].annotation, (Annotation{"", "", {"item"}}));
-    EXPECT_EQ(variables[2].annotation, (Annotation{"s", "", {}}));
+    EXPECT_EQ(*variables[0].annotation, (Annotation{"K", description, {"y", "x"}}));
+    EXPECT_EQ(*variables[1].annotation, (Annotation{"", "", {"item"}}));
+    EXPECT_EQ(*variables[2].annotation, (Annotation{"s", "", {}}));
   });
   field.assign(4, -1);
   list.clear();
@@ -72,7 +72,7 @@ TEST_P(Annotated, AnotherOneIsInTheNextSave) {
   save(world, checkpoint, GetParam());
   checkpoint.annotate("time", {.units = "min"});
   save(world, checkpoint, GetParam());  // not with the layout of the first one
-  on_chief([&] { EXPECT_EQ(list_variables(file)[2].annotation.units, "min"); });
+  on_chief([&] { EXPECT_EQ(list_variables(file)[2].annotation->units, "min"); });
 }
 
 /// So many that the list of those who are on the dimension is larger than HDF5's messages.

@@ -44,7 +44,7 @@ TEST_F(AnnotationTest, GoesWithTheComponent) {
   checkpoint.annotate("time", {.units = "s"});
   Checkpoint whole;
   whole.add_component("part", std::move(checkpoint));
-  EXPECT_EQ(whole.registry().variables.at("part/time").annotation.units, "s");
+  EXPECT_EQ(whole.registry().variables.at("part/time").annotation->units, "s");
 }
 
 TEST_F(AnnotationTest, IsOfARegisteredVariable) { expect_refused("tme", {.units = "s"}, "'tme'"); }

@@ -30,7 +30,7 @@ std::vector<Description> of_all_kinds() {
                                describe_as("piece", Distribution::per_rank, kF64, {3, 2}),
                                describe_as("scalar", Distribution::replicated, kF64, {})};
   all[0].boxes = {{{0, 1}, {4, 5}}, {{4, 0}, {1, 1}}};
-  all[0].annotation = {"K", "temperature", {"y", "x"}};
+  all[0].annotation = Annotation{"K", "temperature", {"y", "x"}};
   all[1].texts = TextLengths{2, 7};
   all[2].members = {{"a", kF64, 0, {}, {}}};
   all[2].is_copy = true;
@@ -97,7 +97,7 @@ TEST(Descriptions, HaveOtherFactsIfAnythingElseDiffers) {
   };
   expect_other([](auto& others) { others[0].name += "s"; });
   expect_other([](auto& others) { others[0].shape[1] = 10; });
-  expect_other([](auto& others) { others[0].annotation.units = "m"; });
+  expect_other([](auto& others) { others[0].annotation = Annotation{.units = "m"}; });
   expect_other([](auto& others) { others[0].is_shared = true; });
   expect_other([](auto& others) { others[1].texts.reset(); });
   expect_other([](auto& others) { others[1].type = kOneChar; });

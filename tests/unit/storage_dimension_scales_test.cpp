@@ -22,7 +22,7 @@ class Scales : public testing::Test {
     variable.distribution = distribution;
     variable.type = {ElementClass::floating, 8};
     variable.shape = std::move(shape);
-    variable.annotation.dims = std::move(dims);
+    variable.annotation = Annotation{.dims = std::move(dims)};
     return variable;
   }
 

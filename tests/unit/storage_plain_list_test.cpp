@@ -74,7 +74,7 @@ TEST(PlainList, HasMostVariablesWithoutAParser) {
 TEST(PlainList, LeavesToTheParserWhatHasMore) {
   FileIndex index = index_of({"a", "back\\slash", "quote\"}{", "t\u00e9mp\u00e9rature", "tiles", "units", "z"});
   index.variables[4].tile = {7, 1};
-  index.variables[5].annotation = {"m }s\"[", "what \\ it is", {"x"}};
+  index.variables[5].annotation = Annotation{"m }s\"[", "what \\ it is", {"x"}};
   index.variables[6].is_copy = true;
   const std::string manifest = encode_manifest(index, 10);
   EXPECT_EQ(read_plainly(list_in(manifest)).others.size(), 6U);

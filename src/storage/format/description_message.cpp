@@ -61,7 +61,7 @@ Members decode_members(Decoder& message) {
 
 std::uint64_t flags_of(const Description& description) {
   return (description.is_shared ? kSharedFlag : 0) | (description.is_copy ? kCopyFlag : 0) |
-         (description.annotation != Annotation{} ? kAnnotatedFlag : 0) | (description.texts ? kTextsFlag : 0) |
+         (description.annotation.is_set() ? kAnnotatedFlag : 0) | (description.texts ? kTextsFlag : 0) |
          (description.members.empty() ? 0 : kMembersFlag);
 }
 

@@ -62,7 +62,9 @@ void arrange(Description& description, std::uint64_t length) {
   description.shape = is_list ? Extents{description.texts ? description.texts->count : 0} : Extents{};
   description.type = {ElementClass::text, static_cast<std::uint32_t>(length)};
   if (!is_list) {
-    description.annotation.dims.clear();  // the one dimension of the dataset is that of the ranks
+    Annotation annotation = description.annotation;
+    annotation.dims.clear();  // the one dimension of the dataset is that of the ranks
+    description.annotation = std::move(annotation);
   }
 }
 

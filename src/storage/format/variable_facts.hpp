@@ -18,7 +18,7 @@ struct VariableFacts {
   Extents shape{};
   bool is_shared = false;  ///< distributed: boxes may overlap
   bool is_copy = false;    ///< not registered by a program: it stands beside a shared variable (shared_copies.hpp)
-  Annotation annotation{};
+  core::Rare<Annotation> annotation{};
   Members members{};  ///< of elements that are structs, if they are known
 
   [[nodiscard]] VariableFacts& facts() noexcept { return *this; }

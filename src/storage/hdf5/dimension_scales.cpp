@@ -51,7 +51,7 @@ class ScalePlanner {
 
   void use(std::size_t v, std::size_t d) {
     const StoredVariable& variable = index_.variables[v];
-    const std::string path = path_of(group_of(variable.name), variable.annotation.dims[d], variable.shape[d]);
+    const std::string path = path_of(group_of(variable.name), variable.annotation->dims[d], variable.shape[d]);
     DimensionScale& scale = scales_[path];
     scale.path = path;
     scale.length = variable.shape[d];
@@ -91,7 +91,7 @@ class ScalePlanner {
         variable->distribution == state::Distribution::per_rank) {
       return std::nullopt;
     }
-    const auto& dims = variable->annotation.dims;
+    const auto& dims = variable->annotation->dims;
     return dims.empty() || dims.front() == dim ? std::optional(variable->shape.front()) : std::nullopt;
   }
 
@@ -108,7 +108,7 @@ class ScalePlanner {
 }  // namespace
 
 bool shows_dimensions(const StoredVariable& variable) {
-  return !variable.annotation.dims.empty() && variable.annotation.dims.size() == variable.shape.size() &&
+  return !variable.annotation->dims.empty() && variable.annotation->dims.size() == variable.shape.size() &&
          (variable.type != ElementType{ElementClass::text, 1} ||
           variable.distribution == state::Distribution::distributed);
 }

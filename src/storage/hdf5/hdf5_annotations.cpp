@@ -41,10 +41,10 @@ class AnnotationWriter {
 
   void run() {
     for (const StoredVariable& variable : index_.variables) {
-      if (!variable.annotation.units.empty() || !variable.annotation.description.empty()) {
+      if (!variable.annotation->units.empty() || !variable.annotation->description.empty()) {
         const Hdf5Handle dataset = open(variable.name);
-        write_text(dataset, "units", variable.annotation.units);
-        write_text(dataset, "long_name", variable.annotation.description);
+        write_text(dataset, "units", variable.annotation->units);
+        write_text(dataset, "long_name", variable.annotation->description);
       }
     }
     const std::vector<DimensionScale> scales = plan_scales(index_);
@@ -157,7 +157,7 @@ class AnnotationWriter {
   Hdf5Handle reference_;
 };
 
-bool is_annotated(const StoredVariable& variable) { return variable.annotation != Annotation{}; }
+bool is_annotated(const StoredVariable& variable) { return variable.annotation.is_set(); }
 
 }  // namespace
 

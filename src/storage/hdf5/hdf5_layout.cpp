@@ -224,7 +224,7 @@ class Layouter {
       variable.file_offset = place_of_tiles(dataset.get(), variable.dataset());
       return;
     }
-    const Hdf5Handle& creation = variable.annotation == Annotation{} ? bare_creation_ : dataset_creation_;
+    const Hdf5Handle& creation = variable.annotation.is_set() ? dataset_creation_ : bare_creation_;
     const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape), creation.get());
     variable.file_offset = region_of(dataset, variable.bytes()).offset;
   }

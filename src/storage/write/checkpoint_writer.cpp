@@ -234,7 +234,7 @@ void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset
   if (distribution == Distribution::replicated && !comm_.is_chief()) {
     return;
   }
-  for (BoxView<const std::byte>& view : variable.views) {
+  for (BoxView<const std::byte>& view : std::exchange(variable.views, {})) {
     if (!dataset.tile.empty()) {
       add_tiles(view, dataset);
       continue;

@@ -32,7 +32,7 @@ LocalVariable declared(const std::string& name, const state::Variable& variable)
   if (variable.value) {
     known.description.type = variable.value->type();
     state::check_members(name, variable.members, known.description.type);
-    if (!variable.annotation.dims.empty()) {
+    if (!variable.annotation->dims.empty()) {
       state::check_dimension_names(name, variable.annotation, variable.value->shape().size());
     }
   }
@@ -115,7 +115,7 @@ void check_registration(cluster::Communicator& comm, const Checkpoint::Registry&
 void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry& registry) {
   const bool are_all_declared =
       std::all_of(registry.variables.begin(), registry.variables.end(), [](const auto& entry) {
-        return entry.second.distribution != Distribution::distributed || entry.second.declared.has_value();
+        return entry.second.distribution != Distribution::distributed || entry.second.declared != nullptr;
       });
   if (are_all_declared) {
     return;  // on all ranks alike: their registrations have been compared
