@@ -147,11 +147,13 @@ TEST_F(HandlerInBackground, AnErrorOfAStepDoesNotCostTheSaveUnderWay) {
 TEST_F(HandlerInBackground, ARequestedSaveIsWrittenInTheBackgroundAsWell) {
   const auto job = program(0);
   job->start();
-  job->run(300, [&](int step) {
-    if (step == 10 && world_rank() == world_size() - 1) {
-      job->handler->request_checkpoint();
-    }
-  });
+  for (int step = 100; step < 100'000 && !job->handler->last_save(); step += 100) {
+    job->run(step, [&](int at) {
+      if (at == 10 && world_rank() == world_size() - 1) {
+        job->handler->request_checkpoint();
+      }
+    });
+  }
   job->handler.reset();
   const auto finished = numbers_of("save_finished");
   ASSERT_EQ(finished.size(), 1U);

@@ -46,7 +46,7 @@ TEST(WatcherInside, EveryRankKeepsTheNoticeOfOne) {
   const int last = world_size() - 1;
   const PreemptionWatcher watcher(*program.handler, [&](const PreemptionMessage& message) { told = message.rank; });
   EXPECT_FALSE(watcher.preemption_message());
-  EXPECT_THROW(program.run(1000, [&](int step) { notice_at(step, 20, last); }), Preempted);
+  EXPECT_THROW(program.run(100'000, [&](int step) { notice_at(step, 20, last); }), Preempted);
   EXPECT_TRUE(wait_for(told, last));
   ASSERT_TRUE(watcher.preemption_message());
   EXPECT_EQ(watcher.preemption_message()->rank, last);
