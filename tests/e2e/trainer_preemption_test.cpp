@@ -81,7 +81,7 @@ TEST_P(TrainerPreemption, TwiceInARow) {
 }
 
 TEST_P(TrainerPreemption, WithAGracePeriodSavesTwice) {
-  const auto job = start(ranks(), slow({"--grace-period", "4"}));
+  const auto job = start(ranks(), slow({"--grace-period", "8"}));
   wait_for_events(*job, "start", 1);
   ASSERT_TRUE(job->send_to_rank(random_rank(), SIGTERM)) << job->out() << job->err();
   wait_for_events(*job, "train_on", 1);
