@@ -297,7 +297,7 @@ TEST_P(PatientScope, WithADeadlineTheLastSafeBoundarySaves) {
       if (step == 20) {
         std::raise(SIGTERM);
       }
-      end_is_near = step >= 60;
+      end_is_near = step > 60;
     });
   };
   EXPECT_THROW(endless(), Preempted);
