@@ -292,15 +292,16 @@ TEST(Communicator, OnChiefSpreadsTheChiefsException) {
 
 TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 300ms);
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  comm.set_timeout(1s);
   comm.set_last_seen("step boundary 17");
   const int late = comm.size() - 1;
   if (comm.rank() == late) {
-    std::this_thread::sleep_for(4s);  // longer than the limit and the presence check together
+    MPI_Barrier(MPI_COMM_WORLD);  // until all others have given up
   }
   try {
     comm.barrier("meeting");
-    FAIL() << "nothing was thrown";
+    ADD_FAILURE() << "nothing was thrown";
   } catch (const UnresponsiveError& error) {
     const std::string message = error.what();
     EXPECT_NE(message.find("meeting"), std::string::npos) << message;
@@ -312,16 +313,30 @@ TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
       EXPECT_NE(message.find("rank " + std::to_string(late) + " (" + comm.host_of(late) + ")"), std::string::npos);
     }
   }
+  if (comm.rank() != late) {
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
   EXPECT_TRUE(comm.broken());
   EXPECT_THROW(comm.barrier("after that"), UnresponsiveError);
 }
 
+/// Returns when all other ranks have told this one that they look who is there.
+void wait_until_others_look(const Communicator& comm) {
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank != comm.rank()) {
+      MPI_Probe(rank, MPI_ANY_TAG, comm.handle(), MPI_STATUS_IGNORE);
+    }
+  }
+}
+
 TEST(Communicator, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 2s);
+  Communicator comm(MPI_COMM_WORLD, 10s);
+  comm.set_timeout(2s);
   const int late = comm.size() - 1;
   if (comm.rank() == late) {
-    std::this_thread::sleep_for(3s);  // the limit and half of the presence check
+    wait_until_others_look(comm);
+    std::this_thread::sleep_for(500ms);  // they hear each other before this one, and look for longer than that
   }
   try {
     comm.barrier("meeting");
@@ -345,7 +360,7 @@ TEST(Communicator, RanksThatNeverOpenItAreNamed) {
       MPI_Barrier(MPI_COMM_WORLD);  // until all others have given up
     }
     try {
-      const Communicator comm(parent, 300ms);
+      const Communicator comm(parent, 1s);
       ADD_FAILURE() << "nothing was thrown";
     } catch (const UnresponsiveError& error) {
       const std::string message = error.what();

@@ -26,8 +26,8 @@ using test::world_size;
 class ThreadedRank {
  public:
   explicit ThreadedRank(std::chrono::milliseconds peer_timeout = 20s)
-      : comm_(MPI_COMM_WORLD, peer_timeout),
-        round_comm_(MPI_COMM_WORLD, peer_timeout),
+      : comm_(MPI_COMM_WORLD, 20s),
+        round_comm_(MPI_COMM_WORLD, 20s),
         channel_(comm_),
         round_channel_(round_comm_),
         agreement_(
@@ -130,7 +130,8 @@ TEST_F(MpiRounds, AnAbandonedThreadDisturbsNobody) {
 /// Those that are held know whom they wait for, and are not let go.
 TEST_F(MpiRounds, AMissingThreadIsNamedAfterTheLimit) {
   REPRIEVE_NEEDS_RANKS(2);
-  ThreadedRank rank(400ms);
+  ThreadedRank rank(1s);
+  MPI_Barrier(MPI_COMM_WORLD);
   rank.agreement().at_boundary();
   MPI_Barrier(MPI_COMM_WORLD);
   const int missing = world_size() - 1;
