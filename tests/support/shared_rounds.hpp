@@ -39,17 +39,22 @@ class SharedRounds {
     result = rounds_[n].result;
     return rounds_[n].ranks == size_;
   }
-  [[nodiscard]] std::size_t begun() {
-    const std::lock_guard lock(mutex_);
-    return static_cast<std::size_t>(
-        std::count_if(rounds_.begin(), rounds_.end(), [](const auto& round) { return round.second.ranks > 0; }));
-  }
+  /// How many rounds any rank has begun.
+  [[nodiscard]] std::size_t begun() { return begun_by(1); }
+  /// How many rounds all ranks have begun.
+  [[nodiscard]] std::size_t begun_by_all() { return begun_by(size_); }
 
  private:
   struct Round {
     int ranks = 0;
     RoundVector result{};
   };
+  [[nodiscard]] std::size_t begun_by(int least) {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::count_if(rounds_.begin(), rounds_.end(), [&](const auto& round) { return round.second.ranks >= least; }));
+  }
+
   int size_;
   std::mutex mutex_;
   std::map<std::size_t, Round> rounds_;

@@ -265,10 +265,9 @@ TEST(Rounds, ANoticeInALongStepIsActedOnAtTheNextBoundary) {
       self.boundary();
       meeting.arrive_and_wait();
       self.notice = self.notice || (rank == 2 && step == 0);
-      while (step == 0 && world.rounds.begun() == 0) {
+      while (step == 0 && world.rounds.begun_by_all() == 0) {
         std::this_thread::sleep_for(1ms);  // a long step
       }
-      std::this_thread::sleep_for(20ms);
     }
     self.end();
   });
@@ -291,11 +290,15 @@ TEST(Rounds, NothingIsSentWithoutNews) {
 
 TEST(Rounds, ARequestLeadsToOneCheck) {
   RoundWorld world(2);
+  std::barrier<> meeting(2);
   world.run([&](std::size_t rank, RoundRank& self) {
     for (int step = 1; step <= 300; ++step) {
       self.boundary();
       if (step == 50 && rank == 1) {
         self.rounds().request();
+      }
+      if (step == 50) {
+        meeting.arrive_and_wait();  // or the other rank may be at its end by then
       }
       std::this_thread::sleep_for(100us);
     }
