@@ -69,7 +69,7 @@ TEST_F(RunNotice, RepeatedSignalsDoNoHarm) {
 }
 
 TEST_F(RunNotice, BeforeTheLauncherHasStartedTheRanks) {
-  const auto run = start({.steps = kEndlessSteps, .faults = {"late=100"}});
+  const auto run = start({.steps = kEndlessSteps, .faults = {"late=3000"}});
   ASSERT_TRUE(run->wait_for_event("start"));
   run->send(SIGTERM);
   expect_saved(*run);

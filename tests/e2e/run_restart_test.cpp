@@ -15,6 +15,8 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 constexpr int kEndlessJob = 100'000;
+/// Of a run that a test disturbs, and that comes to its end after that: its 60 steps leave five seconds for it.
+constexpr int kStepToActIn = 100;
 
 class RunRestart : public RunTest {
  protected:
@@ -48,7 +50,8 @@ TEST_F(RunRestart, GoesOnAfterACrash) {
 }
 
 TEST_F(RunRestart, GoesOnAfterTheLauncherWasKilled) {
-  const auto run = start({.faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  const auto run = start(
+      {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
   ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
   ::kill(run->events("start").front()["pid"].get<pid_t>(), SIGKILL);
   expect_end(*run, 0);
@@ -57,7 +60,8 @@ TEST_F(RunRestart, GoesOnAfterTheLauncherWasKilled) {
 }
 
 TEST_F(RunRestart, GoesOnAfterALauncherThatHangs) {
-  const auto run = start({.faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  const auto run = start(
+      {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
   ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
   // A launcher that does not hear of the end of its ranks.
   ::kill(run->events("start").front()["pid"].get<pid_t>(), SIGSTOP);
@@ -69,10 +73,10 @@ TEST_F(RunRestart, GoesOnAfterALauncherThatHangs) {
 }
 
 TEST_F(RunRestart, GoesOnAfterANoticeThatOnlyARankGot) {
-  const auto run = start_and_wait({.steps = 100, .options = {"--restarts", "2"}});
+  const auto run = start_and_wait({.step_ms = kStepToActIn, .options = {"--restarts", "2"}});
   ASSERT_TRUE(run->send_to_rank(1, SIGTERM));
   expect_end(*run, 0);
-  EXPECT_THAT(run->out(), HasSubstr(end_of(100)));
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
   EXPECT_EQ(run->events("start").size(), 2U);
   EXPECT_EQ(run->events("restart").front()["pause_s"], 0.0);
 }
