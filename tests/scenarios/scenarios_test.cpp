@@ -28,6 +28,8 @@ using testing::Not;
 constexpr std::chrono::seconds kHang{120};
 constexpr int kWorkers = 4;
 constexpr const char* kWholeRun = "v 120 calls 120";
+/// Of a run that is to be preempted: left alone, it would last more than 2 s.
+constexpr const char* kSlow = "step_us=20000";
 
 int repetitions() {
   const char* text = std::getenv("REPRIEVE_SCENARIO_REPETITIONS");
@@ -93,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(By, PortedLoop, testing::Values("run", "boundary", "sco
 
 TEST_P(PortedLoop, OneWorkerIsPreempted) {
   repeat([&] {
-    const auto job = start(GetParam(), {"step_us=2000"});
+    const auto job = start(GetParam(), {kSlow});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     ASSERT_TRUE(job->send_to_rank(random(0, kWorkers - 1), SIGTERM)) << job->out() << job->err();
     ASSERT_EQ(job->wait(kHang), 42) << job->out() << job->err();
@@ -104,7 +106,7 @@ TEST_P(PortedLoop, OneWorkerIsPreempted) {
 
 TEST_F(Scenario, TwoWorkersArePreempted) {
   repeat([&] {
-    const auto job = start("run", {"step_us=2000"});
+    const auto job = start("run", {kSlow});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     const int first = random(0, kWorkers - 1);
     ASSERT_TRUE(job->send_to_rank(first, SIGTERM));
@@ -118,7 +120,7 @@ TEST_F(Scenario, TwoWorkersArePreempted) {
 TEST_F(Scenario, WorkersArePreemptedTwiceInARow) {
   repeat([&] {
     for (int life = 0; life < 2; ++life) {
-      const auto job = start("run", {"step_us=4000"});
+      const auto job = start("run", {kSlow});
       ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
       ASSERT_TRUE(job->send_to_rank(random(0, kWorkers - 1), SIGTERM)) << job->out() << job->err();
       ASSERT_EQ(job->wait(kHang), 42) << job->out() << job->err();
@@ -150,7 +152,7 @@ TEST_F(Scenario, AnErrorEndsWorkersThatAreStuckInACollective) {
 
 TEST_F(Scenario, WithAGracePeriodTheTrainingGoesOn) {
   repeat([&] {
-    const auto job = start("run", {"step_us=40000", "grace_s=2.5"});
+    const auto job = start("run", {"step_us=40000", "grace_s=4"});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     const int first = random(0, kWorkers - 1);
     ASSERT_TRUE(job->send_to_rank(first, SIGTERM));
@@ -164,7 +166,7 @@ TEST_F(Scenario, WithAGracePeriodTheTrainingGoesOn) {
 
 TEST_F(Scenario, AnExitFunctionThatReturnsGoesOnAndHearsTheNextNotice) {
   repeat([&] {
-    const auto job = start("run", {"step_us=10000", "go_on=1"});
+    const auto job = start("run", {kSlow, "go_on=1"});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     job->send_to_rank(random(0, kWorkers - 1), SIGTERM);
     ASSERT_TRUE(wait_until([&] { return job->out().find("exit function") != std::string::npos; }, kHang));
@@ -180,7 +182,7 @@ TEST_F(Scenario, AWatcherFunctionGivesTheNoticeAndSigtermIsWatchedToo) {
   repeat([&] {
     const fs::path file = directory_ / "notice";
     fs::remove(file);
-    const auto job = start("run", {"step_us=5000", "watch=" + file.string()});
+    const auto job = start("run", {kSlow, "watch=" + file.string()});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     if (random(0, 1) == 0) {
       std::ofstream(file) << "soon";
@@ -195,7 +197,7 @@ TEST_F(Scenario, AWatcherFunctionGivesTheNoticeAndSigtermIsWatchedToo) {
 
 TEST_F(Scenario, ASaveFunctionInsteadOfTheSave) {
   repeat([&] {
-    const auto job = start("manager", {"step_us=2000", "save_fn=instead"});
+    const auto job = start("manager", {kSlow, "save_fn=instead"});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     ASSERT_TRUE(job->send_to_rank(random(0, kWorkers - 1), SIGTERM));
     ASSERT_EQ(job->wait(kHang), 42) << job->out() << job->err();
@@ -205,7 +207,7 @@ TEST_F(Scenario, ASaveFunctionInsteadOfTheSave) {
 }
 
 TEST_F(Scenario, ASaveFunctionThatSavesBesidesIsAnErrorOnAllWorkers) {
-  const auto job = start("manager", {"step_us=2000", "save_fn=besides"});
+  const auto job = start("manager", {kSlow, "save_fn=besides"});
   ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
   ASSERT_TRUE(job->send_to_rank(random(0, kWorkers - 1), SIGTERM));
   EXPECT_EQ(job->wait(kHang).value_or(0), 3) << job->out() << job->err();
@@ -215,10 +217,10 @@ TEST_F(Scenario, ASaveFunctionThatSavesBesidesIsAnErrorOnAllWorkers) {
 
 TEST_F(Scenario, ASecondSignalWhileItSaves) {
   repeat([&] {
-    const auto job = start("run", {"step_us=2000"});
+    const auto job = start("run", {kSlow});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     const int told = random(0, kWorkers - 1);
-    for (int i = 0; i < 20 && job->running(); ++i) {
+    for (int i = 0; i < 100 && job->running(); ++i) {
       job->send_to_rank((told + i) % kWorkers, SIGTERM);
       std::this_thread::sleep_for(1ms);
     }
