@@ -57,16 +57,18 @@ target_link_libraries(mpi_test_main PUBLIC reprieve_internal reprieve_options GT
 add_executable(mpi_main_probe ${CMAKE_CURRENT_LIST_DIR}/mpi_main_probe.cpp)
 target_link_libraries(mpi_main_probe PRIVATE mpi_test_main)
 
-# reprieve_probe_mpi_main(name filter pattern): the probe must fail, and say what the pattern wants.
+# reprieve_probe_mpi_main(name filter pattern variable...): the probe must fail, and say what the pattern
+# wants.
 function(reprieve_probe_mpi_main name filter pattern)
   reprieve_add_mpi_test(NAME mpi_main.${name} RANKS 3 LABELS mpi quick TIMEOUT 60
-    COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT MPI_TEST_TIMEOUT_S=3)
+    COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT ${ARGN})
   set_tests_properties(mpi_main.${name} PROPERTIES PASS_REGULAR_EXPRESSION "${pattern}")
   reprieve_add_mpi_test(NAME mpi_main.${name}.exit_code RANKS 3 LABELS mpi quick TIMEOUT 60
-    COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT MPI_TEST_TIMEOUT_S=3)
+    COMMAND $<TARGET_FILE:mpi_main_probe> --gtest_filter=${filter} ENVIRONMENT ${ARGN})
   set_tests_properties(mpi_main.${name}.exit_code PROPERTIES WILL_FAIL ON)
 endfunction()
 reprieve_probe_mpi_main(shows_failures_of_other_ranks Probe.FailsOnRank1 "\\[rank 1/3\\] .*on rank one.*FAILED")
 reprieve_probe_mpi_main(shows_failures_of_the_chief Probe.FailsOnRank0 "\\[rank 0/3\\] .*on the chief.*FAILED")
 reprieve_probe_mpi_main(shows_failures_outside_of_tests ProbeSetUp.* "\\[rank 2/3\\] .*in the set-up")
-reprieve_probe_mpi_main(names_ranks_that_hang Probe.HangsOnRank1 "\\[rank 1/3\\] stuck in Probe.HangsOnRank1 for 3 s")
+reprieve_probe_mpi_main(names_ranks_that_hang Probe.HangsOnRank1 "\\[rank 1/3\\] stuck in Probe.HangsOnRank1 for 3 s"
+  MPI_TEST_TIMEOUT_S=3)
