@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Saves, StormOverSaves, testing::Values("background=0", 
 
 TEST_F(SignalStorm, TheProgramsOwnHandlersAreCalled) {
   // It ends by itself: the one preemption that it goes on after was the last that it may act on.
-  const auto job = start(2, 200, 5, {"go_on=1000000", "own_handlers=1"});
+  const auto job = start(2, 200, 20, {"go_on=1000000", "own_handlers=1"});
   std::uint64_t sent = 0;
   {
     ASSERT_TRUE(wait_until([&] { return job->out().find("step 1\n") != std::string::npos; }, kLimit)) << job->err();

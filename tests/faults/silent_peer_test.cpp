@@ -99,7 +99,9 @@ TEST_F(SilentPeer, TheTearDownAfterADeathIsNoPreemption) {
 
 /// The same signal from the same sender, with all ranks alive, is one.
 TEST_F(SilentPeer, ASigtermFromTheLauncherIsAPreemption) {
-  const auto job = start(3, kEndlessSteps, 10);
+  MpiCommand patient = command(3, kEndlessSteps, 10, {});
+  patient.mpirun_options = {"--mca", "odls_base_sigkill_timeout", "5"};  // or the launcher kills a slow save after 2 s
+  const auto job = std::make_unique<Mpirun>(patient);
   wait_for_step(*job, 12);
   job->send(SIGTERM);
   end_of(*job);  // mpirun returns 1, whatever the ranks do
