@@ -92,7 +92,8 @@ TEST_F(Mistake, ADirectoryThatIsAFile) {
 
 TEST_F(Mistake, ADirectoryThatAnotherRunUses) {
   make_checkpoints(2);
-  Process other({.arguments = {"flock", (directory_ / ".reprieve.lock").string(), "sleep", "1000"}});
+  Process other({.arguments = {"flock", directory_ / ".reprieve.lock", "sh", "-c", "echo held; exec sleep 1000"}});
+  ASSERT_TRUE(wait_until([&] { return other.out() == "held\n"; }, kHang)) << other.err();
   environment_["REPRIEVE_CHECKPOINTS_LOCK_TIMEOUT_S"] = "0.5";
   expect_one_report("", "is in use by the run of process");
 }
