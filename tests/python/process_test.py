@@ -25,7 +25,7 @@ if not (BUILD / "bin" / "tutorial_cpp").exists():
     print("skipped: the programs of the tutorial are not built")
     sys.exit(77)
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = 1600
+STEPS = 4000  # two seconds and more, in which the signals come
 
 
 class Programs(unittest.TestCase):

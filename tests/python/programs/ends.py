@@ -46,7 +46,7 @@ if way == "never opens":
         time.sleep(1000)
     reprieve.Handler(comm, directory, state, settings={"termination.peer_timeout_s": 1})
 if way.startswith("missing"):
-    settings = {"termination": {"peer_timeout_s": 1, "agreement": "boundaries"}}
+    settings = {"termination": {"peer_timeout_s": 5, "agreement": "boundaries"}}
     with reprieve.Handler(comm, directory, state, settings=settings) as handler:
         if comm.rank == comm.size - 1:
             time.sleep(1000)
