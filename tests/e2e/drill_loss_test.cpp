@@ -58,7 +58,7 @@ TEST_F(DrillLoss, WhatAPeriodicCheckpointLeaves) {
 TEST_F(DrillLoss, GracePeriodOfTheProgramLongerThanThatOfThePlatform) {
   const Words training = mpirun(
       "reprieve-trainer", {"--checkpoint-dir", checkpoints().string(), "--epochs", "100000", "--step-delay-ms", "20"});
-  const Result result = drill({"--grace", "2s", "--after", "500ms"},
+  const Result result = drill({"--grace", "6s", "--after", "500ms"},
                               in_shell("export REPRIEVE_TERMINATION_GRACE_PERIOD_S=60; exec \"$@\"", training));
   expect_problem(result, "grace_period", "termination.grace_period_s");
   EXPECT_EQ(result.grade("resumed"), "good") << "at its first save";
