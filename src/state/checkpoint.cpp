@@ -98,13 +98,14 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
   registry_->check_open(name);
   DistributedArray array{type, std::move(layout.global_shape), {}};
   array.boxes.push_back({data, std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
-  DistributedArray declared = array;  // its memory is looked at again at every save and restore
-  state::check_array(name, declared, devices::Spaces());
-  declared.boxes.front().data = nullptr;
-  add(registry_->variables, std::move(name),
-      {.distribution = state::Distribution::distributed,
-       .describe = [array = std::move(array)] { return array; },
-       .declared = std::make_unique<const DistributedArray>(std::move(declared))});
+  auto declared = std::make_unique<DistributedArray>(array);  // its memory is looked at at every save and restore
+  state::check_array(name, *declared, devices::Spaces());
+  declared->boxes.front().data = nullptr;
+  state::Variable variable;
+  variable.distribution = state::Distribution::distributed;
+  variable.describe = [array = std::move(array)] { return array; };
+  variable.declared = std::move(declared);
+  add(registry_->variables, std::move(name), std::move(variable));
 }
 
 namespace {
