@@ -31,7 +31,8 @@ nodes, which is gone when the job gives the nodes back. The next start of the pr
 same nodes; this is for a batch script, whose job ends now.
 
 Where the job had several nodes, run it once on each of them. What one node has is brought into DIR, and the last of
-them completes the checkpoint. If a node is gone, its parts are missing, and the newest checkpoint counts.
+them completes the checkpoint. If a node is gone, its parts are missing, and the newest checkpoint counts. Nodes that
+came before the last one keep their copies in memory until it is run there once more.
 
 Examples:
   reprieve drain checkpoints --dry-run                          what would become of it?

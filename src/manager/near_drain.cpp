@@ -6,7 +6,8 @@
 // 2. Otherwise the node brings its parts into the directory, without the lock, since others do the same.
 // 3. Then again 1: the last node finds all parts. If that one is gone, the next start of the program looks for more on
 //    its own nodes.
-// Parts that are no newer than a checkpoint are of no use any more, and are removed.
+// Parts that are no newer than a checkpoint are of no use any more, and are removed: by a node that comes before the
+// last one, only if it comes once more.
 
 #include "manager/near_drain.hpp"
 
@@ -121,10 +122,10 @@ DrainResult NearDrain::complete_newest(DirectoryLock& lock) {
     const std::vector<ListedCopy> copies = wanted();
     const auto complete = std::ranges::find_if(copies, &ListedCopy::is_complete);
     if (complete == copies.end()) {
+      if (!options_.dry_run) {
+        give_back(near_target(checkpoints_, directory_id_, options_.prefix).newest_checkpoint);
+      }
       if (copies.empty()) {
-        if (!options_.dry_run) {
-          give_back(near_target(checkpoints_, directory_id_, options_.prefix).newest_checkpoint);
-        }
         return {};
       }
       return {.kind = DrainResult::Kind::incomplete,

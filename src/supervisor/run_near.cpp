@@ -4,6 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -25,13 +26,21 @@ constexpr auto kDrainWait = 50ms;
 /// For a file system that hangs: the job shall end some time.
 constexpr std::chrono::minutes kDrainTimeout{30};
 constexpr std::chrono::milliseconds kHostAnswerTimeout{20'000};
+/// A host that could not be reached for a moment gets another turn, and after it those that lacked its parts.
+constexpr int kDrainRounds = 3;
+/// The code of `reprieve drain` where others had not brought all yet.
+constexpr int kPartsAreMissing = 1;
 
-/// What a command said, in one line. What mpirun adds about codes begins with a line of dashes.
+/// What a command said, in one line, or else what mpirun says: that stands between lines of dashes, behind the rest.
 std::string in_one_line(const std::string& output) {
   std::string text;
   std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line) && !line.starts_with("----");) {
-    if (!line.empty()) {
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_frame = line.starts_with("----");
+    if (is_frame && !text.empty()) {
+      break;
+    }
+    if (!is_frame && !line.empty()) {
       text += (text.empty() ? "" : "; ") + line;
     }
   }
@@ -71,7 +80,19 @@ void JobSupervisor::bring_near_copies(const Verdict& verdict) {
   }
 }
 
+/// On several nodes by srun the last one completes the checkpoint; then the others can give back the memory.
 void JobSupervisor::drain_here(const std::vector<std::string>& words) {
+  const bool is_complete = run_drain(words);
+  say("near_drain", fmt::format("near copies: {}", is_complete ? in_one_line(command_->output()) : "stopped"),
+      {{"code", *command_->code()}});
+  if (is_complete && *command_->code() == kPartsAreMissing) {
+    static_cast<void>(run_drain(words));
+  }
+  command_.reset();
+}
+
+/// False if it was stopped.
+bool JobSupervisor::run_drain(const std::vector<std::string>& words) {
   const auto limit = Clock::now() + kDrainTimeout;
   command_ = std::make_unique<Command>(with_all_output(words), EnvironmentChanges{});
   bool is_killed = false;
@@ -82,12 +103,11 @@ void JobSupervisor::drain_here(const std::vector<std::string>& words) {
       command_->kill_all();
     }
   }
-  say("near_drain", fmt::format("near copies: {}", is_killed ? "stopped" : in_one_line(command_->output())),
-      {{"code", *command_->code()}});
-  command_.reset();
+  return !is_killed;
 }
 
-/// Each brings what it has, and the last one completes the checkpoint. Those that are dead have nothing.
+/// Each brings what it has, and the last one completes the checkpoint. Then the others, who ended with an error since
+/// parts were missing, can give back the memory. Hosts that are dead have nothing.
 void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
   const auto run_on = [&](const std::vector<HostSlots>& which, std::chrono::milliseconds patience,
                           const std::vector<std::string>& what) {
@@ -106,9 +126,16 @@ void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const 
     say("warning", "near copies are left where they are: no host answers");
     return;
   }
-  const auto drained = run_on(living, kDrainTimeout, words);
-  for (const auto& [host, answer] : drained->answers()) {
-    say("near_drain", fmt::format("near copies on {}: {}", host, in_one_line(answer)), {{"host", host}});
+  std::map<std::string, std::string> said;
+  for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped(); ++round) {
+    const auto drained = run_on(living, kDrainTimeout, words);
+    for (const auto& [host, answer] : drained->answers()) {
+      const std::string text = in_one_line(answer);
+      if (std::exchange(said[host], text) != text) {
+        say("near_drain", fmt::format("near copies on {}: {}", host, text), {{"host", host}});
+      }
+    }
+    std::erase_if(living, [&](const HostSlots& host) { return !drained->dead().contains(host.name); });
   }
 }
 

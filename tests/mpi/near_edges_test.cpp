@@ -5,6 +5,9 @@
 #include <mpi.h>
 #include <sys/time.h>
 
+#include <functional>
+
+#include "manager/near_drain.hpp"
 #include "near_fixture.hpp"
 #include "storage/near/part_slot.hpp"
 
@@ -55,6 +58,49 @@ TEST_P(NearEdges, WhoRemovesTheNewestCheckpointGoesBackBehindTheCopiesBeforeIt) 
       on_chief([&] { fs::remove(directory / "ckpt-1.h5"); });
     }
   }
+}
+
+TEST_P(NearEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint) {
+  REPRIEVE_NEEDS_RANKS(2);
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] {
+    const fs::path other = place_.string() + "-of-another-node";
+    fs::copy(place_, other, fs::copy_options::recursive);
+    for (const auto& entry : fs::recursive_directory_iterator(other)) {
+      fs::permissions(entry.path(), fs::perms::owner_all);
+    }
+    const auto drain = [&](const fs::path& place) {
+      manager::CheckpointDirectory checkpoints(directory, "ckpt", true);
+      return manager::NearDrain(checkpoints,
+                                {place, "ckpt", manager::LockHolder::self("node", 1), std::chrono::seconds(5)})
+          .run()
+          .kind;
+    };
+    const auto remove = [](const fs::path& place, const std::function<bool(const std::string&)>& is_unwanted) {
+      for (const fs::path& part : parts_in(place)) {
+        if (is_unwanted(part.filename().string())) {
+          fs::remove(part);
+        }
+      }
+    };
+    using Kind = manager::DrainResult::Kind;
+    const std::string of_last = "-" + std::to_string(world_size() - 1) + ".";
+    // The last rank alone is on the other node, which lacks its newest copy.
+    remove(place_, [&](const std::string& name) { return name.find(of_last) != std::string::npos; });
+    remove(other, [&](const std::string& name) { return name.find(of_last + "0.") == std::string::npos; });
+    EXPECT_EQ(drain(other), Kind::incomplete);
+    EXPECT_EQ(parts_in(other).size(), 1U) << "no checkpoint has it yet";
+    EXPECT_EQ(drain(place_), Kind::completed);
+    EXPECT_EQ(parts_in(place_).size(), static_cast<std::size_t>(world_size()) - 1) << "of the newest copy";
+    EXPECT_EQ(drain(other), Kind::incomplete) << "the newest one lacks a part";
+    EXPECT_TRUE(parts_in(other).empty());
+    fs::remove_all(other);
+  });
+  expect_restored(2, ".h5");
 }
 
 TEST_P(NearEdges, AnErrorThatIsCaughtOutsideOfTheHandlerLeavesThem) {

@@ -70,9 +70,11 @@ class NearRuns : public ManagerTest {
     expect_state(seed);
   }
 
-  [[nodiscard]] std::vector<std::filesystem::path> parts() const {
+  [[nodiscard]] std::vector<std::filesystem::path> parts() const { return parts_in(place_); }
+
+  [[nodiscard]] static std::vector<std::filesystem::path> parts_in(const std::filesystem::path& place) {
     std::vector<std::filesystem::path> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(place_)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(place)) {
       if (entry.path().extension() == ".part") {
         found.push_back(entry.path());
       }
