@@ -221,12 +221,15 @@ class NearCopiesOnHosts : public NearCopies {
     return steps;
   }
 
+  /// A part of a step so late that there are older ones as well.
+  static bool is_far(const std::set<int>& steps) { return !steps.empty() && *steps.rbegin() > 60; }
+  [[nodiscard]] bool is_far(const std::string& host) const { return is_far(steps_on(host)); }
+
   /// Starts a rank on each host, and kills both after some copies. Returns the newest that is complete.
   int crash() {
     const auto job = start_on("h1:1,h2:1", 2, {.save_every_steps = 50, .step_delay_ms = 5});
     // Two looks, between which the program goes on.
-    const auto has_some = [&](const char* host) { return !steps_on(host).empty() && *steps_on(host).rbegin() > 60; };
-    EXPECT_TRUE(wait_until([&] { return (has_some("h1") && has_some("h2")) || !job->running(); }, kHang));
+    EXPECT_TRUE(wait_until([&] { return (is_far("h1") && is_far("h2")) || !job->running(); }, kHang));
     EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
     const std::set<int> mine = steps_on("h1");
@@ -292,8 +295,7 @@ TEST_F(NearCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
 
 TEST_F(NearCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
   const auto job = start_on("h1:1,h2:1", 2, {.step_delay_ms = 5}, {program("reprieve"), "run", "--"});
-  const auto has_some = [&](const char* host) { return !steps_on(host).empty() && *steps_on(host).rbegin() > 60; };
-  EXPECT_TRUE(wait_until([&] { return (has_some("h1") && has_some("h2")) || !job->running(); }, kHang));
+  EXPECT_TRUE(wait_until([&] { return (is_far("h1") && is_far("h2")) || !job->running(); }, kHang));
   EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
   EXPECT_TRUE(job->wait(kHang));
   EXPECT_THAT(job->err(), HasSubstr("has become")) << job->err();
@@ -322,10 +324,7 @@ class NearCopiesInRacks : public NearCopiesOnHosts {
   /// Kills a rank on each host when all have newer parts than those of the first step.
   void crash_of_three() const {
     const auto job = start_on("h1:1,h2:1,h0:1", 3, {.save_every_steps = 50, .step_delay_ms = 5});
-    const auto is_far = [&](const std::set<int>& steps) { return !steps.empty() && *steps.rbegin() > 60; };
-    const auto all_are_far = [&] {
-      return is_far(steps_in(near_.path())) && is_far(steps_on("h1")) && is_far(steps_on("h2"));
-    };
+    const auto all_are_far = [&] { return is_far(steps_in(near_.path())) && is_far("h1") && is_far("h2"); };
     EXPECT_TRUE(wait_until([&] { return all_are_far() || !job->running(); }, kHang));
     EXPECT_EQ(job->send_to_ranks(SIGKILL), 3);
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
