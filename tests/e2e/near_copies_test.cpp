@@ -24,7 +24,11 @@ using testing::Not;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-class NearCopies : public NearRun {};
+class NearCopies : public NearRun {
+ protected:
+  /// A checkpoint makes all copies void, and the next one comes so late that a test has time for a crash before.
+  static constexpr int kSaveEvery = 300;
+};
 
 TEST_F(NearCopies, AfterACrashARunGoesOnAtTheNewestOfThem) {
   int step = 0;
@@ -60,8 +64,8 @@ TEST_F(NearCopies, AnotherUserIsToldThatTheToolWouldFindNothing) {
 }
 
 TEST_F(NearCopies, TheToolMakesACheckpointOfThem) {
-  const auto job = start(2, {.save_every_steps = 50, .step_delay_ms = 5});
-  const int step = kill_after(*job, 60);
+  const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+  const int step = kill_after(*job, kSaveEvery);
   const Json would = tool_json({"drain", checkpoints_, "--near", near_.path(), "--dry-run"});
   EXPECT_EQ(would.at("copies").at(0).at("result"), "completed") << would;
   EXPECT_EQ(newest_copy(near_.path()), step) << "a dry run changes nothing";
@@ -96,8 +100,8 @@ TEST_F(NearCopies, AManagerThatLivesLongerThanMpiGivesTheMemoryBack) {
 class PartsOfTwoNodes : public NearCopies {
  protected:
   void SetUp() override {
-    const auto job = start(2, {.save_every_steps = 50, .step_delay_ms = 5});
-    step_ = kill_after(*job, 60);
+    const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    step_ = kill_after(*job, kSaveEvery);
     for (const auto& entry : fs::recursive_directory_iterator(near_.path())) {
       const fs::path below = fs::relative(entry.path(), near_.path());
       if (entry.is_regular_file() && entry.path().filename().string().find("-1.") != std::string::npos) {
@@ -221,15 +225,18 @@ class NearCopiesOnHosts : public NearCopies {
     return steps;
   }
 
-  /// A part of a step so late that there are older ones as well.
-  static bool is_far(const std::set<int>& steps) { return !steps.empty() && *steps.rbegin() > 60; }
-  [[nodiscard]] bool is_far(const std::string& host) const { return is_far(steps_on(host)); }
+  /// A host has a part of a step after the first checkpoint.
+  [[nodiscard]] bool is_far(const std::string& host) const {
+    const std::set<int> steps = steps_on(host);
+    return !steps.empty() && *steps.rbegin() > kSaveEvery;
+  }
 
   /// Starts a rank on each host, and kills both after some copies. Returns the newest that is complete.
   int crash() {
-    const auto job = start_on("h1:1,h2:1", 2, {.save_every_steps = 50, .step_delay_ms = 5});
-    // Two looks, between which the program goes on.
-    EXPECT_TRUE(wait_until([&] { return (is_far("h1") && is_far("h2")) || !job->running(); }, kHang));
+    const auto job = start_on("h1:1,h2:1", 2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    const auto is_safe = [&] { return !has_partners_ || newest_copy(memory_ / "h1") > kSaveEvery; };
+    // Looks between which the program goes on.
+    EXPECT_TRUE(wait_until([&] { return (is_far("h1") && is_far("h2") && is_safe()) || !job->running(); }, kHang));
     EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
     const std::set<int> mine = steps_on("h1");
@@ -303,7 +310,7 @@ TEST_F(NearCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
                                                                 << job->err();
   Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
   expect_same_end(last);
-  EXPECT_GT(last_restore().at("number").get<int>(), 60);
+  EXPECT_GT(last_restore().at("number").get<int>(), kSaveEvery);
 }
 
 /// h1 and h2 stand in one rack, h0 in another.
@@ -321,10 +328,10 @@ class NearCopiesInRacks : public NearCopiesOnHosts {
     return host == "h0" ? near_.path() : memory_ / host;
   }
 
-  /// Kills a rank on each host when all have newer parts than those of the first step.
+  /// Kills a rank on each host when all have parts that are newer than the first checkpoint, and h0 those of all.
   void crash_of_three() const {
-    const auto job = start_on("h1:1,h2:1,h0:1", 3, {.save_every_steps = 50, .step_delay_ms = 5});
-    const auto all_are_far = [&] { return is_far(steps_in(near_.path())) && is_far("h1") && is_far("h2"); };
+    const auto job = start_on("h1:1,h2:1,h0:1", 3, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    const auto all_are_far = [&] { return is_far("h1") && is_far("h2") && newest_copy(near_.path()) > kSaveEvery; };
     EXPECT_TRUE(wait_until([&] { return all_are_far() || !job->running(); }, kHang));
     EXPECT_EQ(job->send_to_ranks(SIGKILL), 3);
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
