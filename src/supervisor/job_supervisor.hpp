@@ -109,7 +109,7 @@ class JobSupervisor {
   // Near copies that a crash has left (run_near.cpp).
   void bring_near_copies(const Verdict& verdict);
   void drain_here(const std::vector<std::string>& words);
-  [[nodiscard]] bool run_drain(const std::vector<std::string>& words);
+  [[nodiscard]] bool run_drain(const std::vector<std::string>& words, Clock::time_point limit);
   void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts);
   [[nodiscard]] bool draining_is_stopped() const;
 

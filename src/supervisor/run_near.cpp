@@ -4,6 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -23,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kDrainWait = 50ms;
-/// For a file system that hangs: the job shall end some time.
+/// For all rounds together, where a file system hangs: the job shall end some time.
 constexpr std::chrono::minutes kDrainTimeout{30};
 constexpr std::chrono::milliseconds kHostAnswerTimeout{20'000};
 /// A host that could not be reached for a moment gets another turn, and after it those that lacked its parts.
@@ -82,18 +83,22 @@ void JobSupervisor::bring_near_copies(const Verdict& verdict) {
 
 /// On several nodes by srun the last one completes the checkpoint; then the others can give back the memory.
 void JobSupervisor::drain_here(const std::vector<std::string>& words) {
-  const bool is_complete = run_drain(words);
-  say("near_drain", fmt::format("near copies: {}", is_complete ? in_one_line(command_->output()) : "stopped"),
-      {{"code", *command_->code()}});
-  if (is_complete && *command_->code() == kPartsAreMissing) {
-    static_cast<void>(run_drain(words));
+  const auto limit = Clock::now() + kDrainTimeout;
+  std::string said;
+  bool goes_on = true;
+  for (int round = 0; round < kDrainRounds && goes_on; ++round) {
+    const bool has_ended = run_drain(words, limit);
+    const std::string text = has_ended ? in_one_line(command_->output()) : "stopped";
+    if (std::exchange(said, text) != text) {
+      say("near_drain", fmt::format("near copies: {}", text), {{"code", *command_->code()}});
+    }
+    goes_on = has_ended && *command_->code() == kPartsAreMissing;
   }
   command_.reset();
 }
 
-/// False if it was stopped.
-bool JobSupervisor::run_drain(const std::vector<std::string>& words) {
-  const auto limit = Clock::now() + kDrainTimeout;
+/// False if it was stopped before its end.
+bool JobSupervisor::run_drain(const std::vector<std::string>& words, Clock::time_point limit) {
   command_ = std::make_unique<Command>(with_all_output(words), EnvironmentChanges{});
   bool is_killed = false;
   while (!command_->code()) {
@@ -126,9 +131,11 @@ void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const 
     say("warning", "near copies are left where they are: no host answers");
     return;
   }
+  const auto limit = Clock::now() + kDrainTimeout;
   std::map<std::string, std::string> said;
   for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped(); ++round) {
-    const auto drained = run_on(living, kDrainTimeout, words);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
+    const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words);
     for (const auto& [host, answer] : drained->answers()) {
       const std::string text = in_one_line(answer);
       if (std::exchange(said[host], text) != text) {

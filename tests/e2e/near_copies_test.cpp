@@ -210,11 +210,10 @@ class NearCopiesOnHosts : public NearCopies {
   }
 
   /// The steps of which a host has a part.
-  [[nodiscard]] std::set<int> steps_on(const std::string& host) const { return steps_in(memory_ / host); }
-  [[nodiscard]] std::set<int> steps_in(const fs::path& memory) const {
+  [[nodiscard]] std::set<int> steps_on(const std::string& host) const {
     std::set<int> steps;
     if (fs::exists(checkpoints_)) {
-      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", memory});
+      const Json list = tool_json({"ls", checkpoints_, "--quick", "--near", memory_ / host});
       for (const Json& copy : list.at("near")) {
         // In memory: not what was brought into the directory. What was being written at a crash has no step.
         if (copy.contains("step") && !copy.at("brought").get<bool>()) {

@@ -5,8 +5,6 @@
 #include <mpi.h>
 #include <sys/time.h>
 
-#include <functional>
-
 #include "manager/near_drain.hpp"
 #include "near_fixture.hpp"
 #include "storage/near/part_slot.hpp"
@@ -68,7 +66,8 @@ TEST_P(NearEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint)
     copy(manager, 3);
   });
   on_chief([&] {
-    const fs::path other = place_.string() + "-of-another-node";
+    const TemporaryDirectory other_node("/dev/shm");
+    const fs::path& other = other_node.path();
     fs::copy(place_, other, fs::copy_options::recursive);
     for (const auto& entry : fs::recursive_directory_iterator(other)) {
       fs::permissions(entry.path(), fs::perms::owner_all);
@@ -80,7 +79,7 @@ TEST_P(NearEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint)
           .run()
           .kind;
     };
-    const auto remove = [](const fs::path& place, const std::function<bool(const std::string&)>& is_unwanted) {
+    const auto remove = [](const fs::path& place, const auto& is_unwanted) {
       for (const fs::path& part : parts_in(place)) {
         if (is_unwanted(part.filename().string())) {
           fs::remove(part);
@@ -98,7 +97,6 @@ TEST_P(NearEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint)
     EXPECT_EQ(parts_in(place_).size(), static_cast<std::size_t>(world_size()) - 1) << "of the newest copy";
     EXPECT_EQ(drain(other), Kind::incomplete) << "the newest one lacks a part";
     EXPECT_TRUE(parts_in(other).empty());
-    fs::remove_all(other);
   });
   expect_restored(2, ".h5");
 }

@@ -16,6 +16,7 @@ namespace {
 /// Offsets, sizes and memory of direct writes are multiples of it: a multiple of what any usual device asks for.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+/// Of what is kept for the end.
 constexpr std::size_t kMostEdges = 512;
 constexpr std::size_t kMostEdgeBytes = std::size_t{1} << 20U;
 /// With less to write in all, threads and buffers cost more than they bring.
