@@ -68,10 +68,18 @@ std::optional<std::uint64_t> run_of(const std::string& file) {
   return is_part ? std::optional(run) : std::nullopt;
 }
 
-/// Whether no living process has the file. A lock that is had is given back with the descriptor.
+/// Whether no living process has the file; so it is too if the file was removed since it was listed: its run may end
+/// at any moment. A lock that is had is given back with the descriptor.
 bool is_left(const core::Directory& directory, const std::string& file) {
-  const core::Descriptor opened = directory.open_file(file, O_RDWR);
-  return ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
+  try {
+    const core::Descriptor opened = directory.open_file(file, O_RDWR);
+    return ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
+  } catch (const StorageError&) {
+    if (directory.contains(file)) {
+      throw;
+    }
+    return true;
+  }
 }
 
 std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file) {
@@ -242,9 +250,11 @@ std::vector<NearFolder> near_folders(const fs::path& near_directory) {
     return folders;
   }
   for (const core::DirectoryEntry& entry : base->list()) {
-    if (entry.kind == core::EntryKind::directory) {
-      const core::Directory folder = base->open_directory(entry.name);
-      folders.push_back({folder.path(), parts_in(folder), is_in_use(folder)});
+    if (entry.kind != core::EntryKind::directory) {
+      continue;
+    }
+    if (const auto folder = base->find_directory(entry.name)) {  // else its run has just ended
+      folders.push_back({folder->path(), parts_in(*folder), is_in_use(*folder)});
     }
   }
   return folders;

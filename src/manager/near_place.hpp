@@ -23,8 +23,7 @@ struct FoundPart {
 };
 
 /// `<near directory>/reprieve-<user>/<id>-<inode>-<prefix>/`, for this user alone; in it `<run>-<rank>.<slot>.part`,
-/// and
-/// `<run>-<rank>.<slot>.partner.part` of ranks of other hosts.
+/// and `<run>-<rank>.<slot>.partner.part` of ranks of other hosts.
 class NearPlace {
  public:
   NearPlace(const std::filesystem::path& near_directory, const std::string& directory_id, std::uint64_t inode,

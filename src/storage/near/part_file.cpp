@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/file_rights.hpp"
@@ -135,6 +137,18 @@ void remove_if_left(const core::Directory& directory, const std::string& name) {
   }
 }
 
+/// One who asks whether a part is in use (`reprieve list`, another run that cleans up) has its lock for a moment.
+bool lock_soon(const core::Descriptor& file) {
+  constexpr int kMostTries = 1000;
+  for (int tries = 1; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno != EWOULDBLOCK || tries == kMostTries) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 void sync_unless_in_memory(const PosixFile& file) {
   if (!file.is_in_memory()) {
     file.sync();
@@ -146,7 +160,7 @@ void sync_unless_in_memory(const PosixFile& file) {
 PosixFile make_part_file(const core::Directory& directory, const std::string& name) {
   remove_if_left(directory, name);
   core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
-  if (::flock(made.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_soon(made)) {
     const int error = errno;
     directory.remove_file(name);
     throw core::storage_error("lock", directory.path() / name, error);
