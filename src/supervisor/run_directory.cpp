@@ -39,11 +39,19 @@ fs::path default_parent(const std::vector<std::string>& command) {
   return spans_nodes(command, core::environment_variable) ? fs::current_path() : fs::temp_directory_path();
 }
 
-constexpr const char* kNamePrefix = ".reprieve-run-";
+constexpr std::size_t kRandomDigits = 16;
 /// A supervisor locks its directory just after it has made it.
 constexpr std::chrono::seconds kTimeToLock{60};
 /// Some thousand events.
 constexpr std::size_t kRoom = std::size_t{1} << 18;
+
+/// Directories have no locks across the nodes of NFS and Lustre, so that each host knows of its own supervisors only.
+std::string name_prefix() { return fmt::format(".reprieve-run-{}-", core::host_name()); }
+
+/// @param prefix  of this host's; that of `n1` begins as that of `n1-x` does
+bool is_of_this_host(const std::string& name, const std::string& prefix) {
+  return name.starts_with(prefix) && name.size() == prefix.size() + kRandomDigits;
+}
 
 /// A directory of this user that no supervisor holds, locked as long as it is open; nothing if it is not one.
 std::optional<core::Directory> locked(std::optional<core::Directory> directory) {
@@ -58,8 +66,9 @@ bool is_older_than(const struct stat& status, std::chrono::seconds age) {
 
 /// The kernel gives the locks of killed supervisors back.
 void remove_left_overs(const core::Directory& place) {
+  const std::string prefix = name_prefix();
   for (const core::DirectoryEntry& entry : place.list()) {
-    if (!entry.name.starts_with(kNamePrefix) || entry.kind != core::EntryKind::directory) {
+    if (!is_of_this_host(entry.name, prefix) || entry.kind != core::EntryKind::directory) {
       continue;
     }
     const auto found = place.look(entry.name);
@@ -81,9 +90,10 @@ void remove_left_overs(const core::Directory& place) {
 
 /// A new directory with a name that nobody can foresee, for this user alone.
 core::Directory make_directory(const core::Directory& place) {
+  const std::string prefix = name_prefix();
   std::random_device random;
   for (;;) {
-    const std::string name = fmt::format("{}{:08x}{:08x}", kNamePrefix, random(), random());
+    const std::string name = fmt::format("{}{:08x}{:08x}", prefix, random(), random());
     if (auto made = place.make_directory_if_free(name, core::kOwnDirectory)) {
       return std::move(*made);
     }

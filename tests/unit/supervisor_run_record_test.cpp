@@ -74,22 +74,29 @@ TEST(RunDirectory, IsPrivateAndVanishes) {
 /// They are killed with SIGKILL, and nothing of them is to stay for ever.
 TEST(RunDirectory, WhatKilledSupervisorsLeftIsRemoved) {
   const test::TemporaryDirectory parent;
-  const fs::path dead = parent / ".reprieve-run-dead00";
-  const fs::path young = parent / ".reprieve-run-young0";
+  const std::string of_this_host = ".reprieve-run-" + core::host_name() + '-';
+  const fs::path dead = parent / (of_this_host + "0123456789abcdef");
+  const fs::path young = parent / (of_this_host + "0123456789abcde0");
   const fs::path foreign = parent / "something-else";
-  for (const fs::path& path : {dead, young, foreign}) {
+  // Whether its supervisor lives cannot be seen from here: locks of directories may be those of one node.
+  const fs::path of_another_host = parent / ".reprieve-run-elsewhere-0123456789abcdef";
+  const fs::path of_a_similar_host = parent / (of_this_host + "x-0123456789abcdef");
+  for (const fs::path& path : {dead, young, foreign, of_another_host, of_a_similar_host}) {
     fs::create_directory(path);
     std::ofstream(path / "1.jsonl") << "x";
   }
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  fs::last_write_time(dead, long_ago);
-  fs::last_write_time(foreign, long_ago);
+  for (const fs::path& path : {dead, foreign, of_another_host, of_a_similar_host}) {
+    fs::last_write_time(path, long_ago);
+  }
   const RunDirectory living(parent.path(), {});
   fs::last_write_time(living.path(), long_ago);
   const RunDirectory next(parent.path(), {});
   EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::exists(young));
   EXPECT_TRUE(fs::exists(foreign));
+  EXPECT_TRUE(fs::exists(of_another_host));
+  EXPECT_TRUE(fs::exists(of_a_similar_host));
   EXPECT_TRUE(fs::exists(living.path()));
   EXPECT_TRUE(next.has_room());
 }
