@@ -82,8 +82,8 @@ std::string name_of_file_system(long type) {
 
 /// Whether a second lock on a file is refused, as it must be.
 bool locks_hold(const core::Directory& directory, const std::string& name) {
-  const core::Descriptor first = directory.open_file(name, O_RDONLY);
-  const core::Descriptor second = directory.open_file(name, O_RDONLY);
+  const core::Descriptor first = directory.open_file(name, O_RDWR);  // NFS 4 gives such locks to writers alone
+  const core::Descriptor second = directory.open_file(name, O_RDWR);
   return ::flock(first.get(), LOCK_EX | LOCK_NB) == 0 && ::flock(second.get(), LOCK_EX | LOCK_NB) != 0;
 }
 

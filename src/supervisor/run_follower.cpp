@@ -57,6 +57,18 @@ Json read_json(int descriptor) {
   return Json::parse(text, nullptr, false);
 }
 
+/// NFS 4 gives an exclusive lock to those alone who may write.
+core::Descriptor open_record(const fs::path& file) {
+  try {
+    return core::open_file_by_path(file, O_RDWR, 0, core::Links::refused);
+  } catch (const StorageError& error) {
+    if (error.code() != ErrorCode::permission) {
+      throw;
+    }
+  }
+  return core::open_file_by_path(file, O_RDONLY, 0, core::Links::refused);
+}
+
 }  // namespace
 
 RunFollower::RunFollower(fs::path directory) : directory_(std::move(directory)) {
@@ -77,8 +89,7 @@ void RunFollower::release_record() noexcept {
 
 void RunFollower::hold_record() {
   try {
-    core::Descriptor opened =
-        core::open_file_by_path(directory_ / core::kWorkerRecordName, O_RDONLY, 0, core::Links::refused);
+    core::Descriptor opened = open_record(directory_ / core::kWorkerRecordName);
     release_record();
     record_ = opened.release();
     workers_ = core::workers_from_json(read_json(record_));

@@ -173,10 +173,26 @@ TEST_F(Watcher, BlocksUntilTheLocksOfOtherNodesAreGone) {
   EXPECT_NO_THROW(watcher.block_until_worker_exit(kHang));
 }
 
+/// NFS 4 gives the exclusive lock that asks for living ones to those alone who may write.
+TEST_F(Watcher, HasTheListOfRanksOpenForWritingToo) {
+  list({});
+  const PreemptionWatcher watcher(directory_.path(), {}, 1h);
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone) == directory_ / core::kWorkerRecordName) {
+      ++found;
+      EXPECT_EQ(::fcntl(std::stoi(entry.path().filename()), F_GETFL) & O_ACCMODE, O_RDWR);
+    }
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST_F(Watcher, TheNextRunIsNotTheOldOne) {
   auto old_run = std::make_unique<Process>(test::Command{{"sleep", "1000"}});
   const PreemptionWatcher watcher(directory_.path(), {}, 1ms);
   list({worker_of(*old_run, 0)});
+  EXPECT_FALSE(watcher.preemption_message());  // it has seen the list by now
   old_run.reset();
   core::write_worker_record(directory_.path(), nlohmann::json::array({to_json(core::Worker::self(0, this_host()))}));
   const core::WorkerLock lock(directory_.path());
