@@ -101,6 +101,18 @@ Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode
   return opened;
 }
 
+/// A server of network files may have lent the file to a client, and takes a moment to ask for it back: that alone is
+/// waited for. @param look  0 if the status is known
+template <class Open, class Look>
+Descriptor open_without_waiting(int flags, Open&& open, Look&& look) {
+  Descriptor opened(uninterrupted([&] { return open(flags); }));
+  struct stat status = {};
+  if (!opened.is_open() && errno == EWOULDBLOCK && look(status) == 0 && S_ISREG(status.st_mode)) {
+    opened = Descriptor(uninterrupted([&] { return open(flags & ~O_NONBLOCK); }));
+  }
+  return opened;
+}
+
 void remove_tree_below(const Directory& directory, const std::string& name, int depth) {
   if (::unlinkat(directory.descriptor(), name.c_str(), 0) == 0 || errno == ENOENT) {
     return;
@@ -157,9 +169,10 @@ Descriptor::~Descriptor() {
 }
 
 Descriptor open_file_by_path(const fs::path& path, int flags, mode_t mode, Links links) {
-  const int all_flags = flags_for(flags, links);
-  return checked_file(Descriptor(uninterrupted([&] { return ::open(path.c_str(), all_flags, mode); })), path, flags,
-                      mode);
+  Descriptor opened = open_without_waiting(
+      flags_for(flags, links), [&](int all_flags) { return ::open(path.c_str(), all_flags, mode); },
+      [&](struct stat& status) { return ::stat(path.c_str(), &status); });
+  return checked_file(std::move(opened), path, flags, mode);
 }
 
 Directory Directory::open(const fs::path& path) {
@@ -307,16 +320,9 @@ std::optional<Directory> Directory::make_directory_if_free(const std::string& na
 
 Descriptor Directory::open_file(const std::string& name, int flags, mode_t mode, Links links) const {
   check_name(name);
-  const auto open_with = [&](int all_flags) {
-    return Descriptor(uninterrupted([&] { return ::openat(descriptor(), name.c_str(), all_flags, mode); }));
-  };
-  const int all_flags = flags_for(flags, links);
-  Descriptor opened = open_with(all_flags);
-  // A server of network files may have lent the file to a client, and takes a moment to ask for it back.
-  struct stat status = {};
-  if (!opened.is_open() && errno == EWOULDBLOCK && look_through(name, status) == 0 && S_ISREG(status.st_mode)) {
-    opened = open_with(all_flags & ~O_NONBLOCK);
-  }
+  Descriptor opened = open_without_waiting(
+      flags_for(flags, links), [&](int all_flags) { return ::openat(descriptor(), name.c_str(), all_flags, mode); },
+      [&](struct stat& status) { return look_through(name, status); });
   return checked_file(std::move(opened), path_ / name, flags, mode);
 }
 

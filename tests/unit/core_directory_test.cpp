@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A directory as a handle: what somebody else puts in the way of a name leads nowhere.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
 
 #include "core/directory.hpp"
 #include "reprieve/error.hpp"
@@ -98,6 +104,26 @@ TEST_F(DirectoryTest, NeverWaitsForAFifo) {
   EXPECT_THROW(static_cast<void>(own.open_file("note", O_WRONLY)), StorageError);
   own.write_text("note", "text", 0600, false);
   EXPECT_EQ(own.read_text("note", 100), "text");
+}
+
+/// A server of network files lends a file to a client, and takes a moment to get it back. Only that is waited for.
+TEST_F(DirectoryTest, WaitsForAFileThatIsLent) {
+  const fs::path file = place_ / "own" / "note";
+  std::ofstream(file) << "text";
+  const Directory own = Directory::open(place_ / "own");
+  for (const auto& open :
+       std::vector<std::function<Descriptor()>>{[&] { return own.open_file("note", O_RDONLY); },
+                                                [&] { return open_file_by_path(file, O_RDONLY, 0, Links::refused); }}) {
+    const Descriptor lent = own.open_file("note", O_RDWR);
+    ASSERT_EQ(::fcntl(lent.get(), F_SETSIG, SIGWINCH), 0);  // one that does nothing
+    ASSERT_EQ(::fcntl(lent.get(), F_SETLEASE, F_WRLCK), 0);
+    std::thread back([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      EXPECT_EQ(::fcntl(lent.get(), F_SETLEASE, F_UNLCK), 0);
+    });
+    EXPECT_NO_THROW(EXPECT_TRUE(open().is_open()));
+    back.join();
+  }
 }
 
 /// The handle stays with the directory that was opened, whatever somebody puts at its path.
