@@ -56,6 +56,34 @@ bool is_still(const storage::PosixFile& part, const storage::PartName& name) {
   }
 }
 
+/// Makes a file in the place of brought parts. Another node that has made a checkpoint removes the place, empty, at any
+/// moment: then once more.
+std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory& checkpoints, const std::string& name) {
+  constexpr int kMostTries = 20;
+  for (int tries = 1;; ++tries) {
+    const auto made = checkpoints.make_directory_if_free(kBroughtName, core::kOwnDirectory);
+    auto place = checkpoints.find_directory(kBroughtName);
+    if (!place && tries == kMostTries) {
+      place = checkpoints.open_directory(kBroughtName);
+    }
+    if (!place) {
+      continue;
+    }
+    try {
+      storage::PosixFile file(core::FileAddress(place->path() / name),
+                              place->open_file(name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
+      if (made) {
+        checkpoints.sync();
+      }
+      return {std::move(*place), std::move(file)};
+    } catch (const StorageError&) {
+      if (tries == kMostTries || place->is_at_its_path()) {
+        throw;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<FoundPart> brought_parts(const core::Directory& checkpoints) {
@@ -80,16 +108,10 @@ std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints)
 
 bool bring_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
                 const std::function<bool()>& may_go_on) {
-  const auto made = checkpoints.make_directory_if_free(kBroughtName, core::kOwnDirectory);
-  const core::Directory place = checkpoints.open_directory(kBroughtName);
-  if (made) {
-    checkpoints.sync();
-  }
   // Of this process alone: two of a host may bring the same part.
   const std::string unfinished = fmt::format("{}.{}{}", found.file, ::getpid(), kUnfinishedSuffix);
+  auto [place, copy] = begin_part(checkpoints, unfinished);
   try {
-    storage::PosixFile copy(core::FileAddress(place.path() / unfinished),
-                            place.open_file(unfinished, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
     if (!copy_content(part, copy, may_go_on) || !is_still(part, found.name)) {
       place.remove_file(unfinished);
       return false;

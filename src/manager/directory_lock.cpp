@@ -62,14 +62,17 @@ LockHolder LockHolder::self(std::string host, int world_size) {
           world_size};
 }
 
-DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout)
+DirectoryLock::DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout,
+                             Mark mark)
     : directory_(core::Directory::open(file.parent_path())),
       name_(file.filename().string()),
       file_(std::move(file)),
       mark_(mark_of(self)) {
   try {
     acquire(self, timeout);
-    write_mark();
+    if (mark == Mark::written) {
+      write_mark();
+    }
   } catch (...) {
     close_file();
     throw;

@@ -40,9 +40,17 @@ struct LockHolder {
 /// The library never removes the file: removing a lock file lets two waiters lock two different files of one name.
 class DirectoryLock {
  public:
-  /// Waits up to @p timeout for another holder; logs once that it waits, and for whom.
+  /// Whether the name of the holder goes into the lock file.
+  enum class Mark {
+    written,
+    kept,  ///< for a short look or change: where locks do not reach other nodes, a run that lives there goes on
+  };
+
+  /// Waits up to @p timeout for another holder; logs once that it waits, and for whom. With a mark that is kept,
+  /// `check_held` must not be called.
   /// @throws StorageError (locked) naming the holder; others if the file cannot be made
-  DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout);
+  DirectoryLock(std::filesystem::path file, const LockHolder& self, std::chrono::milliseconds timeout,
+                Mark mark = Mark::written);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;

@@ -94,7 +94,8 @@ DrainResult NearDrain::run() {
 }
 
 DirectoryLock NearDrain::take_lock() const {
-  return {checkpoints_.path() / kLockName, options_.self, options_.lock_timeout};
+  return {checkpoints_.path() / kLockName, options_.self, options_.lock_timeout,
+          options_.dry_run ? DirectoryLock::Mark::kept : DirectoryLock::Mark::written};
 }
 
 std::vector<ListedPart> NearDrain::list() const {
@@ -230,12 +231,24 @@ std::size_t NearDrain::bring(const std::vector<ListedCopy>& copies) const {
       if (is_there || places.empty() || !directory) {
         continue;
       }
-      const std::string& file = places.front().file;
-      const storage::PosixFile part(core::FileAddress(directory->path() / file), directory->open_file(file, O_RDONLY));
-      brought += bring_part(part, {file, places.front().name, 0}, checkpoints_.place(), [] { return true; }) ? 1U : 0U;
+      brought += bring(*directory, places.front()) ? 1U : 0U;
     }
   }
   return brought;
+}
+
+/// False if it has gone meanwhile: another drain on this node may have been faster.
+bool NearDrain::bring(const core::Directory& directory, const ListedPart& part) const {
+  try {
+    const storage::PosixFile file(core::FileAddress(directory.path() / part.file),
+                                  directory.open_file(part.file, O_RDONLY));
+    return bring_part(file, {part.file, part.name, 0}, checkpoints_.place(), [] { return true; });
+  } catch (const StorageError&) {
+    if (directory.contains(part.file)) {
+      throw;
+    }
+    return false;
+  }
 }
 
 std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,

@@ -65,6 +65,7 @@ class NearDrain {
   [[nodiscard]] storage::Part open(const ListedPart& part) const;
   void give_back(const storage::SaveIdentity& newest);
   [[nodiscard]] std::size_t bring(const std::vector<ListedCopy>& copies) const;
+  [[nodiscard]] bool bring(const core::Directory& directory, const ListedPart& part) const;
   [[nodiscard]] DirectoryLock take_lock() const;
 
   CheckpointDirectory& checkpoints_;

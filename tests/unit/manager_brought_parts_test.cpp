@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "manager/brought_parts.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/part_file.hpp"
@@ -48,6 +52,23 @@ TEST_F(BroughtPartsTest, AreEqualToWhatLayInMemory) {
   EXPECT_EQ(copy.data_bytes(), kBroughtBytes);
   remove_brought_parts(directory, {found.file, "of-another.part"});
   EXPECT_FALSE(directory.contains(kBroughtName));
+}
+
+/// Other nodes that have made a checkpoint remove the place when it is empty.
+TEST_F(BroughtPartsTest, FindAPlaceThatIsRemovedAgainAndAgain) {
+  std::atomic<bool> done{false};
+  std::thread others([&] {
+    const core::Directory directory = core::Directory::open(checkpoints.path());
+    while (!done) {
+      static_cast<void>(directory.remove_empty_directory(kBroughtName));
+      std::this_thread::sleep_for(std::chrono::microseconds(20));  // so that one of many tries comes through
+    }
+  });
+  for (int i = 0; i < 2000 && !HasFailure(); ++i) {
+    EXPECT_NO_THROW(EXPECT_FALSE(bring([] { return false; })));
+  }
+  done = true;
+  others.join();
 }
 
 TEST_F(BroughtPartsTest, NothingIsLeftOfOneThatWasStopped) {

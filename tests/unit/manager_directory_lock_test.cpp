@@ -167,6 +167,20 @@ TEST_F(DirectoryLockTest, DoesNotWaitForAFifo) {
   EXPECT_THROW(DirectoryLock(file, LockHolder::self("here", 1), 0ms), StorageError);
 }
 
+/// Where locks do not reach other nodes, a tool there gets it beside a run that lives: that must be able to save then.
+TEST_F(DirectoryLockTest, LeavesTheMarkOfARunForALook) {
+  std::string content;
+  {
+    DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
+    content = lock.mark();
+  }
+  {
+    const DirectoryLock look(file, LockHolder::self("elsewhere", 1), 0ms, DirectoryLock::Mark::kept);
+    EXPECT_NE(message_of_failing(0ms), "") << "it is held meanwhile";
+  }
+  EXPECT_EQ(read_lock_mark(file), content);
+}
+
 TEST_F(DirectoryLockTest, NoticesThatAnotherRunHasTakenOver) {
   DirectoryLock lock(file, LockHolder::self("here", 1), 0ms);
   std::ofstream(file, std::ios::trunc) << "somebody else";
