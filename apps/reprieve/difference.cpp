@@ -154,10 +154,10 @@ const char* to_string(Problem problem) noexcept {
 
 DifferenceReport find_differences(const fs::path& a, const fs::path& b,
                                   const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
-  const std::vector<VariableInfo> variables_a = storage::list_variables(a);
-  const std::vector<VariableInfo> variables_b = storage::list_variables(b);
   const VariableReader reader_a(a);
   const VariableReader reader_b(b);
+  const std::vector<VariableInfo> variables_a = storage::list_variables(reader_a.index());
+  const std::vector<VariableInfo> variables_b = storage::list_variables(reader_b.index());
   const Pairs pairs = pair_up(variables_a, variables_b);
   std::uint64_t total = 0;
   for (const VariableInfo& variable : variables_a) {
@@ -178,6 +178,8 @@ DifferenceReport find_differences(const fs::path& a, const fs::path& b,
       report.differences.push_back(std::move(*difference));
     }
   }
+  reader_a.check_not_retired();
+  reader_b.check_not_retired();
   return report;
 }
 

@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "files.hpp"
 #include "manager/file_names.hpp"
+#include "storage/format/seal.hpp"
 #include "storage/near/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "text.hpp"
@@ -120,8 +121,8 @@ void print_variables(const std::vector<storage::VariableInfo>& variables) {
   print_annotations(variables);
 }
 
-void print_text(const std::filesystem::path& file, const storage::FileMetadata& metadata,
-                const std::vector<storage::VariableInfo>& variables) {
+void print_text(const std::filesystem::path& file, const storage::FileIndex& index) {
+  const storage::FileMetadata& metadata = index.metadata;
   const auto time = time_of(metadata);
   const auto line = [](const char* key, const std::string& value) {
     std::cout << fmt::format("  {:<11} {}\n", key, printable(value));
@@ -136,7 +137,7 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
   line("ranks", std::to_string(metadata.world_size));
   line("time", fmt::format("{} ({})", utc_time(time), human_age(time)));
   line("reason", reason_text(metadata.reason));
-  line("size", core::size_text(std::filesystem::file_size(file)));
+  line("size", core::size_text(index.file_size));
   if (metadata.has_files) {
     line("files", files_directory_of(file).string());
   }
@@ -144,7 +145,7 @@ void print_text(const std::filesystem::path& file, const storage::FileMetadata& 
        fmt::format("reprieve {}, {}, HDF5 {}", metadata.library_version, metadata.mpi_version, metadata.hdf5_version));
   line("format", std::to_string(metadata.format_version));
   std::cout << '\n';
-  print_variables(variables);
+  print_variables(storage::list_variables(index));
 }
 
 Json variable_json(const storage::VariableInfo& variable) {
@@ -170,8 +171,8 @@ Json variable_json(const storage::VariableInfo& variable) {
   return json;
 }
 
-Json to_json(const std::filesystem::path& file, const storage::FileMetadata& metadata,
-             const std::vector<storage::VariableInfo>& variables) {
+Json to_json(const std::filesystem::path& file, const storage::FileIndex& index) {
+  const storage::FileMetadata& metadata = index.metadata;
   Json json{{"file", file.string()},
             {"number", metadata.number},
             {"run_calls", metadata.run_calls ? Json(*metadata.run_calls) : Json()},
@@ -181,14 +182,14 @@ Json to_json(const std::filesystem::path& file, const storage::FileMetadata& met
             {"world_size", metadata.world_size},
             {"time", utc_time(time_of(metadata))},
             {"reason", tool::to_json(metadata.reason)},
-            {"size_bytes", std::filesystem::file_size(file)},
+            {"size_bytes", index.file_size},
             {"files_directory", metadata.has_files ? Json(files_directory_of(file).string()) : Json()},
             {"library_version", metadata.library_version},
             {"mpi_version", metadata.mpi_version},
             {"hdf5_version", metadata.hdf5_version},
             {"format_version", metadata.format_version},
             {"variables", Json::array()}};
-  for (const auto& variable : variables) {
+  for (const auto& variable : storage::list_variables(index)) {
     json["variables"].push_back(variable_json(variable));
   }
   return json;
@@ -212,7 +213,7 @@ Json to_json(const std::filesystem::path& file, const storage::Part& part) {
             {"directory_id", copy.save.directory_id},
             {"world_size", copy.ranks},
             {"time", utc_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)))},
-            {"size_bytes", std::filesystem::file_size(file)},
+            {"size_bytes", part.file_bytes()},
             {"variables", Json::array()}};
   for (const auto& variable : variables_of(part, file)) {
     json["variables"].push_back(variable_json(variable));
@@ -233,7 +234,7 @@ void print_text(const std::filesystem::path& file, const storage::Part& part) {
   line("taken as", fmt::format("save {} of the checkpoint directory {}, in its run {}", copy.save.save,
                                copy.save.directory_id, copy.save.run));
   line("time", fmt::format("{} ({})", utc_time(time), human_age(time)));
-  line("size", core::size_text(std::filesystem::file_size(file)));
+  line("size", core::size_text(part.file_bytes()));
   if (const auto variables = variables_of(part, file); !variables.empty()) {
     std::cout << '\n';
     print_variables(variables);
@@ -255,12 +256,12 @@ int run(const Options& options) {
   if (options.file.extension() == ".part") {
     return run_with_part(options);
   }
-  const storage::FileMetadata metadata = storage::read_metadata(options.file);
-  const std::vector<storage::VariableInfo> variables = storage::list_variables(options.file);
+  // Opened once: a run that lives may retire it at any moment.
+  const storage::FileIndex index = storage::read_index(storage::PosixFile::open_to_read(options.file));
   if (options.json) {
-    print_json(std::cout, to_json(options.file, metadata, variables));
+    print_json(std::cout, to_json(options.file, index));
   } else {
-    print_text(options.file, metadata, variables);
+    print_text(options.file, index);
   }
   return kGood;
 }

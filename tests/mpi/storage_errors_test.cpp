@@ -51,6 +51,25 @@ class StorageErrors : public StorageTest {
   Checkpoint state_;
 };
 
+/// The file of another run, which lives: what its index says is not of the data any more.
+TEST_F(StorageErrors, AFileThatIsReplacedMeanwhileIsNotRead) {
+  save(world, state_);
+  for (const bool verify : {true, false}) {
+    const std::int64_t saved = step_ + 100;
+    const auto replace = [&] {
+      step_ = saved;
+      save(world, state_);
+      step_ = -1;
+    };
+    const SeenError error = same_error([&] { restore_checkpoint(world, state_.registry(), file, verify, replace); });
+    EXPECT_EQ(error.code, ErrorCode::io);
+    EXPECT_THAT(error.message, HasSubstr("was replaced while it was being restored"));
+    EXPECT_EQ(step_, -1) << "no variable is touched";
+    restore(world, state_);
+    EXPECT_EQ(step_, saved);
+  }
+}
+
 TEST_F(StorageErrors, RanksThatRegisteredDifferentVariablesCannotSave) {
   REPRIEVE_NEEDS_RANKS(2);
   Checkpoint checkpoint;

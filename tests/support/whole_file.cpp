@@ -19,10 +19,12 @@ std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Re
 }
 
 FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
-                                const std::filesystem::path& file, bool verify) {
+                                const std::filesystem::path& file, bool verify,
+                                const std::function<void()>& meanwhile) {
   const auto restore = [&] {
     Restorer restorer(comm, registry, file, verify);
     restorer.look();
+    meanwhile();
     restorer.prove();
     restorer.restore();
     return restorer.index()->metadata;

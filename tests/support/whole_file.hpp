@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "cluster/communicator.hpp"
 #include "state/registry.hpp"
@@ -20,7 +21,9 @@ std::uint64_t write_checkpoint(cluster::Communicator& comm, const Checkpoint::Re
                                const WriteOptions& options, LayoutCache& cache);
 
 /// Restores all registered variables. Collective; the same on every rank, as are the errors.
-FileMetadata restore_checkpoint(cluster::Communicator& comm, const Checkpoint::Registry& registry,
-                                const std::filesystem::path& file, bool verify);
+/// @param meanwhile  called on every rank when the metadata are read, and no data
+FileMetadata restore_checkpoint(
+    cluster::Communicator& comm, const Checkpoint::Registry& registry, const std::filesystem::path& file, bool verify,
+    const std::function<void()>& meanwhile = [] {});
 
 }  // namespace reprieve::storage

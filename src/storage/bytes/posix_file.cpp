@@ -76,6 +76,15 @@ bool PosixFile::is_in_memory() const {
   return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
 
+bool PosixFile::is(const PosixFile& other) const {
+  struct stat mine = {};
+  struct stat its = {};
+  if (::fstat(descriptor_, &mine) != 0 || ::fstat(other.descriptor_, &its) != 0) {
+    throw storage_error("look at", path(), errno);
+  }
+  return mine.st_ino == its.st_ino && mine.st_dev == its.st_dev;
+}
+
 bool PosixFile::leave_direct_mode() const {
   const int flags = ::fcntl(descriptor_, F_GETFL);  // NOLINT(cppcoreguidelines-pro-type-vararg)
   return flags >= 0 && (flags & O_DIRECT) != 0 &&

@@ -51,6 +51,8 @@ class PosixFile {
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return address_.path(); }
   [[nodiscard]] const core::FileAddress& address() const noexcept { return address_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// Whether they are one and the same file. @throws StorageError
+  [[nodiscard]] bool is(const PosixFile& other) const;
   /// True if the file system is in memory, so that there is no disk to be fast for.
   [[nodiscard]] bool is_in_memory() const;
 

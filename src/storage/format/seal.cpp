@@ -123,6 +123,36 @@ void void_seal(const PosixFile& file) {
   }
 }
 
+Bytes seal_bytes(const PosixFile& file) {
+  Bytes bytes(static_cast<std::size_t>(std::min(file.size(), kSealBytes)));
+  file.read_all(bytes, 0);
+  return bytes;
+}
+
+void check_not_retired(const PosixFile& file, const Bytes& seal_at_begin) {
+  // Opened anew: a network file system asks its server then, and forgets what it knew before.
+  const auto is_still = [&] {
+    const PosixFile named = PosixFile::open_to_read(file.address());
+    Bytes seal(seal_at_begin.size());
+    if (!named.is(file) || named.size() < seal.size()) {
+      return false;
+    }
+    named.read_all_again(seal, 0);
+    return seal == seal_at_begin;
+  };
+  const std::string what = file.path().string() +
+                           " was removed or replaced while it was read, as a run that lives "
+                           "does with its old checkpoints: nothing can be said about it";
+  try {
+    if (is_still()) {
+      return;
+    }
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), what + " (" + error.what() + ")");
+  }
+  throw StorageError(ErrorCode::io, what);
+}
+
 Seal read_seal(const PosixFile& file) {
   SealWords words = {};
   const std::uint64_t size = file.size();

@@ -44,6 +44,15 @@ void void_seal(const PosixFile& file);
 /// MismatchError if the file has a format version that this library does not know
 [[nodiscard]] Seal read_seal(const PosixFile& file);
 
+/// The bytes of the seal as they are now, whatever they say; fewer of a file that is shorter. @throws StorageError
+[[nodiscard]] Bytes seal_bytes(const PosixFile& file);
+/// A run that lives retires its old checkpoints, also one that somebody reads on another node, and may write the next
+/// one over it. A retired file loses its name first and then its seal, before anything else in it changes; so what was
+/// read before this call is of the checkpoint if it returns.
+/// @param seal_at_begin  from before all that was read
+/// @throws StorageError if the name is gone or is that of another file now, or if the seal is not the same any more
+void check_not_retired(const PosixFile& file, const Bytes& seal_at_begin);
+
 /// Where the bytes lie that `Seal::structure_digest` guards.
 [[nodiscard]] std::vector<Region> structure_regions(const FileIndex& index, const Region& checksums);
 

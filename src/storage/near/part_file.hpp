@@ -54,6 +54,8 @@ class Part {
   [[nodiscard]] const PartName& name() const noexcept { return name_; }
   [[nodiscard]] const PartTables& tables() const noexcept { return tables_; }
   [[nodiscard]] std::uint64_t data_bytes() const noexcept { return data_bytes_; }
+  /// @throws StorageError
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_.size(); }
 
   /// Some of the data. Where the file lies in memory this is faster than to map it: each page that is looked at for the
   /// first time in a mapping costs more than its copy. Measured in a virtual machine with 256 MiB and their checksum:

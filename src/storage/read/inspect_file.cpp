@@ -79,6 +79,7 @@ std::vector<VariableInfo> list_variables(const FileIndex& index) {
 
 std::vector<Damage> verify_file(const std::filesystem::path& file, const Progress& progress) {
   const PosixFile opened = PosixFile::open_to_read(file);
+  const Bytes seal_at_begin = seal_bytes(opened);
   std::vector<Damage> damage;
   try {
     const Seal seal = read_seal(opened);
@@ -90,6 +91,9 @@ std::vector<Damage> verify_file(const std::filesystem::path& file, const Progres
     damage.push_back({"", "the file as a whole", error.what()});
   } catch (const MismatchError& error) {
     damage.push_back({"", "the file as a whole", error.what()});
+  }
+  if (!damage.empty()) {
+    check_not_retired(opened, seal_at_begin);
   }
   return damage;
 }

@@ -43,8 +43,8 @@ struct Damage {
 };
 
 /// Verifies every checksum. Not collective. Returns all damage found; empty if the file is sound. Does not throw for
-/// damage, only StorageError if the file cannot be read at all. @p progress, if given, is called with bytes done and
-/// bytes in all.
+/// damage, only StorageError if the file cannot be read at all, or if it was retired meanwhile. @p progress, if given,
+/// is called with bytes done and bytes in all.
 std::vector<Damage> verify_file(const std::filesystem::path& file,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
 

@@ -13,6 +13,7 @@
 #include "reprieve/memory_space.hpp"
 #include "storage/format/box_search.hpp"
 #include "storage/format/seal.hpp"
+#include "storage/read/index_message.hpp"
 #include "storage/read/own_copies.hpp"
 #include "storage/read/proof.hpp"
 
@@ -21,46 +22,6 @@ namespace reprieve::storage {
 namespace {
 
 using Distribution = state::Distribution;
-
-/// What all ranks need besides the tables of boxes and of checksums.
-Bytes encode(const Seal& seal, const Bytes& manifest) {
-  Encoder message;
-  message.word(seal.file_size);
-  for (const GuardedRegion* table : {&seal.manifest, &seal.boxes, &seal.checksums}) {
-    message.word(table->region.offset);
-    message.word(table->region.size);
-  }
-  message.bytes(manifest);
-  return message.take();
-}
-
-/// The places of the three tables, which stand behind the size of the file.
-std::array<Region, 3> decode_regions(Decoder& decoder) {
-  std::array<Region, 3> regions;
-  for (Region& region : regions) {
-    region.offset = decoder.word();
-    region.size = decoder.word();
-  }
-  return regions;
-}
-
-/// What the tables of boxes and of checksums take.
-std::size_t table_bytes(const Bytes& message) {
-  Decoder decoder(message);
-  static_cast<void>(decoder.word());
-  const auto regions = decode_regions(decoder);
-  return static_cast<std::size_t>(regions[1].size + regions[2].size);
-}
-
-/// @param tables  that all ranks look at
-IndexBytes decode(const Bytes& message, const cluster::CommonBytes& tables) {
-  Decoder decoder(message);
-  const std::uint64_t file_size = decoder.word();
-  const auto regions = decode_regions(decoder);
-  const std::span words(reinterpret_cast<const std::uint64_t*>(tables.bytes.data()),
-                        tables.bytes.size() / sizeof(std::uint64_t));
-  return index_bytes(decoder.bytes(), SharedWords(words, tables.owner), file_size, regions);
-}
 
 Bytes encode(const std::vector<std::string>& lines) {
   Encoder message;
@@ -180,11 +141,13 @@ void Restorer::load_index_from(int root) {
               }),
               what);
   comm_.broadcast(message, root, what);
+  const SealFacts facts = decode_facts(message);
   const auto read = [&](std::span<std::byte> tables) { read_tables(*file, seal, tables); };
-  const cluster::CommonBytes tables = comm_.broadcast_common(table_bytes(message), read, root, what);
+  const cluster::CommonBytes tables = comm_.broadcast_common(facts.table_bytes(), read, root, what);
   agreed("checking the metadata", [&] {
     index_ = parse_index(decode(message, tables), file_.string(), tables.is_first ? Rows::unknown : Rows::checked);
   });
+  mark_ = facts.mark;
   agreed("checking the boxes", [&] { check_boxes_apart(*index_, file_.string(), comm_.rank(), comm_.size()); });
 }
 
@@ -262,6 +225,21 @@ bool Restorer::could_be_replaced_by(const FileIndex& older) const {
   return overwrites_the_same(registry_, older, *index_, comm_.rank(), comm_.size());
 }
 
+/// The file of another run may be retired or replaced by that run at any moment.
+void Restorer::check_is_the_same(const PosixFile& opened) const {
+  try {
+    if (mark_of(read_seal(opened)) == mark_) {
+      return;
+    }
+  } catch (const CorruptError& error) {
+    core::log::debug("{}", error.what());
+  }
+  throw StorageError(ErrorCode::io,
+                     file_.string() + " was replaced while it was being restored, by a run that lives; or host " +
+                         comm_.host() +
+                         " reads wrong bits; no variable has been touched: start again, or restore a copy of the file");
+}
+
 void Restorer::open() {
   agreed("opening", [&] {
     if (!stored_) {
@@ -269,6 +247,7 @@ void Restorer::open() {
         reader_.emplace(*source_, file_.string(), *index_, verify_);
       } else {
         opened_.emplace(PosixFile::open_to_read(file_));
+        check_is_the_same(*opened_);
         reader_.emplace(*opened_, *index_, verify_);
       }
       if (index_->metadata.world_size == comm_.size()) {

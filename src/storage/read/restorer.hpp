@@ -11,6 +11,7 @@
 ///     that take over the state of older versions of the program.
 /// All of them are collective, and throw the same error on every rank.
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -77,6 +78,7 @@ class Restorer {
   void load_index();
   void load_index_from(int root);
   [[nodiscard]] int second_reader() const;
+  void check_is_the_same(const PosixFile& opened) const;
   void open();
   void tell_about(const char* what, std::uint64_t bytes_of_rank);
   void add_differences(Differences more);
@@ -101,6 +103,7 @@ class Restorer {
   std::string what_;
   bool touched_ = false;
   std::optional<FileIndex> index_;
+  std::array<std::uint64_t, 2> mark_{};  ///< of the file that the index is of
   Comparison comparison_;
   std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
   const BlockSource* source_ = nullptr;            ///< instead of the file

@@ -2,12 +2,11 @@
 #include "storage/read/variable_reader.hpp"
 
 #include "reprieve/error.hpp"
-#include "storage/format/seal.hpp"
 
 namespace reprieve::storage {
 
 VariableReader::VariableReader(const std::filesystem::path& file)
-    : file_(PosixFile::open_to_read(file)), index_(read_index(file_)) {}
+    : file_(PosixFile::open_to_read(file)), seal_(seal_bytes(file_)), index_(read_index(file_)) {}
 
 void VariableReader::read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const {
   const StoredVariable* stored = index_.find(variable);

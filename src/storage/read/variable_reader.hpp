@@ -12,6 +12,7 @@
 
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/format/seal.hpp"
 
 namespace reprieve::storage {
 
@@ -26,10 +27,17 @@ class VariableReader {
   /// @throws UsageError if there is no such variable or it does not have so many elements; CorruptError, StorageError
   void read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const;
 
+  /// The variables of the file, sorted by name.
+  [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
+
+  /// To be called when all is read: that it was of this checkpoint. @throws StorageError if a run has retired it
+  void check_not_retired() const { storage::check_not_retired(file_, seal_); }
+
  private:
   void read_tiles(const StoredVariable& stored, std::uint64_t first, std::span<std::byte> elements) const;
 
   PosixFile file_;
+  Bytes seal_;
   FileIndex index_;
 };
 
