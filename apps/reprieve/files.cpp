@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "core/environment.hpp"
+#include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
@@ -44,6 +47,47 @@ void require_directory(const fs::path& directory) {
   if (!fs::is_directory(status_of(directory))) {
     throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");
   }
+}
+
+void look_at_each(const fs::path& directory, const std::function<bool(const CheckpointFile&)>& look) {
+  constexpr int kMostTries = 20;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    const std::vector<CheckpointFile> files = checkpoint_files(directory);
+    bool is_done = files.empty();
+    for (const CheckpointFile& file : files) {
+      is_done = look(file) || is_done;
+    }
+    if (is_done) {
+      return;
+    }
+  }
+}
+
+std::optional<FileState> state_of(const fs::path& file) {
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return FileState{status.st_ino, status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
+}
+
+std::map<fs::path, std::optional<FileState>> states_in(const fs::path& directory) {
+  std::map<fs::path, std::optional<FileState>> states;
+  for (const CheckpointFile& file : checkpoint_files(directory)) {
+    states[file.path] = state_of(file.path);
+  }
+  return states;
+}
+
+manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
+  return {directory / manager::kLockName, this_process(), std::chrono::milliseconds(0),
+          manager::DirectoryLock::Mark::kept};
+}
+
+bool is_gone(const fs::path& file) noexcept {
+  std::error_code error;
+  return fs::symlink_status(file, error).type() == fs::file_type::not_found;
 }
 
 manager::LockHolder this_process() {

@@ -178,9 +178,14 @@ int run(const Options& options) {
   require_directory(options.directory);
   const NearListing near = look_at_near(options);
   std::vector<Entry> entries;
-  for (const CheckpointFile& file : checkpoint_files(options.directory)) {
-    entries.push_back(look_at(file, options.quick));
-  }
+  look_at_each(options.directory, [&](const CheckpointFile& file) {
+    Entry entry = look_at(file, options.quick);
+    if (!entry.valid.value_or(true) && is_gone(file.path)) {
+      return false;
+    }
+    entries.push_back(std::move(entry));
+    return true;
+  });
   if (options.json) {
     print_json(std::cout, to_json(options, entries, near));
   } else {

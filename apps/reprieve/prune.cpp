@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 #include <set>
 
 #include "command.hpp"
@@ -122,6 +120,21 @@ Plan make_plan(const Options& options) {
   return plan;
 }
 
+/// A run that lives may retire what was listed.
+Plan plan_beside_a_run(const Options& options) {
+  constexpr int kMostTries = 20;
+  for (int tries = 1;; ++tries) {
+    const auto states = states_in(options.directory);
+    try {
+      return make_plan(options);
+    } catch (const StorageError&) {
+      if (tries == kMostTries || states_in(options.directory) == states) {
+        throw;
+      }
+    }
+  }
+}
+
 void carry_out(const Plan& plan, const Options& options) {
   for (const CheckpointFile& file : plan.remove) {
     manager::CheckpointDirectory(options.directory, file.prefix, true).remove(file.number);
@@ -131,7 +144,9 @@ void carry_out(const Plan& plan, const Options& options) {
 std::uint64_t total_size(const std::vector<CheckpointFile>& files) {
   std::uint64_t bytes = 0;
   for (const CheckpointFile& file : files) {
-    bytes += std::filesystem::file_size(file.path);
+    std::error_code gone;
+    const std::uintmax_t size = std::filesystem::file_size(file.path, gone);
+    bytes += gone ? 0 : size;
   }
   return bytes;
 }
@@ -163,13 +178,20 @@ Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options
 
 int run(const Options& options) {
   require_directory(options.directory);
-  std::optional<manager::DirectoryLock> lock;
   if (!options.dry_run) {
-    lock.emplace(options.directory / manager::kLockName, this_process(), std::chrono::milliseconds(0));
+    static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
   }
-  const Plan plan = make_plan(options);
+  const auto states = states_in(options.directory);
+  const Plan plan = options.dry_run ? plan_beside_a_run(options) : make_plan(options);
   const std::uint64_t freed_bytes = total_size(plan.remove);
   if (!options.dry_run) {
+    // To verify takes long, and a job that starts meanwhile does not wait for it.
+    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+    if (states_in(options.directory) != states) {
+      throw StorageError(ErrorCode::locked, fmt::format("a run has changed {} meanwhile, so nothing is removed: try "
+                                                        "again when it has ended",
+                                                        options.directory.string()));
+    }
     carry_out(plan, options);
   }
   if (options.json) {

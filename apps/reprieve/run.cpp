@@ -208,9 +208,15 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
 /// Verifies a checkpoint, and sets it aside as a restore does if it is damaged and there is an older one.
 supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const std::function<void()>& meanwhile) {
   using Outcome = supervisor::Suspicion::Outcome;
+  const auto state = state_of(file);
   const auto damage = storage::verify_file(file, [&](auto, auto) { meanwhile(); });
   if (damage.empty()) {
     return {Outcome::sound};
+  }
+  // Another job may have begun to work in the directory since.
+  const manager::DirectoryLock lock = lock_for_a_moment(file.parent_path());
+  if (state_of(file) != state) {
+    return {Outcome::unknown, "another run has replaced it meanwhile"};
   }
   const auto checkpoints = checkpoint_files(file.parent_path());
   const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),

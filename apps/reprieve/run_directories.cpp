@@ -22,30 +22,29 @@ bool chief_lives(const RunStatus& status) {
   return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
 }
 
+/// A directory that is removed meanwhile, or that cannot be read, ends no other one's list.
+void look_below(const fs::path& directory, int depth, std::set<fs::path>& found) {
+  std::error_code error;
+  if (fs::is_regular_file(directory / manager::kEventLogName, error)) {
+    found.insert(directory);
+  }
+  if (depth == 0) {
+    return;
+  }
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored) &&
+        !entry->path().filename().string().starts_with('.')) {
+      look_below(entry->path(), depth - 1, found);
+    }
+  }
+}
+
 }  // namespace
 
 std::set<fs::path> run_directories(const fs::path& top) {
   std::set<fs::path> found;
-  const auto look = [&](const fs::path& directory) {
-    std::error_code ignored;
-    if (fs::is_regular_file(directory / manager::kEventLogName, ignored)) {
-      found.insert(directory);
-    }
-  };
-  look(top);
-  std::error_code error;
-  fs::recursive_directory_iterator entry(top, fs::directory_options::skip_permission_denied, error);
-  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    std::error_code ignored;
-    if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) {
-      continue;
-    }
-    if (entry.depth() >= kDepth || entry->path().filename().string().starts_with('.')) {
-      entry.disable_recursion_pending();
-    } else {
-      look(entry->path());
-    }
-  }
+  look_below(top, kDepth, found);
   return found;
 }
 

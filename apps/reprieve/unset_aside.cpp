@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 
 #include "command.hpp"
 #include "files.hpp"
@@ -64,12 +63,9 @@ std::string problem_of(const fs::path& file) {
   }
 }
 
-Result look_at(const manager::SetAsideName& name, const Options& options) {
+/// Gives one that is sound its name back.
+Result take_back(const manager::SetAsideName& name, const Options& options) {
   Result result{options.directory / name.file, false, ""};
-  result.text = problem_of(result.file);
-  if (!result.text.empty()) {
-    return result;
-  }
   manager::CheckpointDirectory directory(options.directory, name.prefix, true);
   result.text = directory.file(name.number).filename().string();
   if (fs::exists(fs::symlink_status(directory.file(name.number)))) {
@@ -81,6 +77,19 @@ Result look_at(const manager::SetAsideName& name, const Options& options) {
     directory.take_back(name);
   }
   return result;
+}
+
+Result look_at(const manager::SetAsideName& name, const Options& options) {
+  const fs::path file = options.directory / name.file;
+  if (const std::string problem = problem_of(file); !problem.empty()) {
+    return {file, false, problem};
+  }
+  if (options.dry_run) {
+    return take_back(name, options);
+  }
+  // To verify takes long, and a job that starts meanwhile does not wait for it.
+  const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+  return take_back(name, options);
 }
 
 void print_text(const std::vector<Result>& results, const Options& options) {
@@ -106,9 +115,8 @@ Json to_json(const std::vector<Result>& results, const Options& options) {
 
 int run(const Options& options) {
   require_directory(options.directory);
-  std::optional<manager::DirectoryLock> lock;
   if (!options.dry_run) {
-    lock.emplace(options.directory / manager::kLockName, this_process(), std::chrono::milliseconds(0));
+    static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
   }
   std::vector<Result> results;
   for (const fs::path& file : set_aside_files(options.directory)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 
 #include "command.hpp"
@@ -19,7 +20,8 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Reads every byte and compares it with the checksums that were stored when the checkpoint was written. Of a
-directory, all checkpoints are verified. A restart does the same by itself and passes over damaged checkpoints.
+directory, all checkpoints are verified, but for those that a living run retires before their turn comes. A restart
+does the same by itself and passes over damaged checkpoints.
 
 Examples:
   reprieve verify checkpoints/ckpt-120.h5
@@ -82,33 +84,39 @@ Json to_json(const Verdict& verdict) {
   return json;
 }
 
-std::vector<std::filesystem::path> files_to_verify(const std::filesystem::path& path) {
+/// All that is asked for. @param take  is given each verdict
+void verify_all(const std::filesystem::path& path, const std::function<void(const Verdict&)>& take) {
   if (!std::filesystem::is_directory(path)) {
     require_file(path);
-    return {path};
+    take(verify(path));
+    return;
   }
-  std::vector<std::filesystem::path> files;
-  for (const CheckpointFile& checkpoint : checkpoint_files(path)) {
-    files.push_back(checkpoint.path);
-  }
-  if (files.empty()) {
+  bool has_any = false;
+  look_at_each(path, [&](const CheckpointFile& checkpoint) {
+    const Verdict verdict = verify(checkpoint.path);
+    if (!verdict.error.empty() && is_gone(checkpoint.path)) {
+      return false;  // it was not damaged: its run has retired it
+    }
+    has_any = true;
+    take(verdict);
+    return true;
+  });
+  if (!has_any) {
     throw UsageError("there is no checkpoint in " + path.string() + "; their names are <prefix>-<number>.h5");
   }
-  return files;
 }
 
 int run(const Options& options) {
   int exit_code = kGood;
   Json files = Json::array();
-  for (const auto& file : files_to_verify(options.path)) {
-    const Verdict verdict = verify(file);
+  verify_all(options.path, [&](const Verdict& verdict) {
     exit_code = std::max(exit_code, verdict.exit_code());
     if (options.json) {
       files.push_back(to_json(verdict));
     } else {
       print_text(verdict);
     }
-  }
+  });
   if (options.json) {
     print_json(std::cout, {{"sound", exit_code == kGood}, {"files", files}});
   }

@@ -32,6 +32,37 @@ class NearTools : public NearRun {
   }
 };
 
+/// Each checkpoint goes when the next one comes, and its file becomes that of a later one; parts of copies come and go.
+TEST_F(NearTools, AnswerBesideARunThatSavesAllTheTime) {
+  Environment environment = with_near_copies();
+  environment["REPRIEVE_CHECKPOINTS_MAX_TO_KEEP"] = "1";
+  Mpirun job({.ranks = 2,
+              .arguments = heat(checkpoints_, {.save_every_steps = 1, .step_delay_ms = 1}),
+              .environment = environment});
+  ASSERT_TRUE(wait_until(
+      [&] {
+        return (fs::exists(checkpoints_) && !tool_json({"ls", checkpoints_}).at("checkpoints").empty());
+      },
+      kHang));
+  const std::string directory = checkpoints_;
+  int rounds = 0;
+  for (; job.running(); ++rounds) {
+    for (const Json& checkpoint : tool_json({"ls", directory, "--near", near_.path()}).at("checkpoints")) {
+      EXPECT_EQ(checkpoint.at("valid"), true) << checkpoint;
+    }
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"verify", directory},
+                                               {"prune", directory, "--keep", "1", "--dry-run"},
+                                               {"status", directory},
+                                               {"report", directory, "--json"}}) {
+      const Result result = tool(command);
+      EXPECT_EQ(result.code, 0) << command.front() << '\n' << result.out << result.err;
+    }
+  }
+  EXPECT_GE(rounds, 1);
+  EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
+}
+
 TEST_F(NearTools, TellOfTheCopiesOfARunAndOfWhatItLeaves) {
   const auto job = start(2, {.step_delay_ms = 5});
   const auto newest = [&] { return status().at("near_copy"); };

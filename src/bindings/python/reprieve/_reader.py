@@ -333,6 +333,17 @@ def _newest(directory: pathlib.Path) -> pathlib.Path:
     return max(found)[-1]
 
 
+def _open_newest(directory: pathlib.Path) -> StoredCheckpoint:
+    """A run that lives may retire the newest one between the look and the open: then there is a newer one."""
+    most_tries = 20
+    for _ in range(most_tries - 1):
+        try:
+            return StoredCheckpoint(_newest(directory))
+        except FileNotFoundError:
+            continue
+    return StoredCheckpoint(_newest(directory))
+
+
 def open(path: str | os.PathLike[str]) -> StoredCheckpoint:
     """Opens a checkpoint for reading, on any machine: it needs numpy, and neither MPI nor HDF5.
 
@@ -346,4 +357,4 @@ def open(path: str | os.PathLike[str]) -> StoredCheckpoint:
     Raises CorruptError if it is damaged or no checkpoint, FileNotFoundError, PermissionError.
     """
     place = pathlib.Path(path)
-    return StoredCheckpoint(_newest(place) if place.is_dir() else place)
+    return _open_newest(place) if place.is_dir() else StoredCheckpoint(place)
