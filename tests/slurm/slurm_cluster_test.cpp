@@ -16,7 +16,10 @@ void preempts_and_requeues(const SlurmOptions& options) {
   const int job = slurm.submit({"--partition=low0", "--exclusive", "--output=%j.out", "--wrap",
                                 "echo restart=${SLURM_RESTART_COUNT:-0} on=$(hostname -s);"
                                 "[ -n \"$SLURM_RESTART_COUNT\" ] || exec sleep 1000"});
+  const auto output = [&] { return read_text(slurm.directory() / (std::to_string(job) + ".out")); };
+  // RUNNING is what Slurm has decided: the script may not have begun.
   ASSERT_TRUE(slurm.wait_for_state(job, "RUNNING", 60s)) << slurm.logs();
+  ASSERT_TRUE(wait_until([&] { return output().find("restart=0 on=") != std::string::npos; }, 60s)) << slurm.logs();
   const std::string nodes = "--nodes=" + std::to_string(options.nodes);
   const int other =
       slurm.submit({"--partition=high", "--exclusive", nodes, "--output=%j.out", "--wrap", "srun sleep 1"});
@@ -24,9 +27,7 @@ void preempts_and_requeues(const SlurmOptions& options) {
   EXPECT_TRUE(slurm.wait_for_state(job, "COMPLETED", 120s)) << slurm.logs();
   EXPECT_EQ(slurm.job(job)["Restarts"], "1");
   const std::string node = slurm.job(job)["NodeList"];
-  const std::string output = read_text(slurm.directory() / (std::to_string(job) + ".out"));
-  EXPECT_NE(output.find("restart=0"), std::string::npos) << output;
-  EXPECT_NE(output.find("restart=1 on=" + node), std::string::npos) << output;
+  EXPECT_NE(output().find("restart=1 on=" + node), std::string::npos) << output();
 }
 
 TEST(SlurmCluster, PreemptsAndRequeuesOnOneNode) {

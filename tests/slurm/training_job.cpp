@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "slurm/training_job.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <future>
 #include <iomanip>
@@ -37,7 +40,10 @@ std::string run_undisturbed(const Training& training, int ranks) {
   const TemporaryDirectory directory;
   std::vector<std::string> command = training_command(training);
   command.insert(command.end(), {"--summary", "summary.json"});
-  Mpirun run({.ranks = ranks, .arguments = command, .directory = directory.path()});
+  Mpirun run({.ranks = ranks,
+              .arguments = command,
+              .environment = {{"TMPDIR", directory.path().string()}},  // as for jobs, see below
+              .directory = directory.path()});
   if (run.wait(kLimit) != 0) {
     throw std::runtime_error("the undisturbed run failed:\n" + run.out() + run.err());
   }
@@ -52,7 +58,7 @@ int submit(SlurmCluster& slurm, const JobPlan& plan) {
   const fs::path temporary = directory / "tmp";
   fs::create_directories(temporary);
   std::ofstream(directory / "job.sbatch") << plan.script;
-  std::ofstream program(directory / "my-program");
+  std::ostringstream program;
   program << "#!/bin/sh\n"
           << plan.program_start << "\ndelay=400\n[ \"${SLURM_RESTART_COUNT:-0}\" -lt " << plan.training.slow_starts
           << " ] || delay=1\nexec";
@@ -60,8 +66,7 @@ int submit(SlurmCluster& slurm, const JobPlan& plan) {
     program << " '" << word << "'";
   }
   program << " --step-delay-ms $delay --summary \"summary$SLURM_ARRAY_TASK_ID.json\" \"$@\"\n";
-  program.close();
-  fs::permissions(directory / "my-program", fs::perms::owner_all);
+  write_program(directory / "my-program", program.str());
   std::vector<std::string> arguments = plan.arguments;
   arguments.insert(arguments.begin(), "--chdir=" + directory.string());
   arguments.push_back(directory / "job.sbatch");
@@ -100,6 +105,14 @@ std::size_t count(const std::string& text, const std::string& part) {
 }
 
 }  // namespace
+
+void write_program(const fs::path& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+  const bool is_written = file >= 0 && ::write(file, text.data(), text.size()) == std::ssize(text);
+  if (file < 0 || ::close(file) != 0 || !is_written) {
+    throw std::runtime_error("cannot write " + path.string());
+  }
+}
 
 std::string undisturbed_digest(const Training& training, int ranks) {
   static std::mutex mutex;

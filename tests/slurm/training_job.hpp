@@ -27,6 +27,10 @@ inline constexpr int kStepsPerEpoch = 5;
 /// The digest of the state that an undisturbed run on so many ranks ends with. Computed once.
 std::string undisturbed_digest(const Training& training, int ranks);
 
+/// Writes what can be run. Processes that other threads start meanwhile do not get the open file: as long as they lived
+/// it could not be run ("Text file busy"). @throws std::runtime_error
+void write_program(const std::filesystem::path& path, const std::string& text);
+
 /// A batch script of the source tree's folder slurm.
 std::string script_of_tree(const std::string& name);
 /// What `reprieve sbatch-template` prints.
