@@ -88,6 +88,18 @@ class Devices(Case):
         self.assertTrue((field2.seen.reshape(4, 6)[inner] == field.seen.reshape(4, 6)[inner]).all())
         self.assertEqual((field2.seen == -1).sum(), 24 - 8)
 
+    def test_functions(self):
+        field, place = DeviceArray((4,)), {"shape": (4 * SIZE,), "offset": (4 * RANK,), "dtype": float}
+        field.seen[:] = RANK + 1
+        state = {"u": reprieve.distributed(lambda: field, **place)}
+        self.save(state)
+        field.seen[:] = -1
+        self.restore(state)
+        self.assertTrue((field.seen == RANK + 1).all())
+        for make in (lambda: DeviceArray((4,)), lambda: field.seen.copy()):
+            with self.assertRaisesRegex(reprieve.UsageError, r"state\['u'\]\.value: the function returns a copy"):
+                self.handler({"u": reprieve.distributed(make, **place)})
+
     def test_the_host_takes_it_over(self):
         array = DeviceArray((6,))
         array.seen[:] = 4

@@ -204,9 +204,9 @@ class Failures(Case):
         def find():
             if ready and RANK == SIZE - 1:
                 raise KeyError("lost")
-            return np.zeros(1)
+            return array
 
-        ready = []
+        ready, array = [], np.zeros(1)
         where = {"shape": (SIZE,), "offset": (RANK,), "dtype": float}
         with self.assertRaisesRegex(reprieve.ClusterError, "KeyError: 'lost'") as caught:
             with self.handler({"u": reprieve.distributed(find, **where)}) as handler:

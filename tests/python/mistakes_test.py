@@ -55,6 +55,69 @@ class Mistakes(Case):
             with self.subTest(text):
                 self.refused(reprieve.UsageError, place + text, {"x": value})
 
+    def test_in_order_without_items(self):
+        class Optimizer:
+            def state_dict(self):
+                return {"rate": 0.5}
+
+            def load_state_dict(self, state):
+                pass
+
+        own = reprieve.custom(lambda: b"x", len)
+        values = [np.zeros(3), 1.0, "text", b"bytes", [1], None, np.random.default_rng(1), reprieve.pickled({1}), own, Optimizer()]
+        for value in values:
+            with self.subTest(type(value).__name__):
+                text = r"state\['x'\]\.value: 'in_order' deals the items of growing arrays; pass a function"
+                self.refused(reprieve.UsageError, text, {"x": reprieve.per_rank(value, redistribute="in_order")})
+
+    def test_functions_that_return_copies(self):
+        text = r"state\['x'\]\.value: the function returns a copy: a restore would fill that, .* or a view of it"
+        u = np.zeros((6, 5))
+        line = {"shape": (12 * SIZE,), "offset": (12 * RANK,), "dtype": float}
+        grid = {"shape": (6 * SIZE, 5), "offset": (6 * RANK, 0), "dtype": float}
+        values = [
+            reprieve.distributed(lambda: u[1:-1, 1:-1].reshape(-1), **line),
+            reprieve.distributed(lambda: u.copy(), **grid),
+            reprieve.distributed(lambda: np.pad(u, 1), ghost=1, **grid),
+            reprieve.distributed(lambda: [(u[:3], (6 * RANK, 0)), (u[3:] + 0, (6 * RANK + 3, 0))], **grid),
+        ]
+        for i, value in enumerate(values):
+            with self.subTest(i):
+                self.refused(reprieve.UsageError, text, {"x": value})
+        only_one = reprieve.distributed(lambda: u.copy() if RANK == SIZE - 1 else u, **grid)
+        self.assertEqual(self.refused(reprieve.UsageError, text, {"x": only_one}).origin_rank, SIZE - 1)
+
+    def test_functions_that_return_copies_later(self):
+        """Where there are no elements yet, or there is another function now, the next save tells it."""
+
+        def given(blocks):
+            return lambda: [(block.copy(), (5 * RANK,)) for block in blocks or [np.zeros(0)]]
+
+        where, block, blocks = {"shape": (5 * SIZE,), "dtype": float}, np.zeros(5), []
+        no_boxes = reprieve.distributed(given(blocks), **where)
+        an_array = reprieve.distributed(block, offset=(5 * RANK,), **where)
+        no_copy = reprieve.distributed(lambda: block, offset=(5 * RANK,), **where)
+        for value, change in (
+            (no_boxes, lambda: blocks.append(block)),
+            (an_array, lambda: setattr(an_array, "value", given([block]))),
+            (no_copy, lambda: setattr(no_copy, "value", given([block]))),
+        ):
+            self.fresh()
+            with self.assertRaisesRegex(reprieve.Error, r"state\['x'\]\.value: the function returns a copy") as caught:
+                with self.handler({"x": value}) as handler:
+                    for _ in handler.steps(1):
+                        change()
+                        handler.request_checkpoint()
+            self.assertIsInstance(caught.exception.__cause__, reprieve.UsageError)
+
+    def test_a_restore_into_copies(self):
+        where = {"shape": (5 * SIZE,), "dtype": float}
+        self.save({"x": reprieve.distributed(np.ones(5), offset=(5 * RANK,), **where)})
+        blocks = []
+        state = {"x": reprieve.distributed(lambda: [(block.copy(), (5 * RANK,)) for block in blocks], **where)}
+        with self.assertRaisesRegex(reprieve.Error, r"state\['x'\]\.value: the function returns a copy"):
+            self.handler(state, when_values_restored=lambda: blocks.append(np.zeros(5)))
+
     def test_a_directory_that_cannot_be(self):
         with self.assertRaises(reprieve.StorageError):
             reprieve.Handler(COMM, "/dev/null/x", {"x": 1.0}, settings=QUIET)

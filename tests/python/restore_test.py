@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Restores by other programs and on other numbers of ranks: the ranks of a part of the job save, all of them restore."""
 
+import os
+
 import numpy as np
 import reprieve
 from mpi4py import MPI
@@ -61,6 +63,11 @@ class Others(Case):
         self.assertEqual(state["own"].value.value, {source})
         self.assertEqual(COMM.allreduce(len(state["p"].value)), 3 * (SIZE - 1))
 
+    def test_items_of_another_width_are_a_mismatch(self):
+        self.save({"p": reprieve.per_rank(np.ones((6, 2)), growing=True)})
+        with self.assertRaisesRegex(reprieve.MismatchError, "'p'"):
+            self.handler({"p": reprieve.per_rank(np.zeros((1, 3)), growing=True)})
+
     def test_no_function_is_a_mismatch(self):
         if SIZE == 1:
             self.skipTest("needs 2 ranks")
@@ -102,6 +109,44 @@ class Others(Case):
         state["length"] = 0
         self.restore(state, when_values_restored=make_blocks)
         self.assertEqual(list(blocks["u"]), [RANK] * 5)
+
+    def test_functions_that_return_the_memory_itself(self):
+        file = os.path.join(self.directory, f"field-{RANK}")
+        np.memmap(file, float, "w+", shape=(4,))
+        fields = [np.zeros((4, 4)), np.zeros((4, 4))]
+        line, grid, blocks = np.zeros((2, 2)), np.zeros((4, 4)), [np.zeros(2), np.zeros(2)]
+
+        def state():
+            rows = {"shape": (2 * SIZE, 2), "offset": (2 * RANK, 0), "dtype": float}
+            four = {"shape": (4 * SIZE,), "offset": (4 * RANK,), "dtype": float}
+            boxes = [(block, (4 * RANK + 2 * i,)) for i, block in enumerate(blocks)]
+            return {
+                "view": reprieve.distributed(lambda: grid[1:-1, 1:-1], **rows),
+                "ghost": reprieve.distributed(lambda: fields[-1], ghost=1, **rows),
+                "line": reprieve.distributed(lambda: line.reshape(-1), **four),
+                "boxes": reprieve.distributed(lambda: boxes if RANK == 0 else [], **four),
+                "none": reprieve.distributed(lambda: np.zeros((0, 2)), **{**rows, "offset": (0, 0)}),
+                "rim": reprieve.distributed(lambda: np.zeros(2), ghost=1, **{**four, "offset": (0,)}),
+                "file": reprieve.distributed(lambda: np.memmap(file, float, "r+"), **four),
+            }
+
+        arrays = [grid[1:-1, 1:-1], line, *blocks]
+        for array in arrays:
+            array[:] = np.arange(array.size).reshape(array.shape) + RANK
+        np.memmap(file, float, "r+")[:] = RANK + 0.5
+        expected = [array.copy() for array in arrays]
+        with self.handler(state()) as handler:
+            for _ in handler.steps(1):
+                fields.append(np.full((4, 4), RANK + 7.0))  # another array than when the state was handed over
+                handler.request_checkpoint()
+        for array in (*arrays, fields[-1], np.memmap(file, float, "r+")):
+            array[:] = -1
+        fields.append(np.zeros((4, 4)))
+        self.restore(state())
+        for array, each in zip(arrays, expected):
+            np.testing.assert_array_equal(array, each if RANK == 0 or array.size > 2 else -1)
+        self.assertTrue((fields[-1][1:-1, 1:-1] == RANK + 7).all())
+        self.assertTrue((np.memmap(file, float, "r+") == RANK + 0.5).all())
 
     def test_numbers_that_the_function_in_the_middle_sets(self):
         self.save({"n": 1, "text": "a"})

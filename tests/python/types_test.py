@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every type of elements of numpy: what is stored as itself, as bytes, and what is an error."""
 
+import unittest.mock
+
 import numpy as np
 import reprieve
 from support import RANK, SIZE, Case
@@ -56,6 +58,61 @@ class Types(Case):
         state = self.restore({"atoms": atoms, "list": reprieve.per_rank(np.zeros(0, dtype), growing=True)})
         self.assertEqual(atoms.tobytes(), expected)
         self.assertEqual(state["list"].value.tobytes(), expected)
+
+    def takes(self, make, before, now):
+        """Saves a value of one type, and restores what should not be taken for it. Gives the error."""
+        self.fresh()
+        self.save({"x": make(before)})
+        with self.assertRaisesRegex(reprieve.MismatchError, "'numpy type of x'") as caught:
+            self.handler({"x": make(now)})
+        self.restore({"x": make(before)})
+        return str(caught.exception)
+
+    def test_bytes_that_mean_something_else(self):
+        shape = {"shape": (2 * SIZE,), "offset": (2 * RANK,)}
+        makers = [
+            lambda dtype: np.zeros(2, dtype),
+            lambda dtype: reprieve.distributed(np.zeros(2, dtype), **shape),
+            lambda dtype: reprieve.distributed(lambda array=np.zeros(2, dtype): array, dtype=dtype, **shape),
+            lambda dtype: reprieve.replicated(np.zeros(2, dtype), growing=True),
+            lambda dtype: reprieve.per_rank(np.zeros(2, dtype), growing=True),
+        ]
+        for i, make in enumerate(makers):
+            with self.subTest(i):
+                error = self.takes(make, [("x", "f8"), ("y", "f8")], [("y", "f8"), ("x", "f8")])
+                self.assertIn("{'x': <f8 at 0, 'y': <f8 at 8; 16 bytes}", error)
+                self.assertIn("'<M8[s]' when it was saved, '<M8[ms]' now", self.takes(make, "M8[s]", "M8[ms]"))
+        self.takes(makers[0], [("a", "i4", 2), ("b", "i4")], [("a", "i4"), ("b", "i4", 2)])
+        self.takes(makers[0], [("a", "i4"), ("b", [("c", "i4")])], [("a", "i4"), ("b", [("d", "i4")])])
+        self.takes(makers[0], [("a", "m8[s]")], [("a", "m8[D]")])
+        self.takes(lambda unit: np.timedelta64(5, unit), "s", "h")
+
+    def test_bytes_that_mean_the_same(self):
+        """However numpy writes the type; and older checkpoints do not say what it was."""
+        apart = {"names": ["b", "a"], "formats": ["f8", "i4"], "offsets": [8, 0], "itemsize": 16}
+        aligned = np.dtype([("a", "i4"), ("b", "f8")], align=True)
+        self.save({"x": np.array([(1, 2.0)], aligned)})
+        state = self.restore({"x": np.zeros(1, np.dtype(apart))})
+        self.assertEqual((state["x"]["a"][0], state["x"]["b"][0]), (1, 2))
+        self.fresh()
+        now = {"x": np.zeros(1, "M8[s]"), "n" * 250: np.zeros(1, "M8[s]")}  # a name that leaves no place for more
+        with unittest.mock.patch("reprieve._elements.Element.meaning", lambda self: ""):
+            self.save({name: np.ones(1, "i8").view("M8[s]") for name in now})
+        with reprieve.open(self.directory) as file:
+            self.assertEqual(file.constants, {})
+        self.restore(now)
+        self.assertEqual([array.view("i8")[0] for array in now.values()], [1, 1])
+
+    def test_ranks_with_types_of_their_own(self):
+        def make(value):
+            mine = np.full(2, value, f"m8[{'s' if RANK == 0 else 'h'}]")
+            struct = np.full(2, value, [("x", "f8", RANK + 2)])
+            return {"t": reprieve.per_rank(mine), "s": reprieve.per_rank(struct)}
+
+        self.save(make(RANK + 1))
+        state = self.restore(make(0))
+        for name, value in make(RANK + 1).items():
+            self.assertEqual(state[name].value.tobytes(), value.value.tobytes())
 
     def refused(self, array, text):
         with self.assertRaisesRegex(reprieve.UsageError, text):

@@ -236,11 +236,19 @@ bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& 
 std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
                              const ValueAccess& value) {
   std::string other = value_type_difference(value, stored);
-  if (!other.empty() || value.resizable()) {
+  if (!other.empty()) {
     return other;
   }
-  const Extents shape = value.shape();
   const std::span<const std::uint64_t> extent = index.view(stored, box).extent;
+  if (value.resizable() && extent.size() != 2) {
+    return "";  // not to be asked for a shape: a function of the program may make it
+  }
+  const Extents shape = value.shape();
+  if (value.resizable()) {
+    // Of a list of items with a width, the width stays.
+    const bool has_other_width = shape.size() == 2 && shape[1] != extent[1];
+    return has_other_width ? shape_difference({extent[0], shape[1]}, Extents(extent.begin(), extent.end())) : "";
+  }
   return std::ranges::equal(shape, extent) ? "" : shape_difference(shape, Extents(extent.begin(), extent.end()));
 }
 

@@ -79,6 +79,21 @@ class Element:
         """The same of a place in a global array."""
         return (*offset, 0) if self.bytes else tuple(offset)
 
+    def meaning(self) -> str:
+        """What C does not know of the elements: the fields of structs, the unit of times. Empty for other elements."""
+        return _meaning(self.dtype) if self.dtype.names or self.dtype.kind in "mM" else ""
+
+
+def _meaning(dtype: np.dtype) -> str:
+    """A text that is the same for types that lie alike in memory, with every version of numpy (`str(dtype)` is not)."""
+    if dtype.subdtype is not None:
+        return f"{_meaning(dtype.subdtype[0])} {dtype.shape}"
+    if dtype.names is None:
+        return dtype.str
+    fields = sorted((dtype.fields[name][1], name) for name in dtype.names)
+    texts = [f"{ascii(name)}: {_meaning(dtype.fields[name][0])} at {offset}" for offset, name in fields]
+    return f"{{{', '.join(texts)}; {dtype.itemsize} bytes}}"
+
 
 def check_array(array: np.ndarray, where: str) -> None:
     """Raises UsageError for arrays that cannot be saved and restored where they are."""

@@ -153,6 +153,8 @@ def _is_same(stored: Any, value: Any) -> bool:
 class GrowingEntry(Entry):
     """A numpy array whose first dimension may have another length after a restore."""
 
+    has_items = True
+
     def register(self) -> None:
         array = self.slot.get()
         if not isinstance(array, np.ndarray) or array.ndim == 0:
@@ -214,6 +216,9 @@ class BytesEntry(Entry):
         self.encode()  # what cannot be saved is told at once
         ask = self.registry.callback("memory_fn", self.tell)
         self.add("_resizable", CONSTANTS["CHAR" if self.is_text else "BYTE"], 1, ask, None)
+
+    def meaning(self) -> str:
+        return ""  # the bytes tell it
 
     def encode(self) -> bytes | bytearray:
         value, where = self.slot.get(), self.slot.where
@@ -326,6 +331,16 @@ def _kind_of(value: Any) -> str:
     return _records.generator_kind(value) or _PLAIN
 
 
+#: Arrays, and where each of them lies in that of all ranks.
+Boxes = list[tuple[np.ndarray, tuple[int, ...]]]
+
+
+def memory_of(boxes: Boxes) -> set[int | None]:
+    """Where those boxes begin that have elements. A file that is mapped anew for each answer lies elsewhere each time, and
+    is the same memory: it is left out."""
+    return {address(array) for array, _ in boxes if array.size and getattr(array, "filename", None) is None}
+
+
 class DistributedEntry(Entry):
     """A rank's boxes of an array of all ranks: asked for at every save and restore."""
 
@@ -340,6 +355,7 @@ class DistributedEntry(Entry):
                 raise UsageError(f"{self.slot.where}: say dtype=... where the value of distributed() is a function")
             dtype = array.dtype
         self.element = Element(np.dtype(dtype), self.slot.where)
+        self.in_place: Any = None  # the function that was seen to return the memory of the program
         self.present = self.boxes()
         shape = self.element.shape(marker.shape)
         describe = self.registry.callback("describe_fn", self.describe)
@@ -352,11 +368,27 @@ class DistributedEntry(Entry):
     def refresh(self) -> None:
         self.present = []
 
-    def boxes(self) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+    def boxes(self) -> Boxes:
         """The boxes that this rank has now, without ghost layers, each with its place. Checks them."""
         value = self.marker.value
-        if callable(value):
-            value = value()
+        if not callable(value):
+            return self.boxes_of(value)
+        boxes = self.boxes_of(value())
+        if value is not self.in_place and memory_of(boxes):
+            self.check_in_place(boxes, self.boxes_of(value()))
+            self.in_place = value
+        return boxes
+
+    def check_in_place(self, boxes: Boxes, again: Boxes) -> None:
+        """Two answers of a function, both alive, lie in the same memory, unless the function makes copies."""
+        if memory_of(boxes) != memory_of(again):
+            raise UsageError(
+                f"{self.slot.where}: the function returns a copy: a restore would fill that, and not the array; return "
+                "the array itself, or a view of it"
+            )
+
+    def boxes_of(self, value: Any) -> Boxes:
+        """The same of what a function returned."""
         given = value if isinstance(value, (list, tuple)) else [(value, self.marker.offset)]
         return [(self.interior(array), self.place(offset)) for array, offset in given]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from ._elements import Element
 from ._errors import UsageError
 from ._markers import PerRank, Variable
 from ._native import CALLBACKS, function
@@ -14,6 +15,11 @@ from ._places import Slot
 
 class Entry:
     """One variable. `registry` wraps callbacks, and keeps what C holds alive."""
+
+    #: Of arrays and numbers, from `register` on.
+    element: Element
+    #: Whether it has items, which can be dealt to another number of ranks.
+    has_items = False
 
     def __init__(self, registry: Any, name: str, slot: Slot, marker: Variable) -> None:
         self.registry = registry
@@ -47,6 +53,12 @@ class Entry:
         """How many names of dimensions the variable can have."""
         return 1
 
+    def meaning(self) -> str:
+        """What its elements mean, beyond what C knows; it is equal on all ranks. Empty if there is nothing to say."""
+        if self.is_per_rank and not self.has_items:
+            return ""  # each rank may have a type of its own; items do not, since they can change ranks
+        return self.element.meaning()
+
     def redistribution(self) -> Any:
         """The function of C that makes this rank's value from those of other ranks; NULL if there is none."""
         redistribute = self.marker.redistribute
@@ -54,6 +66,8 @@ class Entry:
         if redistribute is None:
             return kind()
         if redistribute == "in_order":
+            if not self.has_items:
+                raise UsageError(f"{self.slot.where}: 'in_order' deals the items of growing arrays; pass a function")
             return ctypes.cast(function("in_order"), kind)
         if not callable(redistribute):
             raise UsageError(f"{self.slot.where}: redistribute is {redistribute!r}: pass a function, or 'in_order'")

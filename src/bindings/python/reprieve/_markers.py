@@ -108,8 +108,8 @@ def per_rank(
         growing: as for `replicated`: lists of particles.
         redistribute: what becomes of the values on another number of ranks. A function that is called on every rank
             with the values of the ranks that saved, this rank and the number of ranks, and returns the value of this
-            rank; or "in_order", which cuts growing arrays, one after the other, into even parts. Without one a restart on
-            another number of ranks is a `MismatchError`.
+            rank; or "in_order", for growing arrays alone, which cuts them, one after the other, into even parts. Without one
+            a restart on another number of ranks is a `MismatchError`.
         **about: as for `replicated`.
     """
     return PerRank(value, growing=growing, redistribute=redistribute, **about)
@@ -140,7 +140,8 @@ def distributed(
 
     Args:
         value: the array of this rank, ghost layers included, of any strides. Or a function that is asked at each save and
-            restore, and returns the present array, or a list of pairs (array, offset): any number of boxes.
+            restore, and returns the present array, or a list of pairs (array, offset): any number of boxes. It returns
+            the arrays of the program or views of them, no copies: a restore writes into what it returns.
         shape: of the whole array, in elements, slowest-varying dimension first.
         offset: where the first element of this rank's box lies in it. Not used if `value` gives boxes with their own.
         ghost: layers around the box that are not saved: a number, or one for each dimension, or a pair (before, after)

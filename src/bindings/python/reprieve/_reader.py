@@ -334,12 +334,13 @@ def _newest(directory: pathlib.Path) -> pathlib.Path:
 
 
 def _open_newest(directory: pathlib.Path) -> StoredCheckpoint:
-    """A run that lives may retire the newest one between the look and the open: then there is a newer one."""
+    """A run that lives may retire the newest one between the look and the open, or while it is opened: then there is
+    a newer one."""
     most_tries = 20
     for _ in range(most_tries - 1):
         try:
             return StoredCheckpoint(_newest(directory))
-        except FileNotFoundError:
+        except (CorruptError, OSError):
             continue
     return StoredCheckpoint(_newest(directory))
 

@@ -18,6 +18,10 @@ from ._places import Node, Slot
 from ._tensors import ModelNode, is_model
 
 
+#: In bytes, as src/state/names.cpp has it.
+_LONGEST_NAME = 255
+
+
 def _text(value: Any, what: str) -> bytes:
     if not isinstance(value, str):
         raise UsageError(f"{what} is {value!r}: it must be a text")
@@ -118,12 +122,22 @@ class Registry:
         entry = make_entry(self, name, slot, marker)
         entry.register()
         self.entries.append(entry)
+        self._add_meaning(name, entry)
         if marker.may_be_missing:
             self.add("allow_missing", name)
         for former in marker.former_names:
             self.add("add_former_name", name, former)
         if marker.units or marker.description or marker.dims:
             self._annotate(name, marker, entry)
+
+    def _add_meaning(self, name: str, entry: Entry) -> None:
+        """Makes what C does not know of the elements a constant: a checkpoint in which they mean something else is an error.
+
+        A checkpoint that does not have the constant is restored, as those of older versions are.
+        """
+        meaning, constant = entry.meaning(), f"numpy type of {name}"
+        if meaning and len(_text(constant, "a name")) <= _LONGEST_NAME:
+            self.add("add_constant", constant, meaning)
 
     def _annotate(self, name: str, marker: Variable, entry: Entry) -> None:
         dims = [_text(dim, f"{entry.slot.where}: a name of a dimension") for dim in marker.dims]
