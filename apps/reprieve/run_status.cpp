@@ -55,6 +55,7 @@ RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves
       return RunState::failed;
     case Stage::finished:
       return RunState::finished;
+    case Stage::opened:
     case Stage::starting:
     case Stage::restoring:
       if (saves_alone) {

@@ -80,6 +80,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   const bool by_threads = handler::threads_are_wanted(comm_, config);
   Checkpoint::Registry& registry = manager.impl().checkpoint.registry();
+  manager.impl().run_record.record("handler", core::Json::object());
   storage::check_registration(comm_, registry);
   state_use_ = registry.use();
   restored = manager.restore_or_initialize();

@@ -41,8 +41,11 @@ PlatformInfo where_we_are(const TerminationConfig& config, const core::Environme
   return {*config.platform, device, "the configuration"};
 }
 
-/// A supervisor sees to the file and to the end of the job; told twice, the run would end at the earlier of two leads.
+/// A supervisor sees to the file.
 bool has_supervisor() { return environment_variable(core::kRunDirectoryVariable).has_value(); }
+
+/// Told twice of the end of the job, the run would end at the earlier of two leads.
+bool supervisor_watches_end() { return environment_variable(core::kWatchesEndVariable).has_value(); }
 
 std::optional<termination::DeadlineSettings> deadline_of(const TerminationConfig& config, bool asked_for_grace) {
   const auto now = WallClock::now();
@@ -55,7 +58,7 @@ std::optional<termination::DeadlineSettings> deadline_of(const TerminationConfig
     settings.known = termination::JobEnd{*config.end_time, core::between<std::chrono::seconds>(now, *config.end_time)};
     return settings;
   }
-  if (has_supervisor()) {
+  if (supervisor_watches_end()) {
     return std::nullopt;
   }
   settings.known = termination::end_in_environment(*config.platform, environment_variable, now);

@@ -19,6 +19,7 @@
 #include "core/event_log.hpp"
 #include "core/fork_guard.hpp"
 #include "core/log.hpp"
+#include "core/run_record.hpp"
 #include "core/setting.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/constants.hpp"
@@ -142,8 +143,9 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   manager::CheckpointDirectory directory;
   std::optional<manager::DirectoryLock> lock;  ///< the chief's
   storage::LayoutCache layout;
-  core::EventLog events;      ///< the chief's
-  core::EventLog run_record;  ///< the chief's
+  core::EventLog events;                 ///< the chief's
+  core::RunRecord run_record;            ///< the chief's
+  bool has_compared_replicated = false;  ///< the first save does; the same on all ranks
 
   std::optional<manager::RunIdentity> identity;  ///< the chief's
   /// Of this run, with every file read once: what is in it later is not what the run began with. The chief's.

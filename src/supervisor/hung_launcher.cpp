@@ -11,8 +11,10 @@ namespace {
 
 constexpr int kUnseenFactor = 4;
 
-/// srun need not have children: the tasks are those of Slurm's daemons.
-bool keeps_children(const ProcessInfo& process) { return is_launcher(process.program) && process.program != "srun"; }
+/// srun and prun need not have children: the tasks are those of daemons.
+bool keeps_children(const ProcessInfo& process) {
+  return is_launcher(process.program) && process.program != "srun" && process.program != "prun";
+}
 
 }  // namespace
 

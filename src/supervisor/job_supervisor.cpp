@@ -33,7 +33,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
-constexpr milliseconds kStatusInterval = 1s;
 /// Between looks at all processes: short while the ranks start, as a launcher whose ranks die at once must have been
 /// seen with them.
 constexpr milliseconds kLauncherInterval = 200ms;
@@ -218,12 +217,14 @@ Verdict JobSupervisor::run_once() {
                                     .run_directory = run_directory_->make(starts_),
                                     .shield_daemons = settings_.shield_daemons,
                                     .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
+                                    .watches_end = settings_.deadline.has_value() || slurm_ != nullptr,
                                     .directory = settings_.directory});
   say("start", fmt::format("start {}: {}", starts_, fmt::join(command_line_, " ")),
       {{"start", starts_}, {"pid", run_->pid()}, {"command", command_line_}});
   watch_run();
   await_descendants();
   Verdict result = verdict();
+  note_what_is_left();
   say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
       {{"start", starts_},
        {"result", to_string(result.end)},
@@ -248,13 +249,15 @@ void JobSupervisor::watch_run() {
   }
 }
 
-/// A run that is through may leave a launcher that waits for the reader of its output.
+/// A run that is through may leave a launcher that waits for the reader of its output. Where ranks work on other hosts,
+/// a launcher need not have children here.
 void JobSupervisor::look_for_hung_launchers() {
-  const auto is_through = [](const auto& chief) {
-    return chief.second.stage == ChiefProgress::Stage::finished || chief.second.stage == ChiefProgress::Stage::saved;
+  const auto is_beyond_doubt = [](const auto& chief) {
+    return chief.second.stage == ChiefProgress::Stage::finished || chief.second.stage == ChiefProgress::Stage::saved ||
+           (!chief.second.host.empty() && chief.second.host != core::host_name());
   };
   const auto& chiefs = run_->progress().chiefs();
-  if (Clock::now() < next_launcher_look_ || std::any_of(chiefs.begin(), chiefs.end(), is_through)) {
+  if (Clock::now() < next_launcher_look_ || std::any_of(chiefs.begin(), chiefs.end(), is_beyond_doubt)) {
     return;
   }
   next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
@@ -283,7 +286,7 @@ void JobSupervisor::send_notice_if_due() {
   }
   const std::string told = run_->send_notice();
   if (!told.empty()) {
-    const bool unready = run_->progress().chiefs().empty();
+    const bool unready = !run_->progress().has_handler();
     say("notice_sent",
         fmt::format("sent {}{}", told, unready ? ", although the program never said that it is ready" : ""),
         {{"to", told}, {"count", plan_.sent()}});
@@ -291,23 +294,6 @@ void JobSupervisor::send_notice_if_due() {
     say("warning",
         "the ranks watch no signal that can reach them: add SIGUSR1 to the signals of the program's settings");
   }
-}
-
-std::string JobSupervisor::loss_text() const {
-  if (!run_ || run_->code()) {
-    return "no run is left to be ended";
-  }
-  std::optional<std::uint64_t> number;
-  for (const auto& [record, chief] : run_->progress().chiefs()) {
-    if (chief.stage == ChiefProgress::Stage::saved) {
-      return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
-    }
-    number = std::max(number, chief.newest ? chief.newest : chief.restored);
-  }
-  const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
-  const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
-                                  : fmt::format("all its work, {}: there is no checkpoint yet", age);
-  return "the run has not saved for this notice yet. A third Ctrl-C ends it at once and loses " + lost;
 }
 
 void JobSupervisor::end_at_once() {
@@ -344,25 +330,6 @@ void JobSupervisor::await_descendants() {
       return;
     }
   }
-}
-
-void JobSupervisor::show_status() {
-  if (!settings_.on_status || Clock::now() < next_status_) {
-    return;
-  }
-  next_status_ = Clock::now() + kStatusInterval;
-  std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
-  for (const auto& [record, chief] : run_->progress().chiefs()) {
-    const auto number = chief.newest ? chief.newest : chief.restored;
-    text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
-  }
-  if (last_save_) {
-    text += fmt::format(", {} ago", core::duration_text(Clock::now() - *last_save_));
-  }
-  if (plan_.requested()) {
-    text += run_->progress().notice_arrived() ? ", saving" : ", waiting for the ranks to save";
-  }
-  settings_.on_status(text);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

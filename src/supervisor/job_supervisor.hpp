@@ -128,6 +128,7 @@ class JobSupervisor {
   [[nodiscard]] bool pressing() const;
   [[nodiscard]] std::string loss_text() const;
   [[nodiscard]] Verdict verdict() const;
+  void note_what_is_left();
 
   // After it.
   Suspicion look_at(const std::filesystem::path& suspect);
@@ -160,7 +161,8 @@ class JobSupervisor {
   bool decided_before_drain_ = false;         ///< SIGTERM came before near copies were brought
   std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
   bool unreachable_said_ = false;
-  bool has_room_ = true;  ///< for the run's record
+  bool has_room_ = true;       ///< for the run's record
+  bool work_is_left_ = false;  ///< by the last start in which a checkpoint directory was opened
   Clock::time_point next_file_look_;
   Clock::time_point next_launcher_look_;
   Clock::time_point next_status_;

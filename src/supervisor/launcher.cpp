@@ -113,6 +113,9 @@ std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<Proces
 EnvironmentChanges launch_environment(const LaunchSettings& settings, const EnvironmentLookup& environment) {
   EnvironmentChanges changes;
   changes[core::kRunDirectoryVariable] = settings.run_directory.string();
+  if (settings.watches_end) {
+    changes[core::kWatchesEndVariable] = "1";
+  }
   // The launcher splits the value at blanks, and what stands last is its daemon.
   const std::string agent = "OMPI_MCA_orte_launch_agent";
   const std::string directory = settings.directory ? settings.directory->string() : "";

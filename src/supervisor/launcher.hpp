@@ -47,6 +47,8 @@ struct LaunchSettings {
   int link_timeout_s = 0;
   Shield shield = Shield::signals;
   int output = -1;  ///< descriptor for the program's standard output; -1: this process's
+  /// The end of the job is seen to, so that the ranks need not look for it.
+  bool watches_end = true;
   /// For the checkpoints; nothing: the program, or the environment as it is, decides.
   std::optional<std::filesystem::path> directory = {};
 };

@@ -65,6 +65,13 @@ Verdict JobSupervisor::verdict_by_event_logs(const Verdict& by_record) const {
   return result;
 }
 
+/// For the verdict of the next start.
+void JobSupervisor::note_what_is_left() {
+  if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
+    work_is_left_ = progress.leaves_work();
+  }
+}
+
 Verdict JobSupervisor::verdict() const {
   if (const auto directory = foreign_directory()) {
     Verdict result;
@@ -82,6 +89,13 @@ Verdict JobSupervisor::verdict() const {
   const bool says_well = *run_->code() == 0 || *run_->code() == run_->progress().restart_code() || died_of_notice;
   if (says_well && result.end == Verdict::End::failed && run_->progress().error() == nullptr) {
     result = verdict_by_event_logs(result);
+  }
+  if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty()) {
+    result.end = Verdict::End::failed;
+    result.exit_code = 1;
+    result.reason =
+        "the command ended with 0, but no rank has opened a checkpoint directory, and the start before left work to "
+        "do: a script returns the code of its last command (set -o pipefail helps)";
   }
   if (result.end != Verdict::End::failed) {
     return result;

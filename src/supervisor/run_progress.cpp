@@ -46,19 +46,32 @@ void on_start(ChiefProgress& chief, const Json& event) {
   chief.world_size = get<int>(event, "world_size").value_or(0);
 }
 
+void on_handler(ChiefProgress& chief, const Json&) {
+  chief.has_handler = true;
+  chief.stage = Stage::starting;
+}
+
+/// A program that goes back to a checkpoint in the middle of its work watches its signals as before.
+bool is_at_work(const ChiefProgress& chief) { return chief.stage == Stage::running; }
+
 void on_restore_started(ChiefProgress& chief, const Json& event) {
-  chief.stage = Stage::restoring;
-  chief.restoring = chief.directory / text(event, "file");
-  chief.error.reset();
+  if (!is_at_work(chief)) {
+    chief.stage = Stage::restoring;
+    chief.restoring = chief.directory / text(event, "file");
+    chief.error.reset();
+  }
 }
 
 void on_restore(ChiefProgress& chief, const Json& event) {
-  chief.stage = Stage::starting;
+  if (!is_at_work(chief)) {
+    chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
+  }
   chief.restored = get<std::uint64_t>(event, "number");
   chief.restored_step = get<std::uint64_t>(event, "run_calls");
 }
 
 void on_ready(ChiefProgress& chief, const Json& event) {
+  chief.has_handler = true;
   chief.stage = Stage::running;
   chief.signals = get<std::vector<std::string>>(event, "signals").value_or(std::vector<std::string>{});
   chief.restart_code = get<int>(event, "restart_code").value_or(0);
@@ -106,15 +119,29 @@ void on_failure(ChiefProgress& chief, const Json& event) {
   chief.error = RunError{text(event, "error"), text(event, "message")};
 }
 
+/// The program may try again.
+void on_open_failed(ChiefProgress& chief, const Json& event) {
+  chief.directory = text(event, "directory");
+  on_failure(chief, event);
+}
+
+/// One at work may catch the error, and tells of it if it does not.
+void on_restore_failed(ChiefProgress& chief, const Json& event) {
+  if (!is_at_work(chief)) {
+    on_failure(chief, event);
+  }
+}
+
 using Reaction = std::function<void(ChiefProgress&, const Json&)>;
 
 const std::map<std::string, Reaction>& reactions() {
   static const std::map<std::string, Reaction> table{
       {"start", on_start},
+      {"handler", on_handler},
       {"restore_started", on_restore_started},
       {"restore", on_restore},
-      {"open_failed", on_failure},
-      {"restore_failed", on_failure},
+      {"open_failed", on_open_failed},
+      {"restore_failed", on_restore_failed},
       {"ready", on_ready},
       {"save_finished", on_save_finished},
       {"notice", on_notice},
@@ -130,6 +157,9 @@ const std::map<std::string, Reaction>& reactions() {
 bool is_starting(const ChiefProgress& chief) {
   return chief.stage == Stage::starting || chief.stage == Stage::restoring;
 }
+
+/// A manager without a handler neither hears of notices nor says how it ended.
+bool counts(const ChiefProgress& chief) { return chief.stage != Stage::opened; }
 
 bool has_ended(const ChiefProgress& chief) {
   return chief.stage == Stage::saved || chief.stage == Stage::failed || chief.stage == Stage::finished;
@@ -147,14 +177,18 @@ void ChiefProgress::take(const Json& event) {
 }
 
 bool RunProgress::ready() const {
-  return !chiefs_.empty() &&
+  return has_handler() &&
          std::none_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) { return is_starting(entry.second); });
 }
 
+bool RunProgress::has_handler() const {
+  return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) { return counts(entry.second); });
+}
+
 bool RunProgress::notice_arrived() const {
-  return !chiefs_.empty() && std::all_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
-    return entry.second.noticed || has_ended(entry.second);
-  });
+  return has_handler() && std::all_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
+           return entry.second.noticed || has_ended(entry.second) || !counts(entry.second);
+         });
 }
 
 std::vector<const ChiefProgress*> RunProgress::current() const {
@@ -175,7 +209,7 @@ const SavedExit* RunProgress::saved() const {
   for (const ChiefProgress* chief : current()) {
     if (chief->stage == Stage::saved) {
       saved = &*chief->saved;
-    } else if (chief->stage != Stage::finished) {
+    } else if (chief->stage != Stage::finished && counts(*chief)) {
       return nullptr;
     }
   }
@@ -217,6 +251,8 @@ bool RunProgress::cut_short() const {
     return chief->stage == Stage::restoring || chief->stage == Stage::saved || chief->leaving;
   });
 }
+
+bool RunProgress::leaves_work() const { return unfinished() || cut_short() || error() != nullptr; }
 
 std::optional<std::filesystem::path> RunProgress::unfinished() const {
   for (const ChiefProgress* chief : current()) {

@@ -27,11 +27,12 @@ struct SavedExit {
   double seconds_from_notice = 0;  ///< on the rank that had the notice
 };
 
-/// One process that owns a checkpoint directory: the chief of a handler, or of a manager without one.
+/// One manager of a checkpoint directory, as its chief tells of it; with a handler or without one.
 struct ChiefProgress {
   enum class Stage {
-    starting,   ///< the directory is opened; no handler yet
-    restoring,  ///< reading `restoring`
+    opened,     ///< the directory is, by a manager; no handler was made for it
+    starting,   ///< a handler is being made
+    restoring,  ///< reading `restoring`, before any rank watches its signals
     running,    ///< all ranks watch their signals
     saved,      ///< left, or about to leave, after a save for a notice
     failed,     ///< with an error that all ranks heard
@@ -41,7 +42,8 @@ struct ChiefProgress {
   /// Takes the next event of the record; unknown ones change nothing.
   void take(const nlohmann::json& event);
 
-  Stage stage = Stage::starting;
+  Stage stage = Stage::opened;
+  bool has_handler = false;
   std::string started;  ///< when the directory was opened, as the record says it: later is greater
   std::filesystem::path directory;
   std::filesystem::path near_directory;  ///< of near copies; empty: it takes none
@@ -66,14 +68,17 @@ struct ChiefProgress {
 /// All chiefs of a run. Most runs have one.
 class RunProgress {
  public:
-  /// @param record  the name of the file that the event is from: one for each process
+  /// @param record  the name of the file that the event is from: one for each manager
   void take(const std::string& record, const nlohmann::json& event) { chiefs_[record].take(event); }
 
   [[nodiscard]] const std::map<std::string, ChiefProgress>& chiefs() const noexcept { return chiefs_; }
 
-  /// There is at least one chief, and a notice can be sent to the ranks of all: they watch their signals.
+  /// There is at least one handler, and a notice can be sent to the ranks of all: they watch their signals. Managers
+  /// without a handler watch none, and are not waited for.
   [[nodiscard]] bool ready() const;
-  /// A notice is or was of no use to any chief any more: each has heard it, or has ended.
+  /// Whether any program has begun to make a handler, or has failed or ended.
+  [[nodiscard]] bool has_handler() const;
+  /// A notice is or was of no use to any handler any more: each has heard it, or has ended.
   [[nodiscard]] bool notice_arrived() const;
   /// At least one chief has left after a save, and no other failed or was cut short.
   [[nodiscard]] const SavedExit* saved() const;
@@ -86,6 +91,8 @@ class RunProgress {
   /// The record of a chief ends where no program comes to its end by itself: it was reading a checkpoint, or about to
   /// leave after a notice; or it has left, to be started again, while others had not.
   [[nodiscard]] bool cut_short() const;
+  /// A handler was made that did not come to its end: it works, was cut short, has saved for the next start, or failed.
+  [[nodiscard]] bool leaves_work() const;
   /// The directory of a handler that was made, and of which the record does not say that it was closed.
   [[nodiscard]] std::optional<std::filesystem::path> unfinished() const;
   /// A chief has committed a checkpoint beyond the one that it began with.

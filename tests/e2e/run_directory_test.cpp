@@ -102,6 +102,20 @@ TEST_F(RunScript, ThatStartsTheProgramAgainByItselfHasFinished) {
   EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
 }
 
+/// The launcher fails at once, and the pipe hides it: the work of the first start is left.
+TEST_F(RunScript, APipeThatHidesALauncherThatFailsIsStartedAgain) {
+  const std::string mpirun = mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}});
+  const std::string mark = (directory_ / "second").string();
+  const auto run =
+      start_script("if [ -e " + mark + ".done ]; then " + mpirun + "; elif [ -e " + mark + " ]; then touch " + mark +
+                       ".done; exit 1 | cat; else touch " + mark + "; " + mpirun + " | cat; fi",
+                   {"--restarts", "3", "--backoff", "10ms"});
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("start").size(), 3U) << run->all_output();
+  EXPECT_THAT(run->events("end").at(1)["reason"].get<std::string>(), HasSubstr("the start before left work to do"));
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+}
+
 TEST_F(RunScript, OfProgramsWithoutAHandlerIsBelieved) {
   const auto run = start_script("true");
   expect_end(*run, 0);

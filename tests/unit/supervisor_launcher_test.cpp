@@ -69,6 +69,7 @@ EnvironmentLookup lookup(std::map<std::string, std::string> variables) {
 TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
   const auto changes = launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120}, lookup({}));
   EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
+  EXPECT_EQ(changes.at("REPRIEVE_RUN_WATCHES_END"), "1");
   EXPECT_EQ(changes.at("OMPI_MCA_orte_launch_agent"), "/opt/reprieve launch-agent --run-dir /tmp/r/1 orted");
   EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_time"), "60");
   EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_intvl"), "10");
@@ -84,7 +85,10 @@ TEST(LaunchEnvironment, WhatTheUserHasSetStays) {
 }
 
 TEST(LaunchEnvironment, CanBeSwitchedOff) {
-  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup({})).size(), 1U);
+  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup({})).size(), 2U);
+  LaunchSettings blind{"/opt/reprieve", "/tmp/r/1", false, 0};
+  blind.watches_end = false;
+  EXPECT_EQ(launch_environment(blind, lookup({})).size(), 1U) << "the ranks look for the end of the job themselves";
   LaunchSettings named{"/opt/reprieve", "/tmp/r/1", true, 0};
   named.directory = "/data/task-3";
   const auto with_directory = launch_environment(named, lookup({{"REPRIEVE_DIRECTORY", "/data/other"}}));
@@ -92,7 +96,8 @@ TEST(LaunchEnvironment, CanBeSwitchedOff) {
   EXPECT_EQ(with_directory.at("OMPI_MCA_orte_launch_agent"),
             "/opt/reprieve launch-agent --run-dir /tmp/r/1 --directory /data/task-3 orted");
   // The launcher would split the path.
-  EXPECT_EQ(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup({})).size(), 1U);
+  EXPECT_FALSE(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup({}))
+                   .contains("OMPI_MCA_orte_launch_agent"));
 }
 
 TEST(SpansNodes, ByOptionsAndByTheScheduler) {

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "supervisor/run_progress.hpp"
 #include "supervisor/verdict.hpp"
@@ -45,9 +46,56 @@ TEST(RunProgress, ReadyOnlyWhenTheRanksWatchTheirSignals) {
 TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
   RunProgress progress = progress_of({kStartEvent, kReady});
   progress.take("n1.8.jsonl", kStartEvent);
+  progress.take("n1.8.jsonl", {{"event", "handler"}});
   EXPECT_FALSE(progress.ready());
   progress.take("n1.8.jsonl", kReady);
   EXPECT_TRUE(progress.ready());
+}
+
+/// A model of two parts has a manager for each, and a handler for all.
+TEST(RunProgress, ManagersWithoutAHandlerAreNotWaitedFor) {
+  const Json handler{{"event", "handler"}};
+  RunProgress progress = progress_of({kStartEvent, handler});
+  progress.take("n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
+  EXPECT_FALSE(progress.ready());
+  progress.take("n1.7.jsonl", kReady);
+  EXPECT_TRUE(progress.ready());
+  EXPECT_FALSE(progress.notice_arrived());
+  progress.take("n1.7.1.jsonl", kReading);
+  EXPECT_FALSE(progress.ready()) << "it is reading";
+  progress.take("n1.7.1.jsonl", kRestored);
+  EXPECT_TRUE(progress.ready());
+  progress.take("n1.7.jsonl", kNotice);
+  EXPECT_TRUE(progress.notice_arrived());
+  progress.take("n1.7.jsonl", kExit);
+  EXPECT_EQ(judge(progress, 1).end, End::saved);
+}
+
+TEST(RunProgress, ManagersAloneAreNeverReady) {
+  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).has_handler());
+  EXPECT_FALSE(progress_of({kStartEvent, kReading, kRestored}).ready());
+}
+
+/// A solver has diverged, for one.
+TEST(RunProgress, WhoGoesBackToACheckpointInItsWorkStaysReady) {
+  const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
+  for (const auto& more : std::vector<std::vector<Json>>{{kReading}, {kReading, kRestored}, {kReading, failed}}) {
+    RunProgress progress = progress_of({kStartEvent, kReady});
+    for (const Json& event : more) {
+      progress.take("n1.7.jsonl", event);
+    }
+    EXPECT_TRUE(progress.ready());
+    EXPECT_FALSE(progress.notice_arrived());
+    EXPECT_EQ(progress.error(), nullptr);
+  }
+}
+
+TEST(RunProgress, WhatAStartLeavesToDo) {
+  EXPECT_TRUE(progress_of({kStartEvent, kReady}).leaves_work());
+  EXPECT_TRUE(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit}).leaves_work());
+  EXPECT_TRUE(progress_of({kStartEvent, kReady, kError}).leaves_work());
+  EXPECT_FALSE(progress_of({kStartEvent, kReady, kFinished}).leaves_work());
+  EXPECT_FALSE(progress_of({kStartEvent}).leaves_work()) << "who has no handler does not say";
 }
 
 TEST(RunProgress, NoticeArrivedOrIsOfNoUse) {

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 TEST(RunRecord, WhatIsWrittenIsReadOnce) {
   const test::TemporaryDirectory directory;
   ASSERT_EQ(::setenv(core::kRunDirectoryVariable, directory.path().c_str(), 1), 0);
-  core::EventLog record = core::open_run_record("n1");
+  core::RunRecord record = core::open_run_record("n1");
   ASSERT_EQ(::unsetenv(core::kRunDirectoryVariable), 0);
   RunRecordReader reader(directory.path());
   EXPECT_TRUE(reader.read_new().empty());
@@ -34,6 +34,23 @@ TEST(RunRecord, WhatIsWrittenIsReadOnce) {
   EXPECT_TRUE(reader.read_new().empty());
   record.record("finished", nlohmann::json::object());
   EXPECT_EQ(reader.read_new().size(), 1U);
+}
+
+/// A model of two parts has a manager for each, in the same process or not.
+TEST(RunRecord, ManagersThatAreOpenAtOnceHaveOneEach) {
+  const test::TemporaryDirectory directory;
+  ASSERT_EQ(::setenv(core::kRunDirectoryVariable, directory.path().c_str(), 1), 0);
+  const auto files = [&] { return std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()); };
+  core::RunRecord first = core::open_run_record("n1");
+  first.record("start", nlohmann::json::object());
+  {
+    core::RunRecord second = core::open_run_record("n1");
+    second.record("start", nlohmann::json::object());
+    EXPECT_EQ(files(), 2);
+  }
+  core::open_run_record("n1").record("start", nlohmann::json::object());
+  EXPECT_EQ(files(), 2) << "what was closed leaves its place to the next one";
+  ASSERT_EQ(::unsetenv(core::kRunDirectoryVariable), 0);
 }
 
 TEST(RunRecord, NoSupervisorNoRecord) {

@@ -180,7 +180,8 @@ TEST_F(Watcher, HasTheListOfRanksOpenForWritingToo) {
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
-    if (std::filesystem::read_symlink(entry.path(), gone) == directory_ / core::kWorkerRecordName) {
+    if (std::filesystem::read_symlink(entry.path(), gone) ==
+        std::filesystem::canonical(directory_.path()) / core::kWorkerRecordName) {
       ++found;
       EXPECT_EQ(::fcntl(std::stoi(entry.path().filename()), F_GETFL) & O_ACCMODE, O_RDWR);
     }
