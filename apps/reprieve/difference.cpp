@@ -169,17 +169,25 @@ DifferenceReport find_differences(const fs::path& a, const fs::path& b,
     report.bytes += bytes;
     progress(report.bytes, total);
   };
+  const auto check_not_retired = [&] {
+    reader_a.check_not_retired();
+    reader_b.check_not_retired();
+  };
   for (const auto& [name, pair] : pairs) {
     std::optional<Difference> difference = compare_descriptions(name, pair.first, pair.second);
-    if (!difference) {
-      difference = compare_data(reader_a, reader_b, *pair.first, advance);
+    try {
+      if (!difference) {
+        difference = compare_data(reader_a, reader_b, *pair.first, advance);
+      }
+    } catch (const CorruptError&) {
+      check_not_retired();  // what is written over it may be shorter
+      throw;
     }
     if (difference) {
       report.differences.push_back(std::move(*difference));
     }
   }
-  reader_a.check_not_retired();
-  reader_b.check_not_retired();
+  check_not_retired();
   return report;
 }
 

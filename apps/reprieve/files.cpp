@@ -87,6 +87,8 @@ manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
 
 bool is_gone(const fs::path& file) noexcept {
   std::error_code error;
+  // To open the directory makes a network file system ask its server, instead of telling what it knew some time ago.
+  static_cast<void>(fs::directory_iterator(file.has_parent_path() ? file.parent_path() : ".", error));
   return fs::symlink_status(file, error).type() == fs::file_type::not_found;
 }
 

@@ -49,7 +49,7 @@ manager::DirectoryLock lock_for_a_moment(const std::filesystem::path& directory)
 /// Whether there is nothing of that name now. False where that cannot be seen.
 bool is_gone(const std::filesystem::path& file) noexcept;
 
-/// Who stands in the lock file while this tool changes a directory.
+/// Who stands in the lock file while this tool makes a checkpoint.
 manager::LockHolder this_process();
 
 /// The damaged checkpoints that a restart has set aside (suffix `.corrupt`), sorted by name.

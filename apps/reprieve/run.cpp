@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <thread>
 
 #include "command.hpp"
 #include "core/environment.hpp"
@@ -205,6 +208,30 @@ std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) 
   return supervisor::SlurmSettings{*job, way, to_milliseconds(options.slurm_poll_s)};
 }
 
+/// False if the directory stays locked for longer than a server of network files keeps the locks of a dead node.
+bool lock_soon(std::optional<manager::DirectoryLock>& lock, const std::filesystem::path& directory,
+               const std::function<void()>& meanwhile) {
+  constexpr std::chrono::seconds kMostWait{120};
+  constexpr std::chrono::milliseconds kPause{100};
+  const auto end = std::chrono::steady_clock::now() + kMostWait;
+  for (;;) {
+    try {
+      lock.emplace(directory / manager::kLockName, this_process(), std::chrono::milliseconds(0),
+                   manager::DirectoryLock::Mark::kept);
+      return true;
+    } catch (const StorageError& error) {
+      if (error.code() != ErrorCode::locked) {
+        throw;
+      }
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    meanwhile();
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 /// Verifies a checkpoint, and sets it aside as a restore does if it is damaged and there is an older one.
 supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const std::function<void()>& meanwhile) {
   using Outcome = supervisor::Suspicion::Outcome;
@@ -214,7 +241,10 @@ supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const s
     return {Outcome::sound};
   }
   // Another job may have begun to work in the directory since.
-  const manager::DirectoryLock lock = lock_for_a_moment(file.parent_path());
+  std::optional<manager::DirectoryLock> lock;
+  if (!lock_soon(lock, file.parent_path(), meanwhile)) {
+    return {Outcome::unknown, damage_text(damage.front()) + "; but another run uses the directory"};
+  }
   if (state_of(file) != state) {
     return {Outcome::unknown, "another run has replaced it meanwhile"};
   }

@@ -87,9 +87,13 @@ Result look_at(const manager::SetAsideName& name, const Options& options) {
   if (options.dry_run) {
     return take_back(name, options);
   }
-  // To verify takes long, and a job that starts meanwhile does not wait for it.
-  const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
-  return take_back(name, options);
+  try {
+    // To verify takes long, and a job that starts meanwhile does not wait for it.
+    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+    return take_back(name, options);
+  } catch (const Error& error) {
+    return {file, false, error.what()};
+  }
 }
 
 void print_text(const std::vector<Result>& results, const Options& options) {

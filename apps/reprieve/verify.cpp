@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Reads every byte and compares it with the checksums that were stored when the checkpoint was written. Of a
-directory, all checkpoints are verified, but for those that a living run retires before their turn comes. A restart
+directory, all checkpoints are verified, except those that a living run retires before their turn comes. A restart
 does the same by itself and passes over damaged checkpoints.
 
 Examples:

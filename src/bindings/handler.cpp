@@ -126,6 +126,8 @@ int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
   });
   if (status != nullptr) {
     *status = result;
+  } else if (result != REPRIEVE_OK) {
+    reprieve_abort();  // nobody would see that the loop has ended early
   }
   return more;
 }

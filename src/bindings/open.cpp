@@ -31,7 +31,7 @@ OpenArguments arguments_from(const reprieve_checkpoint* checkpoint, const char* 
   }
   OpenArguments arguments;
   arguments.settings = config == nullptr ? Settings{} : config->settings;
-  arguments.directory = directory == nullptr ? arguments.settings.directory : directory;
+  arguments.directory = directory == nullptr || *directory == '\0' ? arguments.settings.directory : directory;
   return arguments;
 }
 

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 #include "core/file_rights.hpp"
 #include "core/interrupted.hpp"
@@ -105,10 +107,16 @@ Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode
 /// waited for. @param look  0 if the status is known
 template <class Open, class Look>
 Descriptor open_without_waiting(int flags, Open&& open, Look&& look) {
+  constexpr int kMostTries = 6'000;  // a minute: the kernel gives a client three quarters of it
   Descriptor opened(uninterrupted([&] { return open(flags); }));
-  struct stat status = {};
-  if (!opened.is_open() && errno == EWOULDBLOCK && look(status) == 0 && S_ISREG(status.st_mode)) {
-    opened = Descriptor(uninterrupted([&] { return open(flags & ~O_NONBLOCK); }));
+  for (int tries = 0; !opened.is_open() && errno == EWOULDBLOCK && tries < kMostTries; ++tries) {
+    struct stat status = {};
+    if (look(status) != 0 || !S_ISREG(status.st_mode)) {
+      errno = EWOULDBLOCK;
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    opened = Descriptor(uninterrupted([&] { return open(flags); }));
   }
   return opened;
 }

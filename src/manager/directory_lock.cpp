@@ -43,8 +43,8 @@ std::string describe_holder(const std::filesystem::path& file, const LockHolder&
     const nlohmann::json json = nlohmann::json::parse(read_lock_mark(file));
     const int pid = json.at("pid").get<int>();
     const auto host = json.at("host").get<std::string>();
-    return fmt::format("the run of process {} on {}{} (started {}, {} ranks)", pid, host,
-                       pid == self.pid && host == self.host ? " (this very process)" : "",
+    return fmt::format("the run of process {} on {}{} (started {}, {} ranks), or a reprieve command after it", pid,
+                       host, pid == self.pid && host == self.host ? " (this very process)" : "",
                        json.at("started").get<std::string>(), json.at("world_size").get<int>());
   } catch (const std::exception&) {
     return "another run";

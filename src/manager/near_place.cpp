@@ -68,8 +68,8 @@ std::optional<std::uint64_t> run_of(const std::string& file) {
   return is_part ? std::optional(run) : std::nullopt;
 }
 
-/// Whether no living process has the file; so it is too if the file was removed since it was listed: its run may end
-/// at any moment. A lock that is had is given back with the descriptor.
+/// Whether no living process has the file. Also true if the file was removed since it was listed: its run may end at
+/// any moment. A lock that is had is given back with the descriptor.
 bool is_left(const core::Directory& directory, const std::string& file) {
   try {
     const core::Descriptor opened = directory.open_file(file, O_RDWR);

@@ -76,7 +76,7 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
     look(restorer, file);
     const Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
     const auto number = parse_name(manager_.options.prefix, file.filename().string(), kCheckpointSuffix);
-    CheckpointInfo info = read(restorer, file, number, pass);
+    CheckpointInfo info = read_file_of_others(restorer, file, number, pass);
     keep_layout(restorer, file);
     return info;
   } catch (const Error& error) {
@@ -195,6 +195,21 @@ CheckpointInfo RestoreWalk::read(storage::Restorer& restorer, const fs::path& fi
     return make_info(file, number.value_or(metadata.number), metadata);
   };
   return read_as(restorer, file, pass, info);
+}
+
+/// A run that lives may own it, and retire it meanwhile.
+CheckpointInfo RestoreWalk::read_file_of_others(storage::Restorer& restorer, const fs::path& file,
+                                                std::optional<std::uint64_t> number, Pass pass) {
+  try {
+    CheckpointInfo info = read(restorer, file, number, pass);
+    if (pass == Pass::unverified) {
+      restorer.check_not_retired();
+    }
+    return info;
+  } catch (const CorruptError&) {
+    restorer.check_not_retired();
+    throw;
+  }
 }
 
 CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path& file, Pass pass,

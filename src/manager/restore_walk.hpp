@@ -77,6 +77,8 @@ class RestoreWalk {
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
                       std::optional<std::uint64_t> number, Pass pass);
+  CheckpointInfo read_file_of_others(storage::Restorer& restorer, const std::filesystem::path& file,
+                                     std::optional<std::uint64_t> number, Pass pass);
   /// @param make_info  the chief's: what is known of it
   CheckpointInfo read_as(storage::Restorer& restorer, const std::filesystem::path& file, Pass pass,
                          const std::function<CheckpointInfo()>& make_info);

@@ -48,6 +48,7 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
@@ -222,7 +223,8 @@ void Save::lay_out() {
   writer_ = std::make_shared<storage::CheckpointWriter>(
       manager_.comm, manager_.directory.staged_file(staged_),
       storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(),
-                            spare ? spare->left_by_save : 0, save_},
+                            spare ? spare->left_by_save : 0, save_,
+                            !std::exchange(manager_.has_compared_replicated, true)},
       manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);
   core::kill_point(core::KillPoint::save_laid_out);

@@ -90,6 +90,14 @@ TEST_F(Mistake, ADirectoryThatIsAFile) {
   expect_one_report("", "Not a directory");
 }
 
+/// A loop that an error has ended looks like one that is done.
+TEST_F(Mistake, ALoopInCThatAsksForNoStatus) {
+  Mpirun job({.ranks = 2, .arguments = {program("e2e_no_status"), directory_.string()}, .mpirun_options = {"-q"}});
+  EXPECT_EQ(job.wait(kHang), 1) << job.out() << job.err();
+  EXPECT_THAT(job.err(), HasSubstr("the handler ended with an error that all ranks heard"));
+  EXPECT_EQ(job.out(), "");
+}
+
 TEST_F(Mistake, ADirectoryThatAnotherRunUses) {
   make_checkpoints(2);
   Process other({.arguments = {"flock", directory_ / ".reprieve.lock", "sh", "-c", "echo held; exec sleep 1000"}});

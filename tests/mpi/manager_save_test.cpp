@@ -306,6 +306,37 @@ TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
 }
 
 /// The state between the commit and the move of the files (steps 4 and 5 of the protocol).
+/// Only the value of rank 0 is saved: without a word, all ranks would go on with it.
+class Replicated : public ManagerTest {
+ protected:
+  [[nodiscard]] std::string log_of_save(CheckpointManager& manager, std::uint64_t number) const {
+    testing::internal::CaptureStderr();
+    manager.save(number);
+    return testing::internal::GetCapturedStderr();
+  }
+
+  static constexpr const char* kWarning = "'part' is registered as replicated, but it is not equal on all ranks";
+  std::vector<double> part_{1, 2, 3};
+};
+
+TEST_F(Replicated, ThatIsNotEqualIsSaidOnce) {
+  part_.back() += world_rank();
+  Checkpoint checkpoint;
+  checkpoint.add_replicated("again", part_[0]);
+  checkpoint.add_replicated("part", part_);
+  CheckpointManager manager(MPI_COMM_WORLD, checkpoint, directory);
+  const bool is_expected = world_rank() == 0 && world_size() > 1;
+  EXPECT_EQ(log_of_save(manager, 1).find(kWarning) != std::string::npos, is_expected);
+  EXPECT_EQ(log_of_save(manager, 2).find(kWarning), std::string::npos);
+}
+
+TEST_F(Replicated, ThatIsEqualIsNotSaid) {
+  Checkpoint checkpoint;
+  checkpoint.add_replicated("part", part_);
+  CheckpointManager manager(MPI_COMM_WORLD, checkpoint, directory);
+  EXPECT_EQ(log_of_save(manager, 1).find("replicated"), std::string::npos);
+}
+
 class CutShort : public SaveTest {
  protected:
   /// Moves the files of checkpoint 4 back to where they were staged, with an age in microseconds of the other's.

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "core/environment.hpp"
 #include "core/event_log.hpp"
 #include "core/worker_record.hpp"
 #include "handler/error_report.hpp"
@@ -204,8 +205,9 @@ TEST_F(Neighbour, OnesOwnAndRootsDirectoriesAreTaken) {
 
 /// What looks like the record of a supervisor that was killed may be anybody's.
 TEST_F(Neighbour, TheRecordOfARunIsItsUsersAlone) {
-  const fs::path link = project_ / ".reprieve-run-link";
-  const fs::path directory = project_ / ".reprieve-run-directory";
+  const std::string prefix = ".reprieve-run-" + core::host_name() + '-';
+  const fs::path link = project_ / (prefix + "0123456789abcdef");
+  const fs::path directory = project_ / (prefix + "0123456789abcde0");
   EXPECT_TRUE(as_user(kNeighbour, [&] {
     fs::create_directory_symlink(home_, link);
     fs::create_directory(directory);

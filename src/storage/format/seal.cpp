@@ -147,8 +147,8 @@ void check_not_retired(const PosixFile& file, const Bytes& seal_at_begin) {
     if (is_still()) {
       return;
     }
-  } catch (const StorageError& error) {
-    throw StorageError(error.code(), what + " (" + error.what() + ")");
+  } catch (const Error& error) {
+    throw StorageError(ErrorCode::io, what + " (" + error.what() + ")");
   }
   throw StorageError(ErrorCode::io, what);
 }

@@ -137,7 +137,7 @@ void remove_if_left(const core::Directory& directory, const std::string& name) {
   }
 }
 
-/// One who asks whether a part is in use (`reprieve list`, another run that cleans up) has its lock for a moment.
+/// One who asks whether a part is in use (`reprieve ls --near`, another run that cleans up) has its lock for a moment.
 bool lock_soon(const core::Descriptor& file) {
   constexpr int kMostTries = 1000;
   for (int tries = 1; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {

@@ -52,6 +52,10 @@ class Restorer {
   /// MismatchError (arrays that the user describes), and what the user's functions throw
   void restore();
 
+  /// For a file that a living run may own: that what was read was of this checkpoint. Collective. @throws StorageError
+  /// if the file was removed or replaced since it was opened
+  void check_not_retired();
+
   /// Variables may have been overwritten.
   [[nodiscard]] bool touched() const noexcept { return touched_; }
   /// Functions of the user's run between the first and the last read, on this rank. After `look`.
@@ -104,6 +108,7 @@ class Restorer {
   bool touched_ = false;
   std::optional<FileIndex> index_;
   std::array<std::uint64_t, 2> mark_{};  ///< of the file that the index is of
+  Bytes seal_;                           ///< as it was when the file was opened
   Comparison comparison_;
   std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
   const BlockSource* source_ = nullptr;            ///< instead of the file

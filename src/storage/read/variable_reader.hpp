@@ -27,7 +27,7 @@ class VariableReader {
   /// @throws UsageError if there is no such variable or it does not have so many elements; CorruptError, StorageError
   void read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const;
 
-  /// The variables of the file, sorted by name.
+  /// What the file says about itself.
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
 
   /// To be called when all is read: that it was of this checkpoint. @throws StorageError if a run has retired it

@@ -23,6 +23,7 @@
 #include "storage/format/shared_copies.hpp"
 #include "storage/format/texts.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
+#include "storage/write/replicated_values.hpp"
 #include "storage/write/telling.hpp"
 #include "storage/write/versions.hpp"
 
@@ -65,6 +66,9 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
   collect(registry, what_ + "collecting the variables");
   const std::string what = what_ + "laying out the file";
   find_layout(describe(what), metadata, what);
+  if (options_.compare_replicated) {
+    compare_replicated(comm_, variables_, what_ + "comparing the replicated values");
+  }
   bool rewrites = false;
   comm_.on_chief([&] { rewrites = laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
   apply_places(laid_out_->common, laid_out_->places);

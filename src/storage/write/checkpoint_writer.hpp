@@ -29,6 +29,7 @@ struct WriteOptions {
   /// The chief's: the save that has left the file as it is, if it was one of this run; 0: not known.
   std::uint64_t left_by_save = 0;
   std::uint64_t save = 0;  ///< the number of this one, which no other save of the run has; 0: not to be remembered
+  bool compare_replicated = false;  ///< warn if replicated values are not equal; the same on all ranks
 };
 
 /// Writes all variables and metadata into a new file, complete, checksummed, marked complete and durable, but under its
