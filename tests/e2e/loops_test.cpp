@@ -64,6 +64,29 @@ class LoopsPage : public testing::TestWithParam<const char*> {
   std::mt19937 random_{7};
 };
 
+/// The parts have managers of their own, without a handler; from the second start on they restore when all ranks are
+/// ready.
+class PartsUnderASupervisor : public LoopsPage {};
+INSTANTIATE_TEST_SUITE_P(Of, PartsUnderASupervisor, testing::Values("parts"),
+                         [](const auto& loop) { return std::string(loop.param); });
+
+TEST_P(PartsUnderASupervisor, AreToldAndSave) {
+  const std::string undisturbed = finish(2);
+  for (const auto& entry : fs::directory_iterator(directory_.path())) {
+    fs::remove_all(entry.path());
+  }
+  for (const int ranks : {3, 2}) {
+    const std::size_t before = times_ready();
+    Mpirun job({.ranks = ranks,
+                .arguments = {program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", "2000"},
+                .launch_prefix = {program("reprieve"), "run", "--"}});
+    ASSERT_TRUE(wait_until([&] { return times_ready() > before || !job.running(); }, kHang));
+    job.send(SIGTERM);
+    ASSERT_EQ(job.wait(kHang), 42) << job.out() << job.err();
+  }
+  EXPECT_EQ(finish(4), undisturbed);
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, LoopsPage,
                          testing::Values("phases", "own_steps", "every_hundredth", "refined", "own_order", "unwinding",
                                          "asking_first", "parts"),
