@@ -136,11 +136,11 @@ class EventWalk {
     report_.starts.push_back(std::move(start));
   }
 
-  void on_restore_started(const LogEvent&) {
+  void on_restore_started(const LogEvent& event) {
     close_span();
     startup_s_ = 0;
     phase_ = Phase::restore;
-    restoring_ = chief_.restoring.filename().string();
+    restoring_ = text_in(event, "file");
     if (!current().restore_begin_s) {
       current().restore_begin_s = now_s_;
     }
@@ -449,7 +449,7 @@ class EventWalk {
   }
 
   [[nodiscard]] std::string why_killed() {
-    if (chief_.stage == ChiefStage::restoring) {
+    if (phase_ == Phase::restore) {
       return "while it read " + restoring_;
     }
     if (chief_.leaving && open_notice() != nullptr) {

@@ -45,6 +45,10 @@ void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size
 /// Items in the list of @p saved_rank.
 std::uint64_t items_of(const reprieve_pieces& pieces, int saved_rank) {
   const std::size_t element = pieces.source->type().size_bytes;
+  const Extents shape = pieces.source->shape(saved_rank);
+  if ((shape.size() == 2 ? shape[1] : 1) != pieces.item_bytes / element) {
+    throw MismatchError("the items that rank " + std::to_string(saved_rank) + " saved have another width");
+  }
   return detail::items_of(*pieces.source, saved_rank, pieces.item_bytes / element);
 }
 

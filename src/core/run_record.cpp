@@ -14,19 +14,24 @@ namespace reprieve::core {
 
 namespace {
 
+struct Places {
+  std::mutex mutex;
+  std::set<int> taken;
+};
+
 /// The lowest one that no open record of this process has.
 std::shared_ptr<const int> take_place() {
-  static std::mutex mutex;
-  static std::set<int> taken;
-  const std::lock_guard lock(mutex);
+  static const auto places = std::make_shared<Places>();
+  const std::lock_guard lock(places->mutex);
   int place = 0;
-  while (taken.contains(place)) {
+  while (places->taken.contains(place)) {
     ++place;
   }
-  taken.insert(place);
-  return {new int(place), [](const int* freed) {
-            const std::lock_guard again(mutex);
-            taken.erase(*freed);
+  places->taken.insert(place);
+  // A record may live on after the statics.
+  return {new int(place), [places = places](const int* freed) {
+            const std::lock_guard again(places->mutex);
+            places->taken.erase(*freed);
             delete freed;  // NOLINT(cppcoreguidelines-owning-memory)
           }};
 }

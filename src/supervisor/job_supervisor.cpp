@@ -274,6 +274,10 @@ void JobSupervisor::read_record() {
     if (recorded.event["event"] == "save_finished") {
       last_save_ = Clock::now();
     }
+    if (recorded.event["event"] == "notice" && recorded.event.contains("source") &&
+        recorded.event["source"] == "deadline") {
+      request("the ranks say that the job is about to end");  // another start would meet the same end
+    }
     if (const auto event = describe(recorded.event); event && settings_.on_event) {
       settings_.on_event(*event);
     }

@@ -90,7 +90,8 @@ Verdict JobSupervisor::verdict() const {
   if (says_well && result.end == Verdict::End::failed && run_->progress().error() == nullptr) {
     result = verdict_by_event_logs(result);
   }
-  if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty()) {
+  if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty() && has_room_ &&
+      run_directory_->has_room()) {
     result.end = Verdict::End::failed;
     result.exit_code = 1;
     result.reason =

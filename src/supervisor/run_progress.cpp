@@ -66,6 +66,7 @@ void on_restore(ChiefProgress& chief, const Json& event) {
   if (!is_at_work(chief)) {
     chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
   }
+  chief.uncaught.reset();
   chief.restored = get<std::uint64_t>(event, "number");
   chief.restored_step = get<std::uint64_t>(event, "run_calls");
 }
@@ -78,6 +79,7 @@ void on_ready(ChiefProgress& chief, const Json& event) {
 }
 
 void on_save_finished(ChiefProgress& chief, const Json& event) {
+  chief.uncaught.reset();
   if (const auto number = get<std::uint64_t>(event, "number")) {
     chief.newest = *number;
     chief.newest_step = get<std::uint64_t>(event, "run_calls");
@@ -114,9 +116,11 @@ void on_already_finished(ChiefProgress& chief, const Json& event) {
   }
 }
 
+RunError error_of(const Json& event) { return {text(event, "error"), text(event, "message")}; }
+
 void on_failure(ChiefProgress& chief, const Json& event) {
   chief.stage = Stage::failed;
-  chief.error = RunError{text(event, "error"), text(event, "message")};
+  chief.error = error_of(event);
 }
 
 /// The program may try again.
@@ -125,9 +129,11 @@ void on_open_failed(ChiefProgress& chief, const Json& event) {
   on_failure(chief, event);
 }
 
-/// One at work may catch the error, and tells of it if it does not.
+/// One at work may catch the error.
 void on_restore_failed(ChiefProgress& chief, const Json& event) {
-  if (!is_at_work(chief)) {
+  if (is_at_work(chief)) {
+    chief.uncaught = error_of(event);
+  } else {
     on_failure(chief, event);
   }
 }
@@ -201,6 +207,14 @@ std::vector<const ChiefProgress*> RunProgress::current() const {
       found.push_back(&chief);
     }
   }
+  // What a manager without a handler could not do does not count where a handler came to its end in spite of it.
+  const auto came_to_end = [](const ChiefProgress* chief) {
+    return chief->has_handler && (chief->stage == Stage::saved || chief->stage == Stage::finished);
+  };
+  if (std::any_of(found.begin(), found.end(), came_to_end)) {
+    std::erase_if(found,
+                  [](const ChiefProgress* chief) { return chief->stage == Stage::failed && !chief->has_handler; });
+  }
   return found;
 }
 
@@ -219,6 +233,9 @@ const SavedExit* RunProgress::saved() const {
 std::optional<std::uint64_t> RunProgress::already_finished() const {
   std::optional<std::uint64_t> steps;
   for (const auto& [record, chief] : chiefs_) {
+    if (!counts(chief)) {
+      continue;
+    }
     if (!chief.already_finished || chief.stage != Stage::finished) {
       return std::nullopt;
     }
@@ -231,6 +248,15 @@ const RunError* RunProgress::error() const {
   for (const ChiefProgress* chief : current()) {
     if (chief->stage == Stage::failed) {
       return &*chief->error;
+    }
+  }
+  return nullptr;
+}
+
+const RunError* RunProgress::uncaught() const {
+  for (const ChiefProgress* chief : current()) {
+    if (is_at_work(*chief) && chief->uncaught) {
+      return &*chief->uncaught;
     }
   }
   return nullptr;

@@ -63,6 +63,7 @@ struct ChiefProgress {
   std::optional<std::uint64_t> already_finished;  ///< the step at which an earlier run came to its end
   std::optional<SavedExit> saved;
   std::optional<RunError> error;
+  std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
 };
 
 /// All chiefs of a run. Most runs have one.
@@ -86,6 +87,8 @@ class RunProgress {
   [[nodiscard]] std::optional<std::uint64_t> already_finished() const;
   /// The first error.
   [[nodiscard]] const RunError* error() const;
+  /// The error with which a restore in the middle of the work failed, if nothing came after it.
+  [[nodiscard]] const RunError* uncaught() const;
   /// The file that a chief was restoring when its record ended.
   [[nodiscard]] std::optional<std::filesystem::path> restoring() const;
   /// The record of a chief ends where no program comes to its end by itself: it was reading a checkpoint, or about to

@@ -18,8 +18,14 @@ bool is_hopeless(const std::string& error_code) {
   return kCodes.contains(error_code);
 }
 
+/// That of the ranks; or, of a program that ended badly, the last that it met.
+const RunError* error_in(const RunProgress& progress, int launcher_code) {
+  const RunError* const error = progress.error();
+  return error == nullptr && launcher_code != 0 ? progress.uncaught() : error;
+}
+
 std::string failure_text(const RunProgress& progress, int launcher_code) {
-  if (const RunError* error = progress.error()) {
+  if (const RunError* error = error_in(progress, launcher_code)) {
     return error->message;
   }
   std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
@@ -87,7 +93,7 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
   verdict.exit_code = misleading ? 1 : launcher_code;
   verdict.reason = failure_text(progress, launcher_code);
-  if (const RunError* error = progress.error()) {
+  if (const RunError* error = error_in(progress, launcher_code)) {
     verdict.hopeless = is_hopeless(error->code);
   } else {
     verdict.died_restoring = progress.restoring();

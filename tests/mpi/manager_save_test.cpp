@@ -305,7 +305,6 @@ TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
   EXPECT_EQ(names_in(temporary / "workertemp_4"), Names{"other"});
 }
 
-/// The state between the commit and the move of the files (steps 4 and 5 of the protocol).
 /// Only the value of rank 0 is saved: without a word, all ranks would go on with it.
 class Replicated : public ManagerTest {
  protected:
@@ -337,6 +336,7 @@ TEST_F(Replicated, ThatIsEqualIsNotSaid) {
   EXPECT_EQ(log_of_save(manager, 1).find("replicated"), std::string::npos);
 }
 
+/// The state between the commit and the move of the files (steps 4 and 5 of the protocol).
 class CutShort : public SaveTest {
  protected:
   /// Moves the files of checkpoint 4 back to where they were staged, with an age in microseconds of the other's.

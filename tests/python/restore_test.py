@@ -64,9 +64,10 @@ class Others(Case):
         self.assertEqual(COMM.allreduce(len(state["p"].value)), 3 * (SIZE - 1))
 
     def test_items_of_another_width_are_a_mismatch(self):
-        self.save({"p": reprieve.per_rank(np.ones((6, 2)), growing=True)})
-        with self.assertRaisesRegex(reprieve.MismatchError, "'p'"):
-            self.handler({"p": reprieve.per_rank(np.zeros((1, 3)), growing=True)})
+        for saved, other in (((6, 2), (1, 3)), ((6, 2), (1,)), ((6,), (1, 3))):
+            self.save({"p": reprieve.per_rank(np.ones(saved), growing=True)})
+            with self.assertRaisesRegex(reprieve.MismatchError, "'p'"):
+                self.handler({"p": reprieve.per_rank(np.zeros(other), growing=True)})
 
     def test_no_function_is_a_mismatch(self):
         if SIZE == 1:

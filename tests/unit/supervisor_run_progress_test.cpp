@@ -90,6 +90,35 @@ TEST(RunProgress, WhoGoesBackToACheckpointInItsWorkStaysReady) {
   }
 }
 
+/// An optional directory, for one: the program has caught the error.
+TEST(RunProgress, WhatAnExtraManagerCouldNotDoCountsOnlyWhereNoHandlerCameToItsEnd) {
+  const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
+  for (const bool preempted : {true, false}) {
+    RunProgress progress = progress_of({kStartEvent, {{"event", "handler"}}, kReady});
+    progress.take("n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
+    progress.take("n1.7.1.jsonl", kReading);
+    progress.take("n1.7.1.jsonl", failed);
+    EXPECT_NE(progress.error(), nullptr);
+    progress.take("n1.7.jsonl", preempted ? kExit : kFinished);
+    EXPECT_EQ(judge(progress, preempted ? 43 : 0).end, preempted ? End::saved : End::finished);
+  }
+}
+
+TEST(RunProgress, ARestoreInTheMiddleOfTheWorkThatNobodyCatchesIsTheReason) {
+  const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
+  const Verdict uncaught = judge(progress_of({kStartEvent, kReady, kReading, failed}), 134);
+  EXPECT_TRUE(uncaught.hopeless);
+  EXPECT_EQ(uncaught.reason, "another shape");
+  EXPECT_FALSE(judge(progress_of({kStartEvent, kReady, kReading, failed, kSaved20}), 137).hopeless);
+}
+
+TEST(RunProgress, AManagerWithoutAHandlerDoesNotHideThatTheRunIsFinished) {
+  const Json refused{{"event", "already_finished"}, {"refused", true}, {"run_calls", 100}};
+  RunProgress progress = progress_of({kStartEvent, {{"event", "handler"}}, refused});
+  progress.take("n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
+  EXPECT_EQ(judge(progress, 1).end, End::finished);
+}
+
 TEST(RunProgress, WhatAStartLeavesToDo) {
   EXPECT_TRUE(progress_of({kStartEvent, kReady}).leaves_work());
   EXPECT_TRUE(progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit}).leaves_work());

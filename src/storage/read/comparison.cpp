@@ -233,6 +233,13 @@ bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& 
          std::equal(mine.values.begin(), mine.values.end(), others.values.begin(), same_place);
 }
 
+namespace {
+
+/// Elements of one item of a list.
+std::uint64_t width_of(std::span<const std::uint64_t> shape) { return shape.size() == 2 ? shape[1] : 1; }
+
+}  // namespace
+
 std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
                              const ValueAccess& value) {
   std::string other = value_type_difference(value, stored);
@@ -240,14 +247,13 @@ std::string value_difference(const FileIndex& index, const StoredVariable& store
     return other;
   }
   const std::span<const std::uint64_t> extent = index.view(stored, box).extent;
-  if (value.resizable() && extent.size() != 2) {
+  const bool may_be_made = value.resizable() && value.type() == ElementType{ElementClass::opaque, 1};
+  if (may_be_made && extent.size() != 2) {
     return "";  // not to be asked for a shape: a function of the program may make it
   }
   const Extents shape = value.shape();
   if (value.resizable()) {
-    // Of a list of items with a width, the width stays.
-    const bool has_other_width = shape.size() == 2 && shape[1] != extent[1];
-    return has_other_width ? shape_difference({extent[0], shape[1]}, Extents(extent.begin(), extent.end())) : "";
+    return width_of(shape) == width_of(extent) ? "" : shape_difference(shape, Extents(extent.begin(), extent.end()));
   }
   return std::ranges::equal(shape, extent) ? "" : shape_difference(shape, Extents(extent.begin(), extent.end()));
 }

@@ -18,10 +18,17 @@ namespace {
 constexpr std::size_t kMostBytesOfOne = std::size_t{4} << 20U;
 constexpr std::size_t kMostBytesOfAll = std::size_t{64} << 20U;
 
+/// A long double has bytes that are no part of its value.
+bool has_padding(const ElementType& type) {
+  return sizeof(long double) > sizeof(double) &&
+         ((type.element_class == ElementClass::floating && type.size_bytes == sizeof(long double)) ||
+          (type.element_class == ElementClass::complex && type.size_bytes == 2 * sizeof(long double)));
+}
+
 bool is_compared(const LocalVariable& variable) {
   return variable.description.distribution == state::Distribution::replicated &&
-         variable.description.type.element_class != ElementClass::opaque && variable.views.size() == 1 &&
-         variable.views.front().space == nullptr;
+         variable.description.type.element_class != ElementClass::opaque && !has_padding(variable.description.type) &&
+         variable.views.size() == 1 && variable.views.front().space == nullptr;
 }
 
 /// One for each variable; 0 of those that are not compared.
@@ -40,12 +47,17 @@ std::vector<std::uint64_t> digests_of(const std::vector<LocalVariable>& variable
   return digests;
 }
 
-/// The first variable whose digest is another one than the chief's; a great number if there is none.
+/// The first variable whose digest is another one than the chief's; a great number if there is none. One that lies in
+/// the memory of a device on one of the two is not compared.
 std::int64_t first_other(const std::vector<std::uint64_t>& digests, const cluster::Bytes& chiefs) {
-  const auto bytes = std::as_bytes(std::span(digests));
-  const auto [mine, other] = std::ranges::mismatch(bytes, chiefs);
-  return mine == bytes.end() ? std::numeric_limits<std::int32_t>::max()
-                             : (mine - bytes.begin()) / static_cast<std::int64_t>(sizeof(std::uint64_t));
+  for (std::size_t v = 0; v < digests.size() && (v + 1) * sizeof(std::uint64_t) <= chiefs.size(); ++v) {
+    std::uint64_t other = 0;
+    std::memcpy(&other, chiefs.data() + v * sizeof other, sizeof other);
+    if (digests[v] != other && digests[v] != 0 && other != 0) {
+      return static_cast<std::int64_t>(v);
+    }
+  }
+  return std::numeric_limits<std::int32_t>::max();
 }
 
 }  // namespace
