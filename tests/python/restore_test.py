@@ -63,11 +63,17 @@ class Others(Case):
         self.assertEqual(state["own"].value.value, {source})
         self.assertEqual(COMM.allreduce(len(state["p"].value)), 3 * (SIZE - 1))
 
-    def test_items_of_another_width_are_a_mismatch(self):
-        for saved, other in (((6, 2), (1, 3)), ((6, 2), (1,)), ((6,), (1, 3))):
-            self.save({"p": reprieve.per_rank(np.ones(saved), growing=True)})
+    def check_width(self, saved, *others):
+        self.save({"p": reprieve.per_rank(np.ones(saved), growing=True)})
+        for other in others:
             with self.assertRaisesRegex(reprieve.MismatchError, "'p'"):
                 self.handler({"p": reprieve.per_rank(np.zeros(other), growing=True)})
+
+    def test_items_of_another_width_are_a_mismatch(self):
+        self.check_width((6, 2), (1, 3), (1,))
+
+    def test_single_elements_are_no_wider_items(self):
+        self.check_width((6,), (1, 3))
 
     def test_no_function_is_a_mismatch(self):
         if SIZE == 1:
