@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "run_test.hpp"
@@ -79,6 +80,19 @@ TEST_F(RunRestart, GoesOnAfterANoticeThatOnlyARankGot) {
   EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
   EXPECT_EQ(run->events("start").size(), 2U);
   EXPECT_EQ(run->events("restart").front()["pause_s"], 0.0);
+}
+
+/// The ranks know it, and this process does not: another start would meet the same end.
+TEST_F(RunRestart, NotWhenTheRanksSayThatTheJobEnds) {
+  const auto end = std::chrono::system_clock::now() + std::chrono::seconds(8);
+  const auto end_s = std::chrono::duration_cast<std::chrono::seconds>(end.time_since_epoch()).count();
+  const auto run = start({.steps = 2000,
+                          .step_ms = kStepToActIn,
+                          .options = {"--restarts", "3", "--backoff", "10ms"},
+                          .environment = {{"REPRIEVE_TERMINATION_END_TIME_S", std::to_string(end_s)},
+                                          {"REPRIEVE_TERMINATION_END_LEAD_S", "2"}}});
+  expect_end(*run, 42);
+  EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
 }
 
 TEST_F(RunRestart, NotAfterANoticeToItself) {
