@@ -421,7 +421,7 @@ REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
  * follow. Collective.
  * @param steps  how many to make in all, over all restarts; REPRIEVE_NO_LIMIT: the program leaves the loop by itself
  * @param status  out: REPRIEVE_OK if a step began or all are done; otherwise as reprieve_step_begin. With NULL an error
- * ends the job by reprieve_abort; with REPRIEVE_EXIT_RETURN, reprieve_preempted tells after the loop if it was preempted
+ * ends the job by reprieve_abort; a preemption, with REPRIEVE_EXIT_RETURN, is told by reprieve_preempted
  * @return 1: make a step; 0: all are done, or there was an error
  * Cost without a notice: a clock reading and a few loads; one small reduction per half a check interval (8 ms), or per
  * step if steps are longer. */

@@ -61,7 +61,7 @@ TEST_F(BroughtPartsTest, FindAPlaceThatIsRemovedAgainAndAgain) {
     const core::Directory directory = core::Directory::open(checkpoints.path());
     while (!done) {
       static_cast<void>(directory.remove_empty_directory(kBroughtName));
-      std::this_thread::sleep_for(std::chrono::microseconds(20));  // so that one of many tries comes through
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // much longer than a try takes
     }
   });
   for (int i = 0; i < 2000 && !HasFailure(); ++i) {
