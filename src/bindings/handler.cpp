@@ -126,8 +126,9 @@ int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
   });
   if (status != nullptr) {
     *status = result;
-  } else if (result != REPRIEVE_OK && result != REPRIEVE_PREEMPTED) {  // that, reprieve_preempted tells
-    reprieve_abort();                                                  // nobody would see that the loop has ended early
+  } else if (result != REPRIEVE_OK && result != REPRIEVE_PREEMPTED) {
+    // Nobody would see that the loop has ended early. Of a preemption reprieve_preempted tells.
+    reprieve_abort();
   }
   return more;
 }

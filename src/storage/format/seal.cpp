@@ -113,10 +113,13 @@ void write_seal(const PosixFile& file, const Seal& seal) {
   file.write_all(std::as_bytes(std::span(words)), 0);
 }
 
+bool is_void(const Bytes& seal) {
+  return std::ranges::all_of(seal, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 void void_seal(const PosixFile& file) {
-  Bytes seal(static_cast<std::size_t>(std::min(file.size(), kSealBytes)));
-  file.read_all(seal, 0);
-  if (std::any_of(seal.begin(), seal.end(), [](std::byte byte) { return byte != std::byte{0}; })) {
+  Bytes seal = seal_bytes(file);
+  if (!is_void(seal)) {
     std::fill(seal.begin(), seal.end(), std::byte{0});
     file.write_all(seal, 0);
     file.sync();

@@ -46,6 +46,8 @@ void void_seal(const PosixFile& file);
 
 /// The bytes of the seal as they are now, whatever they say; fewer of a file that is shorter. @throws StorageError
 [[nodiscard]] Bytes seal_bytes(const PosixFile& file);
+/// Whether these are as `void_seal` leaves them.
+[[nodiscard]] bool is_void(const Bytes& seal);
 /// A run that lives retires its old checkpoints, also one that somebody reads on another node, and may write the next
 /// one over it. A retired file loses its name first and then its seal, before anything else in it changes; so what was
 /// read before this call is of the checkpoint if it returns.

@@ -234,7 +234,7 @@ void Restorer::check_is_the_same(const PosixFile& opened) const {
     }
   } catch (const CorruptError& error) {
     core::log::debug("{}", error.what());
-    if (verify_ && std::ranges::any_of(seal_bytes(opened), [](std::byte byte) { return byte != std::byte{0}; })) {
+    if (verify_ && !is_void(seal_bytes(opened))) {
       return;
     }
   }
