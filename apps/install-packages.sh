@@ -19,7 +19,7 @@ build_packages=(
   gfortran                                    # optional: the Fortran module
   openmpi-bin libopenmpi-dev openssh-client   # mpirun looks for ssh, on one machine too
   libhdf5-openmpi-dev hdf5-tools
-  nlohmann-json3-dev libspdlog-dev libfmt-dev libxxhash-dev
+  nlohmann-json3-dev libfmt-dev libxxhash-dev
   libcurl4-openssl-dev                        # headers of what is loaded where a metadata server is asked
   liburing-dev                                # optional: asynchronous I/O
   libcli11-dev zlib1g-dev                     # the programs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <mpi.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <cstring>

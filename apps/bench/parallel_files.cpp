@@ -2,7 +2,7 @@
 #include "parallel_files.hpp"
 
 #include <hdf5.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include "pretend.hpp"
 
 #include <mpi.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

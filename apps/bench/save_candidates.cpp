@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <mpi.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <memory>
 

@@ -2,7 +2,7 @@
 #include "scratch.hpp"
 
 #include <mpi.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
 #include <mpi.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <memory>

@@ -14,7 +14,7 @@ pkgs.stdenv.mkDerivation {
   buildInputs = [
     hdf5-mpi
     pkgs.nlohmann_json
-    pkgs.spdlog
+    pkgs.fmt
     pkgs.curl
     pkgs.xxHash
     pkgs.liburing

@@ -1,73 +1,57 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/log.hpp"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
-#include <memory>
+#include <ctime>
 
 #include "reprieve/error.hpp"
 
 namespace reprieve::core::log {
 namespace {
 
+std::atomic<int> rank_shown{-1};
+std::atomic<std::size_t> level_shown{3};  // of kLevelNames: info
+
+std::string time_of_day() {
+  const auto now = std::chrono::system_clock::now();
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format("{:02}:{:02}:{:02}.{:03}", local.tm_hour, local.tm_min, local.tm_sec, milliseconds);
+}
+
 /// "[reprieve 12:00:01.123 rank 0 info] message"
-std::string pattern_for(int rank) {
+std::string line_of(std::string_view importance, std::string_view message) {
+  const int rank = rank_shown;
   const std::string who = rank < 0 ? "" : fmt::format("rank {} ", rank);
-  return "[%n %H:%M:%S.%e " + who + "%l] %v";
-}
-
-std::unique_ptr<spdlog::logger> make_logger() {
-  auto logger = std::make_unique<spdlog::logger>("reprieve", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern(pattern_for(-1));
-  return logger;
-}
-
-spdlog::logger& logger() {
-  // Never destroyed: destructors of static objects may still log.
-  static spdlog::logger& instance = *make_logger().release();
-  return instance;
-}
-
-spdlog::level::level_enum level_of(detail::Importance importance) {
-  switch (importance) {
-    case detail::Importance::debug:
-      return spdlog::level::debug;
-    case detail::Importance::info:
-      return spdlog::level::info;
-    case detail::Importance::warning:
-      return spdlog::level::warn;
-    case detail::Importance::error:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
+  return fmt::format("[reprieve {} {}{}] {}\n", time_of_day(), who, importance, message);
 }
 
 }  // namespace
 
-void set_rank(int rank) { logger().set_pattern(pattern_for(rank)); }
+void set_rank(int rank) { rank_shown = rank; }
 
 void set_level(const std::string& name) {
-  if (std::find(kLevelNames.begin(), kLevelNames.end(), name) == kLevelNames.end()) {
+  const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), name);
+  if (found == kLevelNames.end()) {
     throw ConfigError(fmt::format("unknown log level \"{}\"; allowed: {}", name, fmt::join(kLevelNames, ", ")));
   }
-  logger().set_level(spdlog::level::from_str(name));
+  level_shown = static_cast<std::size_t>(found - kLevelNames.begin());
 }
 
-std::string_view level() {
-  const auto name = spdlog::level::to_string_view(logger().level());
-  return {name.data(), name.size()};
-}
-
-void flush() { logger().flush(); }
+std::string_view level() { return kLevelNames.at(level_shown); }
 
 void detail::write(Importance importance, fmt::string_view format, fmt::format_args args) noexcept {
   try {
-    const auto level = level_of(importance);
-    if (logger().should_log(level)) {
-      logger().log(level, fmt::vformat(format, args));
+    const auto index = static_cast<std::size_t>(importance);
+    if (index <= level_shown) {
+      const std::string line = line_of(kLevelNames.at(index), fmt::vformat(format, args));
+      std::fwrite(line.data(), 1, line.size(), stderr);  // not buffered: one call of the system for the whole line
     }
   } catch (...) {
     std::fputs("reprieve: a line of the log cannot be written\n", stderr);

@@ -4,7 +4,7 @@
 /// @file
 /// The library's logger: one line per important event, on stderr, with the rank.
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <string>
@@ -25,12 +25,10 @@ void set_level(const std::string& name);
 /// The name of the level, one of `kLevelNames`.
 std::string_view level();
 
-/// Writes what is still in a buffer.
-void flush();
-
 namespace detail {
 
-enum class Importance { debug, info, warning, error };
+/// Indices of `kLevelNames`.
+enum class Importance { error = 1, warning, info, debug };
 
 /// Writes a line if the level wants it. Messages are formatted there, not in the templates below: each of these would
 /// bring a copy of the code that does it. Failures are not thrown: log lines are written where others are cleaned up

@@ -151,7 +151,8 @@ Json name_of(const Names<T>& names, const T& value) {
 
 template <class T>
 T named(const Names<T>& names, const Json& name) {
-  return std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; })->second;
+  const auto text = name.get<std::string>();
+  return std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == text; })->second;
 }
 
 template <class T>

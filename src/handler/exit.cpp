@@ -67,7 +67,6 @@ void finalize([[maybe_unused]] int exit_code, [[maybe_unused]] Clock::time_point
 void flush() {
   std::cout.flush();
   std::clog.flush();
-  core::log::flush();
   std::fflush(nullptr);
 }
 

@@ -2,7 +2,7 @@
 #include "manager/brought_parts.hpp"
 
 #include <fcntl.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "manager/directory_lock.hpp"
 
 #include <fcntl.h>
-#include <spdlog/fmt/chrono.h>
+#include <fmt/chrono.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

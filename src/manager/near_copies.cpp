@@ -17,7 +17,7 @@
 
 #include "manager/near_copies.hpp"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 #include "manager/near_place.hpp"
 
 #include <fcntl.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 

@@ -14,7 +14,7 @@
 
 #include "manager/near_restore.hpp"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

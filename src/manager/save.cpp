@@ -42,7 +42,7 @@
 
 #include "manager/save.hpp"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>  // NOLINT: sigprocmask is POSIX, not in <csignal>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The replay of a drill: the steps after the checkpoint once more, in a run from the beginning and in a resumed one.
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include "supervisor/host_probe.hpp"
 
 #include <signal.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <sstream>

@@ -2,7 +2,7 @@
 // How one start of the program ended, and whether it may go on at all.
 
 #include <signal.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <system_error>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // On which hosts a start of the program runs: those of its command, or of the job, that answer.
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>

@@ -2,7 +2,7 @@
 // Near copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is gone
 // when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 #include "supervisor/signal_queue.hpp"
 
 #include <poll.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 

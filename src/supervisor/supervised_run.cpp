@@ -2,7 +2,7 @@
 #include "supervisor/supervised_run.hpp"
 
 #include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -8,10 +8,10 @@ set -euo pipefail
 case $1 in
   c++)
     interface='^((vtable|typeinfo|typeinfo name) for )?reprieve::|^reprieve_'
-    behind='nlohmann|spdlog|fmt::|H5|::(Impl|Registry)::'
+    behind='nlohmann|fmt::|H5|::(Impl|Registry)::'
     counted='^reprieve::'
     foreign='std::vector<reprieve::Error>::~vector()'
-    internal='reprieve::Checkpoint::Registry::add(spdlog::logger*)'
+    internal='reprieve::Checkpoint::Registry::add(nlohmann::json*)'
     ;;
   fortran)
     interface='^__reprieve_(c|callbacks|errors|loop|settings|state)_MOD_|^reprieve_fortran_view$'

@@ -56,7 +56,7 @@ const std::map<std::string, NamesElsewhere> kNames{
     {"MPI", {"libopenmpi-dev", "mpi", "openmpi", "foss", "pkgs.openmpi"}},
     {"HDF5", {"libhdf5-openmpi-dev", "hdf5", "hdf5", "HDF5", "hdf5-mpi"}},
     {"nlohmann_json", {"nlohmann-json3-dev", "nlohmann-json", "nlohmann_json", "nlohmann_json", "pkgs.nlohmann_json"}},
-    {"spdlog", {"libspdlog-dev", "spdlog", "spdlog", "spdlog", "pkgs.spdlog"}},
+    {"fmt", {"libfmt-dev", "fmt", "fmt", "fmt", "pkgs.fmt"}},
     {"CURL", {"libcurl4-openssl-dev", "curl", "libcurl", "cURL", "pkgs.curl"}},
     {"PkgConfig", {"pkg-config", "pkgconfig", "pkg-config", "pkgconf", "pkgs.pkg-config"}},
     {"xxhash", {"libxxhash-dev", "xxhash", "xxhash", "xxHash", "pkgs.xxHash"}},

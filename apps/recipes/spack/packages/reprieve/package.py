@@ -29,7 +29,7 @@ class Reprieve(CMakePackage):
     depends_on("mpi@3.1:")
     depends_on("hdf5@1.10.5: +mpi")
     depends_on("nlohmann-json@3.10:")
-    depends_on("spdlog@1.9:")
+    depends_on("fmt@9:")
     depends_on("curl@7.87:")
     depends_on("xxhash")
     depends_on("liburing@2.1:", when="+io_uring")
