@@ -17,6 +17,6 @@ man reprieve | head -n 5
 for way in cmake pkg-config; do
   bash /consumer/try.sh $way /usr "/tmp/$way"
 done
-apt-get remove -q -y libreprieve0.1
+apt-get remove -q -y libreprieve0.2
 [ -z "$(dpkg-query -W -f '${binary:Package} ${db:Status-Abbrev}\n' '*reprieve*' | grep ' ii')" ]
 echo "packages: installed, used, removed"

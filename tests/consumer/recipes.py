@@ -49,15 +49,16 @@ assert calls["depends_on"] >= 15 and calls["version"] == 1, calls
 
 # The options of Reprieve that the recipes set are options of its CMakeLists.txt.
 cmake = "".join((recipes / "../.." / file).read_text() for file in ("CMakeLists.txt", "src/package/unity.cmake"))
-for file in ("reprieve-0.1.0-foss-2024a.eb", "meta.yaml", "default.nix", "debian/rules"):
-    options += re.findall(r"-D ?(REPRIEVE_\w+)=", (recipes / file).read_text())
+(easyconfig,) = recipes.glob("reprieve-*.eb")
+for file in (easyconfig, *(recipes / name for name in ("meta.yaml", "default.nix", "debian/rules"))):
+    options += re.findall(r"-D ?(REPRIEVE_\w+)=", file.read_text())
 assert len(options) > 15, options
 for option in options:
     assert not option.startswith("REPRIEVE_") or re.search(rf"\({option}\b", cmake), f"CMakeLists.txt has no {option}"
 assert "(REPRIEVE_NO_SUCH_OPTION" not in cmake
 
 easybuild = {"SOURCE_TAR_GZ": "%(name)s-%(version)s.tar.gz"}
-exec((recipes / "reprieve-0.1.0-foss-2024a.eb").read_text(), easybuild)  # pylint: disable=exec-used
+exec(easyconfig.read_text(), easybuild)  # pylint: disable=exec-used
 assert {"easyblock", "name", "version", "homepage", "description", "toolchain", "moduleclass"} <= easybuild.keys()
 
 conda = re.sub(r"{%.*?%}", "", (recipes / "meta.yaml").read_text())

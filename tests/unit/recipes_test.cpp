@@ -14,13 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "reprieve/version.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
 
 const fs::path kTreeOfRecipes = REPRIEVE_SOURCE_DIR;
 const fs::path kRecipes = kTreeOfRecipes / "apps/recipes";
-const std::string kEasyBuild = "reprieve-0.1.0-foss-2024a.eb";
+const std::string kEasyBuild = "reprieve-" REPRIEVE_VERSION "-foss-2024a.eb";
 
 std::string text_of_recipe(const fs::path& file) {
   std::ifstream stream(file);
@@ -103,10 +105,7 @@ TEST(Recipes, DebianBuildsWithPackagesOfTheList) {
 }
 
 TEST(Recipes, NameTheVersionOfTheHeaderAndTheLicence) {
-  const std::string header = text_of_recipe(kTreeOfRecipes / "include/reprieve/version.hpp");
-  std::smatch found;
-  ASSERT_TRUE(std::regex_search(header, found, std::regex("define REPRIEVE_VERSION \"([0-9.]+)\"")));
-  const std::string version = found[1];
+  const std::string version = REPRIEVE_VERSION;
   const std::map<std::string, std::string> where{{"Dockerfile", "image.version=\"" + version + "\""},
                                                  {"reprieve.def", "version " + version + "\n"},
                                                  {"spack/packages/reprieve/package.py", "version(\"" + version + "\""},
