@@ -9,7 +9,7 @@ usage: apps/install-packages.sh [GROUP...]
 
 Installs the packages of the groups that are missing; does nothing, and needs no rights, if there are none.
 Groups: build (the library and the programs; the default), tests, lint (clang-format, clang-tidy, sanitizers), mpich (MPICH beside
-Open MPI, which stays the default of this machine), packages (to make and try Debian packages), docs (the API reference), torch (PyTorch, for the tests with it).
+Open MPI, which stays the default of this machine), packages (to make and try Debian packages, and module files), docs (the API reference), torch (PyTorch, for the tests with it).
 Made for Debian 12. Elsewhere it names the packages, and leaves finding their like to you.
 END
 }
@@ -44,8 +44,7 @@ lint_packages=(
 )
 mpich_packages=(mpich libmpich-dev libhdf5-mpich-dev)
 packages_packages=(
-  dpkg-dev file fakeroot mmdebstrap
-  debhelper dh-python lintian                 # the source package (apps/recipes/debian)
+  mmdebstrap                                  # bare systems, in which the packages are made (apps/make-packages.sh)
   environment-modules                         # the module file; takes the place of Lmod
 )
 docs_packages=(doxygen)

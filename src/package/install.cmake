@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What `cmake --install` puts where: the library, its headers, and what find_package and pkg-config read.
-# Components: library, development, tools (one Debian package each, see debian.cmake).
+# Components: library, development, tools and examples (apps/CMakeLists.txt), python: one Debian package each (apps/recipes/debian).
 include(CMakePackageConfigHelpers)
 
 set(reprieve_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/reprieve)

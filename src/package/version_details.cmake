@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What version_details() says of the build: the commit, HDF5, and the options.
 
-# The commit, if this tree is a clone itself: not that of a repository around an unpacked archive.
-set(reprieve_commit unknown)
+# The commit: `git archive` writes it into its copy of this file (.gitattributes), and a clone asks git, but not that of a
+# repository around an unpacked archive.
+set(reprieve_commit "$Format:%H$")
+if(reprieve_commit MATCHES "^[0-9a-f]+$")
+  string(SUBSTRING ${reprieve_commit} 0 12 reprieve_commit)
+else()
+  set(reprieve_commit unknown)
+endif()
 find_package(Git QUIET)
 if(GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)
   execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*

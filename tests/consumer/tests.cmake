@@ -103,7 +103,7 @@ if(REPRIEVE_OPEN_MPI)
   endwhile()
 endif()
 
-if(TARGET reprieve_tool_core AND REPRIEVE_INSTALL AND NOT REPRIEVE_PACKAGES AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+if(TARGET reprieve_tool_core AND REPRIEVE_INSTALL AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   add_test(NAME consumer.modulefile
     COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${consumer_folder}/${this_link} ${consumer_folder}/modulefile)
   set_tests_properties(consumer.modulefile PROPERTIES LABELS consumer TIMEOUT 300 SKIP_RETURN_CODE 77
@@ -123,3 +123,8 @@ if(REPRIEVE_PYTHON)
     COMMAND ${REPRIEVE_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/recipes.py ${PROJECT_SOURCE_DIR}/apps/recipes)
   set_tests_properties(consumer.recipes PROPERTIES LABELS consumer TIMEOUT 60 SKIP_RETURN_CODE 77)
 endif()
+
+add_test(NAME consumer.release
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/release.sh ${PROJECT_SOURCE_DIR} ${consumer_folder}/release
+    -G ${CMAKE_GENERATOR} ${reprieve_mpi_selection})
+set_tests_properties(consumer.release PROPERTIES LABELS consumer TIMEOUT 300 SKIP_RETURN_CODE 77)
