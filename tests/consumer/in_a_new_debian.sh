@@ -3,7 +3,9 @@
 # What packages.sh does inside of the new Debian, as a user would: see there.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none \
+  PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+  PRTE_MCA_rmaps_default_mapping_policy=:OVERSUBSCRIBE PRTE_MCA_hwloc_default_binding_policy=none
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER CXX CC  # of the machine around it
 
 apt-get install -q -y --no-install-recommends /packages/*.deb
