@@ -93,7 +93,8 @@ build() {
 }
 
 if [ "$(id -u)" -eq 0 ]; then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # Open MPI 4 reads the first two, Open MPI 5 the others.
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 trainer=(build/release/bin/reprieve-trainer --epochs 20)
 mpi=(mpirun --oversubscribe --timeout 600 -n "$ranks")

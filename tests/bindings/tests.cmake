@@ -7,7 +7,7 @@ target_link_libraries(c_interface_tests PRIVATE reprieve reprieve_options)
 foreach(ranks 1 2 3)
   set(few)
   if(ranks EQUAL 2)
-    set(few few)  # with another MPI than that of all tests
+    set(few few)  # with another MPI, or on another system, than all tests
   endif()
   reprieve_add_mpi_test(NAME c_interface.${ranks}_ranks RANKS ${ranks} LABELS mpi quick ${few} TIMEOUT 300
     COMMAND $<TARGET_FILE:c_interface_tests>)

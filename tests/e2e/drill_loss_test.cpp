@@ -167,8 +167,7 @@ TEST_F(DrillDoubt, NoCommand) {
 }
 
 TEST_F(DrillDoubt, InterruptedByTheUserLeavesNothing) {
-  Command tool{{program("reprieve"), "drill", "--after", "1h", "--json", "--"},
-               {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}};
+  Command tool{{program("reprieve"), "drill", "--after", "1h", "--json", "--"}, mpirun_environment()};
   const Words command = simulation(20);
   tool.arguments.insert(tool.arguments.end(), command.begin(), command.end());
   Process process(tool);

@@ -124,7 +124,7 @@ TEST_F(DrillReplay, RanksNeedALauncherWithANumber) {
 
 TEST_F(DrillReplay, InterruptedByTheUserLeavesNothing) {
   Command tool{{program("reprieve"), "drill", "--after", "100ms", "--replay", "1000000", "--json", "--"},
-               {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
+               mpirun_environment(),
                directory_.path()};
   const Words command = ring("");
   tool.arguments.insert(tool.arguments.end(), command.begin(), command.end());

@@ -62,8 +62,7 @@ TEST_F(DrillSurvival, OfAScriptThatBecomesItsLauncher) {
 }
 
 TEST_F(DrillSurvival, LeavesTheUsersCheckpointsAlone) {
-  Process earlier({mpirun("e2e_steps", {checkpoints().string(), "21", "1", "save_every=10"}),
-                   {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}});
+  Process earlier({mpirun("e2e_steps", {checkpoints().string(), "21", "1", "save_every=10"}), mpirun_environment()});
   ASSERT_EQ(earlier.wait(kLimit), 0) << earlier.err();
   const auto content = [&] {
     std::map<std::string, std::string> files;
@@ -91,8 +90,7 @@ TEST_F(DrillSurvival, KeepsItsCheckpointsIfAsked) {
 }
 
 TEST_F(DrillSurvival, ReportForPeople) {
-  Command tool{{program("reprieve"), "drill", "--after", "500ms", "--"},
-               {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}};
+  Command tool{{program("reprieve"), "drill", "--after", "500ms", "--"}, mpirun_environment()};
   const Words command = simulation(20);
   tool.arguments.insert(tool.arguments.end(), command.begin(), command.end());
   Process process(tool);

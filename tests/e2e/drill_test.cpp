@@ -23,9 +23,8 @@ DrillTest::Result DrillTest::drill(const Words& options, const Words& command) c
   tool.arguments.insert(tool.arguments.end(), options.begin(), options.end());
   tool.arguments.emplace_back("--");
   tool.arguments.insert(tool.arguments.end(), command.begin(), command.end());
-  tool.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                      {"OMPI_MCA_btl_vader_backing_directory", shared_memory_.path().string()}};
+  tool.environment = mpirun_environment();
+  tool.environment["OMPI_MCA_btl_vader_backing_directory"] = shared_memory_.path().string();
   Process process(tool);
   Result result;
   result.code = process.wait(kLimit).value_or(-1);

@@ -109,7 +109,7 @@ Environment clean_environment() {
   Environment changes;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
-    for (const auto* prefix : {"SLURM_", "SBATCH_", "OMPI_", "PMIX_", "PMI_", "REPRIEVE_"}) {
+    for (const auto* prefix : {"SLURM_", "SBATCH_", "OMPI_", "PRTE_", "PMIX_", "PMI_", "REPRIEVE_"}) {
       if (name.starts_with(prefix)) {
         changes[name] = std::nullopt;
       }
@@ -165,17 +165,15 @@ std::string SlurmCluster::obstacle(const SlurmOptions& options) {
 }
 
 SlurmCluster::SlurmCluster(const SlurmOptions& options)
-    : options_(options), nodes_(node_names(options.nodes)), files_("/tmp"), environment_(clean_environment()) {
+    : options_(options), nodes_(node_names(options.nodes)), files_("/tmp"), environment_(mpirun_environment()) {
+  environment_.merge(clean_environment());
   const std::string directory = files_.path();
   environment_["SLURM_CONF"] = directory + "/etc/slurm.conf";
   environment_["PATH"] = std::string(REPRIEVE_BIN_DIR) + ":" + ::getenv("PATH") + ":/usr/sbin:/sbin";
   environment_["TMPDIR"] = directory + "/tmp";
   environment_["OMPI_MCA_btl_vader_backing_directory"] = options.nodes > 1 ? "/dev/shm" : directory + "/tmp";
   // There are more ranks than cores, and Slurm's idea of the cores is made up.
-  environment_["OMPI_MCA_hwloc_base_binding_policy"] = "none";
   environment_["OMPI_MCA_mpi_yield_when_idle"] = "1";
-  environment_["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
-  environment_["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   if (options.control_groups) {
     lock_control_groups();
   }

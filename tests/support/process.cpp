@@ -264,6 +264,16 @@ bool Process::wait_for_descendants(std::chrono::milliseconds limit) const {
   return wait_until([this] { return descendants().empty(); }, limit);
 }
 
+Environment mpirun_environment() {
+  return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+          {"PRTE_ALLOW_RUN_AS_ROOT", "1"},
+          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+          {"PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+          {"PRTE_MCA_rmaps_default_mapping_policy", ":OVERSUBSCRIBE"},
+          {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+          {"PRTE_MCA_hwloc_default_binding_policy", "none"}};
+}
+
 namespace {
 
 Command mpirun_command(const MpiCommand& command, const fs::path& shared_memory) {
@@ -276,9 +286,8 @@ Command mpirun_command(const MpiCommand& command, const fs::path& shared_memory)
   arguments.insert(arguments.end(), command.rank_prefix.begin(), command.rank_prefix.end());
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   // `insert` keeps what the test has set.
-  result.environment.insert({"OMPI_ALLOW_RUN_AS_ROOT", "1"});
-  result.environment.insert({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"});
   result.environment.insert({"OMPI_MCA_btl_vader_backing_directory", shared_memory.string()});
+  result.environment.merge(mpirun_environment());
   return result;
 }
 

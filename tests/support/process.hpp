@@ -30,6 +30,10 @@ std::string read_text(const std::filesystem::path& file);
 /// Path of a program of this build ("reprieve", "reprieve-trainer", ...).
 std::string program(const std::string& name);
 
+/// What every mpirun of the tests reads, of Open MPI 4 (OMPI_) and 5 (PRTE_): root may start it, and ranks may
+/// outnumber the cores and are not bound to them.
+Environment mpirun_environment();
+
 /// What to start.
 struct Command {
   std::vector<std::string> arguments;  ///< the program (searched in PATH), then its arguments

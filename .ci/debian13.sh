@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds and tests this tree in a Debian 13, which is made once and kept below /var/cache/reprieve. As root; needs a mirror.
+#
+#   debian13.sh          all targets, without optimisation, and the tests with the labels unit and few
+#   debian13.sh --all    all tests
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(id -u)" -ne 0 ]; then
+  echo "Skipped: only root can make a Debian."
+  exit 0
+fi
+if [ -z "${REPRIEVE_MOUNTS:-}" ]; then
+  REPRIEVE_MOUNTS=1 exec unshare --mount --propagation private "$PWD/.ci/debian13.sh" "$@"  # what is mounted here goes with this process
+fi
+
+# The name tells which packages are in it: another list of packages makes another Debian in its place.
+cache=/var/cache/reprieve
+debian=$cache/debian13-$(sha256sum apps/install-packages.sh | cut -c 1-12)
+if [ ! -e "$debian" ]; then
+  apps/install-packages.sh debian13
+  rm -rf --one-file-system "$cache"/debian13-*
+  mkdir -p "$cache"
+  mmdebstrap --mode=root --variant=minbase --dpkgopt=force-unsafe-io \
+    --customize-hook='copy-in apps/install-packages.sh /' --customize-hook='chroot "$1" /install-packages.sh build tests' \
+    trixie "$debian.new"
+  mv "$debian.new" "$debian"
+fi
+
+mkdir -p build "$debian/reprieve" "$debian/build"
+mount --bind . "$debian/reprieve"
+mount --bind "$debian/build" "$debian/reprieve/build"  # the other build is for another system
+mount -t proc proc "$debian/proc"
+mount --rbind /sys "$debian/sys"
+mount --rbind /dev "$debian/dev"
+what=(--preset unoptimised --label 'unit|few')
+[ "${1:-}" != --all ] || what=(--all)
+env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+  chroot "$debian" /reprieve/tests/run.sh --no-install "${what[@]}"
