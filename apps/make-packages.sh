@@ -7,7 +7,7 @@
 #   apps/make-packages.sh [--cache FOLDER] RELEASE...      RELEASE: 12, 13
 #
 # The packages lie in build/packages/RELEASE, with a log of each step. FOLDER (/var/cache/reprieve) keeps for the next run
-# what takes long to get: the bare systems, the packages of Debian and a ccache. Remove it to begin with a newer Debian.
+# what takes long to get: systems, the packages of Debian and a ccache. Remove it to begin with a newer Debian.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 declare -A code_names=([12]=bookworm [13]=trixie)
@@ -46,24 +46,47 @@ finish() {
 }
 trap finish EXIT
 
-# new_system RELEASE NAME: a bare system in a folder, $root.
+# new_system RELEASE-NAME TAR: a system in a folder, $root, from a tar of the cache.
 new_system() {
-  local base=$cache/debian$1.tar
-  root=$work/$1-$2
-  if [ ! -e "$base" ]; then
-    mmdebstrap --mode=root --variant=apt "${code_names[$1]}" "$base.new.tar"
-    mv "$base.new.tar" "$base"
-  fi
-  mkdir -p "$root" "$cache/archives$1/partial"
-  tar --extract --directory "$root" --file "$base"
-  mkdir "$root/ccache" "$root/packages"
+  local archives=$cache/archives${1%%-*}
+  root=$work/$1
+  mkdir -p "$root" "$archives/partial"
+  tar --extract --directory "$root" --file "$cache/$2"
+  mkdir -p "$root/ccache" "$root/packages" "$root/var/cache/apt/archives"
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
-  mount --bind "$cache/archives$1" "$root/var/cache/apt/archives"
+  mount --bind "$archives" "$root/var/cache/apt/archives"
   mount --bind "$cache/ccache" "$root/ccache"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast"  # the system lives for minutes
+}
+
+# bare_system RELEASE NAME: one with nothing but apt.
+bare_system() {
+  local tar=bare$1.tar
+  if [ ! -e "$cache/$tar" ]; then
+    mmdebstrap --mode=root --variant=apt "${code_names[$1]}" "$cache/new-$tar"
+    mv "$cache/new-$tar" "$cache/$tar"
+  fi
+  new_system "$1-$2" "$tar"
   inside apt-get update -q
+}
+
+# build_system RELEASE: one with what debian/control asks for, and nothing else but lintian and ccache.
+build_system() {
+  local tar
+  tar=build$1-$(sha256sum apps/recipes/debian/control | cut -c 1-12).tar
+  if [ ! -e "$cache/$tar" ]; then
+    rm -f "$cache/build$1-"*
+    bare_system "$1" prepare
+    unpack_source "$root/packages"
+    install_packages ccache lintian
+    inside apt-get build-dep -q -y --no-install-recommends "./reprieve-$version"
+    tar --create --one-file-system --exclude=./ccache --exclude=./packages --exclude=./var/cache/apt/archives \
+      --directory "$root" --file "$cache/new-$tar" .
+    mv "$cache/new-$tar" "$cache/$tar"
+  fi
+  new_system "$1-build" "$tar"
 }
 
 # inside COMMAND...: in that system, in /packages, with none of the variables around it.
@@ -82,24 +105,21 @@ unpack_source() {
 }
 
 build() {
-  new_system "$1" build
+  build_system "$1"
   unpack_source "$root/packages"
   cp "$tarball" "$root/packages/reprieve_$version.orig.tar.gz"
   sed -i "1s/)/~deb$1u1)/" "$root/packages/reprieve-$version/debian/changelog"  # who goes to the next release gets its package
-  install_packages ccache
-  inside apt-get build-dep -q -y --no-install-recommends "./reprieve-$version"
   inside CCACHE_DIR=/ccache CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
     sh -c 'cd "$1" && dpkg-buildpackage --unsigned-source --unsigned-changes' sh "reprieve-$version"
   find "$root/packages" -maxdepth 1 -type f -exec cp -t "$folder" {} +
 }
 
 examine() {
-  install_packages lintian
   inside sh -c 'lintian --allow-root --fail-on error --tag-display-limit 0 *.changes'
 }
 
 use() {
-  new_system "$1" use
+  bare_system "$1" use
   find "$folder" -name '*.deb' ! -name '*-dbgsym_*' -exec cp -t "$root/packages" {} +
   local found names depends
   mapfile -t names < <(inside sh -c 'for file in *.deb; do dpkg-deb --field "$file" Package; done')
