@@ -24,7 +24,6 @@ pkgs.stdenv.mkDerivation {
   propagatedBuildInputs = [ pkgs.openmpi ];
 
   cmakeFlags = [
-    "-DBUILD_SHARED_LIBS=ON"
     "-DREPRIEVE_BUILD_TESTS=OFF"
     "-DREPRIEVE_UNITY=ON"
     "-DREPRIEVE_FORTRAN=OFF"

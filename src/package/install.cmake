@@ -5,25 +5,21 @@ include(CMakePackageConfigHelpers)
 
 set(reprieve_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/reprieve)
 
-install(TARGETS reprieve EXPORT reprieve-targets
+install(TARGETS reprieve reprieve_static EXPORT reprieve-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-# Not of objects for an optimiser that runs at the link (-flto).
-if(NOT BUILD_SHARED_LIBS AND CMAKE_OBJCOPY AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION AND NOT "${CMAKE_CXX_FLAGS}" MATCHES "-flto")
-  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\"
-    -D \"LIBRARY=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:reprieve>\"
-    -D \"LINKER=${CMAKE_LINKER}\" -D \"OBJCOPY=${CMAKE_OBJCOPY}\" -D \"READELF=${CMAKE_READELF}\" -D \"AR=${CMAKE_AR}\"
-    -P \"${CMAKE_CURRENT_LIST_DIR}/one_object.cmake\")" COMPONENT development)
-endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprieve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 
+# What a program links besides the static library: the files that were found here. Programs that link the shared one need
+# none of them.
+find_library(REPRIEVE_FMT_LIBRARY fmt HINTS ${fmt_DIR}/../.. REQUIRED)
+mark_as_advanced(REPRIEVE_FMT_LIBRARY)
+set(static_needs ${reprieve_hdf5_libraries} ${REPRIEVE_FMT_LIBRARY} ${xxhash_LINK_LIBRARIES} ${liburing_LINK_LIBRARIES}
+  ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS} stdc++ m)
+target_link_libraries(reprieve_static INTERFACE "$<INSTALL_INTERFACE:${static_needs}>")
+
 # find_package(reprieve)
-if(BUILD_SHARED_LIBS)
-  set(reprieve_is_static OFF)
-else()
-  set(reprieve_is_static ON)
-endif()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/reprieve-config.cmake.in
   ${PROJECT_BINARY_DIR}/package/reprieve-config.cmake INSTALL_DESTINATION ${reprieve_cmake_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/reprieve-config-version.cmake
@@ -37,21 +33,36 @@ install(EXPORT reprieve-targets NAMESPACE reprieve:: DESTINATION ${reprieve_cmak
 set(pc_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pc_prefix /${pc_folder} /)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE pc_mpi_cflags)
-list(JOIN pc_mpi_cflags " " pc_mpi_cflags)
-list(JOIN MPI_CXX_LIBRARIES " " pc_mpi_libs)
-if(reprieve_is_static)
-  set(pc_requires "fmt libxxhash")
-  if(liburing_FOUND)
-    string(APPEND pc_requires " liburing")
-  endif()
-  # CMake writes libraries of the system as names or as paths.
-  set(pc_libs ${reprieve_hdf5_libraries} ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS} stdc++ m)
-  list(TRANSFORM pc_libs PREPEND -l REGEX "^[^-/]")
-  list(JOIN pc_libs " " pc_libs)
-endif()
-configure_file(${CMAKE_CURRENT_LIST_DIR}/reprieve.pc.in ${PROJECT_BINARY_DIR}/package/reprieve.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/package/reprieve.pc DESTINATION ${pc_folder} COMPONENT development)
+
+# reprieve_install_pc(name library INCLUDES folders LINKS libraries NEEDS libraries REQUIRES name): the file `name` for programs
+# that link the shared library, and `name`-static for those that link the static one, which NEEDS more.
+function(reprieve_install_pc name library)
+  cmake_parse_arguments(PARSE_ARGV 2 pc "" "REQUIRES" "INCLUDES;LINKS;NEEDS")
+  list(TRANSFORM pc_INCLUDES PREPEND -I)
+  foreach(list pc_INCLUDES pc_LINKS pc_NEEDS)
+    list(TRANSFORM ${list} PREPEND -l REGEX "^[^-/]")  # CMake writes libraries of the system as names or as paths
+    list(JOIN ${list} " " ${list})
+  endforeach()
+  foreach(kind "" -static)
+    set(pc_requires ${pc_REQUIRES})
+    if(pc_REQUIRES)
+      set(pc_requires "${pc_REQUIRES}${kind} = ${PROJECT_VERSION}")
+    endif()
+    if(kind)
+      set(pc_libs "\${libdir}/lib${library}.a ${pc_LINKS} ${pc_NEEDS}")
+      set(pc_private)
+    else()
+      set(pc_libs "-L\${libdir} -l${library} ${pc_LINKS}")
+      set(pc_private ${pc_NEEDS})
+    endif()
+    set(pc_name ${name}${kind})
+    set(file ${PROJECT_BINARY_DIR}/package/${pc_name}.pc)
+    configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/reprieve.pc.in ${file} @ONLY)
+    install(FILES ${file} DESTINATION ${pc_folder} COMPONENT development)
+  endforeach()
+endfunction()
+reprieve_install_pc(reprieve reprieve
+  INCLUDES ${MPI_CXX_INCLUDE_DIRS} LINKS ${MPI_CXX_LIBRARIES} NEEDS ${static_needs})
 
 # Docs, in the folders that they have here, so that their links lead on.
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)

@@ -2,7 +2,7 @@
 # The headers for other libraries, one program each, if the library is there. Label: unit.
 function(reprieve_add_adapter_test name)
   add_executable(${name}_adapter_tests adapters/${name}_test.cpp)
-  target_link_libraries(${name}_adapter_tests PRIVATE reprieve reprieve_options GTest::gmock ${ARGN})
+  target_link_libraries(${name}_adapter_tests PRIVATE reprieve_static reprieve_options GTest::gmock ${ARGN})
   gtest_discover_tests(${name}_adapter_tests PROPERTIES LABELS unit TIMEOUT 60)
 endfunction()
 

@@ -3,7 +3,7 @@
 file(GLOB c_interface_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
 add_executable(c_interface_tests ${c_interface_sources})
 set_target_properties(c_interface_tests PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
-target_link_libraries(c_interface_tests PRIVATE reprieve reprieve_options)
+target_link_libraries(c_interface_tests PRIVATE reprieve_static reprieve_options)
 foreach(ranks 1 2 3)
   set(few)
   if(ranks EQUAL 2)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# check_symbols.sh c++|fortran LIBRARY: fails if a shared library shows anything but its interface: names in the namespace
+# check_symbols.sh c++|static|fortran LIBRARY: fails if a library shows anything but its interface: names in the namespace
 # reprieve, and reprieve_* in C; in that of the Fortran module its procedures and types, and the one C function that
-# programs call by themselves.
+# programs call by themselves. The static library has templates of the standard library and of fmt as well, as every object
+# of C++ has: several definitions of one are no error there (weak and unique symbols).
 set -euo pipefail
 
 case $1 in
-  c++)
+  c++ | static)
     interface='^((vtable|typeinfo|typeinfo name) for )?reprieve::|^reprieve_'
     behind='nlohmann|fmt::|H5|::(Impl|Registry)::'
     counted='^reprieve::'
@@ -34,7 +35,16 @@ internals() {
 [ -n "$(leaks <<<"$foreign")" ]
 [ -n "$(internals <<<"$internal")" ]
 
-symbols=$(nm -DC --defined-only "$2" | cut -d ' ' -f 3-)
+# Of the static library the strong symbols that are not hidden, and of the others those that are of nobody's namespace.
+in_the_archive() {
+  readelf --syms --wide "$2" | awk '$7 != "UND" && $6 == "DEFAULT" && ($5 == "GLOBAL" || $5 == "WEAK" || $5 == "UNIQUE") {print $5, $8}' |
+    sort -u | c++filt | sed -E -e 's/^GLOBAL //' -e '/^(WEAK|UNIQUE) .*\b(std|__gnu_cxx|fmt|reprieve)::/d' -e 's/^(WEAK|UNIQUE) //'
+}
+
+case $1 in
+  static) symbols=$(in_the_archive "$@") ;;
+  *) symbols=$(nm -DC --defined-only "$2" | cut -d ' ' -f 3-) ;;
+esac
 [ "$(grep -cE "$counted" <<<"$symbols")" -gt 50 ] || { echo "the interface is missing" >&2; exit 1; }
 found=$(leaks <<<"$symbols")$(internals <<<"$symbols")
 [ -z "$found" ] || { printf 'not of the interface:\n%s\n' "$found" >&2; exit 1; }

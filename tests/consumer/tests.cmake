@@ -1,70 +1,46 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The installed library: programs of a user's that are built against it, by CMake and by pkg-config, with the shared and
-# the static library. Label: consumer. One of the two libraries is that of this build; the other is built here, from
-# the same objects where there is a ccache: as deep as this one, for a ccache that makes paths relative.
+# the static library. Label: consumer.
 if(REPRIEVE_SANITIZE OR NOT REPRIEVE_BUILD_APPS)
   return()
 endif()
 
 set(consumer_folder ${PROJECT_BINARY_DIR}/consumer)
+set(installed ${consumer_folder}/installed)
 list(JOIN reprieve_mpi_selection " " selection)
-if(BUILD_SHARED_LIBS)
-  set(this_link shared)
-  set(other_link static)
-  set(other_is_shared OFF)
-else()
-  set(this_link static)
-  set(other_link shared)
-  set(other_is_shared ON)
-endif()
+set(consumer_environment "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${selection}")
 
-add_test(NAME consumer.install.${this_link}
-  COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${consumer_folder}/${this_link})
-add_test(NAME consumer.install.${other_link}
-  COMMAND ${CMAKE_CURRENT_LIST_DIR}/build_and_install.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}-${other_link}
-    -G ${CMAKE_GENERATOR} -D BUILD_SHARED_LIBS=${other_is_shared}
-    -D REPRIEVE_BUILD_APPS=OFF -D REPRIEVE_BUILD_TESTS=OFF -D REPRIEVE_KILL_POINTS=${REPRIEVE_KILL_POINTS}
-    -D REPRIEVE_WARNINGS_AS_ERRORS=${REPRIEVE_WARNINGS_AS_ERRORS} -D CMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
-    -D REPRIEVE_UNITY=${REPRIEVE_UNITY} "-DREPRIEVE_SEPARATE=${REPRIEVE_SEPARATE}"
-    -D "CMAKE_CXX_FLAGS_RELWITHDEBINFO=${CMAKE_CXX_FLAGS_RELWITHDEBINFO}"
-    -D CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
-    -D CMAKE_INSTALL_PREFIX=${consumer_folder}/${other_link} ${reprieve_mpi_selection})
+add_test(NAME consumer.install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${installed})
+set_tests_properties(consumer.install PROPERTIES LABELS consumer TIMEOUT 300 FIXTURES_SETUP consumer_installed)
 
-foreach(link ${this_link} ${other_link})
-  set_tests_properties(consumer.install.${link} PROPERTIES
-    LABELS consumer TIMEOUT 1800 FIXTURES_SETUP consumer_${link} PROCESSORS 2)
+foreach(library shared static)
   foreach(way cmake pkg-config)
-    add_test(NAME consumer.${link}.${way}
-      COMMAND ${CMAKE_CURRENT_LIST_DIR}/try.sh ${way} ${consumer_folder}/${link} ${consumer_folder}/${link}-${way})
-    set_tests_properties(consumer.${link}.${way} PROPERTIES
-      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_${link} PROCESSORS 3
-      ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${selection}")
+    add_test(NAME consumer.${library}.${way} COMMAND ${CMAKE_CURRENT_LIST_DIR}/try.sh ${way} ${installed}
+      ${consumer_folder}/${library}-${way} $<$<STREQUAL:${library},static>:static>)
+    set_tests_properties(consumer.${library}.${way} PROPERTIES
+      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_installed PROCESSORS 3 ENVIRONMENT "${consumer_environment}")
   endforeach()
 endforeach()
 
-# How large the library is, and how much of it a program gets that is linked with the static one. With room for a third more
-# than today.
-set_tests_properties(consumer.static.cmake PROPERTIES FIXTURES_SETUP consumer_program)
-add_test(NAME consumer.sizes COMMAND ${CMAKE_CURRENT_LIST_DIR}/sizes.sh
-  ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/libreprieve.so 3700 ${consumer_folder}/static-cmake/consumer_cpp 4900
-  ${consumer_folder}/static/${CMAKE_INSTALL_LIBDIR}/libreprieve.a 10000)
-set_tests_properties(consumer.sizes PROPERTIES
-  LABELS consumer FIXTURES_REQUIRED "consumer_shared;consumer_static;consumer_program")
-
-set(shared_libraries c++ libreprieve.so)
+# What the libraries show, what they need, and how large they are.
+set(libraries c++ libreprieve.so static libreprieve.a)
 if(reprieve_with_fortran AND CMAKE_Fortran_COMPILER_ID STREQUAL GNU)
-  list(APPEND shared_libraries fortran libreprieve_fortran.so)
+  list(APPEND libraries fortran libreprieve_fortran.so)
 endif()
-while(shared_libraries)
-  list(POP_FRONT shared_libraries interface library)
+while(libraries)
+  list(POP_FRONT libraries interface library)
   add_test(NAME consumer.symbols.${interface} COMMAND ${CMAKE_CURRENT_LIST_DIR}/check_symbols.sh
-    ${interface} ${consumer_folder}/shared/${CMAKE_INSTALL_LIBDIR}/${library})
-  set_tests_properties(consumer.symbols.${interface} PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_shared)
+    ${interface} ${installed}/${CMAKE_INSTALL_LIBDIR}/${library})
+  set_tests_properties(consumer.symbols.${interface} PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_installed)
 endwhile()
 
+add_test(NAME consumer.sizes COMMAND ${CMAKE_CURRENT_LIST_DIR}/sizes.sh ${installed}/${CMAKE_INSTALL_LIBDIR}/libreprieve.so
+  ${installed}/${CMAKE_INSTALL_LIBDIR}/libreprieve.a ${installed}/${CMAKE_INSTALL_BINDIR}/reprieve-heat)
+set_tests_properties(consumer.sizes PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_installed)
+
 add_test(NAME consumer.programs
-  COMMAND ${CMAKE_CURRENT_LIST_DIR}/installed.sh ${consumer_folder}/${this_link})
-set_tests_properties(consumer.programs PROPERTIES LABELS consumer TIMEOUT 120 FIXTURES_REQUIRED consumer_${this_link}
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/installed.sh ${installed})
+set_tests_properties(consumer.programs PROPERTIES LABELS consumer TIMEOUT 120 FIXTURES_REQUIRED consumer_installed
   ENVIRONMENT "${reprieve_mpi_environment}")
 
 # Headers and programs, with the compilers that are there.
@@ -96,19 +72,19 @@ if(REPRIEVE_OPEN_MPI)
     list(POP_FRONT languages language extension)
     add_test(NAME consumer.tutorial.${extension}
       COMMAND ${CMAKE_CURRENT_LIST_DIR}/tutorial.sh ${language} ${tutorial}/README.md ${tutorial}/heat.${extension}
-        ${consumer_folder}/shared ${consumer_folder}/tutorial-${extension})
+        ${installed} ${consumer_folder}/tutorial-${extension})
     set_tests_properties(consumer.tutorial.${extension} PROPERTIES
-      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_shared PROCESSORS 3
+      LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_installed PROCESSORS 3
       ENVIRONMENT "${reprieve_mpi_environment}")
   endwhile()
 endif()
 
 if(TARGET reprieve_tool_core AND REPRIEVE_INSTALL AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   add_test(NAME consumer.modulefile
-    COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${consumer_folder}/${this_link} ${consumer_folder}/modulefile)
+    COMMAND ${CMAKE_CURRENT_LIST_DIR}/modulefile.sh ${installed} ${consumer_folder}/modulefile)
   set_tests_properties(consumer.modulefile PROPERTIES LABELS consumer TIMEOUT 300 SKIP_RETURN_CODE 77
-    FIXTURES_REQUIRED consumer_${this_link}
-    ENVIRONMENT "${reprieve_mpi_environment};MPIEXEC=${MPIEXEC_EXECUTABLE};CMAKE_ARGUMENTS=${selection}")
+    FIXTURES_REQUIRED consumer_installed
+    ENVIRONMENT "${consumer_environment}")
 endif()
 
 if(REPRIEVE_PYTHON AND TARGET python_module AND REPRIEVE_OPEN_MPI)

@@ -3,14 +3,16 @@
 # As a user would: builds the programs here against an installed Reprieve, runs each on 2 ranks, preempts it by a signal
 # to one rank, and resumes it on 3.
 #
-#   try.sh cmake|pkg-config PREFIX FOLDER      PREFIX: where Reprieve is installed; FOLDER: to work in, emptied first
+#   try.sh cmake|pkg-config PREFIX FOLDER [static]      PREFIX: where Reprieve is installed; FOLDER: to work in, emptied first;
+#                                                       static: with the static library
 #
 # MPIEXEC names the launcher (mpirun). CMAKE_ARGUMENTS are given to cmake.
 set -euo pipefail
-way=$1 prefix=$2 folder=$3
+way=$1 prefix=$2 folder=$3 kind=${4:-}
 source=$(cd "$(dirname "$0")" && pwd)
 read -ra mpirun <<<"${MPIEXEC:-mpirun}"
 read -ra cmake_arguments <<<"${CMAKE_ARGUMENTS:-}"
+[ -z "$kind" ] || cmake_arguments+=(-D LIBRARY=reprieve::static -D FORTRAN_LIBRARY=reprieve::fortran_static)
 
 launcher=
 cleanup() {
@@ -31,7 +33,8 @@ build() {
       cmake --build .
       ;;
     pkg-config)
-      PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name reprieve.pc | head -n 1)") make -f "$source/Makefile" SOURCE="$source"
+      PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name reprieve.pc | head -n 1)") make -f "$source/Makefile" SOURCE="$source" \
+        ${kind:+KIND=-static}
       ;;
     *) fail "cmake or pkg-config?" ;;
   esac
@@ -82,5 +85,6 @@ LD_LIBRARY_PATH=$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 programs=(consumer_*)
 for program in "${programs[@]}"; do
+  [ -z "$kind" ] || ! ldd "$program" | grep libreprieve || fail "$program is linked with the shared library"
   [ ! -x "$program" ] || preempt_and_resume "$program"
 done

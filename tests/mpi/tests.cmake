@@ -39,14 +39,14 @@ endif()
 # Sessions of MPI 4: refused without MPI_Init, and taken with it.
 if(MPI_CXX_VERSION VERSION_GREATER_EQUAL 4)
   add_executable(session ${CMAKE_CURRENT_LIST_DIR}/programs/session.cpp)
-  target_link_libraries(session PRIVATE reprieve reprieve_options)
+  target_link_libraries(session PRIVATE reprieve_static reprieve_options)
   reprieve_add_mpi_test(NAME session.2_ranks RANKS 2 LABELS mpi few TIMEOUT 60 COMMAND $<TARGET_FILE:session>)
 endif()
 
 # The launcher must hand on the code that all ranks leave with, whatever it thinks of ranks that leave. If some do not, the
 # others leave without them.
 add_executable(leaves ${CMAKE_CURRENT_LIST_DIR}/programs/leaves.cpp)
-target_link_libraries(leaves PRIVATE reprieve reprieve_options)
+target_link_libraries(leaves PRIVATE reprieve_static reprieve_options)
 reprieve_add_mpi_test(NAME leave_together.exit_code RANKS 8 LABELS mpi quick TIMEOUT 300
   WRAPPER ${CMAKE_CURRENT_LIST_DIR}/exit_code.sh 42 10 COMMAND $<TARGET_FILE:leaves>)
 reprieve_add_mpi_test(NAME leave_together.without_others RANKS 3 LABELS mpi quick TIMEOUT 60 COMMAND $<TARGET_FILE:leaves> alone)

@@ -14,7 +14,6 @@ class Reprieve(CMakePackage):
 
     version("0.2.0", tag="v0.2.0")
 
-    variant("shared", default=True, description="Build the shared library")
     variant("fortran", default=True, description="Build the Fortran module")
     variant("python", default=False, description="Make the Python module")
     variant("tools", default=True, description="Build the programs")
@@ -43,7 +42,6 @@ class Reprieve(CMakePackage):
 
     def cmake_args(self):
         return [
-            self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
             self.define_from_variant("REPRIEVE_FORTRAN", "fortran"),
             self.define_from_variant("REPRIEVE_PYTHON_MODULE", "python"),
             self.define_from_variant("REPRIEVE_BUILD_APPS", "tools"),
