@@ -15,8 +15,8 @@
 #include "command.hpp"
 #include "core/log.hpp"
 #include "core/setting.hpp"
+#include "core/version_details.hpp"
 #include "reprieve/error.hpp"
-#include "reprieve/version_details.hpp"
 #include "text.hpp"
 
 namespace {
@@ -82,7 +82,7 @@ void print_wrapped(std::ostream& stream, int descriptor, const std::string& text
 int parse_and_run(int argc, char** argv) {
   using namespace reprieve::tool;
   CLI::App app("Looks after checkpoints, and after the runs that write them.", "reprieve");
-  const std::string version = to_text(reprieve::version_details());
+  const std::string version = to_text(reprieve::core::built_details());
   app.set_version_flag("--version", version.substr(0, version.size() - 1));  // CLI11 ends the line
   app.require_subcommand(1);
   app.footer(kFooter);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The build says the rest by REPRIEVE_BUILT_... (package/version_details.cmake).
-
 #include "reprieve/version_details.hpp"
 
 #include <mpi.h>
 
 #include <array>
 
-#include "reprieve/version.hpp"
+#include "core/version_details.hpp"
 
 namespace reprieve {
 namespace {
@@ -26,12 +24,9 @@ std::string running_mpi() {
 }  // namespace
 
 VersionDetails version_details() {
-  return {REPRIEVE_VERSION, REPRIEVE_BUILT_COMMIT, running_mpi(), REPRIEVE_BUILT_HDF5, REPRIEVE_BUILT_OPTIONS};
-}
-
-std::string to_text(const VersionDetails& details) {
-  return "reprieve " + details.version + "\ncommit   " + details.commit + "\nMPI      " + details.mpi + "\nHDF5     " +
-         details.hdf5 + "\noptions  " + details.options + "\n";
+  VersionDetails details = core::built_details();
+  details.mpi = running_mpi();
+  return details;
 }
 
 }  // namespace reprieve

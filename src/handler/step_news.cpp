@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/step_news.hpp"
 
-#include <algorithm>
-
 #include "handler/run_log.hpp"
 
 namespace reprieve::handler {
@@ -12,14 +10,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kDrillInterval = 100ms;
-constexpr std::chrono::seconds kShortest = 5s;
-constexpr std::chrono::seconds kLongest = 60s;
 
 }  // namespace
-
-std::chrono::steady_clock::duration news_interval(std::chrono::steady_clock::duration elapsed) noexcept {
-  return std::clamp<std::chrono::steady_clock::duration>(elapsed / 10, kShortest, kLongest);
-}
 
 void StepNews::tell(std::uint64_t run_calls, std::chrono::nanoseconds step_time) noexcept {
   const auto now = Clock::now();

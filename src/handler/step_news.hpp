@@ -4,6 +4,7 @@
 /// @file
 /// When a run tells how far it is, for those who look at it: `reprieve status`, `reprieve report`, a drill.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -13,7 +14,11 @@ class RunLog;
 
 /// How long after the last word the next one is due, @p elapsed after the begin: often at first, when people look, and
 /// every minute later, so that the log of a month has some ten megabytes.
-[[nodiscard]] std::chrono::steady_clock::duration news_interval(std::chrono::steady_clock::duration elapsed) noexcept;
+[[nodiscard]] inline std::chrono::steady_clock::duration news_interval(
+    std::chrono::steady_clock::duration elapsed) noexcept {
+  return std::clamp<std::chrono::steady_clock::duration>(elapsed / 10, std::chrono::seconds(5),
+                                                         std::chrono::minutes(1));
+}
 
 /// Writes a step into the event log now and then. A drill wants to know it ten times a second, in the run record alone.
 class StepNews {

@@ -33,6 +33,6 @@ endif()
 list(JOIN built_options ", " built_options)
 
 # For that file alone: a new commit compiles nothing else anew.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cluster/version_details.cpp
-  TARGET_DIRECTORY reprieve_cluster PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/version_details.cpp
+  TARGET_DIRECTORY reprieve_core PROPERTIES COMPILE_DEFINITIONS
   "REPRIEVE_BUILT_COMMIT=\"${reprieve_commit}\";REPRIEVE_BUILT_HDF5=\"${HDF5_VERSION}\";REPRIEVE_BUILT_OPTIONS=\"${built_options}\"")

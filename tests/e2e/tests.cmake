@@ -20,8 +20,9 @@ target_link_libraries(e2e_tests PRIVATE PkgConfig::tinyxml2 nlohmann_json::nlohm
 target_include_directories(e2e_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(e2e_tests PRIVATE
   REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" REPRIEVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-  REPRIEVE_CACHE_DIR="${e2e_cache}" REPRIEVE_NO_CURL="$<TARGET_FILE:no_curl>")
-add_dependencies(e2e_tests no_curl)
+  REPRIEVE_CACHE_DIR="${e2e_cache}" REPRIEVE_NO_CURL="$<TARGET_FILE:no_curl>"
+  REPRIEVE_NO_MPI="$<TARGET_FILE:no_mpi>")
+add_dependencies(e2e_tests no_curl no_mpi)
 
 foreach(source IN LISTS e2e_program_sources)
   get_filename_component(name ${source} NAME_WE)

@@ -54,12 +54,12 @@ std::string layer_of(const std::string& path) {
   return "";
 }
 
-/// The layer whose target is reprieve_<name>.
+/// The layer whose target is reprieve_<name>, or reprieve_<name>_offline.
 std::string layer_of_target(const std::string& name) {
   for (const auto& [layer, uses] : kMayUse) {
     std::string target = layer;
     std::replace(target.begin(), target.end(), '/', '_');
-    if (target == name) {
+    if (target == name || target + "_offline" == name) {
       return layer;
     }
   }
@@ -75,7 +75,7 @@ const std::map<std::string, Names> kPublicHeaders{
     {"state",
      {"annotation.hpp", "checkpoint.hpp", "containers.hpp", "element_type.hpp", "layout.hpp", "memory.hpp",
       "particles.hpp", "record.hpp", "serializer.hpp", "stored_state.hpp", "value_access.hpp"}},
-    {"cluster", {"version_details.hpp"}},
+    {"core", {"version_details.hpp"}},
     {"settings", {"manager_options.hpp", "settings.hpp", "termination_config.hpp"}},
     {"manager", {"checkpoint_manager.hpp", "xdmf.hpp"}},
     // The watcher has a constructor in each of the two.
