@@ -41,7 +41,7 @@ finish() {
   if [ $? -ne 0 ] && [ -n "$log" ]; then
     { tail -n 40 "$log"; echo "FAILED: $log"; } >&3
   fi
-  umount -l "$work"/*/{proc,dev,var/cache/apt/archives,ccache} 2>/dev/null
+  umount -l "$work"/*/{proc,sys,dev,var/cache/apt/archives,ccache} 2>/dev/null
   rm -rf --one-file-system "$work"
 }
 trap finish EXIT
@@ -54,6 +54,7 @@ new_system() {
   tar --extract --directory "$root" --file "$cache/$2"
   mkdir -p "$root/ccache" "$root/packages" "$root/var/cache/apt/archives"
   mount -t proc proc "$root/proc"
+  mount -t sysfs sysfs "$root/sys"  # Open MPI counts the cores there
   mount --rbind /dev "$root/dev"
   mount --bind "$archives" "$root/var/cache/apt/archives"
   mount --bind "$cache/ccache" "$root/ccache"
