@@ -221,8 +221,8 @@ void SlurmCluster::write_configuration() const {
     fs::create_directories(top / folder);
   }
   std::ofstream(top / "etc/plugstack.conf");
-  std::ofstream(top / "etc/cgroup.conf") << "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint="
-                                         << (top / "cgroup").string() << '\n';
+  std::ofstream(top / "etc/cgroup.conf") << "CgroupPlugin=cgroup/v1\nCgroupMountpoint=" << (top / "cgroup").string()
+                                         << '\n';
   std::ofstream hosts(top / "etc/hosts");
   hosts << read_text("/etc/hosts");
   const std::vector<int> ports = free_ports(nodes_.size() + 1);
