@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/text.hpp"
+#include "supervisor/launcher.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -74,7 +75,11 @@ void examine_launcher(Findings& findings, const MachineFacts& facts) {
         "load the MPI of your program (`module load openmpi`), or start it by srun");
     return;
   }
-  add(findings, Grade::good, "mpirun", facts.mpirun);
+  const supervisor::LauncherTraits* traits = supervisor::open_mpi_of(facts.mpirun);
+  add(findings, Grade::good, "mpirun",
+      traits == nullptr ? facts.mpirun + "; reprieve is not tested with it"
+                        : fmt::format("{}; {:g} s after a SIGTERM it kills the ranks, unless `reprieve run` starts it",
+                                      facts.mpirun, traits->kill_s));
 }
 
 void examine_slurm(Findings& findings, const MachineFacts& facts) {

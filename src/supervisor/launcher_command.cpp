@@ -134,11 +134,6 @@ std::optional<LauncherOption> rank_option(const Words& words) {
   return std::nullopt;
 }
 
-bool is_open_mpi(const std::string& launcher) {
-  return launcher != "srun" && is_launcher(launcher) && launcher.find("mpich") == std::string::npos &&
-         launcher.find("hydra") == std::string::npos;
-}
-
 bool names_hosts(const LauncherOption& option) {
   static constexpr std::array<std::string_view, 2> kNames{"H", "host"};
   return is_among(kNames, option.name);
