@@ -22,7 +22,6 @@ build_packages=(
   libhdf5-openmpi-dev hdf5-tools
   nlohmann-json3-dev libfmt-dev libxxhash-dev
   libcurl4-openssl-dev                        # headers of what is loaded where a metadata server is asked
-  liburing-dev                                # optional: asynchronous I/O
   libcli11-dev zlib1g-dev                     # the programs
   procps                                      # ps and pgrep, for the scripts
   help2man                                    # optional: man pages

@@ -15,14 +15,10 @@ void add_step_command(CLI::App& app, const bool& json);
 void add_save_command(CLI::App& app, const bool& json);
 /// What a near copy costs the program, and a start from one.
 void add_near_command(CLI::App& app, const bool& json);
-/// How fast a state in the memory of a device is saved and restored, if there is one.
-void add_device_command(CLI::App& app, const bool& json);
 /// What a save in the background costs the program.
 void add_background_command(CLI::App& app, const bool& json);
 /// How fast a state is read back, from the page cache and from the disk.
 void add_restore_command(CLI::App& app, const bool& json);
-/// Whether the program's own arithmetic is as fast after a save or a restore as before.
-void add_registers_command(CLI::App& app, const bool& json);
 /// How long it takes until a handler is there.
 void add_start_command(CLI::App& app, const bool& json);
 /// How costs grow, also for numbers of ranks that are not there.

@@ -20,8 +20,6 @@ Examples:
   mpirun -n 2 reprieve-bench save --directory /scratch/me --sizes-mib 512
   mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
   mpirun -n 2 reprieve-bench near
-  mpirun -n 2 reprieve-bench device
-  mpirun -n 1 reprieve-bench registers
   mpirun -n 2 reprieve-bench start
   mpirun -n 16 --oversubscribe reprieve-bench scale
   mpirun -n 1 reprieve-bench scale --pretend-ranks 1000 10000 --variables 10
@@ -39,9 +37,7 @@ int run(int argc, char** argv) {
   reprieve::bench::add_save_command(app, json);
   reprieve::bench::add_background_command(app, json);
   reprieve::bench::add_near_command(app, json);
-  reprieve::bench::add_device_command(app, json);
   reprieve::bench::add_restore_command(app, json);
-  reprieve::bench::add_registers_command(app, json);
   reprieve::bench::add_start_command(app, json);
   reprieve::bench::add_scale_command(app, json);
   int rank = 0;

@@ -15,10 +15,6 @@
 #include <thread>
 #include <vector>
 
-#ifdef REPRIEVE_HAVE_LIBURING
-#include <liburing.h>
-#endif
-
 #include "core/directory.hpp"
 
 namespace reprieve::bench {
@@ -26,7 +22,6 @@ namespace reprieve::bench {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{4} << 20U;
-constexpr unsigned kInFlight = 8;
 constexpr unsigned kThreads = 4;
 constexpr int kDontCache = 0x80;  ///< RWF_DONTCACHE, which older headers do not name
 
@@ -35,30 +30,6 @@ constexpr int kDontCache = 0x80;  ///< RWF_DONTCACHE, which older headers do not
 }
 
 off_t at(std::uint64_t offset) { return static_cast<off_t>(offset); }
-
-#ifdef REPRIEVE_HAVE_LIBURING
-class Ring {
- public:
-  Ring() : error_(io_uring_queue_init(kInFlight, &ring_, 0)) {}
-  ~Ring() {
-    if (error_ == 0) {
-      io_uring_queue_exit(&ring_);
-    }
-  }
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
-  [[nodiscard]] int error() const { return -error_; }
-  io_uring* get() { return &ring_; }
-
- private:
-  io_uring ring_ = {};
-  int error_;
-};
-
-bool ring_works() { return Ring().error() == 0; }
-#else
-bool ring_works() { return false; }
-#endif
 
 /// Without a name; below 0 if there cannot be one.
 core::Descriptor temporary_file(const std::filesystem::path& directory, int flags) {
@@ -79,13 +50,11 @@ bool uncached_works(const std::filesystem::path& directory) {
 
 }  // namespace
 
-bool goes_past_cache(RawMethod method) { return method == RawMethod::direct_threads || method == RawMethod::io_uring; }
+bool goes_past_cache(RawMethod method) { return method == RawMethod::direct_threads; }
 
 int open_flags(RawMethod method) { return goes_past_cache(method) ? O_RDWR | O_DIRECT : O_RDWR; }
 
-int open_flags(RawRead method) {
-  return method == RawRead::direct_threads || method == RawRead::io_uring ? O_RDONLY | O_DIRECT : O_RDONLY;
-}
+int open_flags(RawRead method) { return method == RawRead::direct_threads ? O_RDONLY | O_DIRECT : O_RDONLY; }
 
 bool is_available(RawMethod method, const std::filesystem::path& directory) {
   switch (method) {
@@ -96,8 +65,6 @@ bool is_available(RawMethod method, const std::filesystem::path& directory) {
       return uncached_works(directory);
     case RawMethod::direct_threads:
       return temporary_file(directory, O_DIRECT).get() >= 0;
-    case RawMethod::io_uring:
-      return temporary_file(directory, O_DIRECT).get() >= 0 && ring_works();
   }
   return false;
 }
@@ -109,8 +76,6 @@ bool is_available(RawRead method, const std::filesystem::path& directory) {
       return true;
     case RawRead::direct_threads:
       return is_available(RawMethod::direct_threads, directory);
-    case RawRead::io_uring:
-      return is_available(RawMethod::io_uring, directory);
   }
   return false;
 }
@@ -142,9 +107,6 @@ void RawFile::write(std::span<const std::byte> bytes, std::uint64_t offset, RawM
       return by_threads(bytes.size(), "write", [&](std::size_t begin, std::size_t size) {
         return ::pwrite(descriptor_, &bytes[begin], size, at(offset + begin));
       });
-    case RawMethod::io_uring:
-      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it only reads them
-      return by_ring({const_cast<std::byte*>(bytes.data()), bytes.size()}, offset, Direction::write);
   }
 }
 
@@ -158,8 +120,6 @@ void RawFile::read(std::span<std::byte> bytes, std::uint64_t offset, RawRead met
       return by_threads(bytes.size(), "read", [&](std::size_t begin, std::size_t size) {
         return ::pread(descriptor_, &bytes[begin], size, at(offset + begin));
       });
-    case RawRead::io_uring:
-      return by_ring(bytes, offset, Direction::read);
   }
 }
 
@@ -225,42 +185,6 @@ void RawFile::by_threads(std::size_t bytes, const char* action, Transfer&& trans
     fail(action, path_, error);
   }
 }
-
-#ifdef REPRIEVE_HAVE_LIBURING
-void RawFile::by_ring(std::span<std::byte> bytes, std::uint64_t offset, Direction direction) const {
-  const char* const action = direction == Direction::write ? "write" : "read";
-  Ring ring;
-  if (ring.error() != 0) {
-    fail("make a ring for", path_, ring.error());
-  }
-  std::size_t begun = 0;
-  for (unsigned in_flight = 0; begun < bytes.size() || in_flight > 0;) {
-    while (begun < bytes.size() && in_flight < kInFlight) {
-      const auto part = bytes.subspan(begun, std::min(kChunk, bytes.size() - begun));
-      io_uring_sqe* entry = io_uring_get_sqe(ring.get());
-      io_uring_prep_rw(direction == Direction::write ? IORING_OP_WRITE : IORING_OP_READ, entry, descriptor_,
-                       part.data(), static_cast<unsigned>(part.size()), offset + begun);
-      io_uring_sqe_set_data64(entry, part.size());
-      begun += part.size();
-      ++in_flight;
-    }
-    io_uring_cqe* done = nullptr;
-    const int result = io_uring_submit_and_wait(ring.get(), 1);
-    if (result < 0 || io_uring_peek_cqe(ring.get(), &done) != 0) {
-      fail(action, path_, result < 0 ? -result : EIO);
-    }
-    if (done->res < 0 || static_cast<std::uint64_t>(done->res) != io_uring_cqe_get_data64(done)) {
-      fail(action, path_, done->res < 0 ? -done->res : EIO);
-    }
-    io_uring_cqe_seen(ring.get(), done);
-    --in_flight;
-  }
-}
-#else
-void RawFile::by_ring(std::span<std::byte> /*bytes*/, std::uint64_t /*offset*/, Direction /*direction*/) const {
-  fail("use io_uring, which this build has not, for", path_, ENOSYS);
-}
-#endif
 
 void RawFile::sync() const {
   if (::fsync(descriptor_) != 0) {

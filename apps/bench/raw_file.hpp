@@ -14,12 +14,12 @@ namespace reprieve::bench {
 
 /// Ways to write. The first three go through the page cache: until fsync, with the writing begun after each piece
 /// (sync_file_range), or leaving nothing there (RWF_DONTCACHE of Linux 6.14).
-enum class RawMethod { buffered, started, uncached, direct_threads, io_uring };
+enum class RawMethod { buffered, started, uncached, direct_threads };
 
 /// Ways to read; `mapped` copies from a mapping of the file.
-enum class RawRead { buffered, mapped, direct_threads, io_uring };
+enum class RawRead { buffered, mapped, direct_threads };
 
-/// False if this build, this kernel or this file system cannot do it.
+/// False if this kernel or this file system cannot do it.
 [[nodiscard]] bool is_available(RawMethod method, const std::filesystem::path& directory);
 [[nodiscard]] bool is_available(RawRead method, const std::filesystem::path& directory);
 
@@ -48,8 +48,6 @@ class RawFile {
   /// @param transfer  of one piece: from its place among the bytes and its size to what the system returns
   template <class Transfer>
   void by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const;
-  enum class Direction { write, read };
-  void by_ring(std::span<std::byte> bytes, std::uint64_t offset, Direction direction) const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

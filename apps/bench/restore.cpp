@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
-#include <mpi.h>
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <algorithm>
 #include <fstream>
@@ -103,9 +103,8 @@ std::vector<RestorePath> raw_paths(Workload& workload, const fs::path& file) {
   };
   const std::uint64_t offset = raw_offset(workload, file);
   std::vector<RestorePath> paths;
-  for (const auto& [method, name] :
-       {Method{RawRead::buffered, "pread"}, Method{RawRead::mapped, "mmap"},
-        Method{RawRead::direct_threads, "O_DIRECT, 4 threads"}, Method{RawRead::io_uring, "O_DIRECT, io_uring"}}) {
+  for (const auto& [method, name] : {Method{RawRead::buffered, "pread"}, Method{RawRead::mapped, "mmap"},
+                                     Method{RawRead::direct_threads, "O_DIRECT, 4 threads"}}) {
     if (is_available(method, file.parent_path())) {
       paths.push_back({fmt::format("raw, the same file, {}", name), file, [&workload, file, offset, m = method] {
                          RawFile(file, open_flags(m)).read(workload.limit_bytes(), offset, m);

@@ -2,8 +2,8 @@
 #include "save_candidates.hpp"
 
 #include <fcntl.h>
-#include <mpi.h>
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <memory>
 
@@ -62,8 +62,7 @@ void add_raw(std::vector<SavePath>& paths, Workload& workload, const fs::path& d
   };
   for (const auto& [method, name] :
        {Method{RawMethod::buffered, "buffered"}, Method{RawMethod::started, "sync_file_range"},
-        Method{RawMethod::uncached, "RWF_DONTCACHE"}, Method{RawMethod::direct_threads, "O_DIRECT, 4 threads"},
-        Method{RawMethod::io_uring, "O_DIRECT, io_uring"}}) {
+        Method{RawMethod::uncached, "RWF_DONTCACHE"}, Method{RawMethod::direct_threads, "O_DIRECT, 4 threads"}}) {
     if (!is_available(method, directory)) {
       continue;
     }
@@ -162,14 +161,12 @@ std::vector<SavePath> save_paths(Workload& workload, const fs::path& directory) 
   add_raw(paths, workload, directory);
   using Change = Workload::Change;
   add_recycled(paths, workload, directory, "Reprieve, recycled file", FileIo::automatic, Change::everywhere);
-  add_recycled(paths, workload, directory, "Reprieve, recycled file, io_uring", FileIo::io_uring, Change::everywhere);
   add_recycled(paths, workload, directory, "Reprieve, recycled file, 80 % unchanged", FileIo::automatic,
                Change::every_fifth_mib);
   const ManagerOptions options{.max_to_keep = 0, .recycle = false};
   add_new_file(paths, workload, directory, "Reprieve, new file", options);
   // "Reprieve, in background" has its place here.
-  for (const auto& [io, name] : {std::pair{FileIo::page_cache, "page cache"}, std::pair{FileIo::direct, "threads"},
-                                 std::pair{FileIo::io_uring, "io_uring"}}) {
+  for (const auto& [io, name] : {std::pair{FileIo::page_cache, "page cache"}, std::pair{FileIo::direct, "threads"}}) {
     ManagerOptions other = options;
     other.io = io;
     add_new_file(paths, workload, directory, fmt::format("Reprieve, new file, {}", name), other);

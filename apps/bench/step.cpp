@@ -10,7 +10,6 @@
 #include "scratch.hpp"
 #include "statistics.hpp"
 #include "step_loops.hpp"
-#include "stride.hpp"
 
 namespace reprieve::bench {
 
@@ -80,26 +79,6 @@ Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_
   return {summarize(from_signal), summarize(from_end_of_step)};
 }
 
-Table show_strides(const Work& work, Report& report) {
-  Table table("When steps change their length at once, the stride between checks follows",
-              {"steps", "stride", "checks until then", "steps until the first check", "first check", "followed after"});
-  for (const StrideChange& change : follow_changes(work, {10e-6, 1e-3, 10e-6, 10e-3, 100e-6, 10e-6})) {
-    table.add_row({format_seconds(change.from_s) + " -> " + format_seconds(change.to_s),
-                   fmt::format("{} -> {}", change.before, change.after), fmt::format("{}", change.checks),
-                   fmt::format("{}", change.first_check_steps), format_seconds(change.first_check_s),
-                   format_seconds(change.settled_s)});
-    report.add({{"from_step_s", change.from_s},
-                {"to_step_s", change.to_s},
-                {"stride_before", change.before},
-                {"stride_after", change.after},
-                {"checks_until_followed", change.checks},
-                {"first_check_steps", change.first_check_steps},
-                {"first_check_s", change.first_check_s},
-                {"followed_s", change.settled_s}});
-  }
-  return table;
-}
-
 void run(const StepOptions& options, bool json) {
   const Scratch scratch(options.directory);
   const Work work;
@@ -142,7 +121,6 @@ void run(const StepOptions& options, bool json) {
                 {"reaction_coupled_median_s", coupled.median},
                 {"reaction_coupled_max_s", coupled.max}});
   }
-  const Table strides = show_strides(work, report);
   if (!scratch.is_chief()) {
     return;
   }
@@ -151,7 +129,6 @@ void run(const StepOptions& options, bool json) {
   } else {
     costs.print();
     reactions.print();
-    strides.print();
   }
 }
 

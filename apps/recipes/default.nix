@@ -17,7 +17,6 @@ pkgs.stdenv.mkDerivation {
     pkgs.fmt
     pkgs.curl
     pkgs.xxHash
-    pkgs.liburing
     pkgs.cli11
     pkgs.zlib
   ];

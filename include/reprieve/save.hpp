@@ -44,7 +44,6 @@ enum class FileIo {
   automatic,   ///< as is fastest: `direct` for large parts on a disk, `page_cache` for the rest
   page_cache,  ///< plain pwrite
   direct,      ///< O_DIRECT, by threads that call pwrite
-  io_uring,    ///< O_DIRECT, by io_uring if the library was built with it
 };
 
 /// Why a checkpoint was written.

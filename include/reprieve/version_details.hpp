@@ -17,7 +17,7 @@ struct VersionDetails {
                         ///< "unknown" if the source tree is no clone
   std::string mpi;      ///< the MPI library that is running, as it names itself
   std::string hdf5;     ///< the HDF5 that the library was built with, "1.10.8"
-  std::string options;  ///< build type and options, "Release, io_uring"
+  std::string options;  ///< build type and options, "Release"
 };
 
 /// Tells which library is running. Before MPI_Init, too. Not collective; on any thread; no file or network is looked

@@ -95,7 +95,7 @@ Descriptor checked_file(Descriptor opened, const fs::path& path, int flags, mode
   if (const int error_number = (flags & O_CREAT) != 0 ? give_rights(opened.get(), mode) : 0; error_number != 0) {
     throw storage_error("look at", path, error_number);
   }
-  // Only the open was not to wait: io_uring takes the flag to mean "refuse instead of waiting".
+  // Only the open was not to wait: some file systems take the flag to mean "refuse instead of waiting".
   if (const int held = ::fcntl(opened.get(), F_GETFL);
       held < 0 || ::fcntl(opened.get(), F_SETFL, held & ~O_NONBLOCK) != 0) {
     throw storage_error("open", path, errno);

@@ -33,10 +33,7 @@ core::Table<ManagerOptions> manager_settings() {
       core::choice("writer", &O::writer, writer_names(),
                    "how the data reach the file: each rank by itself, or collectively through MPI-IO"),
       core::choice("io", &O::io,
-                   {{"auto", FileIo::automatic},
-                    {"page_cache", FileIo::page_cache},
-                    {"direct", FileIo::direct},
-                    {"io_uring", FileIo::io_uring}},
+                   {{"auto", FileIo::automatic}, {"page_cache", FileIo::page_cache}, {"direct", FileIo::direct}},
                    "how the direct writer hands bytes to the file system; what it cannot do is replaced by something "
                    "simpler"),
       core::flag("durable", &O::durable, "fsync before the commit; without it a power cut can lose checkpoints"),

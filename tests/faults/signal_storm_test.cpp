@@ -160,7 +160,7 @@ TEST_F(Children, AStartedProgramInheritsNoFile) {
   EXPECT_EQ(end_of(*job), 0) << job->err();
   const std::string files = read_text(directory_ / "open_files");
   EXPECT_THAT(files, HasSubstr("open_files"));  // its own output
-  for (const std::string name : {"ckpt", ".reprieve", ".chieftemp", "events.jsonl", "memfd", "io_uring"}) {
+  for (const std::string name : {"ckpt", ".reprieve", ".chieftemp", "events.jsonl", "memfd"}) {
     EXPECT_THAT(files, Not(HasSubstr(name)));
   }
 }

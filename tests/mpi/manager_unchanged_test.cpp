@@ -112,7 +112,7 @@ TEST_F(UnchangedTest, IsWrittenWhereSomebodyHasTouchedTheFile) {
 }
 
 TEST_F(UnchangedTest, WhatChangesIsWrittenWhereverItLies) {
-  for (const FileIo io : {FileIo::page_cache, FileIo::direct, FileIo::io_uring}) {
+  for (const FileIo io : {FileIo::page_cache, FileIo::direct}) {
     CheckpointManager manager = open(io);
     std::mt19937 draw(7U + static_cast<unsigned>(io));
     for (int i = 0; i < 40; ++i) {

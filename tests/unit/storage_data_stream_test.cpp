@@ -130,13 +130,12 @@ TEST_P(DataStreamTest, AFileThatIsGivenUpHalfWayLeavesNothingUnderWay) {
 }
 
 std::string name_of(const testing::TestParamInfo<FileIo>& way) {
-  constexpr std::array kNames{"automatic", "page_cache", "direct", "io_uring"};
+  constexpr std::array kNames{"automatic", "page_cache", "direct"};
   return kNames.at(static_cast<std::size_t>(way.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, DataStreamTest,
-                         testing::Values(FileIo::automatic, FileIo::page_cache, FileIo::direct, FileIo::io_uring),
-                         name_of);
+                         testing::Values(FileIo::automatic, FileIo::page_cache, FileIo::direct), name_of);
 
 TEST(DataStream, SmallStatesAndThoseInMemoryGoThroughThePageCache) {
   const test::TemporaryDirectory directory;
@@ -155,7 +154,7 @@ TEST(DataStream, AnErrorOfAWriteUnderWayIsReported) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{1U << 20U, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  for (const FileIo io : {FileIo::page_cache, FileIo::direct, FileIo::io_uring}) {
+  for (const FileIo io : {FileIo::page_cache, FileIo::direct}) {
     const auto write = [&] {
       DataStream stream(file, io, 1U << 26U);
       const Bytes bytes(std::size_t{1} << 26U);
@@ -174,7 +173,7 @@ TEST(DataStream, AnErrorOfAWriteUnderWayIsReported) {
 }
 
 /// What a child that may start no thread makes of a file: 0 if all is written.
-int write_without_threads(const PosixFile& file, FileIo io, std::span<const std::byte> content) {
+int write_without_threads(const PosixFile& file, std::span<const std::byte> content) {
   ::alarm(60);  // it must not wait for threads that there are not
   constexpr uid_t kNobody = 65534;
   const rlimit none{0, 0};
@@ -187,7 +186,7 @@ int write_without_threads(const PosixFile& file, FileIo io, std::span<const std:
   } catch (const std::system_error&) {
   }
   try {
-    DataStream stream(file, io, content.size());
+    DataStream stream(file, FileIo::direct, content.size());
     stream.write(content, 0);
     stream.finish();
     return 0;
@@ -201,22 +200,20 @@ TEST(DataStream, WithoutAThreadToBeHadThisOneWrites) {
   const test::TemporaryDirectory directory{"/var/tmp"};
   ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
   const Bytes content(std::size_t{5} << 20U, std::byte{7});
-  for (const FileIo io : {FileIo::direct, FileIo::io_uring}) {
-    const PosixFile file = PosixFile::create(directory.path() / "file");
-    ASSERT_EQ(::chmod(file.path().c_str(), 0666), 0);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      ::_exit(write_without_threads(file, io, content));
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-    ASSERT_EQ(WEXITSTATUS(status), 0);
-    Bytes found(content.size());
-    file.read_all(found, 0);
-    EXPECT_TRUE(found == content);
+  const PosixFile file = PosixFile::create(directory.path() / "file");
+  ASSERT_EQ(::chmod(file.path().c_str(), 0666), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::_exit(write_without_threads(file, content));
   }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  Bytes found(content.size());
+  file.read_all(found, 0);
+  EXPECT_TRUE(found == content);
 }
 
 }  // namespace

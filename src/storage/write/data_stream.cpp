@@ -43,10 +43,7 @@ DataStream::DataStream(const PosixFile& file, FileIo io, std::uint64_t expected_
   if (!direct_) {
     return;
   }
-  queue_ = io == FileIo::io_uring ? make_ring_queue(*direct_) : nullptr;
-  if (!queue_) {
-    queue_ = make_thread_queue(*direct_);
-  }
+  queue_ = WriteQueue::start(*direct_);
   if (!queue_) {  // no thread to be had: this one writes, through the page cache
     direct_.reset();
     return;

@@ -20,8 +20,8 @@ namespace reprieve::test {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(Call::count)> kCallNames{
-    "open",     "read",     "write", "fsync", "rename", "mkdir",  "unlink",
-    "truncate", "allocate", "close", "stat",  "list",   "submit", "thread"};
+    "open",     "read",     "write", "fsync", "rename", "mkdir", "unlink",
+    "truncate", "allocate", "close", "stat",  "list",   "thread"};
 
 bool has_path(Call call) { return call != Call::thread; }
 

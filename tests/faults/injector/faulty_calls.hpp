@@ -26,7 +26,6 @@ enum class Call {
   close,
   stat,
   list,
-  submit,  ///< writes by io_uring
   thread,  ///< pthread_create; has no path
   count,
 };

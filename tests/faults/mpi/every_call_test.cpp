@@ -37,9 +37,6 @@ const std::map<Call, std::vector<int>> kErrors{
     {Call::list, {EIO, EACCES}},
     {Call::thread, {EAGAIN}},
 };
-/// What can happen to a write by io_uring: refused, cut short, answered by an error.
-const std::map<Call, std::vector<int>> kRingErrors{{Call::submit, {EIO, EINTR, kShort, ENOSPC, EBADF}}};
-
 /// No operation makes as many calls of a kind.
 constexpr std::uint64_t kMostOccurrences = 2000;
 
@@ -116,15 +113,12 @@ std::vector<Operation> operations() {
   without_spare.recycle = false;
   ManagerOptions cached = to_disk;
   cached.io = FileIo::page_cache;
-  ManagerOptions ring = one;
-  ring.io = FileIo::io_uring;
   ManagerOptions reserving = one;
   reserving.reserve = true;
   std::vector<Operation> all{
       {.name = "Save", .options = to_disk, .run = save},
       {.name = "SaveInSmallPieces", .options = to_disk, .scattered = true, .run = save},
       {.name = "SaveThroughThePageCache", .options = cached, .run = save},
-      {.name = "SaveByIoUring", .options = ring, .checkpoints = 3, .errors = kRingErrors, .run = save},
       {.name = "SaveIntoARecycledFile", .options = one, .checkpoints = 3, .run = save},
       {.name = "SaveThatPrunes", .options = without_spare, .run = save},
       {.name = "SaveInTheBackground",

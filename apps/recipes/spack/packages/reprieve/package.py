@@ -17,7 +17,6 @@ class Reprieve(CMakePackage):
     variant("fortran", default=True, description="Build the Fortran module")
     variant("python", default=False, description="Make the Python module")
     variant("tools", default=True, description="Build the programs")
-    variant("io_uring", default=True, description="Write by io_uring")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -31,7 +30,6 @@ class Reprieve(CMakePackage):
     depends_on("fmt@9:")
     depends_on("curl@7.87:")
     depends_on("xxhash")
-    depends_on("liburing@2.1:", when="+io_uring")
     depends_on("cli11@2.1:", when="+tools")
     depends_on("zlib-api", when="+tools")
     depends_on("py-numpy", type="run", when="+python")
