@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "examination.hpp"
+#include "doctor.hpp"
 
 namespace reprieve::tool {
 namespace {
