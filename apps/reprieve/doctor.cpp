@@ -29,6 +29,7 @@
 #include "reprieve/error.hpp"
 #include "settings/environment.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "supervisor/launcher.hpp"
 #include "termination/short_command.hpp"
 #include "text.hpp"
 
@@ -95,7 +96,11 @@ void examine_launcher(Findings& findings, const MachineFacts& facts) {
         "load the MPI of your program (`module load openmpi`), or start it by srun");
     return;
   }
-  add(findings, Grade::good, "mpirun", facts.mpirun);
+  const supervisor::LauncherTraits* traits = supervisor::open_mpi_of(facts.mpirun);
+  add(findings, Grade::good, "mpirun",
+      traits == nullptr ? facts.mpirun + "; reprieve is not tested with it"
+                        : fmt::format("{}; {:g} s after a SIGTERM it kills the ranks, unless `reprieve run` starts it",
+                                      facts.mpirun, traits->kill_s));
 }
 
 void examine_slurm(Findings& findings, const MachineFacts& facts) {

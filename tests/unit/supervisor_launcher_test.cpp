@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whom a notice goes to, and what a launcher is started with.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +19,55 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+/// A row of the table in the guide: a value for each version of Open MPI.
+template <typename ValueOf>
+std::string guide_row(const std::string& title, ValueOf value_of) {
+  std::string row = "| " + title + " |";
+  for (const LauncherTraits& each : launchers()) {
+    if (!each.daemon.empty()) {
+      row += fmt::format(" {} |", value_of(each));
+    }
+  }
+  return row;
+}
+
+TEST(LauncherTable, TheGuideSaysTheSame) {
+  std::ifstream file(REPRIEVE_SOURCE_DIR "/apps/guide/signals.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(page, HasSubstr(guide_row("", [](const auto& each) { return each.name; })));
+  EXPECT_THAT(page, HasSubstr(guide_row("what runs", [](const auto& each) {
+                return fmt::format("`{}`, and `{}` on other nodes", each.programs.back(), each.daemon);
+              })));
+  EXPECT_THAT(page, HasSubstr(guide_row("the command for a daemon on another node",
+                                        [](const auto& each) { return "`" + each.variables + each.agent + "`"; })));
+  EXPECT_THAT(page, HasSubstr(guide_row("SIGTERM, SIGINT or SIGHUP to mpirun", [](const auto& each) {
+                return fmt::format("SIGCONT at once, SIGTERM after {:g} s, SIGKILL after {:g} s", each.kill_s / 2,
+                                   each.kill_s);
+              })));
+  EXPECT_THAT(page, HasSubstr(guide_row("these times", [](const auto& each) {
+                return each.kill_parameter.empty() ? "cannot be set" : "`" + each.kill_parameter + "`";
+              })));
+}
+
+TEST(LauncherTable, KnowsVersionsAndExecutables) {
+  EXPECT_EQ(open_mpi_of("mpirun (Open MPI) 4.1.4")->name, "Open MPI 4.1");
+  EXPECT_EQ(open_mpi_of("mpirun (Open MPI) 5.0.7")->name, "Open MPI 5.0");
+  EXPECT_EQ(open_mpi_of("mpirun (Open MPI) 15.0.7"), nullptr);
+  EXPECT_EQ(open_mpi_of("HYDRA build details:"), nullptr);
+  EXPECT_EQ(kill_times(), "Open MPI 4.1 after 2 s, Open MPI 5.0 after 0.5 s");
+  for (const std::string program : {"mpirun", "orterun", "prterun", "prte", "prun", "mpirun.openmpi"}) {
+    EXPECT_TRUE(is_launcher(program) && is_open_mpi(program)) << program;
+  }
+  for (const std::string program : {"srun", "mpiexec.hydra"}) {
+    EXPECT_TRUE(is_launcher(program) && !is_open_mpi(program)) << program;
+  }
+  for (const std::string program : {"orted", "prted", "bash"}) {
+    EXPECT_FALSE(is_launcher(program) || is_open_mpi(program)) << program;
+  }
+}
 
 RunProgress one_chief(const std::vector<std::string>& signals) {
   RunProgress progress;
@@ -28,8 +79,10 @@ RunProgress one_chief(const std::vector<std::string>& signals) {
 const RunProgress kUsual = one_chief({"SIGTERM", "SIGUSR1"});
 
 TEST(NoticeTargets, TheLauncherThatWasStarted) {
-  EXPECT_THAT(notice_targets(10, {{10, 1, "orterun"}, {30, 10, "train"}}, kUsual, "here"),
-              ElementsAre(NoticeTarget{10, SIGUSR1}));
+  for (const char* launcher : {"orterun", "prte"}) {
+    EXPECT_THAT(notice_targets(10, {{10, 1, launcher}, {30, 10, "train"}}, kUsual, "here"),
+                ElementsAre(NoticeTarget{10, SIGUSR1}));
+  }
 }
 
 TEST(NoticeTargets, LaunchersInsideOfAScriptButNotTheirHelpers) {
@@ -71,9 +124,12 @@ TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
   EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
   EXPECT_EQ(changes.at("REPRIEVE_RUN_WATCHES_END"), "1");
   EXPECT_EQ(changes.at("OMPI_MCA_orte_launch_agent"), "/opt/reprieve launch-agent --run-dir /tmp/r/1 orted");
-  EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_time"), "60");
-  EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_intvl"), "10");
-  EXPECT_EQ(changes.at("OMPI_MCA_oob_tcp_keepalive_probes"), "6");
+  EXPECT_EQ(changes.at("PRTE_MCA_prte_launch_agent"), "/opt/reprieve launch-agent --run-dir /tmp/r/1 prted");
+  for (const std::string prefix : {"OMPI_MCA_", "PRTE_MCA_"}) {
+    EXPECT_EQ(changes.at(prefix + "oob_tcp_keepalive_time"), "60");
+    EXPECT_EQ(changes.at(prefix + "oob_tcp_keepalive_intvl"), "10");
+    EXPECT_EQ(changes.at(prefix + "oob_tcp_keepalive_probes"), "6");
+  }
 }
 
 TEST(LaunchEnvironment, WhatTheUserHasSetStays) {

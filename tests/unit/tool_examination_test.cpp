@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "doctor.hpp"
 
 namespace reprieve::tool {
@@ -37,6 +39,20 @@ std::vector<std::string> troubles(const MachineFacts& facts) {
 TEST(Examination, OfASoundMachine) {
   EXPECT_THAT(troubles(sound_machine()), IsEmpty());
   EXPECT_GE(examine(sound_machine()).size(), 4U);
+}
+
+TEST(Examination, SaysWhenThisMpirunKillsItsRanks) {
+  const auto says = [](const std::string& version) {
+    MachineFacts facts = sound_machine();
+    facts.mpirun = version;
+    const auto findings = examine(facts);
+    const auto found =
+        std::find_if(findings.begin(), findings.end(), [](const Finding& each) { return each.id == "mpirun"; });
+    return found == findings.end() ? "" : found->text;
+  };
+  EXPECT_THAT(says("mpirun (Open MPI) 4.1.4"), HasSubstr("4.1.4; 2 s after a SIGTERM"));
+  EXPECT_THAT(says("mpirun (Open MPI) 5.0.7"), HasSubstr("5.0.7; 0.5 s after a SIGTERM"));
+  EXPECT_THAT(says("mpirun (Open MPI) 6.0.0"), HasSubstr("not tested"));
 }
 
 TEST(Examination, EachTroubleIsNamedAlone) {

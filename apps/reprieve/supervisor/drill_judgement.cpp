@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "supervisor/launcher.hpp"
 #include "supervisor/run_progress.hpp"
 
 namespace reprieve::supervisor {
@@ -255,8 +256,8 @@ void Judge::judge_early_end() {
         fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
                     "ended with {}; {}",
                     seconds(end), seconds(facts_.grace_s), code, lost_work()),
-        "a launcher that gets SIGTERM kills its ranks within two seconds, and so does a script that stops it: " +
-            std::string(kUseRun));
+        fmt::format("a launcher that gets SIGTERM kills its ranks ({}), and so does a script that stops it: {}",
+                    kill_times(), kUseRun));
   }
 }
 

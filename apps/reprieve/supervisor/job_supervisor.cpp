@@ -36,7 +36,7 @@ constexpr milliseconds kFileInterval = 1s;
 /// seen with them.
 constexpr milliseconds kLauncherInterval = 200ms;
 constexpr milliseconds kLongLauncherInterval = 5s;
-/// Ranks of a killed launcher end by themselves, within 3 s.
+/// Ranks of a killed launcher end by themselves: within 3 s, but with Open MPI 5.0 not before their next call of MPI.
 constexpr std::chrono::seconds kDescendantsTimeout{10};
 constexpr std::chrono::seconds kKilledTimeout{5};
 /// A record on a network file system may come later than the end of its writer.

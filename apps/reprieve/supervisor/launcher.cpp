@@ -77,21 +77,85 @@ std::vector<NoticeTarget> local_chiefs(const std::vector<ProcessInfo>& processes
 bool has_space(const std::string& text) { return text.find_first_of(" \t") != std::string::npos; }
 
 /// Keepalive probes of the launcher's connections: half of the time idle, then six probes.
-void set_link_timeout(EnvironmentChanges& changes, int timeout_s) {
+void set_link_timeout(EnvironmentChanges& changes, const std::string& variables, int timeout_s) {
   constexpr int kProbes = 6;
-  const std::string prefix = "OMPI_MCA_oob_tcp_keepalive_";
+  const std::string prefix = variables + "oob_tcp_keepalive_";
   changes[prefix + "time"] = std::to_string(std::max(1, timeout_s / 2));
   changes[prefix + "intvl"] = std::to_string(std::max(1, timeout_s / 2 / kProbes));
   changes[prefix + "probes"] = std::to_string(kProbes);
 }
 
+/// Names of commands that several launchers share.
+const std::set<std::string>& common_names() {
+  static const std::set<std::string> kNames{"mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"};
+  return kNames;
+}
+
+/// Nothing for a common name.
+const LauncherTraits* traits_of(const std::string& program) {
+  for (const LauncherTraits& each : launchers()) {
+    if (std::find(each.programs.begin(), each.programs.end(), program) != each.programs.end()) {
+      return &each;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
+const std::vector<LauncherTraits>& launchers() {
+  static const std::vector<LauncherTraits> kLaunchers{
+      {.name = "Open MPI 4.1",
+       .programs = {"orterun"},
+       .variables = "OMPI_MCA_",
+       .agent = "orte_launch_agent",
+       .daemon = "orted",
+       .kill_parameter = "odls_base_sigkill_timeout",
+       .kill_s = 2},
+      {.name = "Open MPI 5.0",
+       .programs = {"prterun", "prte"},
+       .variables = "PRTE_MCA_",
+       .agent = "prte_launch_agent",
+       .daemon = "prted",
+       .kill_s = 0.5},
+      {.name = "MPICH", .programs = {"mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"}},
+      {.name = "Slurm", .programs = {"srun"}, .has_children = false},
+      {.name = "PRRTE", .programs = {"prun"}, .has_children = false},
+  };
+  return kLaunchers;
+}
+
+const LauncherTraits* open_mpi_of(const std::string& version_line) {
+  const auto& all = launchers();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const LauncherTraits& each) {
+    const std::string number = each.name.substr(each.name.rfind(' ') + 1);
+    return !each.daemon.empty() && version_line.find("(Open MPI) " + number + ".") != std::string::npos;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string kill_times() {
+  std::string text;
+  for (const LauncherTraits& each : launchers()) {
+    if (each.kill_s > 0) {
+      text += fmt::format("{}{} after {:g} s", text.empty() ? "" : ", ", each.name, each.kill_s);
+    }
+  }
+  return text;
+}
+
 bool is_launcher(const std::string& program) {
-  static const std::set<std::string> kLaunchers{"orterun",         "mpirun",        "mpirun.openmpi", "mpiexec",
-                                                "mpiexec.openmpi", "prterun",       "prun",           "srun",
-                                                "mpirun.mpich",    "mpiexec.mpich", "mpiexec.hydra"};
-  return kLaunchers.contains(program);
+  return common_names().contains(program) || traits_of(program) != nullptr;
+}
+
+bool is_open_mpi(const std::string& program) {
+  const LauncherTraits* traits = traits_of(program);
+  return traits == nullptr ? common_names().contains(program) : !traits->daemon.empty() || traits->name == "PRRTE";
+}
+
+bool has_children(const std::string& launcher) {
+  const LauncherTraits* traits = traits_of(launcher);
+  return traits == nullptr || traits->has_children;
 }
 
 std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<ProcessInfo>& processes,
@@ -119,16 +183,18 @@ EnvironmentChanges launch_environment(const LaunchSettings& settings, const Envi
     changes[core::kWatchesEndVariable] = "1";
   }
   // The launcher splits the value at blanks, and what stands last is its daemon.
-  const std::string agent = "OMPI_MCA_orte_launch_agent";
   const std::string directory = settings.directory ? settings.directory->string() : "";
   const bool can_be_split =
       !has_space(settings.tool.string()) && !has_space(settings.run_directory.string()) && !has_space(directory);
-  if (settings.shield_daemons && can_be_split) {
-    changes[agent] = fmt::format("{} launch-agent --run-dir {}{} orted", settings.tool.string(),
-                                 settings.run_directory.string(), directory.empty() ? "" : " --directory " + directory);
-  }
-  if (settings.link_timeout_s > 0) {
-    set_link_timeout(changes, settings.link_timeout_s);
+  for (const LauncherTraits& each : launchers()) {
+    if (settings.shield_daemons && can_be_split && !each.agent.empty()) {
+      changes[each.variables + each.agent] =
+          fmt::format("{} launch-agent --run-dir {}{} {}", settings.tool.string(), settings.run_directory.string(),
+                      directory.empty() ? "" : " --directory " + directory, each.daemon);
+    }
+    if (settings.link_timeout_s > 0 && !each.variables.empty()) {
+      set_link_timeout(changes, each.variables, settings.link_timeout_s);
+    }
   }
   std::erase_if(changes, [&](const auto& change) {
     return change.first != core::kRunDirectoryVariable && environment(change.first).has_value();
@@ -269,11 +335,6 @@ std::optional<LauncherOption> rank_option(const Words& words) {
     }
   }
   return std::nullopt;
-}
-
-bool is_open_mpi(const std::string& launcher) {
-  return launcher != "srun" && is_launcher(launcher) && launcher.find("mpich") == std::string::npos &&
-         launcher.find("hydra") == std::string::npos;
 }
 
 bool names_hosts(const LauncherOption& option) {

@@ -19,8 +19,36 @@
 
 namespace reprieve::supervisor {
 
+/// What one launcher does, as it was measured. apps/guide/signals.md shows the same figures; a test compares them.
+struct LauncherTraits {
+  std::string name;                   ///< "Open MPI 5.0"
+  std::vector<std::string> programs;  ///< its executables, behind all symbolic links
+  bool has_children = true;           ///< the ranks of its own node are its children
+  // Of Open MPI's mpirun alone:
+  std::string variables{};  ///< the environment names its parameters with this before them
+  std::string agent{};      ///< the parameter that names the command for a daemon on another node
+  std::string daemon{};
+  std::string kill_parameter{};  ///< sets half of the next, in seconds; empty: it cannot be set
+  double kill_s = 0;             ///< from SIGTERM to it until the ranks of its own node get SIGKILL
+};
+
+/// All launchers that are known.
+const std::vector<LauncherTraits>& launchers();
+
+/// The version of Open MPI that says this line at `mpirun --version`. Nothing if it is not one of those that are known.
+const LauncherTraits* open_mpi_of(const std::string& version_line);
+
+/// "Open MPI 4.1 after 2 s, Open MPI 5.0 after 0.5 s": when SIGKILL follows a SIGTERM to mpirun.
+std::string kill_times();
+
 /// Whether an executable of this name starts ranks and forwards SIGUSR1 and SIGUSR2 to all of them.
 bool is_launcher(const std::string& program);
+
+/// Whether it can be Open MPI's.
+bool is_open_mpi(const std::string& program);
+
+/// Whether the ranks of its own node are its children.
+bool has_children(const std::string& launcher);
 
 /// A signal to send.
 struct NoticeTarget {

@@ -427,11 +427,6 @@ namespace {
 
 constexpr int kUnseenFactor = 4;
 
-/// srun and prun need not have children: the tasks are those of daemons.
-bool keeps_children(const ProcessInfo& process) {
-  return is_launcher(process.program) && process.program != "srun" && process.program != "prun";
-}
-
 }  // namespace
 
 std::vector<ProcessInfo> HungLaunchers::find(const std::vector<ProcessInfo>& processes, Clock::time_point now) {
@@ -441,7 +436,7 @@ std::vector<ProcessInfo> HungLaunchers::find(const std::vector<ProcessInfo>& pro
   }
   std::vector<ProcessInfo> hung;
   for (const ProcessInfo& process : processes) {
-    if (!keeps_children(process)) {
+    if (!is_launcher(process.program) || !has_children(process.program)) {
       continue;
     }
     Seen& seen = seen_.try_emplace(process.pid, Seen{now}).first->second;
