@@ -1,17 +1,489 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve diff A B
+#include "diff.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "command.hpp"
 #include "core/text.hpp"
-#include "difference.hpp"
 #include "files.hpp"
-#include "progress.hpp"
+#include "reprieve/error.hpp"
+#include "storage/read/variable_reader.hpp"
 #include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+/// The widest number of each kind: holds every narrower one exactly.
+template <class T>
+auto widen(T value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<long double>(value);
+  } else {
+    return std::complex<long double>(value.real(), value.imag());
+  }
+}
+
+/// Whether two numbers with different bytes are the same all the same: a long double has bytes that mean nothing.
+template <class T>
+bool same_number(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return a == b && std::signbit(a) == std::signbit(b);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return a == b;
+  } else {
+    return same_number(a.real(), b.real()) && same_number(a.imag(), b.imag());
+  }
+}
+
+void count(Comparison& comparison, std::uint64_t index) {
+  ++comparison.different;
+  if (!comparison.first_index) {
+    comparison.first_index = index;
+  }
+}
+
+template <class T>
+void measure(Comparison& comparison, T a, T b) {
+  const auto wide_a = widen(a);
+  const auto wide_b = widen(b);
+  const long double absolute = std::abs(wide_a - wide_b);
+  if (!std::isfinite(absolute)) {
+    ++comparison.not_finite;
+    return;
+  }
+  const long double scale = std::max(std::abs(wide_a), std::abs(wide_b));
+  const long double relative = scale > 0 ? absolute / scale : 0;
+  comparison.largest = std::max(comparison.largest, scale);
+  comparison.max_absolute = std::max(comparison.max_absolute.value_or(0), absolute);
+  comparison.max_relative = std::max(comparison.max_relative.value_or(0), relative);
+}
+
+using Bytes = std::span<const std::byte>;
+
+template <class T>
+void compare_numbers(Comparison& comparison, std::uint64_t first_index, Bytes bytes_a, Bytes bytes_b) {
+  const std::size_t elements = bytes_a.size() / sizeof(T);
+  for (std::size_t i = 0; i < elements; ++i) {
+    T a{};
+    T b{};
+    std::memcpy(&a, bytes_a.data() + i * sizeof(T), sizeof(T));
+    std::memcpy(&b, bytes_b.data() + i * sizeof(T), sizeof(T));
+    const bool same_bytes = std::memcmp(bytes_a.data() + i * sizeof(T), bytes_b.data() + i * sizeof(T), sizeof(T)) == 0;
+    if (!same_bytes && !same_number(a, b)) {
+      count(comparison, first_index + i);
+      measure(comparison, a, b);
+    }
+  }
+}
+
+void compare_raw(Comparison& comparison, std::size_t size, std::uint64_t first_index, Bytes a, Bytes b) {
+  for (std::size_t i = 0; i < a.size() / size; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, size) != 0) {
+      count(comparison, first_index + i);
+    }
+  }
+}
+
+using Comparer = void (*)(Comparison&, std::uint64_t, Bytes, Bytes);
+
+/// The comparison of the first of the types @p Ts that has the size, or null.
+template <class... Ts>
+Comparer of_size(std::uint32_t size_bytes) {
+  Comparer found = nullptr;
+  static_cast<void>(((sizeof(Ts) == size_bytes && (found = compare_numbers<Ts>, true)) || ...));
+  return found;
+}
+
+Comparer comparer_of(ElementType type) {
+  switch (type.element_class) {
+    case ElementClass::signed_integer:
+      return of_size<std::int8_t, std::int16_t, std::int32_t, std::int64_t>(type.size_bytes);
+    case ElementClass::unsigned_integer:
+      return of_size<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(type.size_bytes);
+    case ElementClass::floating:
+      return of_size<float, double, long double>(type.size_bytes);
+    case ElementClass::complex:
+      return of_size<std::complex<float>, std::complex<double>, std::complex<long double>>(type.size_bytes);
+    case ElementClass::boolean:
+    case ElementClass::opaque:
+    case ElementClass::text:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first_index, Bytes a, Bytes b) {
+  // Nearly all of a state that is compared is equal.
+  if (std::ranges::equal(a, b)) {
+    return;
+  }
+  if (const Comparer comparer = comparer_of(type)) {
+    comparer(comparison, first_index, a, b);
+  } else {
+    compare_raw(comparison, type.size_bytes, first_index, a, b);
+  }
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using storage::VariableInfo;
+using storage::VariableReader;
+
+/// Bytes compared at a time, per file.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+
+/// The variables of both files by name; null where one has none of that name.
+using Pairs = std::map<std::string, std::pair<const VariableInfo*, const VariableInfo*>>;
+
+Pairs pair_up(const std::vector<VariableInfo>& a, const std::vector<VariableInfo>& b) {
+  Pairs pairs;
+  for (const VariableInfo& variable : a) {
+    pairs[variable.name].first = &variable;
+  }
+  for (const VariableInfo& variable : b) {
+    pairs[variable.name].second = &variable;
+  }
+  return pairs;
+}
+
+/// What is not the same about the shapes: of per-rank variables the number of ranks, or the first rank that differs.
+std::pair<std::string, std::string> different_shapes(const VariableInfo& a, const VariableInfo& b) {
+  if (a.rank_shapes.size() != b.rank_shapes.size()) {
+    return {count_text(a.rank_shapes.size(), "rank"), count_text(b.rank_shapes.size(), "rank")};
+  }
+  const auto [in_a, in_b] = std::ranges::mismatch(a.rank_shapes, b.rank_shapes);
+  if (in_a == a.rank_shapes.end()) {
+    return {shape_text(a.shape), shape_text(b.shape)};
+  }
+  const std::string rank = fmt::format(" on rank {}", in_a - a.rank_shapes.begin());
+  return {shape_text(*in_a) + rank, shape_text(*in_b) + rank};
+}
+
+/// The first way in which the descriptions differ, leaving the data aside.
+std::optional<Difference> compare_descriptions(const std::string& name, const VariableInfo* a, const VariableInfo* b) {
+  const auto differ = [&](Problem problem, std::string in_a = {}, std::string in_b = {}) {
+    Difference difference;
+    difference.variable = name;
+    difference.problem = problem;
+    difference.a = std::move(in_a);
+    difference.b = std::move(in_b);
+    return difference;
+  };
+  if (a == nullptr || b == nullptr) {
+    return differ(b == nullptr ? Problem::only_in_a : Problem::only_in_b);
+  }
+  if (a->distribution != b->distribution) {
+    return differ(Problem::kind, state::to_string(a->distribution), state::to_string(b->distribution));
+  }
+  if (a->type != b->type) {
+    return differ(Problem::type, to_string(a->type), to_string(b->type));
+  }
+  if (a->shape != b->shape || a->rank_shapes != b->rank_shapes) {
+    auto [in_a, in_b] = different_shapes(*a, *b);
+    Difference difference = differ(Problem::shape, std::move(in_a), std::move(in_b));
+    difference.other_ranks = a->rank_shapes.size() != b->rank_shapes.size();
+    return difference;
+  }
+  return std::nullopt;
+}
+
+/// The index in each dimension of the element that has @p flat before it in C order.
+Extents unravel(std::uint64_t flat, const Extents& shape) {
+  Extents index(shape.size());
+  for (std::size_t dimension = shape.size(); dimension-- > 0;) {
+    index[dimension] = flat % shape[dimension];
+    flat /= shape[dimension];
+  }
+  return index;
+}
+
+void locate(Difference& difference, const VariableInfo& variable) {
+  std::uint64_t flat = difference.comparison.first_index.value();
+  if (variable.distribution != state::Distribution::per_rank) {
+    difference.first_index = unravel(flat, variable.shape);
+    return;
+  }
+  int rank = 0;
+  for (const Extents& shape : variable.rank_shapes) {
+    const std::uint64_t elements = storage::volume(shape);
+    if (flat < elements) {
+      difference.first_rank = rank;
+      difference.first_index = unravel(flat, shape);
+      return;
+    }
+    flat -= elements;
+    ++rank;
+  }
+}
+
+/// Compares the data of two variables with the same description. @p advance is told the bytes of each piece.
+std::optional<Difference> compare_data(const VariableReader& reader_a, const VariableReader& reader_b,
+                                       const VariableInfo& variable,
+                                       const std::function<void(std::uint64_t)>& advance) {
+  const std::uint64_t size = variable.type.size_bytes;
+  Difference difference;
+  difference.variable = variable.name;
+  difference.elements = variable.bytes / size;
+  const std::uint64_t piece = std::max<std::uint64_t>(1, kPieceBytes / size);
+  std::vector<std::byte> a(std::min(piece * size, variable.bytes));
+  std::vector<std::byte> b(a.size());
+  for (std::uint64_t first = 0; first < difference.elements; first += piece) {
+    const std::uint64_t bytes = std::min(piece, difference.elements - first) * size;
+    a.resize(bytes);
+    b.resize(bytes);
+    reader_a.read(variable.name, first, a);
+    reader_b.read(variable.name, first, b);
+    compare_piece(difference.comparison, variable.type, first, a, b);
+    advance(bytes);
+  }
+  if (difference.comparison.different == 0) {
+    return std::nullopt;
+  }
+  locate(difference, variable);
+  return difference;
+}
+
+}  // namespace
+
+const char* to_string(Problem problem) noexcept {
+  switch (problem) {
+    case Problem::only_in_a:
+      return "only_in_a";
+    case Problem::only_in_b:
+      return "only_in_b";
+    case Problem::kind:
+      return "kind";
+    case Problem::type:
+      return "type";
+    case Problem::shape:
+      return "shape";
+    case Problem::values:
+      return "values";
+  }
+  return "unknown";
+}
+
+DifferenceReport find_differences(const fs::path& a, const fs::path& b,
+                                  const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  const VariableReader reader_a(a);
+  const VariableReader reader_b(b);
+  const std::vector<VariableInfo> variables_a = storage::list_variables(reader_a.index());
+  const std::vector<VariableInfo> variables_b = storage::list_variables(reader_b.index());
+  const Pairs pairs = pair_up(variables_a, variables_b);
+  std::uint64_t total = 0;
+  for (const VariableInfo& variable : variables_a) {
+    total += variable.bytes;
+  }
+  DifferenceReport report;
+  report.variables = pairs.size();
+  const auto advance = [&](std::uint64_t bytes) {
+    report.bytes += bytes;
+    progress(report.bytes, total);
+  };
+  const auto check_not_retired = [&] {
+    reader_a.check_not_retired();
+    reader_b.check_not_retired();
+  };
+  for (const auto& [name, pair] : pairs) {
+    std::optional<Difference> difference = compare_descriptions(name, pair.first, pair.second);
+    try {
+      if (!difference) {
+        difference = compare_data(reader_a, reader_b, *pair.first, advance);
+      }
+    } catch (const CorruptError&) {
+      check_not_retired();  // what is written over it may be shorter
+      throw;
+    }
+    if (difference) {
+      report.differences.push_back(std::move(*difference));
+    }
+  }
+  check_not_retired();
+  return report;
+}
+
+namespace {
+
+using supervisor::StateComparison;
+using supervisor::StateDifference;
+using Kind = StateDifference::Kind;
+
+/// Calls @p use with each element of a variable of numbers, as a T.
+template <class T, class Use>
+void for_each_element(const std::vector<std::byte>& bytes, Use&& use) {
+  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T value{};
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    use(value);
+  }
+}
+
+/// Calls @p use with each of some elements, in its own type. False for types that are no numbers.
+template <class Use>
+bool for_each_number(ElementType type, const std::vector<std::byte>& bytes, Use&& use) {
+  const auto as = [&]<class... Ts>() {
+    return ((sizeof(Ts) == type.size_bytes && (for_each_element<Ts>(bytes, use), true)) || ...);
+  };
+  switch (type.element_class) {
+    case ElementClass::signed_integer:
+      return as.template operator()<std::int8_t, std::int16_t, std::int32_t, std::int64_t>();
+    case ElementClass::unsigned_integer:
+      return as.template operator()<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>();
+    case ElementClass::floating:
+      return as.template operator()<float, double, long double>();
+    case ElementClass::complex:
+      return as.template operator()<std::complex<float>, std::complex<double>, std::complex<long double>>();
+    case ElementClass::boolean:
+    case ElementClass::opaque:
+    case ElementClass::text:
+      break;
+  }
+  return false;
+}
+
+template <class T>
+std::string number_text(const T& value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return fmt::format("{}", +value);
+  } else {
+    return fmt::format("{} + {} i", value.real(), value.imag());
+  }
+}
+
+std::vector<std::byte> element_of(const storage::VariableReader& file, const VariableInfo& variable,
+                                  std::uint64_t index) {
+  std::vector<std::byte> bytes(variable.type.size_bytes);
+  file.read(variable.name, index, bytes);
+  return bytes;
+}
+
+/// The greatest difference that rounding may leave, as a part of the greatest of the numbers that differ; nothing for
+/// other types.
+std::optional<double> rounding_bound(ElementType type) {
+  const bool is_complex = type.element_class == ElementClass::complex;
+  if (!is_complex && type.element_class != ElementClass::floating) {
+    return std::nullopt;
+  }
+  const std::size_t size = type.size_bytes / (is_complex ? 2 : 1);
+  return size <= sizeof(float) ? kFloatRounding : kDoubleRounding;
+}
+
+/// Turns differences into what a drill tells of them.
+class Describer {
+ public:
+  Describer(const fs::path& a, const fs::path& b) : variables_(storage::list_variables(a)), a_(a), b_(b) {}
+
+  [[nodiscard]] StateDifference describe(const Difference& difference) const {
+    StateDifference described{difference.variable, Kind::values, "", 0};
+    const auto variable = std::find_if(variables_.begin(), variables_.end(),
+                                       [&](const VariableInfo& each) { return each.name == difference.variable; });
+    switch (difference.problem) {
+      case Problem::only_in_a:
+      case Problem::only_in_b:
+        described.what = "in that only one of them has it";
+        break;
+      case Problem::values:
+        describe_values(difference, *variable, described);
+        break;
+      case Problem::shape:
+        described.kind = difference.other_ranks ? Kind::other_ranks : Kind::values;
+        [[fallthrough]];
+      case Problem::kind:
+      case Problem::type:
+        described.what =
+            fmt::format("in its {} ({} against {})", to_string(difference.problem), difference.a, difference.b);
+        break;
+    }
+    return described;
+  }
+
+ private:
+  void describe_values(const Difference& difference, const VariableInfo& variable, StateDifference& described) const {
+    described.what = place_text(difference);
+    const std::uint64_t index = difference.comparison.first_index.value();
+    std::string in_a;
+    std::string in_b;
+    for_each_number(variable.type, element_of(a_, variable, index),
+                    [&](const auto& value) { in_a = number_text(value); });
+    for_each_number(variable.type, element_of(b_, variable, index),
+                    [&](const auto& value) { in_b = number_text(value); });
+    if (!in_a.empty()) {
+      described.what += fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, in_b);
+    }
+    const auto bound = rounding_bound(variable.type);
+    const auto& absolute = difference.comparison.max_absolute;
+    if (!bound || !absolute || difference.comparison.not_finite > 0) {
+      return;
+    }
+    const long double largest = difference.comparison.largest;
+    if (largest > 0 && *absolute <= *bound * largest) {
+      described.kind = Kind::rounding;
+      described.relative_error = static_cast<double>(*absolute / largest);
+    }
+  }
+
+  static std::string place_text(const Difference& difference) {
+    std::string text;
+    if (!difference.first_index.empty()) {
+      text = "first at element " + shape_text(difference.first_index);
+    }
+    if (difference.first_rank) {
+      text += fmt::format("{} rank {}", text.empty() ? "first on" : " of", *difference.first_rank);
+    }
+    return text;
+  }
+
+  std::vector<VariableInfo> variables_;
+  storage::VariableReader a_;
+  storage::VariableReader b_;
+};
+
+}  // namespace
+
+StateComparison compare_states(const fs::path& a, const fs::path& b, const std::vector<std::string>& ignore) {
+  const auto unwatched = [](std::uint64_t, std::uint64_t) {};
+  StateComparison comparison;
+  try {
+    for (const auto& file : {a, b}) {
+      if (const auto damages = storage::verify_file(file, unwatched); !damages.empty()) {
+        comparison.failure = fmt::format("{} is damaged: {}", file.string(), damage_text(damages.front()));
+        return comparison;
+      }
+    }
+    const DifferenceReport report = find_differences(a, b, unwatched);
+    comparison.variables = report.variables;
+    comparison.bytes = report.bytes;
+    const Describer describer(a, b);
+    for (const Difference& difference : report.differences) {
+      if (std::find(ignore.begin(), ignore.end(), difference.variable) != ignore.end()) {
+        ++comparison.ignored;
+      } else {
+        comparison.different.push_back(describer.describe(difference));
+      }
+    }
+  } catch (const Error& error) {
+    comparison.failure = error.what();
+  }
+  return comparison;
+}
+
+}  // namespace reprieve::tool
+
+// reprieve diff A B
 
 namespace reprieve::tool::diff_command {
 

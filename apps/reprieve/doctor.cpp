@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve doctor [DIR]
+#include "doctor.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -10,25 +11,246 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include "command.hpp"
 #include "core/directory.hpp"
 #include "core/environment.hpp"
 #include "core/file_address.hpp"
-#include "examination.hpp"
-#include "findings.hpp"
+#include "core/text.hpp"
 #include "reprieve/error.hpp"
 #include "settings/environment.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "supervisor/launcher.hpp"
 #include "termination/short_command.hpp"
 #include "text.hpp"
+
+namespace reprieve::tool {
+
+namespace {
+
+using supervisor::Finding;
+using Findings = std::vector<Finding>;
+using Grade = Finding::Grade;
+
+/// Less than this and Open MPI has no room for what ranks of one node send each other.
+constexpr std::uint64_t kLittleSharedMemory = std::uint64_t{64} << 20U;
+/// Less than this and a launcher cannot keep its session.
+constexpr std::uint64_t kLittleTemporary = std::uint64_t{16} << 20U;
+/// A save makes some tens of them; so each of them would be felt.
+constexpr double kSlowSync_s = 0.5;
+constexpr std::uint64_t kFewOpenFiles = 256;
+
+void add(Findings& findings, Grade grade, const char* id, std::string text, std::string advice = "") {
+  findings.push_back({grade, id, std::move(text), std::move(advice)});
+}
+
+void examine_place(Findings& findings, const PlaceFacts& place) {
+  if (!place.failure.empty()) {
+    add(findings, Grade::problem, "directory", place.failure,
+        "name a directory in which you may write, on a file system that all nodes share");
+    return;
+  }
+  const std::string where = fmt::format("{} ({})", place.path, place.file_system);
+  if (place.in_memory) {
+    add(findings, Grade::problem, "memory", where + " lies in memory: a checkpoint there is lost with its node",
+        "keep checkpoints on a disk, or on a file system that all nodes share");
+  }
+  if (place.locks) {
+    add(findings, Grade::good, "locks", where + ": a second run in one directory is kept out");
+  } else {
+    add(findings, Grade::warning, "locks", where + " has no file locks: a second run in one directory is noticed late",
+        "mount it with locks (Lustre: -o flock), and start one run in a directory at a time");
+  }
+  if (place.direct) {
+    add(findings, Grade::good, "direct", "writes can go past the page cache");
+  } else {
+    add(findings, Grade::warning, "direct", "writes cannot go past the page cache (O_DIRECT): saves are slower",
+        "nothing has to be done: the library takes the page cache");
+  }
+  if (place.sync_s && *place.sync_s > kSlowSync_s) {
+    add(findings, Grade::warning, "sync",
+        fmt::format("to make a small file durable (fsync) takes {:.3g} s: each save waits for some of them",
+                    *place.sync_s),
+        "allow for it in the grace: `reprieve advise` measures your saves");
+  }
+  if (place.bytes_per_second) {
+    add(findings, Grade::good, "speed",
+        fmt::format("one process writes {}/s durably here; {} are free",
+                    core::size_text(static_cast<std::uint64_t>(*place.bytes_per_second)),
+                    core::size_text(place.free_bytes)));
+  }
+}
+
+void examine_launcher(Findings& findings, const MachineFacts& facts) {
+  if (facts.mpirun.empty()) {
+    add(findings, Grade::warning, "mpirun", "there is no mpirun in PATH",
+        "load the MPI of your program (`module load openmpi`), or start it by srun");
+    return;
+  }
+  const supervisor::LauncherTraits* traits = supervisor::open_mpi_of(facts.mpirun);
+  add(findings, Grade::good, "mpirun",
+      traits == nullptr ? facts.mpirun + "; reprieve is not tested with it"
+                        : fmt::format("{}; {:g} s after a SIGTERM it kills the ranks, unless `reprieve run` starts it",
+                                      facts.mpirun, traits->kill_s));
+}
+
+void examine_slurm(Findings& findings, const MachineFacts& facts) {
+  if (!facts.slurm) {
+    if (facts.in_slurm_job) {
+      add(findings, Grade::warning, "slurm", "this is a Slurm job, but scontrol does not answer",
+          "`reprieve run --slurm` needs scontrol to put the job back into the queue; else use --requeue-exit");
+    }
+    return;
+  }
+  const SlurmFacts& slurm = *facts.slurm;
+  if (slurm.preempt_mode.find("CANCEL") != std::string::npos) {
+    add(findings, Grade::warning, "preempt_mode",
+        "Slurm cancels preempted jobs (PreemptMode=" + slurm.preempt_mode + "): they do not come back by themselves",
+        "`reprieve run --slurm` puts them back, if the site lets users do that");
+  }
+  if (slurm.signals_before_preemption) {
+    add(findings, Grade::good, "preempt_send_user_signal",
+        "Slurm sends the signal of --signal before a preemption too");
+  } else {
+    add(findings, Grade::warning, "preempt_send_user_signal",
+        "before a preemption Slurm sends SIGTERM alone, not the signal of --signal "
+        "(SlurmctldParameters has no preempt_send_user_signal)",
+        "start the program under `reprieve run --slurm`, which asks Slurm and tells the ranks in time");
+  }
+  if (slurm.kill_wait_s) {
+    add(findings, *slurm.kill_wait_s < 10 ? Grade::warning : Grade::good, "kill_wait",
+        fmt::format("from SIGTERM to SIGKILL Slurm waits {:g} s (KillWait)", *slurm.kill_wait_s),
+        *slurm.kill_wait_s < 10 ? "take --signal=B:URG@N with enough time, so that a save need not fit into that" : "");
+  }
+  if (!slurm.requeue_exit.empty()) {
+    add(findings, Grade::good, "requeue_exit",
+        "Slurm starts jobs again that end with " + slurm.requeue_exit + " (RequeueExit)");
+  }
+}
+
+void examine_pbs(Findings& findings, const MachineFacts& facts) {
+  if (!facts.in_pbs_job) {
+    return;
+  }
+  if (facts.pbs && facts.pbs->rerunnable) {
+    const bool can = *facts.pbs->rerunnable;
+    add(findings, can ? Grade::good : Grade::warning, "pbs_rerunnable",
+        can ? "PBS may start this job again (Rerunable)" : "PBS does not start this job again (Rerunable = False)",
+        can ? "" : "submit it with `qsub -r y`, or submit the next one from the script when the code is 42");
+  }
+  if (!facts.knows_wall_time) {
+    const std::string limit = facts.pbs ? facts.pbs->wall_time : "";
+    add(findings, Grade::warning, "pbs_wall_time", "PBS does not tell this job when it ends (PBS_WALLTIME is not set)",
+        fmt::format("export PBS_WALLTIME={} in the script, so that the run saves itself in time",
+                    limit.empty() ? "HH:MM:SS" : limit));
+  }
+}
+
+void examine_environment(Findings& findings, const MachineFacts& facts) {
+  if (!facts.settings_error.empty()) {
+    add(findings, Grade::problem, "settings", "the environment sets what no program accepts: " + facts.settings_error,
+        "configs/README.md lists the settings and their values");
+  }
+  if (!facts.unknown_variables.empty()) {
+    add(findings, Grade::warning, "variables", fmt::format("nobody reads {}", fmt::join(facts.unknown_variables, ", ")),
+        "is it spelled as you mean it?");
+  }
+}
+
+void examine_limits(Findings& findings, const MachineFacts& facts) {
+  if (facts.shared_memory_bytes < kLittleSharedMemory) {
+    add(findings, Grade::warning, "shared_memory",
+        fmt::format("/dev/shm has {} free: MPI may fail to start", core::size_text(facts.shared_memory_bytes)),
+        "in a container: give it more (--shm-size=1g); else remove what lies there");
+  }
+  if (facts.temporary_bytes < kLittleTemporary) {
+    add(findings, Grade::problem, "temporary",
+        fmt::format("the directory for temporary files has {} free: launchers and `reprieve run` need it",
+                    core::size_text(facts.temporary_bytes)),
+        "make room there, or set TMPDIR to a directory of the node with room");
+  }
+  if (facts.file_size_limit) {
+    add(findings, Grade::warning, "file_size",
+        fmt::format("no file may be larger than {} (ulimit -f)", core::size_text(*facts.file_size_limit)),
+        "ulimit -f unlimited, if a checkpoint is larger");
+  }
+  if (facts.open_files_limit < kFewOpenFiles) {
+    add(findings, Grade::warning, "open_files",
+        fmt::format("a process may have {} files open (ulimit -n)", facts.open_files_limit), "ulimit -n 4096");
+  }
+}
+
+std::string value_of(const std::string& line) {
+  const auto equals = line.find('=');
+  const auto begin = equals == std::string::npos ? equals : line.find_first_not_of(' ', equals + 1);
+  return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \r") + 1 - begin);
+}
+
+/// "30 sec"
+std::optional<double> seconds_of(const std::string& value) {
+  double seconds = 0;
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+  return error == std::errc{} && stop != value.data() ? std::optional(seconds) : std::nullopt;
+}
+
+}  // namespace
+
+SlurmFacts parse_slurm_config(const std::string& text) {
+  SlurmFacts facts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string key = line.substr(0, line.find_first_of(" ="));
+    const std::string value = value_of(line);
+    if (key == "SlurmctldParameters") {
+      facts.signals_before_preemption = value.find("preempt_send_user_signal") != std::string::npos;
+    } else if (key == "KillWait") {
+      facts.kill_wait_s = seconds_of(value);
+    } else if (key == "RequeueExit") {
+      facts.requeue_exit = value == "(null)" ? "" : value;
+    } else if (key == "PreemptMode") {
+      facts.preempt_mode = value;
+    }
+  }
+  return facts;
+}
+
+PbsFacts parse_pbs_job(const std::string& text) {
+  PbsFacts facts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string value = value_of(line);
+    if (line.find("Rerunable =") != std::string::npos) {
+      facts.rerunnable = value == "True" || value == "y" || value == "1";
+    } else if (line.find("Resource_List.walltime =") != std::string::npos) {
+      facts.wall_time = value;
+    }
+  }
+  return facts;
+}
+
+Findings examine(const MachineFacts& facts) {
+  Findings findings;
+  examine_place(findings, facts.place);
+  examine_launcher(findings, facts);
+  examine_slurm(findings, facts);
+  examine_pbs(findings, facts);
+  examine_environment(findings, facts);
+  examine_limits(findings, facts);
+  return findings;
+}
+
+}  // namespace reprieve::tool
+
+// reprieve doctor [DIR]
 
 namespace reprieve::tool::doctor_command {
 

@@ -15,7 +15,6 @@
 #include "core/directory.hpp"
 #include "files.hpp"
 #include "manager/near_drain.hpp"
-#include "near_list.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 

@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
 
 #include "core/environment.hpp"
+#include "core/event_reader.hpp"
+#include "core/text.hpp"
+#include "core/worker_record.hpp"
+#include "manager/brought_parts.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "manager/directory_record.hpp"
+#include "manager/near_place.hpp"
 #include "reprieve/error.hpp"
+#include "status.hpp"
+#include "termination/preemption_watcher.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -115,6 +128,171 @@ std::string damage_text(const storage::Damage& damage) {
     place += ", " + damage.region;
   }
   return printable(place + ": " + damage.problem);
+}
+
+namespace {
+
+using nlohmann::json;
+
+/// One entry for each copy that some of these parts belong to; one without a copy if there are none.
+std::vector<NearListEntry> entries_of(const manager::NearFolder& folder) {
+  std::map<std::string, NearListEntry> copies;
+  std::map<std::string, std::set<int>> ranks;
+  for (const manager::FoundPart& part : folder.parts) {
+    const std::string name = storage::to_json({part.name.copy, 0}).dump();
+    NearListEntry& entry = copies[name];
+    entry.copy = part.name.copy;
+    entry.partner_parts += manager::NearPlace::is_of_partner(part.file) ? 1U : 0U;
+    entry.size_bytes += part.bytes;
+    ranks[name].insert(part.name.rank);
+    entry.parts = ranks[name].size();
+  }
+  if (copies.empty()) {
+    copies[""] = {};
+  }
+  std::vector<NearListEntry> entries;
+  for (auto& [name, entry] : copies) {
+    entry.folder = folder.path;
+    entry.in_use = folder.in_use;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+const char* state_of(const NearListEntry& entry) {
+  return entry.is_brought ? "brought into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
+}
+
+}  // namespace
+
+std::vector<NearListEntry> list_near(const std::filesystem::path& near, const std::filesystem::path& directory) {
+  const core::Directory checkpoints = core::Directory::open(directory);
+  const auto record = manager::read_directory_record(checkpoints);
+  std::vector<NearListEntry> entries;
+  for (const manager::NearFolder& folder :
+       near.empty() ? std::vector<manager::NearFolder>() : manager::near_folders(near)) {
+    for (NearListEntry& entry : entries_of(folder)) {
+      entry.is_of_directory = entry.copy && record && entry.copy->save.directory_id == record->id &&
+                              entry.copy->directory_inode == checkpoints.status().st_ino;
+      entries.push_back(std::move(entry));
+    }
+  }
+  if (auto brought = manager::brought_parts(checkpoints); !brought.empty()) {
+    for (NearListEntry& entry : entries_of({directory / manager::kBroughtName, std::move(brought), false})) {
+      entry.is_of_directory = entry.is_brought = true;
+      entries.push_back(std::move(entry));
+    }
+  }
+  std::ranges::stable_sort(entries, std::greater(), &NearListEntry::is_of_directory);
+  return entries;
+}
+
+std::optional<std::filesystem::path> near_directory_of(const std::filesystem::path& directory) {
+  std::optional<std::filesystem::path> near;
+  for (const LogEvent& event : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
+    if (text_in(event, "event") == "start") {
+      near = text_in(event, "near_directory");
+    }
+  }
+  std::error_code ignored;
+  return near && !near->empty() && std::filesystem::is_directory(*near, ignored) ? near : std::nullopt;
+}
+
+void print_text(std::ostream& out, const NearListing& listing) {
+  const std::string place = listing.place.empty() ? "" : " in " + listing.place.string();
+  if (listing.entries.empty()) {
+    out << "no near copies" << place << '\n';
+    return;
+  }
+  constexpr auto kRight = Table::Align::right;
+  out << "parts of near copies that this node reaches" << place << ":\n";
+  Table table({{"OF"},
+               {"STEP", kRight},
+               {"PARTS", kRight},
+               {"FOR PARTNERS", kRight},
+               {"SIZE", kRight},
+               {"AGE", kRight},
+               {"STATE"}});
+  for (const NearListEntry& entry : listing.entries) {
+    const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.filename().string());
+    if (entry.copy) {
+      table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
+                     std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),
+                     state_of(entry)});
+    } else {
+      table.add_row({owner, "-", "0", "0", "-", "-", state_of(entry)});
+    }
+  }
+  table.print(out);
+}
+
+json to_json(const std::vector<NearListEntry>& entries) {
+  json list = json::array();
+  for (const NearListEntry& entry : entries) {
+    json item{{"folder", entry.folder.string()},
+              {"of_this_directory", entry.is_of_directory},
+              {"in_use", entry.in_use},
+              {"brought", entry.is_brought},
+              {"parts", entry.parts},
+              {"partner_parts", entry.partner_parts},
+              {"size_bytes", entry.size_bytes}};
+    if (entry.copy) {
+      item["step"] = entry.step();
+      item["ranks"] = entry.copy->ranks;
+      item["run"] = entry.copy->save.run;
+      item["save"] = entry.copy->save.save;
+      item["time"] = utc_time(entry.time());
+    }
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+namespace {
+
+/// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
+constexpr int kDepth = 6;
+
+/// A run lists its ranks when it has restored. Before that its chief alone is known, and seen on its own node only.
+bool chief_lives(const RunStatus& status) {
+  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
+}
+
+/// A directory that is removed meanwhile, or that cannot be read, ends no other one's list.
+void look_below(const fs::path& directory, int depth, std::set<fs::path>& found) {
+  std::error_code error;
+  if (fs::is_regular_file(directory / manager::kEventLogName, error)) {
+    found.insert(directory);
+  }
+  if (depth == 0) {
+    return;
+  }
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored) &&
+        !entry->path().filename().string().starts_with('.')) {
+      look_below(entry->path(), depth - 1, found);
+    }
+  }
+}
+
+}  // namespace
+
+std::set<fs::path> run_directories(const fs::path& top) {
+  std::set<fs::path> found;
+  look_below(top, kDepth, found);
+  return found;
+}
+
+std::optional<RunStatus> look_at(const fs::path& directory, const std::vector<nlohmann::json>& events) {
+  termination::RunFollower follower(directory);
+  auto status = status_of(directory, events, !follower.living().empty());
+  if (status && status->state == RunState::gone && chief_lives(*status)) {
+    // With a handler the list of its ranks says more: another process may have got the number of a chief that has gone.
+    auto alone = status_of(directory, events, true);
+    return alone->has_handler ? status : alone;
+  }
+  return status;
 }
 
 }  // namespace reprieve::tool

@@ -2,19 +2,23 @@
 #pragma once
 
 /// @file
-/// The files that the subcommands are given.
+/// What there is to look at: the files that subcommands are given, near copies on this node, and runs.
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
+#include "status.hpp"
+#include "storage/near/near_copy.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::tool {
@@ -60,5 +64,52 @@ std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metad
 
 /// "optimizer/momentum, elements [0:512] written by rank 3: checksum does not match".
 std::string damage_text(const storage::Damage& damage);
+
+// The near copies of which this node has parts.
+
+/// What this node has of one copy.
+struct NearListEntry {
+  std::optional<storage::NearCopy> copy;  ///< nothing: files that are no complete part
+  std::filesystem::path folder;
+  std::size_t parts = 0;          ///< of so many ranks, wherever they ran
+  std::size_t partner_parts = 0;  ///< parts that are kept for ranks of other hosts
+  std::uint64_t size_bytes = 0;
+  bool is_of_directory = false;  ///< of the one that was asked for
+  bool in_use = false;           ///< by a process that lives
+  bool is_brought = false;       ///< it was brought into the checkpoint directory
+
+  [[nodiscard]] bool is_complete() const { return copy && parts == static_cast<std::size_t>(copy->ranks); }
+  [[nodiscard]] std::uint64_t step() const { return copy->run_calls.value_or(copy->number); }
+  [[nodiscard]] std::chrono::system_clock::time_point time() const {
+    return std::chrono::system_clock::time_point(std::chrono::microseconds(copy->time_us));
+  }
+};
+
+/// Those of this user in @p near (empty: nowhere), and those that nodes have brought into @p directory; those of @p
+/// directory first.
+/// @throws StorageError
+[[nodiscard]] std::vector<NearListEntry> list_near(const std::filesystem::path& near,
+                                                   const std::filesystem::path& directory);
+
+/// Where the last run in @p directory took near copies, by its log. Nothing if it took none, or if that directory is
+/// not on this node.
+[[nodiscard]] std::optional<std::filesystem::path> near_directory_of(const std::filesystem::path& directory);
+
+struct NearListing {
+  std::filesystem::path place;  ///< empty: only what was brought was looked for
+  std::vector<NearListEntry> entries;
+};
+
+void print_text(std::ostream& out, const NearListing& listing);
+[[nodiscard]] nlohmann::json to_json(const std::vector<NearListEntry>& entries);
+
+// The runs that have left an event log, and how they stand.
+
+/// Those with an event log, at @p top and below it.
+std::set<std::filesystem::path> run_directories(const std::filesystem::path& top);
+
+/// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log tells of no
+/// run.
+std::optional<RunStatus> look_at(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events);
 
 }  // namespace reprieve::tool

@@ -14,7 +14,6 @@
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
 #include "manager/retention.hpp"
-#include "progress.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 

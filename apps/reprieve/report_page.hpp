@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The report of runs as one page that needs nothing else: no network, no other files. Pure.
+/// The report of runs as one page that needs nothing else, and as numbers for a monitoring system. Pure.
 
 #include <string>
 #include <string_view>
@@ -29,5 +29,17 @@ std::string time_element(TimePoint time);
 
 /// The part of the time between the first start and the end that went into steps that were kept, and into lost ones.
 std::string kept_text(const RunReport& report);
+
+// The report as numbers for a monitoring system: the text formats of Prometheus and OpenMetrics. Pure.
+
+/// What such a file begins with, and by which it is known as one of ours.
+inline constexpr std::string_view kMetricsMarker = "# HELP reprieve_run_state";
+
+enum class MetricsFormat {
+  prometheus,   ///< text exposition format 0.0.4, for the textfile collector of node_exporter
+  openmetrics,  ///< 1.0
+};
+
+std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat format, TimePoint now);
 
 }  // namespace reprieve::tool

@@ -1,24 +1,134 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve run [options] -- LAUNCHER...
+// reprieve run [options] -- LAUNCHER..., and what it shows on standard error between the output of the program.
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "command.hpp"
 #include "core/environment.hpp"
+#include "core/run_record.hpp"
 #include "core/saturating_time.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
-#include "run_output.hpp"
 #include "supervisor/job_supervisor.hpp"
+#include "supervisor/processes.hpp"
+#include "supervisor/run_progress.hpp"
 #include "termination/slurm_job.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+class RunOutput {
+ public:
+  enum class Form {
+    text,   ///< a line per event; on a terminal a status line as well
+    json,   ///< a JSON object per event
+    quiet,  ///< only what a person has to know: warnings, and why there is no further start
+  };
+
+  explicit RunOutput(Form form);
+  ~RunOutput();
+  RunOutput(const RunOutput&) = delete;
+  RunOutput& operator=(const RunOutput&) = delete;
+
+  void event(const supervisor::SupervisorEvent& event);
+  /// Shown in place, until the next event; nothing unless standard error is a terminal.
+  void status(const std::string& text);
+
+ private:
+  void wipe();
+
+  Form form_;
+  bool terminal_;
+  bool status_shown_ = false;
+};
+
+namespace {
+
+/// Events that are shown even to those who want to see nothing.
+bool matters(const std::string& name) {
+  static const std::set<std::string> kNames{"warning",   "give_up",     "fallback",   "kill",
+                                            "set_aside", "save_failed", "no_requeue", "near_drain"};
+  return kNames.contains(name);
+}
+
+std::string clock_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  return fmt::format("{:%H:%M:%S}", parts);
+}
+
+/// One write, so that the lines of the ranks do not get in between; none if it could block, since a stopped terminal or
+/// a reader that does not read must not keep the supervisor from its signals.
+void write_if_possible(const std::string& text) {
+  pollfd entry{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&entry, 1, 0) != 1 || (entry.revents & POLLOUT) == 0) {
+    return;
+  }
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) {
+    return;  // nobody reads it: there is nowhere to say so
+  }
+}
+
+}  // namespace
+
+RunOutput::RunOutput(Form form) : form_(form), terminal_(form == Form::text && ::isatty(STDERR_FILENO) == 1) {}
+
+RunOutput::~RunOutput() { wipe(); }
+
+void RunOutput::event(const supervisor::SupervisorEvent& event) {
+  if (form_ == Form::quiet && !matters(event.name)) {
+    return;
+  }
+  wipe();
+  if (form_ == Form::json) {
+    Json line{{"event", event.name}};
+    line["wall_clock_s"] = static_cast<std::int64_t>(std::time(nullptr));
+    line["text"] = event.text;
+    for (const auto& [key, value] : event.fields.items()) {
+      line[key] = value;
+    }
+    write_if_possible(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  } else {
+    write_if_possible(fmt::format("[reprieve {}] {}\n", clock_time(), printable(first_line(event.text))));
+  }
+}
+
+void RunOutput::status(const std::string& text) {
+  if (!terminal_) {
+    return;
+  }
+  // The cursor goes back to the start of the line, so that a line of the program overwrites the status.
+  write_if_possible(fmt::format("\r[reprieve] {}\x1b[K\r", printable(text)));
+  status_shown_ = true;
+}
+
+void RunOutput::wipe() {
+  if (status_shown_) {
+    write_if_possible("\r\x1b[K");
+    status_shown_ = false;
+  }
+}
+
+}  // namespace reprieve::tool
 
 namespace reprieve::tool::run_command {
 
@@ -313,3 +423,56 @@ void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program)
 }
 
 }  // namespace reprieve::tool::run_command
+
+// reprieve launch-agent --run-dir DIR DAEMON...: how `reprieve run` has mpirun start its daemons on other nodes. Not
+// for people.
+
+namespace reprieve::tool::launch_agent_command {
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(Becomes the daemon with SIGTERM, SIGINT and SIGHUP blocked: a scheduler signals all processes of a job, and a daemon
+that gets SIGTERM kills its ranks. The ranks start with no signal blocked all the same.)";
+
+struct Options {
+  std::string run_directory;
+  std::string directory;
+  std::vector<std::string> command;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.group("");  // not in the list of subcommands
+  command.add_option("--run-dir", options.run_directory, "Directory for the record of the run");
+  command.add_option("--directory", options.directory, "Directory for the checkpoints");
+  command.prefix_command();
+  command.parse_complete_callback([&command, &options] { options.command = command.remaining(); });
+}
+
+int run(const Options& options) {
+  if (options.command.empty()) {
+    throw UsageError("launch-agent needs the daemon to become");
+  }
+  for (const auto& [name, value] : {std::pair{core::kRunDirectoryVariable, options.run_directory},
+                                    std::pair{core::kDirectoryVariable, options.directory}}) {
+    if (!value.empty() && ::setenv(name, value.c_str(), 1) != 0) {
+      throw Error(ErrorCode::io, "cannot set a variable of the environment");
+    }
+  }
+  supervisor::block_termination_signals();
+  std::vector<char*> arguments;
+  for (const std::string& text : options.command) {
+    arguments.push_back(const_cast<char*>(text.c_str()));  // NOLINT: as execvp wants it, which changes nothing
+  }
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  throw UsageError("cannot start " + options.command.front() + ": " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
+void add(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "launch-agent", "Start a daemon of mpirun, shielded", kFooter, define, run);
+}
+
+}  // namespace reprieve::tool::launch_agent_command

@@ -2,11 +2,14 @@
 #include "text.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "core/text.hpp"
 
@@ -127,6 +130,106 @@ Json to_json(const SaveReason& reason) {
 
 void print_json(std::ostream& out, const Json& json) {
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+namespace {
+using Clock = std::chrono::steady_clock;
+constexpr auto kDelay = std::chrono::milliseconds(500);
+constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr auto kLogInterval = std::chrono::seconds(10);
+constexpr const char* kWipe = "\r\x1b[K";
+}  // namespace
+
+Progress::Progress(std::string label)
+    : label_(std::move(label)),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      begin_(Clock::now()),
+      next_(begin_ + (terminal_ ? Clock::duration(kDelay) : kLogInterval)) {}
+
+Progress::~Progress() {
+  if (shown_) {
+    std::cerr << kWipe << std::flush;
+  }
+}
+
+void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
+  const auto now = Clock::now();
+  if (total_bytes == 0 || now < next_) {
+    return;
+  }
+  const std::string text = label_ + ": " + core::transfer_text(done_bytes, total_bytes, now - begin_);
+  if (terminal_) {
+    std::cerr << kWipe << text << std::flush;
+    shown_ = true;
+    next_ = now + kInterval;
+  } else {
+    std::cerr << text << std::endl;
+    next_ = now + kLogInterval;
+  }
+}
+
+namespace {
+
+using supervisor::Finding;
+
+/// For lines on a terminal.
+constexpr std::size_t kWidth = 110;
+/// The width of a mark.
+constexpr std::size_t kIndent = 8;
+
+const char* mark_of(Finding::Grade grade) {
+  switch (grade) {
+    case Finding::Grade::good:
+      return "ok      ";
+    case Finding::Grade::warning:
+      return "look at ";
+    case Finding::Grade::problem:
+      return "PROBLEM ";
+    case Finding::Grade::unknown:
+      break;
+  }
+  return "unknown ";
+}
+
+/// Breaks at blanks; lines after the first are indented by @p indent.
+std::string wrap(const std::string& text, std::size_t indent) {
+  std::string result;
+  std::size_t column = indent;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t length = end - begin;
+    if (column > indent && column + 1 + length > kWidth) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += text.substr(begin, length);
+    column += length;
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    out << mark_of(finding.grade) << wrap(printable(finding.text), kIndent) << '\n';
+    if (!finding.advice.empty()) {
+      out << std::string(kIndent, ' ') << wrap("-> " + printable(finding.advice), kIndent) << '\n';
+    }
+  }
+}
+
+Json to_json(const std::vector<Finding>& findings) {
+  Json all = Json::array();
+  for (const Finding& finding : findings) {
+    all.push_back(
+        {{"grade", to_string(finding.grade)}, {"id", finding.id}, {"text", finding.text}, {"advice", finding.advice}});
+  }
+  return all;
 }
 
 }  // namespace reprieve::tool

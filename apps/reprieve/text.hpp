@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What people read: sizes, ages, and shapes. And what programs read: JSON.
+/// What people read: sizes, ages, shapes, findings, and how far something is. And what programs read: JSON.
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +14,27 @@
 
 #include "common/table.hpp"
 #include "reprieve/checkpoint_manager.hpp"
+
+namespace reprieve::supervisor {
+
+/// One thing that a drill or an examination found.
+struct Finding {
+  enum class Grade {
+    good,
+    warning,  ///< it survived; look at it all the same
+    problem,  ///< work would be lost
+    unknown,  ///< the drill cannot tell
+  };
+  Grade grade = Grade::good;
+  std::string id;      ///< for programs: "exit_code"
+  std::string text;    ///< what was seen
+  std::string advice;  ///< what to do; empty if nothing
+};
+
+/// Lower-case name: "good", "warning", "problem", "unknown".
+const char* to_string(Finding::Grade grade) noexcept;
+
+}  // namespace reprieve::supervisor
 
 namespace reprieve::tool {
 
@@ -58,5 +79,29 @@ Json or_null(const std::optional<T>& value) {
 
 /// Writes indented JSON; bytes that are not UTF-8 are replaced.
 void print_json(std::ostream& out, const Json& json);
+
+/// How far a long operation is. Shows "label: 1.2 GiB of 2.9 GiB, 410.0 MiB/s, 4 s left" on standard error. On a
+/// terminal in place, after half a second, and wiped at the end; elsewhere a line every ten seconds.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(std::uint64_t done_bytes, std::uint64_t total_bytes);
+
+ private:
+  std::string label_;
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+/// Each with what to do about it.
+void print_findings(std::ostream& out, const std::vector<supervisor::Finding>& findings);
+
+Json to_json(const std::vector<supervisor::Finding>& findings);
 
 }  // namespace reprieve::tool

@@ -10,7 +10,8 @@
 
 #include "command.hpp"
 #include "files.hpp"
-#include "progress.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
@@ -131,3 +132,137 @@ void add(CLI::App& app, int& exit_code) {
 }
 
 }  // namespace reprieve::tool::verify_command
+
+// reprieve unset-aside DIR
+
+namespace reprieve::tool::unset_aside_command {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter =
+    R"(Verifies the checkpoints that were set aside as damaged (suffix .corrupt), every byte of them, and gives those that
+are sound their names back, so that the next start takes them into account again. What is damaged stays as it is, and
+so does what cannot be read. While a run uses the directory, nothing is changed.
+
+Examples:
+  reprieve unset-aside checkpoints --dry-run     is any of them sound?
+  reprieve unset-aside checkpoints
+
+Exit codes: 0 none is left that was set aside, 1 some stay, 2 directory in use, or wrong usage.)";
+
+struct Options {
+  fs::path directory;
+  std::string prefix;
+  bool dry_run = false;
+  bool json = false;
+};
+
+void define(CLI::App& command, Options& options) {
+  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
+  command.add_flag("--dry-run", options.dry_run, "Only verify them");
+  command.add_flag("--json", options.json, "Print JSON");
+}
+
+/// What became of one of them.
+struct Result {
+  fs::path file;
+  bool is_sound = false;
+  std::string text;  ///< the name that it has again, or why it stays
+};
+
+/// Why a checkpoint must stay aside; empty if it is sound.
+std::string problem_of(const fs::path& file) {
+  try {
+    Progress progress("verifying " + file.filename().string());
+    const auto damage = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    return damage.empty() ? "" : damage_text(damage.front());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Gives one that is sound its name back.
+Result take_back(const manager::SetAsideName& name, const Options& options) {
+  Result result{options.directory / name.file, false, ""};
+  manager::CheckpointDirectory directory(options.directory, name.prefix, true);
+  result.text = directory.file(name.number).filename().string();
+  if (fs::exists(fs::symlink_status(directory.file(name.number)))) {
+    result.text += " is there already; move one of the two away";
+    return result;
+  }
+  result.is_sound = true;
+  if (!options.dry_run) {
+    directory.take_back(name);
+  }
+  return result;
+}
+
+Result look_at(const manager::SetAsideName& name, const Options& options) {
+  const fs::path file = options.directory / name.file;
+  if (const std::string problem = problem_of(file); !problem.empty()) {
+    return {file, false, problem};
+  }
+  if (options.dry_run) {
+    return take_back(name, options);
+  }
+  try {
+    // To verify takes long, and a job that starts meanwhile does not wait for it.
+    const manager::DirectoryLock lock = lock_for_a_moment(options.directory);
+    return take_back(name, options);
+  } catch (const Error& error) {
+    return {file, false, error.what()};
+  }
+}
+
+void print_text(const std::vector<Result>& results, const Options& options) {
+  for (const Result& result : results) {
+    std::cout << fmt::format("{:<10}  {}: {}\n",
+                             !result.is_sound  ? "stays"
+                             : options.dry_run ? "sound"
+                                               : "taken back",
+                             printable(result.file.filename().string()), printable(result.text));
+  }
+  if (results.empty()) {
+    std::cout << "no checkpoint was set aside\n";
+  }
+}
+
+Json to_json(const std::vector<Result>& results, const Options& options) {
+  Json list = Json::array();
+  for (const Result& result : results) {
+    list.push_back({{"file", result.file.string()}, {"sound", result.is_sound}, {"text", result.text}});
+  }
+  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"set_aside", list}};
+}
+
+int run(const Options& options) {
+  require_directory(options.directory);
+  if (!options.dry_run) {
+    static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
+  }
+  std::vector<Result> results;
+  for (const fs::path& file : set_aside_files(options.directory)) {
+    const auto name = manager::parse_set_aside_name(file.filename().string());
+    if (name && (options.prefix.empty() || name->prefix == options.prefix)) {
+      results.push_back(look_at(*name, options));
+    }
+  }
+  if (options.json) {
+    print_json(std::cout, to_json(results, options));
+  } else {
+    print_text(results, options);
+  }
+  return std::ranges::all_of(results, &Result::is_sound) ? kGood : kBad;
+}
+
+}  // namespace
+
+void add(CLI::App& app, int& exit_code) {
+  add_command<Options>(app, exit_code, "unset-aside",
+                       "Take back checkpoints that were set aside although they are sound", kFooter, define, run);
+}
+
+}  // namespace reprieve::tool::unset_aside_command

@@ -101,7 +101,7 @@ std::unique_ptr<Mpirun> TrainerTest::start_and_wait(int ranks, std::size_t saves
 }
 
 /// Open MPI 4.1.4 hangs at its end, with no rank left, now and then when a rank was killed while it connected to
-/// mpirun (src/supervisor/hung_launcher.hpp); a person would kill it.
+/// mpirun (apps/reprieve/supervisor/processes.hpp); a person would kill it.
 void TrainerTest::wait_for_end(Mpirun& job) {
   const auto end = std::chrono::steady_clock::now() + kHang;
   while (!job.wait(kHungLauncher) && std::chrono::steady_clock::now() < end) {

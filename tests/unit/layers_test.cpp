@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kSourceTree = REPRIEVE_SOURCE_DIR;
-constexpr std::size_t kLongestFile = 500;
+constexpr std::size_t kLongestFile = 1000;
 
 using Names = std::set<std::string>;
 
@@ -80,7 +80,7 @@ const std::map<std::string, Names> kPublicHeaders{
     {"manager", {"checkpoint_manager.hpp", "xdmf.hpp"}},
     // The watcher has a constructor in each of the two.
     {"handler", {"preemption_checkpoint_handler.hpp", "preemption_watcher.hpp"}},
-    {"supervisor", {"preemption_watcher.hpp"}},
+    {"termination", {"preemption_watcher.hpp"}},
     {"bindings", {"reprieve.h", "reprieve_manager.h"}},
     // For users, and nobody else.
     {"", {"eigen.hpp", "kokkos.hpp", "reprieve.hpp"}},

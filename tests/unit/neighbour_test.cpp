@@ -24,7 +24,7 @@
 #include "manager/directory_record.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
-#include "supervisor/run_directory.hpp"
+#include "supervisor/supervised_run.hpp"
 #include "support/other_user.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "supervisor/checkpoint_interval.hpp"
-#include "supervisor/run_history.hpp"
+#include "supervisor/costs.hpp"
 
 namespace reprieve::supervisor {
 namespace {

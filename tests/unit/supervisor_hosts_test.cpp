@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "supervisor/host_list.hpp"
-#include "supervisor/launcher_command.hpp"
+#include "supervisor/hosts.hpp"
+#include "supervisor/launcher.hpp"
 
 namespace reprieve::supervisor {
 namespace {

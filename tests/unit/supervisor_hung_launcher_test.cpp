@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "supervisor/hung_launcher.hpp"
+#include "supervisor/processes.hpp"
 
 namespace reprieve::supervisor {
 namespace {

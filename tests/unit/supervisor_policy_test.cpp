@@ -5,9 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "supervisor/notice_plan.hpp"
 #include "supervisor/restart_policy.hpp"
-#include "supervisor/supervisor_event.hpp"
+#include "supervisor/run_progress.hpp"
 
 namespace reprieve::supervisor {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "supervisor/launcher_command.hpp"
-#include "supervisor/replay_judgement.hpp"
+#include "supervisor/drill_judgement.hpp"
+#include "supervisor/launcher.hpp"
 
 namespace reprieve::supervisor {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "core/run_record.hpp"
-#include "supervisor/run_processes.hpp"
+#include "supervisor/processes.hpp"
 
 namespace reprieve::supervisor {
 namespace {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "supervisor/run_progress.hpp"
-#include "supervisor/verdict.hpp"
 
 namespace reprieve::supervisor {
 namespace {

@@ -10,8 +10,7 @@
 
 #include "core/drill_orders.hpp"
 #include "core/run_record.hpp"
-#include "supervisor/run_directory.hpp"
-#include "supervisor/run_record_reader.hpp"
+#include "supervisor/supervised_run.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::supervisor {

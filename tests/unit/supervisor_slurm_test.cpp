@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "supervisor/requeue.hpp"
+#include "supervisor/slurm.hpp"
 
 namespace reprieve::supervisor {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <sstream>
 
-#include "advice.hpp"
+#include "advise.hpp"
 #include "handler/grace_planner.hpp"
-#include "supervisor/checkpoint_interval.hpp"
+#include "supervisor/costs.hpp"
 
 namespace reprieve::tool {
 namespace {

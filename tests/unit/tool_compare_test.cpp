@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "compare.hpp"
+#include "diff.hpp"
 
 namespace reprieve::tool {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "examination.hpp"
+#include "doctor.hpp"
 
 namespace reprieve::tool {
 namespace {

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "files.hpp"
-#include "run_directories.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::tool {

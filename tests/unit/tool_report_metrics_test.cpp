@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "core/event_reader.hpp"
-#include "report_metrics.hpp"
+#include "report_page.hpp"
 
 namespace reprieve::tool {
 namespace {

@@ -6,9 +6,8 @@
 #include <optional>
 #include <regex>
 
-#include "chart_axis.hpp"
 #include "core/event_reader.hpp"
-#include "markup.hpp"
+#include "report_charts.hpp"
 #include "report_page.hpp"
 
 namespace reprieve::tool {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/event_reader.hpp"
-#include "run_status.hpp"
+#include "status.hpp"
 
 namespace reprieve::tool {
 namespace {

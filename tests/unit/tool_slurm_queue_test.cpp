@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "slurm_queue.hpp"
+#include "status.hpp"
 
 namespace reprieve::tool {
 namespace {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// How a run stands: from its event log, and from the user's jobs as Slurm lists them. Pure.
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/event_reader.hpp"
+#include "text.hpp"
+
+namespace reprieve::tool {
+
+// The user's jobs as Slurm lists them.
+
+/// A job, or a task of a job array, or the tasks of one that have not begun.
+struct QueuedJob {
+  std::string id;  ///< "17", "15_3", "15_[4-9]"
+  std::string name;
+  std::string state;      ///< "PENDING", "RUNNING", "COMPLETING", ...
+  std::string time_left;  ///< as Slurm writes it: "1-02:03:04"
+  std::string where;      ///< its nodes, or in parentheses why it waits
+};
+
+/// What squeue has to be asked for.
+[[nodiscard]] std::vector<std::string> squeue_command();
+
+/// Reads its answer. Lines of another form are left out.
+[[nodiscard]] std::vector<QueuedJob> parse_squeue(const std::string& text);
+
+// What stands in an event. Logs may be of another version, cut, or written by anybody: what is not of the expected
+// type is not there.
+
+using LogEvent = nlohmann::json;
+
+/// Thirty years: a time beyond it is none, but a broken log.
+inline constexpr double kLongestTime = 1e9;
+
+inline std::string text_in(const LogEvent& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+inline bool flag_in(const LogEvent& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_boolean() && found->get<bool>();
+}
+
+inline std::optional<double> number_in(const LogEvent& event, const char* key) {
+  const auto found = event.find(key);
+  const bool is_number = found != event.end() && found->is_number();
+  return is_number && std::isfinite(found->get<double>()) ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+inline std::optional<std::uint64_t> count_in(const LogEvent& event, const char* key) {
+  const auto found = event.find(key);
+  const bool is_count = found != event.end() && found->is_number_integer() &&
+                        (found->is_number_unsigned() || found->get<std::int64_t>() >= 0);
+  return is_count ? std::optional(found->get<std::uint64_t>()) : std::nullopt;
+}
+
+inline int small_number_in(const LogEvent& event, const char* key, int otherwise) {
+  const double value = number_in(event, key).value_or(otherwise);
+  return std::abs(value) < 1e9 ? static_cast<int>(value) : otherwise;
+}
+
+/// Nothing unless @p seconds is a time that somebody can have waited.
+inline std::optional<double> plausible(std::optional<double> seconds) {
+  return seconds && *seconds >= 0 && *seconds < kLongestTime ? seconds : std::nullopt;
+}
+
+/// Seconds since 1970, with the fraction.
+inline std::optional<double> wall_clock_in(const LogEvent& event) {
+  const std::string text = text_in(event, "time");
+  const auto whole = core::time_of_event(text);
+  if (!whole) {
+    return std::nullopt;
+  }
+  double fraction = 0;
+  if (const auto dot = text.find('.'); dot != std::string::npos) {
+    std::from_chars(text.data() + dot, text.data() + text.size(), fraction);
+  }
+  return std::chrono::duration<double>(whole->time_since_epoch()).count() + fraction;
+}
+
+// How a run stands, from what it has written into its checkpoint directory. Pure.
+
+using TimePoint = std::chrono::system_clock::time_point;
+
+enum class RunState {
+  starting,  ///< opens its directory, or restores
+  running,
+  leaving,  ///< has a notice, and has not left yet
+  saved,    ///< has left after a notice, to be started again
+  finished,
+  failed,  ///< with an error that all ranks heard
+  gone,    ///< ended without a word: killed, or its node was lost
+  ended,   ///< in a way that nobody tells: it saved by a manager without a handler
+};
+
+const char* to_string(RunState state);
+
+/// The last checkpoint that the run has committed.
+struct SavedState {
+  std::uint64_t number = 0;
+  std::optional<std::uint64_t> step;  ///< calls of run
+  std::uint64_t bytes = 0;
+  std::optional<TimePoint> time;
+};
+
+/// The newest near copy that is known to be complete on all ranks.
+struct NearState {
+  std::uint64_t step = 0;
+  std::uint64_t bytes = 0;  ///< of one copy, of all ranks
+  std::optional<TimePoint> time;
+  bool has_partners = false;  ///< each part lies on another host too
+
+  /// Two copies take turns, on partners as well.
+  [[nodiscard]] std::uint64_t memory() const { return bytes * (has_partners ? 4 : 2); }
+};
+
+struct RunStatus {
+  std::filesystem::path directory;
+  RunState state = RunState::gone;
+  std::string message;  ///< of the notice or the error, if there is one
+  std::string host;     ///< of the chief
+  int pid = 0;
+  int ranks = 0;
+  bool has_handler = false;     ///< in the last start, as far as it came
+  int starts = 0;               ///< of runs in this directory, as far as the log reaches
+  std::uint64_t told_step = 0;  ///< as last told
+  std::optional<TimePoint> told_at;
+  std::optional<double> steps_per_second;  ///< of the last start, up to what it told last
+  std::optional<SavedState> saved;
+  std::optional<NearState> near;         ///< if it is newer than what is saved
+  std::filesystem::path near_directory;  ///< of the last start; empty: it takes none
+  std::optional<TimePoint> started;      ///< the last start
+  std::uint64_t total_steps = 0;         ///< of the whole run; 0: it does not say
+  std::optional<TimePoint> job_end;      ///< when the batch system ends the job
+  std::string slurm_job;
+
+  /// Where it is by now, if it works on at the same rate.
+  [[nodiscard]] std::uint64_t step_at(TimePoint now) const;
+  /// How long it still takes at the same rate. Nothing if nothing runs, or the run does not say how long it is.
+  [[nodiscard]] std::optional<std::chrono::duration<double>> time_left(TimePoint now) const;
+  /// The work that would be lost if the run were killed now: since its last checkpoint or near copy, or since its
+  /// start. Nothing if nothing runs.
+  [[nodiscard]] std::optional<std::chrono::duration<double>> at_risk(TimePoint now) const;
+  /// The same if its nodes were lost as well, and all near copies with them.
+  [[nodiscard]] std::optional<std::chrono::duration<double>> at_risk_with_nodes(TimePoint now) const;
+  /// A near copy of that step is complete: it counts if nothing newer is saved.
+  void take(const NearState& copy);
+};
+
+/// @param events  of the directory's event log, oldest first
+/// @param lives  whether a process of the run that stands last in the log lives, as far as can be seen from here
+/// Nothing if the log tells of no run.
+std::optional<RunStatus> status_of(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events,
+                                   bool lives);
+
+Json to_json(const RunStatus& status, TimePoint now);
+
+}  // namespace reprieve::tool

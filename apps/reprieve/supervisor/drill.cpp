@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "supervisor/drill.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "core/directory.hpp"
+#include "core/drill_orders.hpp"
+#include "core/environment.hpp"
+#include "core/file_rights.hpp"
+#include "core/log.hpp"
+#include "core/worker_directories.hpp"
+#include "reprieve/error.hpp"
+#include "supervisor/processes.hpp"
+#include "supervisor/supervised_run.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+std::string name_of(const RunProcess& process) {
+  return fmt::format("{} {}", process.program.empty() ? "process" : process.program, process.pid);
+}
+
+Delivery to_command(int signal, pid_t command, const std::vector<RunProcess>& processes) {
+  const auto found = std::find_if(processes.begin(), processes.end(),
+                                  [&](const RunProcess& process) { return process.pid == command; });
+  return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
+}
+
+Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
+  Delivery delivery;
+  for (const RunProcess& process : processes) {
+    delivery.targets.push_back({process.pid, SIGCONT});
+    delivery.targets.push_back({process.pid, signal});
+  }
+  delivery.to = processes.empty() ? "" : fmt::format("all {} processes", processes.size());
+  return delivery;
+}
+
+Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) {
+  Delivery delivery;
+  const auto is_srun = [](const RunProcess& process) { return process.program == "srun"; };
+  if (std::none_of(processes.begin(), processes.end(), is_srun)) {
+    return delivery;
+  }
+  const auto ranks = rank_processes(processes);
+  for (const auto& [rank, pid] : ranks) {
+    delivery.targets.push_back({pid, SIGCONT});
+    delivery.targets.push_back({pid, signal});
+  }
+  delivery.to = ranks.empty() ? "" : fmt::format("the {} tasks of srun on this node", ranks.size());
+  return delivery;
+}
+
+Delivery to_launcher(int signal, const std::vector<RunProcess>& processes) {
+  Delivery delivery;
+  for (const RunProcess& process : processes) {
+    const bool inside = std::any_of(delivery.targets.begin(), delivery.targets.end(),
+                                    [&](const NoticeTarget& target) { return target.pid == process.parent; });
+    if (is_launcher(process.program) && !inside) {
+      delivery.targets.push_back({process.pid, signal});
+      delivery.to += (delivery.to.empty() ? "" : ", ") + name_of(process);
+    }
+  }
+  return delivery;
+}
+
+Delivery to_last_rank(int signal, const std::vector<RunProcess>& processes) {
+  const auto ranks = rank_processes(processes);
+  if (ranks.empty()) {
+    return {};
+  }
+  const auto& [rank, pid] = *ranks.rbegin();
+  return {{{pid, signal}}, fmt::format("rank {} alone", rank)};
+}
+
+}  // namespace
+
+int usual_signal(NoticeWay way) { return way == NoticeWay::command ? SIGUSR1 : SIGTERM; }
+
+Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<RunProcess>& processes) {
+  switch (way) {
+    case NoticeWay::command:
+      return to_command(signal, command, processes);
+    case NoticeWay::time_limit:
+      return to_everything(signal, processes);
+    case NoticeWay::slurm_grace:
+      return to_tasks_of_srun(signal, processes);
+    case NoticeWay::launcher:
+      return to_launcher(signal, processes);
+    case NoticeWay::rank:
+      break;
+  }
+  return to_last_rank(signal, processes);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::chrono::milliseconds kWait = 20ms;
+constexpr std::chrono::milliseconds kOutputInterval = 200ms;
+/// A rank that stands in one write for so long is blocked.
+constexpr std::chrono::milliseconds kBlocked = 500ms;
+/// From SIGTERM to SIGKILL at the end of Slurm's grace time: the default of KillWait.
+constexpr std::chrono::seconds kKillWait = 30s;
+constexpr std::chrono::seconds kRunKilledTimeout = 10s;
+/// Ranks whose launcher has ended may live on so long, in seconds; a platform ends what its job leaves behind.
+constexpr double kOrphanTime = 4.0;
+/// From the last word of the ranks to the end of the command.
+constexpr std::chrono::seconds kLeaveTimeout = 30s;
+
+void write_orders(const fs::path& directory, const core::DrillOrders& orders) {
+  core::Directory::open(directory).write_text(core::kDrillOrdersName, core::to_text(orders), core::kOwnFile, false);
+}
+
+/// The program's own directory around the drill's.
+fs::path chosen_directory(const fs::path& opened, const std::string& scratch_name) {
+  return opened.filename() == scratch_name ? opened.parent_path() : opened;
+}
+
+/// SIGKILL to all that is left of the run. @param gently  srun gets SIGTERM, which lets it end tasks on other nodes
+void kill_run(const fs::path& record, bool gently) {
+  for (const RunProcess& process : processes_of_run(record)) {
+    ::kill(process.pid, gently && process.program == "srun" ? SIGTERM : SIGKILL);
+  }
+}
+
+/// Runs @p removal, below the open directory above @p path if that is there.
+void tidy(const fs::path& path, const std::function<void(const core::Directory& above)>& removal) {
+  std::error_code ignored;
+  if (!fs::exists(path.parent_path(), ignored)) {
+    return;
+  }
+  try {
+    removal(core::Directory::open(path.parent_path()));
+  } catch (const std::exception& error) {
+    core::log::warning("the drill leaves something behind: {}", error.what());
+  }
+}
+
+}  // namespace
+
+Drill::Drill(DrillSettings settings)
+    : settings_(std::move(settings)),
+      host_(core::host_name()),
+      scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
+  facts_.command = settings_.command;
+  facts_.way = settings_.way;
+  facts_.signal = termination::signal_name(settings_.signal);
+  facts_.grace_s = Seconds(settings_.grace).count();
+  facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
+  facts_.replay_steps = settings_.replay_steps;
+}
+
+Drill::~Drill() {
+  try {
+    if (run_) {
+      end_start();
+    }
+    clean_up();
+  } catch (const std::exception& error) {
+    core::log::warning("the drill leaves something behind: {}", error.what());
+  }
+}
+
+DrillFacts Drill::run() {
+  signals_ = std::make_unique<SignalQueue>();
+  run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
+  adopt_orphans();
+  start(facts_.first, {.subdirectory = scratch_name_}, settings_.command);
+  if (await_ready() && await_moment()) {
+    give_notice();
+    watch_end();
+  }
+  end_start();
+  if (facts_.notice && facts_.notice->saved_s && !facts_.interrupted) {
+    restart();
+  }
+  if (settings_.replay_steps > 0 && came_back()) {
+    replay();
+  }
+  return facts_;
+}
+
+std::vector<fs::path> Drill::kept() const { return {scratch_.begin(), scratch_.end()}; }
+
+void Drill::say(const std::string& text) const {
+  if (settings_.say) {
+    settings_.say(text);
+  }
+}
+
+bool Drill::ended() const { return run_->code().has_value() || facts_.interrupted; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One start, and what it tells.
+
+void Drill::start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
+  current_ = &start;
+  subdirectory_ = orders.subdirectory;
+  record_ = run_directory_->make(++starts_);
+  write_orders(record_, orders);
+  run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
+                                                                 .run_directory = record_,
+                                                                 .shield_daemons = false,
+                                                                 .shield = Shield::session,
+                                                                 .output = STDERR_FILENO});
+  say(fmt::format("start {}: {}", starts_, fmt::join(command, " ")));
+}
+
+/// Waits, and takes up what has come in the meantime.
+void Drill::pump(std::chrono::milliseconds limit) {
+  for (const int signal : signals_->wait(limit)) {
+    facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  }
+  for (const EndedChild& child : reap()) {
+    run_->on_ended(child);
+  }
+  if (run_->code() && !current_->code) {
+    current_->code = run_->code();
+    if (watches_notice()) {
+      facts_.notice->ended_s = since_notice();
+    }
+  }
+  for (const RecordedEvent& recorded : run_->read_record()) {
+    take(recorded);
+  }
+}
+
+void Drill::take(const RecordedEvent& recorded) {
+  const Json& event = recorded.event;
+  take_start(event, *current_);
+  if (watches_notice()) {
+    take_notice(event, since_notice(recorded));
+  }
+}
+
+void Drill::take_start(const Json& event, ObservedStart& start) {
+  const auto name = event.value("event", "");
+  if (name == "start") {
+    const fs::path opened = event.value("directory", "");
+    start.opened = true;
+    start.directory = chosen_directory(opened, subdirectory_);
+    start.world_size = event.value("world_size", 0);
+    start.in_scratch &= opened.filename() == subdirectory_;
+    if (opened.filename() == subdirectory_) {
+      scratch_.insert(opened);
+    }
+    if (event.value("in_new_directory", false)) {
+      new_directories_.insert(start.directory);
+    }
+  } else if (name == "ready") {
+    start.ready = true;
+    start.begins_at = event.value("run_calls", std::uint64_t{0});
+    last_step_ = start.begins_at;
+  } else if (name == "restore") {
+    start.restored_step = event.value("run_calls", std::uint64_t{0});
+    start.restore_s = event.value("seconds", 0.0);
+    start.error.clear();  // a damaged checkpoint was passed over
+  } else if (name == "step") {
+    last_step_ = event.value("run_calls", std::uint64_t{0});
+  } else if (name == "open_failed" || name == "restore_failed" || name == "error") {
+    start.error = event.value("message", "");
+  } else if (name == "save_finished") {
+    start.saves.push_back({event.value("run_calls", std::uint64_t{0}),
+                           start.directory / subdirectory_ / event.value("file", ""), event.value("seconds", 0.0)});
+  } else if (name == "exit") {
+    start.left_at = event.value("run_calls", std::uint64_t{0});
+  } else if (name == "finished") {
+    start.finished_at = event.value("run_calls", std::uint64_t{0});
+  }
+}
+
+void Drill::take_notice(const Json& event, double seconds) {
+  ObservedNotice& notice = *facts_.notice;
+  const auto name = event.value("event", "");
+  if (name == "agreement") {
+    notice.agreed_s = seconds;
+    say(fmt::format("{:.3f} s: all ranks agreed on step {}", seconds, event.value("run_calls", std::uint64_t{0})));
+  } else if (name == "step" || name == "steps") {
+    notice.longest_step_s =
+        std::max({notice.longest_step_s, event.value("step_s", 0.0), event.value("longest_step_s", 0.0)});
+  } else if (name == "save_finished") {
+    const bool for_notice = event.value("/reason/kind"_json_pointer, "") == "preemption";
+    if (!for_notice) {
+      notice.older_step = event.value("run_calls", std::uint64_t{0});
+      return;
+    }
+    notice.saved_s = seconds;
+    notice.saved_step = event.value("run_calls", std::uint64_t{0});
+    notice.save_s = std::max(notice.save_s, event.value("seconds", 0.0));
+    notice.checkpoint = facts_.first.directory / scratch_name_ / event.value("file", "");
+    say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
+  } else if (name == "train_on") {
+    notice.trained_on_s = event.value("time_left_s", 0.0);
+    say(fmt::format("{:.3f} s: going on, since the program counts on {:.3g} s more", seconds, *notice.trained_on_s));
+  } else if (name == "save_failed") {
+    notice.save_error = event.value("message", "");
+  } else if (name == "exit") {
+    notice.left_s = seconds;
+    notice.restart_code = event.value("exit_code", 0);
+    say(fmt::format("{:.3f} s: the ranks leave with code {}", seconds, notice.restart_code));
+  } else if (name == "arrivals") {
+    take_arrivals(event, seconds);
+  }
+}
+
+void Drill::take_arrivals(const Json& event, double seconds) {
+  for (const Json& rank : event.value("ranks", Json::array())) {
+    if (rank.contains("source")) {
+      facts_.notice->arrivals.push_back({rank.value("rank", 0), rank.value("host", ""), rank.value("source", ""),
+                                         std::max(0.0, seconds - rank.value("age_s", 0.0))});
+    }
+  }
+}
+
+double Drill::since_notice() const { return Seconds(Clock::now() - *notice_at_).count(); }
+
+/// The clock of another host says nothing here: then it counts when the event was read.
+double Drill::since_notice(const RecordedEvent& recorded) const {
+  const auto chief = run_->progress().chiefs().find(recorded.record);
+  if (chief == run_->progress().chiefs().end() || chief->second.host != host_ ||
+      !recorded.event.contains("monotonic_s")) {
+    return since_notice();
+  }
+  return recorded.event.value("monotonic_s", 0.0) - Seconds(notice_at_->time_since_epoch()).count();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The first start: until the notice.
+
+/// False if there is no run to send a notice to. A program that opens no checkpoint directory gets it all the same.
+bool Drill::await_ready() {
+  const auto begin = Clock::now();
+  while (!ended() && facts_.first.in_scratch && !run_->progress().ready()) {
+    if (Clock::now() - begin >= (facts_.first.opened ? settings_.timeout : settings_.ready_timeout)) {
+      break;
+    }
+    pump(kWait);
+  }
+  if (ended() || !facts_.first.in_scratch || !facts_.first.error.empty()) {
+    return false;
+  }
+  if (facts_.first.opened && !facts_.first.ready) {
+    facts_.first.timed_out = true;
+    return false;
+  }
+  say(facts_.first.ready ? fmt::format("the {} ranks are ready, at step {}", facts_.first.world_size,
+                                       facts_.first.begins_at.value_or(0))
+                         : "no rank has opened a checkpoint directory: the notice is sent all the same");
+  return true;
+}
+
+bool Drill::await_moment() {
+  const auto begin = Clock::now();
+  const auto enough_steps = [&] { return last_step_.value_or(0) >= settings_.after_steps.value_or(0); };
+  while (facts_.first.opened && !ended() &&
+         (Clock::now() - begin < (settings_.after_steps ? 0ms : settings_.after) || !enough_steps())) {
+    if (Clock::now() - begin >= settings_.timeout) {
+      facts_.first.timed_out = true;
+      return false;
+    }
+    pump(kWait);
+  }
+  return !ended() && facts_.first.error.empty();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// From the notice to the end.
+
+void Drill::give_notice() {
+  const auto processes = processes_of_run(record_);
+  ranks_ = rank_processes(processes);
+  facts_.notice.emplace();
+  facts_.notice->last_step = last_step_;
+  if (!facts_.first.saves.empty()) {
+    facts_.notice->older_step = facts_.first.saves.back().step;
+  }
+  facts_.notice->ranks_survive_signal =
+      !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
+                                     [&](const auto& rank) { return survives(rank.second, settings_.signal); });
+  notice_at_ = Clock::now();
+  facts_.notice->told = deliver(settings_.way);
+  say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
+}
+
+/// Returns whom it told.
+std::string Drill::deliver(NoticeWay way) {
+  const Delivery delivery = plan_delivery(way, settings_.signal, run_->pid(), processes_of_run(record_));
+  for (const NoticeTarget& target : delivery.targets) {
+    ::kill(target.pid, target.signal);  // one that has gone needs none
+  }
+  return delivery.to.empty() ? "" : fmt::format("{} to {}", facts_.signal, delivery.to);
+}
+
+void Drill::watch_end() {
+  while (!facts_.interrupted && !facts_.notice->killed_s) {
+    pump(kWait);
+    look_at_ranks();
+    look_at_output();
+    if (run_->code() &&
+        (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
+      facts_.notice->command_died_first =
+          std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return lives(rank.second); });
+      return;
+    }
+    play_end_of_grace();
+  }
+}
+
+void Drill::look_at_ranks() {
+  for (const auto& [rank, pid] : ranks_) {
+    if (!facts_.notice->rank_ends.contains(rank) && !lives(pid)) {
+      facts_.notice->rank_ends[rank] = since_notice();
+    }
+  }
+}
+
+void Drill::look_at_output() {
+  const auto now = Clock::now();
+  if (now < next_output_look_) {
+    return;
+  }
+  next_output_look_ = now + kOutputInterval;
+  for (const auto& [rank, pid] : ranks_) {
+    if (facts_.notice->rank_ends.contains(rank)) {
+      continue;
+    }
+    if (!writes_output(pid)) {
+      blocked_since_.erase(rank);
+      facts_.notice->blocked_ranks.erase(rank);
+    } else if (now - blocked_since_.try_emplace(rank, now).first->second >= kBlocked) {
+      facts_.notice->blocked_ranks.insert(rank);
+    }
+  }
+}
+
+/// What the platform does when the grace is over: SIGKILL. Slurm's grace time ends as a time limit does, with SIGTERM
+/// to everything first.
+void Drill::play_end_of_grace() {
+  const auto since = Clock::now() - *notice_at_;
+  const bool by_slurm = settings_.way == NoticeWay::slurm_grace;
+  if (by_slurm && since >= settings_.grace && !std::exchange(time_limit_sent_, true)) {
+    say(fmt::format("{:.3f} s: the grace is over: sent {}", since_notice(), deliver(NoticeWay::time_limit)));
+  }
+  if (since >= settings_.grace + (by_slurm ? std::chrono::milliseconds(kKillWait) : 0ms)) {
+    facts_.notice->killed_s = since_notice();
+    say(fmt::format("{:.3f} s: the grace is over: killing what is left", since_notice()));
+  }
+}
+
+/// Nothing of a start may be left when the next one begins, or the drill ends.
+void Drill::end_start() {
+  const auto limit = Clock::now() + kRunKilledTimeout;
+  while ((!run_->code() || !processes_of_run(record_).empty()) && Clock::now() < limit) {
+    kill_run(record_, Clock::now() < limit - kRunKilledTimeout / 2);
+    pump(kWait);
+  }
+  pump(0ms);  // the last words
+  if (!run_->code()) {
+    core::log::warning("some processes of the drill cannot be killed");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The second start.
+
+void Drill::restart() {
+  keep_saved();
+  start(facts_.second.emplace(), {.subdirectory = scratch_name_, .leave_at_once = true}, settings_.command);
+  await_end();
+  end_start();
+  if (facts_.second->restored_step) {
+    compare_states();
+  }
+}
+
+/// Of a start that leaves by the drill's orders: the second one at its first step boundary.
+void Drill::await_end() {
+  const auto begin = Clock::now();
+  auto last_word = Clock::time_point::max() - kLeaveTimeout;
+  while (!facts_.interrupted && !(run_->code() && processes_of_run(record_).empty())) {
+    pump(kWait);
+    if (last_word > Clock::now() && (run_->progress().saved() != nullptr || run_->code())) {
+      last_word = Clock::now();
+    }
+    const bool too_long = Clock::now() - begin >= (current_->opened ? settings_.timeout : settings_.ready_timeout);
+    if (!current_->in_scratch || too_long || Clock::now() >= last_word + kLeaveTimeout) {
+      current_->timed_out = too_long;
+      return;
+    }
+  }
+}
+
+/// The second start replaces the checkpoint by one of the same number.
+void Drill::keep_saved() {
+  saved_copy_ = facts_.notice->checkpoint.parent_path() / "saved-by-the-first-start.h5";
+  std::error_code error;
+  fs::create_hard_link(facts_.notice->checkpoint, saved_copy_, error);
+  if (error) {
+    fs::copy_file(facts_.notice->checkpoint, saved_copy_, error);
+  }
+  if (error) {
+    saved_copy_.clear();
+  }
+}
+
+void Drill::compare_states() {
+  if (facts_.second->saves.empty()) {
+    return;
+  }
+  const ObservedSave& restored = facts_.second->saves.back();
+  facts_.state.emplace();
+  if (saved_copy_.empty()) {
+    facts_.state->failure = "there is no room for a copy of the first checkpoint";
+  } else if (restored.step != facts_.second->restored_step) {
+    facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
+  } else if (settings_.compare) {
+    facts_.state = settings_.compare(saved_copy_, restored.file);
+  }
+}
+
+/// The restart resumed where the first start left, with what it had saved.
+bool Drill::came_back() const {
+  return !facts_.interrupted && facts_.state && facts_.state->equal() &&
+         facts_.second->restored_step == facts_.notice->saved_step;
+}
+
+void Drill::clean_up() const {
+  if (settings_.keep) {
+    return;
+  }
+  for (const fs::path& directory : scratch_) {
+    const std::string name = directory.filename().string();
+    tidy(directory, [&](const core::Directory& above) {
+      above.remove_tree(name);
+      core::remove_write_directories_beside(above, name);  // of ranks that were killed in a save
+    });
+  }
+  for (const fs::path& directory : new_directories_) {
+    tidy(directory, [&](const core::Directory& above) { above.remove_empty_directory(directory.filename().string()); });
+  }
+}
+
+// The replay of a drill: the steps after the checkpoint once more, in a run from the beginning and in a resumed one.
+
+namespace {
+
+/// The last checkpoint of a step; empty if there is none.
+fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
+  const auto found = std::find_if(start.saves.rbegin(), start.saves.rend(),
+                                  [&](const ObservedSave& save) { return save.step == step; });
+  return found == start.saves.rend() ? fs::path() : found->file;
+}
+
+}  // namespace
+
+/// The resumed run makes no sense if the program goes another way at each start.
+void Drill::replay() {
+  ReplayFacts& replay = facts_.replay.emplace();
+  replay.from_step = *facts_.notice->saved_step;
+  replay.steps = settings_.replay_steps;
+  replay.ranks = settings_.replay_ranks;
+  run_undisturbed();
+  const fs::path same_step = checkpoint_of(replay.undisturbed, replay.from_step);
+  if (facts_.interrupted || !replay.undisturbed.stopped_at() || same_step.empty()) {
+    return;
+  }
+  replay.start = settings_.compare(saved_copy_, same_step);
+  if (replay.start->equal()) {
+    run_resumed();
+  }
+}
+
+/// From the beginning, in a directory that no start has used.
+void Drill::run_undisturbed() {
+  ReplayFacts& replay = *facts_.replay;
+  const std::string directory = scratch_name_ + "-undisturbed";
+  scratch_.insert(facts_.first.directory / directory);  // also if the run is ended before it tells that it is there
+  say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
+  start(replay.undisturbed, {.subdirectory = directory, .save_at = replay.from_step, .leave_at = replay.to_step()},
+        settings_.command);
+  await_end();
+  end_start();
+}
+
+/// From the checkpoint that the second start saved before its first step, which is equal to that of the first.
+void Drill::run_resumed() {
+  ReplayFacts& replay = *facts_.replay;
+  say(fmt::format("replay: a resumed run, from step {} to step {}", replay.from_step, replay.to_step()));
+  const ObservedStart& resumed = replay.resumed.emplace();
+  start(*replay.resumed, {.subdirectory = scratch_name_, .leave_at = replay.to_step()},
+        settings_.replay_ranks > 0 ? settings_.replay_command : settings_.command);
+  await_end();
+  end_start();
+  const auto step = resumed.stopped_at();
+  if (facts_.interrupted || !step || step != replay.undisturbed.stopped_at()) {
+    return;
+  }
+  const fs::path of_undisturbed = checkpoint_of(replay.undisturbed, *step);
+  const fs::path of_resumed = checkpoint_of(resumed, *step);
+  if (!of_undisturbed.empty() && !of_resumed.empty()) {
+    replay.end = settings_.compare(of_undisturbed, of_resumed);
+  }
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// A rehearsal of a preemption with the user's own command: the ways to give notice, what a drill sees, and the drill.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/drill_orders.hpp"
+#include "supervisor/costs.hpp"
+#include "supervisor/launcher.hpp"
+#include "supervisor/processes.hpp"
+#include "supervisor/supervised_run.hpp"
+
+namespace reprieve::supervisor {
+
+// How a platform tells a job that it is about to end: which processes get which signal. Pure.
+
+enum class NoticeWay {
+  command,      ///< one signal to the command itself: `#SBATCH --signal=B:USR1@N`, `kill -USR1 %1`, docker stop
+  time_limit,   ///< SIGCONT and the signal to every process: Slurm at a time limit, scancel, systemd
+  slurm_grace,  ///< SIGCONT and the signal to the tasks of srun alone: the start of Slurm's GraceTime; mpirun gets none
+  launcher,     ///< the signal to mpirun or srun itself
+  rank,         ///< the signal to one rank alone: its node is taken away
+};
+
+/// The signals of one moment, and whom they reach, in words.
+struct Delivery {
+  std::vector<NoticeTarget> targets;
+  std::string to;  ///< "mpirun 4711", "all 7 processes"; empty if there is nobody
+};
+
+/// The signal that the platform sends if the user names none.
+int usual_signal(NoticeWay way);
+
+/// @param command  the process that was started
+/// @param processes  of the run on this host, parents before children, with @p command
+Delivery plan_delivery(NoticeWay way, int signal, pid_t command, const std::vector<RunProcess>& processes);
+
+// What a drill saw. Times are in seconds since the notice was sent.
+
+/// A checkpoint that a start committed.
+struct ObservedSave {
+  std::uint64_t step = 0;  ///< calls of `run` in it
+  std::filesystem::path file;
+  double seconds = 0;  ///< that it took
+};
+
+/// One start of the command.
+struct ObservedStart {
+  bool opened = false;              ///< a rank has opened a checkpoint directory
+  bool ready = false;               ///< all ranks watch their signals
+  std::filesystem::path directory;  ///< the checkpoint directory, as the program chose it
+  bool in_scratch = true;           ///< the program has used the drill's directory inside it
+  int world_size = 0;
+  std::optional<std::uint64_t> begins_at;      ///< calls of `run` when it was ready
+  std::optional<std::uint64_t> restored_step;  ///< calls of `run` in the checkpoint that it restored
+  double restore_s = 0;
+  std::vector<ObservedSave> saves;           ///< in the order of their commits
+  std::optional<std::uint64_t> left_at;      ///< the step at which the ranks left, saved
+  std::optional<std::uint64_t> finished_at;  ///< the step at which the program came to its end
+  std::string error;                         ///< the last one that the ranks agreed on
+  std::optional<int> code;                   ///< of the command, as a shell shows it
+  bool timed_out = false;                    ///< the drill waited no longer
+
+  /// Where it stopped by itself, in one way or the other.
+  [[nodiscard]] std::optional<std::uint64_t> stopped_at() const { return left_at ? left_at : finished_at; }
+};
+
+/// A rank that had a notice of its own.
+struct Arrival {
+  int rank = 0;
+  std::string host;
+  std::string source;  ///< "signal SIGUSR1"
+  double seconds = 0;
+};
+
+/// What became of the notice.
+struct ObservedNotice {
+  std::string told;                        ///< "SIGUSR1 to mpirun 4711"; empty: the way reaches nobody
+  std::optional<std::uint64_t> last_step;  ///< calls of `run`, as last told before it
+  bool ranks_survive_signal = false;       ///< every rank on this host handles or ignores the signal
+  std::vector<Arrival> arrivals;           ///< as the ranks told at the end
+  std::optional<double> agreed_s;
+  std::optional<double> saved_s;  ///< the commit of the last save
+  /// After a save the program went on, since by its own grace period so much time was left.
+  std::optional<double> trained_on_s;
+  std::optional<double> left_s;    ///< the ranks left, together
+  std::optional<double> ended_s;   ///< the command returned
+  std::optional<double> killed_s;  ///< the drill killed what was left, as the platform does
+  /// The command ended while ranks were still at work; what is left is ended with it.
+  bool command_died_first = false;
+  std::map<int, double> rank_ends;  ///< ranks on this host
+  std::set<int> blocked_ranks;      ///< that stood in a write to their output
+  std::filesystem::path checkpoint;
+  std::optional<std::uint64_t> saved_step;  ///< calls of `run` in it
+  std::optional<std::uint64_t> older_step;  ///< in the newest checkpoint before the notice
+  double save_s = 0;                        ///< its length
+  double longest_step_s = 0;
+  std::string save_error;
+  int restart_code = 0;  ///< the ranks' code; 0: they did not leave together
+};
+
+/// A variable that is not the same in two checkpoints.
+struct StateDifference {
+  enum class Kind {
+    values,       ///< another value, or another type or shape
+    rounding,     ///< floating-point numbers that are as close as another order of sums leaves them
+    other_ranks,  ///< one part for each rank, of another number of ranks: cannot be compared
+  };
+  std::string variable;
+  Kind kind = Kind::values;
+  std::string what{};  ///< "first at element [3, 4] (1.5 against 1.25)"
+  double relative_error =
+      0;  ///< of rounding: the greatest difference, as a part of the greatest of the numbers that differ
+};
+
+/// Two checkpoints, variable by variable.
+struct StateComparison {
+  std::size_t variables = 0;
+  std::uint64_t bytes = 0;
+  std::vector<StateDifference> different;
+  std::string failure;      ///< why there was none; empty otherwise
+  std::size_t ignored = 0;  ///< of the variables: they differ, as the user expects
+
+  [[nodiscard]] bool equal() const noexcept { return failure.empty() && different.empty(); }
+};
+
+/// The same steps once more, in two runs: one from the beginning to the end, which nothing disturbs, and one that goes
+/// on from the checkpoint. What the program needs and did not register makes them different.
+struct ReplayFacts {
+  std::uint64_t from_step = 0;  ///< of the checkpoint
+  std::uint64_t steps = 0;      ///< that the user asked for
+  int ranks = 0;                ///< that the user asked for, of the resumed run; 0: as many as of the first start
+  ObservedStart undisturbed;
+  std::optional<StateComparison> start;  ///< the first start and the undisturbed run at `from_step`
+  std::optional<ObservedStart> resumed;  ///< nothing unless these two are equal
+  std::optional<StateComparison> end;    ///< the undisturbed and the resumed run where both have stopped
+
+  [[nodiscard]] std::uint64_t to_step() const noexcept { return from_step + steps; }
+};
+
+struct DrillFacts {
+  std::vector<std::string> command;
+  NoticeWay way = NoticeWay::command;
+  std::string signal;  ///< "SIGUSR1"
+  double grace_s = 0;
+  double ready_timeout_s = 0;
+  bool interrupted = false;  ///< by the user
+  ObservedStart first;
+  std::optional<ObservedNotice> notice;  ///< nothing if the first start did not come so far
+  std::optional<ObservedStart> second;   ///< nothing if there was nothing to restart from
+  std::optional<StateComparison> state;
+  std::uint64_t replay_steps = 0;     ///< that the user asked for
+  std::optional<ReplayFacts> replay;  ///< nothing unless the restart resumed with the state that was saved
+};
+
+/// What the time from the notice to the end was made of; nothing unless the state was saved.
+std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
+
+// A rehearsal of a preemption with the user's own command: start, notice, save, end, restart.
+
+class RunDirectory;
+class SignalQueue;
+class SupervisedRun;
+
+struct DrillSettings {
+  std::vector<std::string> command;  ///< the launcher or script, searched in PATH, and its arguments
+  NoticeWay way = NoticeWay::command;
+  int signal = 0;
+  std::chrono::milliseconds grace{30'000};  ///< from the notice to SIGKILL for all that is left
+  std::chrono::milliseconds after{2'000};   ///< from the ranks' being ready to the notice
+  std::optional<std::uint64_t> after_steps;
+  std::chrono::milliseconds ready_timeout{60'000};  ///< for a program that opens no checkpoint directory
+  std::chrono::milliseconds timeout{600'000};       ///< for one that does, and for the second start
+  bool keep = false;                                ///< leave the checkpoints of the drill
+  std::uint64_t replay_steps = 0;           ///< to be compared with those of a run that is not disturbed; 0: none
+  int replay_ranks = 0;                     ///< of the resumed run; 0: as many as the command says
+  std::vector<std::string> replay_command;  ///< of the resumed run
+  std::optional<std::filesystem::path> run_directory_parent;
+  /// Compares two checkpoints.
+  std::function<StateComparison(const std::filesystem::path&, const std::filesystem::path&)> compare;
+  /// Called with a line for people as the drill goes on.
+  std::function<void(const std::string&)> say;
+};
+
+/// Starts the command as it would be started on the platform, nothing shielded, plays the platform, and starts the
+/// command again; with a replay, twice more. The program's checkpoints go into directories of the drill's own inside
+/// its checkpoint directory, which are removed at the end. What the program writes to standard output goes to standard
+/// error. One per process: it takes over the signals and the children of the process. Thread: main.
+class Drill {
+ public:
+  explicit Drill(DrillSettings settings);
+  /// Ends what is left, and removes the drill's checkpoints.
+  ~Drill();
+  Drill(const Drill&) = delete;
+  Drill& operator=(const Drill&) = delete;
+
+  /// @throws UsageError if the command cannot be started; StorageError, Error
+  DrillFacts run();
+
+  /// The directories that hold the drill's checkpoints, with `keep`.
+  [[nodiscard]] std::vector<std::filesystem::path> kept() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param start  what is seen of it; must live as long as the drill
+  void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command);
+  void pump(std::chrono::milliseconds limit);
+  void take(const RecordedEvent& recorded);
+  void take_start(const nlohmann::json& event, ObservedStart& start);
+  void take_notice(const nlohmann::json& event, double seconds);
+  void take_arrivals(const nlohmann::json& event, double seconds);
+  [[nodiscard]] double since_notice(const RecordedEvent& recorded) const;
+  [[nodiscard]] double since_notice() const;
+
+  bool await_ready();
+  bool await_moment();
+  void give_notice();
+  std::string deliver(NoticeWay way);
+  void watch_end();
+  void look_at_ranks();
+  void look_at_output();
+  void play_end_of_grace();
+  void end_start();
+
+  void restart();
+  void await_end();
+  void compare_states();
+  [[nodiscard]] bool came_back() const;
+  void keep_saved();
+  void clean_up() const;
+
+  // The replay.
+  void replay();
+  void run_undisturbed();
+  void run_resumed();
+
+  [[nodiscard]] bool watches_notice() const { return notice_at_ && current_ == &facts_.first; }
+  [[nodiscard]] bool ended() const;
+  void say(const std::string& text) const;
+
+  DrillSettings settings_;
+  std::string host_;
+  std::string scratch_name_;  ///< the directory of all starts but the undisturbed one
+  DrillFacts facts_;
+  std::unique_ptr<SignalQueue> signals_;
+  std::unique_ptr<RunDirectory> run_directory_;
+  std::filesystem::path record_;  ///< the directory of the present start
+  std::unique_ptr<SupervisedRun> run_;
+  int starts_ = 0;
+  ObservedStart* current_ = nullptr;  ///< in `facts_`
+  std::string subdirectory_;          ///< the drill's directory of the present start
+  std::optional<Clock::time_point> notice_at_;
+  bool time_limit_sent_ = false;
+  std::optional<std::uint64_t> last_step_;
+  std::map<int, pid_t> ranks_;  ///< on this host, when the notice was sent
+  std::map<int, Clock::time_point> blocked_since_;
+  Clock::time_point next_output_look_;
+  std::filesystem::path saved_copy_;                 ///< of the checkpoint from the first start
+  std::set<std::filesystem::path> scratch_;          ///< directories with the drill's checkpoints
+  std::set<std::filesystem::path> new_directories_;  ///< that were made for them
+};
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "supervisor/launcher.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+#include "core/run_record.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+bool watches(const ChiefProgress& chief, int signal) {
+  const std::string name = termination::signal_name(signal);
+  return std::find(chief.signals.begin(), chief.signals.end(), name) != chief.signals.end();
+}
+
+/// The signal that launchers forward and every chief watches. A program that tells nothing is sent SIGUSR1.
+std::optional<int> forwarded_signal(const RunProgress& progress) {
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    const auto& chiefs = progress.chiefs();
+    if (std::all_of(chiefs.begin(), chiefs.end(), [&](const auto& entry) {
+          return entry.second.stage != ChiefProgress::Stage::running || watches(entry.second, signal);
+        })) {
+      return signal;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Those that no other launcher has started: srun, for one, has a helper process.
+std::vector<pid_t> outermost_launchers(const std::vector<ProcessInfo>& processes) {
+  std::set<pid_t> inside;
+  std::vector<pid_t> found;
+  for (const ProcessInfo& process : processes) {
+    if (inside.contains(process.parent)) {
+      inside.insert(process.pid);
+    } else if (is_launcher(process.program)) {
+      inside.insert(process.pid);
+      found.push_back(process.pid);
+    }
+  }
+  return found;
+}
+
+/// The signal by which a single rank can be told.
+std::optional<int> watched_signal(const ChiefProgress& chief) {
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP}) {
+    if (watches(chief, signal)) {
+      return signal;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<NoticeTarget> local_chiefs(const std::vector<ProcessInfo>& processes, const RunProgress& progress,
+                                       const std::string& host) {
+  std::vector<NoticeTarget> targets;
+  for (const auto& [record, chief] : progress.chiefs()) {
+    const bool lives = std::any_of(processes.begin(), processes.end(),
+                                   [&, pid = chief.pid](const ProcessInfo& process) { return process.pid == pid; });
+    const auto signal = watched_signal(chief);
+    if (lives && chief.host == host && chief.stage == ChiefProgress::Stage::running && signal) {
+      targets.push_back({chief.pid, *signal});
+    }
+  }
+  return targets;
+}
+
+bool has_space(const std::string& text) { return text.find_first_of(" \t") != std::string::npos; }
+
+/// Keepalive probes of the launcher's connections: half of the time idle, then six probes.
+void set_link_timeout(EnvironmentChanges& changes, const std::string& variables, int timeout_s) {
+  constexpr int kProbes = 6;
+  const std::string prefix = variables + "oob_tcp_keepalive_";
+  changes[prefix + "time"] = std::to_string(std::max(1, timeout_s / 2));
+  changes[prefix + "intvl"] = std::to_string(std::max(1, timeout_s / 2 / kProbes));
+  changes[prefix + "probes"] = std::to_string(kProbes);
+}
+
+/// Names of commands that several launchers share.
+const std::set<std::string>& common_names() {
+  static const std::set<std::string> kNames{"mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"};
+  return kNames;
+}
+
+/// Nothing for a common name.
+const LauncherTraits* traits_of(const std::string& program) {
+  for (const LauncherTraits& each : launchers()) {
+    if (std::find(each.programs.begin(), each.programs.end(), program) != each.programs.end()) {
+      return &each;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const std::vector<LauncherTraits>& launchers() {
+  static const std::vector<LauncherTraits> kLaunchers{
+      {.name = "Open MPI 4.1",
+       .programs = {"orterun"},
+       .variables = "OMPI_MCA_",
+       .agent = "orte_launch_agent",
+       .daemon = "orted",
+       .kill_parameter = "odls_base_sigkill_timeout",
+       .kill_s = 2},
+      {.name = "Open MPI 5.0",
+       .programs = {"prterun", "prte"},
+       .variables = "PRTE_MCA_",
+       .agent = "prte_launch_agent",
+       .daemon = "prted",
+       .kill_s = 0.5},
+      {.name = "MPICH", .programs = {"mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"}},
+      {.name = "Slurm", .programs = {"srun"}, .has_children = false},
+      {.name = "PRRTE", .programs = {"prun"}, .has_children = false},
+  };
+  return kLaunchers;
+}
+
+const LauncherTraits* open_mpi_of(const std::string& version_line) {
+  const auto& all = launchers();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const LauncherTraits& each) {
+    const std::string number = each.name.substr(each.name.rfind(' ') + 1);
+    return !each.daemon.empty() && version_line.find("(Open MPI) " + number + ".") != std::string::npos;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string kill_times() {
+  std::string text;
+  for (const LauncherTraits& each : launchers()) {
+    if (each.kill_s > 0) {
+      text += fmt::format("{}{} after {:g} s", text.empty() ? "" : ", ", each.name, each.kill_s);
+    }
+  }
+  return text;
+}
+
+bool is_launcher(const std::string& program) {
+  return common_names().contains(program) || traits_of(program) != nullptr;
+}
+
+bool is_open_mpi(const std::string& program) {
+  const LauncherTraits* traits = traits_of(program);
+  return traits == nullptr ? common_names().contains(program) : !traits->daemon.empty() || traits->name == "PRRTE";
+}
+
+bool has_children(const std::string& launcher) {
+  const LauncherTraits* traits = traits_of(launcher);
+  return traits == nullptr || traits->has_children;
+}
+
+std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<ProcessInfo>& processes,
+                                         const RunProgress& progress, const std::string& host) {
+  const auto signal = forwarded_signal(progress);
+  std::vector<NoticeTarget> targets;
+  if (signal) {
+    for (const pid_t launcher : outermost_launchers(processes)) {
+      targets.push_back({launcher, *signal});
+    }
+  }
+  if (targets.empty()) {
+    targets = local_chiefs(processes, progress, host);
+  }
+  if (targets.empty() && signal) {
+    targets.push_back({started, *signal});
+  }
+  return targets;
+}
+
+EnvironmentChanges launch_environment(const LaunchSettings& settings, const EnvironmentLookup& environment) {
+  EnvironmentChanges changes;
+  changes[core::kRunDirectoryVariable] = settings.run_directory.string();
+  if (settings.watches_end) {
+    changes[core::kWatchesEndVariable] = "1";
+  }
+  // The launcher splits the value at blanks, and what stands last is its daemon.
+  const std::string directory = settings.directory ? settings.directory->string() : "";
+  const bool can_be_split =
+      !has_space(settings.tool.string()) && !has_space(settings.run_directory.string()) && !has_space(directory);
+  for (const LauncherTraits& each : launchers()) {
+    if (settings.shield_daemons && can_be_split && !each.agent.empty()) {
+      changes[each.variables + each.agent] =
+          fmt::format("{} launch-agent --run-dir {}{} {}", settings.tool.string(), settings.run_directory.string(),
+                      directory.empty() ? "" : " --directory " + directory, each.daemon);
+    }
+    if (settings.link_timeout_s > 0 && !each.variables.empty()) {
+      set_link_timeout(changes, each.variables, settings.link_timeout_s);
+    }
+  }
+  std::erase_if(changes, [&](const auto& change) {
+    return change.first != core::kRunDirectoryVariable && environment(change.first).has_value();
+  });
+  if (!directory.empty()) {
+    changes[core::kDirectoryVariable] = directory;
+  }
+  return changes;
+}
+
+bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLookup& environment) {
+  static const std::set<std::string> kHostOptions{"-H",         "-host",        "--host",        "-hostfile",
+                                                  "--hostfile", "-machinefile", "--machinefile", "--default-hostfile"};
+  const bool named =
+      std::any_of(command.begin(), command.end(), [](const auto& word) { return kHostOptions.contains(word); });
+  return named || environment("SLURM_JOB_NUM_NODES").value_or("1") != "1" || environment("PBS_NODEFILE") ||
+         environment("LSB_DJOB_HOSTFILE");
+}
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+template <std::size_t size>
+bool is_among(const std::array<std::string_view, size>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// An option of the launcher, with the words that belong to it.
+struct LauncherOption {
+  std::size_t begin = 0;  ///< the place of its name among the words of the command
+  std::size_t end = 0;    ///< one behind the place of its last value
+  std::string name;       ///< without dashes
+  std::string value;      ///< the first one; empty if there is none
+};
+
+/// How many words belong to an option besides its name, at most.
+std::size_t most_values_of(const std::string& name) {
+  static constexpr std::array<std::string_view, 6> kTwo{"mca", "gmca", "prtemca", "pmixmca", "env", "genv"};
+  static const std::set<std::string_view> kNone{"allow-run-as-root",
+                                                "bind-to-core",
+                                                "bind-to-socket",
+                                                "bynode",
+                                                "byslot",
+                                                "continuous",
+                                                "cpu-set",
+                                                "debug-daemons",
+                                                "debug-daemons-file",
+                                                "debug-devel",
+                                                "disable-recovery",
+                                                "display-allocation",
+                                                "display-devel-allocation",
+                                                "display-devel-map",
+                                                "display-map",
+                                                "display-topo",
+                                                "do-not-launch",
+                                                "do-not-resolve",
+                                                "enable-recovery",
+                                                "exclusive",
+                                                "forward-signals",
+                                                "index-argv-by-rank",
+                                                "leave-session-attached",
+                                                "merge-stderr-to-stdout",
+                                                "nolocal",
+                                                "nooversubscribe",
+                                                "no-local",
+                                                "overlap",
+                                                "oversubscribe",
+                                                "pernode",
+                                                "q",
+                                                "quiet",
+                                                "report-bindings",
+                                                "report-child-jobs-separately",
+                                                "show-progress",
+                                                "staged",
+                                                "tag-output",
+                                                "timestamp-output",
+                                                "tv",
+                                                "use-hwthread-cpus",
+                                                "v",
+                                                "verbose",
+                                                "xml",
+                                                "xterm"};
+  return is_among(kTwo, name) ? 2 : kNone.contains(name) ? 0 : 1;
+}
+
+/// Of a word that begins with a dash.
+LauncherOption read_option(const Words& words, std::size_t place) {
+  LauncherOption option{place, place + 1, words[place].substr(words[place].find_first_not_of('-')), ""};
+  if (const auto equals = option.name.find('='); equals != std::string::npos) {
+    option.value = option.name.substr(equals + 1);
+    option.name.resize(equals);
+    return option;
+  }
+  const auto digit = option.name.find_first_not_of('n');
+  if (words[place].starts_with("-n") && digit == 1 &&
+      option.name.find_first_not_of("0123456789", 1) == std::string::npos) {
+    option.value = option.name.substr(1);  // "-n4"
+    option.name.resize(1);
+    return option;
+  }
+  const std::size_t limit = std::min(words.size(), option.end + most_values_of(option.name));
+  while (option.end < limit && !words[option.end].starts_with('-')) {
+    ++option.end;
+  }
+  option.value = option.end > place + 1 ? words[place + 1] : "";
+  return option;
+}
+
+std::size_t launcher_place(const Words& words) {
+  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& each) {
+    return is_launcher(std::filesystem::path(each).filename());
+  });
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+/// Up to the program: what follows is its own.
+std::vector<LauncherOption> launcher_options(const Words& words) {
+  std::vector<LauncherOption> options;
+  std::size_t place = launcher_place(words) + 1;
+  while (place < words.size() && words[place].find_first_not_of('-') != std::string::npos &&
+         words[place].starts_with('-')) {
+    options.push_back(read_option(words, place));
+    place = options.back().end;
+  }
+  return options;
+}
+
+bool is_number(const std::string& word) {
+  return !word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == std::string::npos;
+}
+
+std::optional<LauncherOption> rank_option(const Words& words) {
+  static constexpr std::array<std::string_view, 3> kNames{"n", "np", "ntasks"};
+  for (const LauncherOption& option : launcher_options(words)) {
+    if (is_among(kNames, option.name) && is_number(option.value)) {
+      return option;
+    }
+  }
+  return std::nullopt;
+}
+
+bool names_hosts(const LauncherOption& option) {
+  static constexpr std::array<std::string_view, 2> kNames{"H", "host"};
+  return is_among(kNames, option.name);
+}
+
+bool names_host_file(const LauncherOption& option) {
+  static constexpr std::array<std::string_view, 3> kNames{"hostfile", "machinefile", "default-hostfile"};
+  return is_among(kNames, option.name);
+}
+
+}  // namespace
+
+std::optional<int> ranks_of(const Words& command) {
+  const auto option = rank_option(command);
+  return option ? std::optional(std::stoi(option->value)) : std::nullopt;
+}
+
+std::optional<Words> with_ranks(Words command, int ranks) {
+  const auto option = rank_option(command);
+  if (!option) {
+    return std::nullopt;
+  }
+  const std::string& old = option->value;
+  std::string& word = command[option->end - 1];
+  word.replace(word.size() - old.size(), old.size(), std::to_string(ranks));
+  return command;
+}
+
+std::optional<NamedHosts> hosts_of(const Words& command) {
+  const std::size_t launcher = launcher_place(command);
+  if (launcher == command.size() || !is_open_mpi(std::filesystem::path(command[launcher]).filename())) {
+    return std::nullopt;
+  }
+  NamedHosts named;
+  for (const LauncherOption& option : launcher_options(command)) {
+    if (names_hosts(option)) {
+      named.lists.push_back(option.value);
+    } else if (names_host_file(option)) {
+      named.files.push_back(option.value);
+    }
+  }
+  return named;
+}
+
+Words with_hosts(const Words& command, const std::vector<HostSlots>& hosts) {
+  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
+  changed.insert(changed.end(), {"--host", to_text(hosts)});
+  std::size_t place = changed.size() - 2;
+  for (const LauncherOption& option : launcher_options(command)) {
+    if (!names_hosts(option) && !names_host_file(option)) {
+      changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(option.begin),
+                     command.begin() + static_cast<std::ptrdiff_t>(option.end));
+    }
+    place = option.end;
+  }
+  changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(place), command.end());
+  return changed;
+}
+
+Words on_host(const Words& command, const std::string& host, const Words& words) {
+  static const std::set<std::string_view> kReach{
+      "mca", "gmca", "prtemca", "pmixmca",           "prefix",         "launch-agent", "path",
+      "x",   "tune", "am",      "allow-run-as-root", "do-not-resolve", "noprefix"};
+  Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
+  for (const LauncherOption& option : launcher_options(command)) {
+    if (kReach.contains(option.name)) {
+      changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(option.begin),
+                     command.begin() + static_cast<std::ptrdiff_t>(option.end));
+    }
+  }
+  changed.insert(changed.end(), {"--host", host, "-n", "1"});
+  changed.insert(changed.end(), words.begin(), words.end());
+  return changed;
+}
+
+std::optional<Words> on_nodes_of_srun(const Words& command, const Words& words) {
+  const std::size_t launcher = launcher_place(command);
+  if (launcher == command.size() || std::filesystem::path(command[launcher]).filename() != "srun") {
+    return std::nullopt;
+  }
+  Words changed{command[launcher], "--ntasks-per-node=1", "--kill-on-bad-exit=0"};
+  changed.insert(changed.end(), words.begin(), words.end());
+  return changed;
+}
+
+}  // namespace reprieve::supervisor

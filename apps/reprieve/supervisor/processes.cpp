@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "supervisor/processes.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>  // NOLINT: sigprocmask is POSIX, not in <csignal>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "core/log.hpp"
+#include "core/run_record.hpp"
+#include "reprieve/error.hpp"
+#include "supervisor/launcher.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string error_text(int error) { return std::generic_category().message(error); }
+
+sigset_t termination_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    sigaddset(&set, signal);
+  }
+  return set;
+}
+
+/// In the child: the mask that the program starts with. SIGPIPE, which this process ignores, kills again.
+bool prepare_signals(Shield shield) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  if (shield == Shield::signals) {
+    mask = termination_signals();
+  }
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  return ::sigaction(SIGPIPE, &standard, nullptr) == 0 && ::sigprocmask(SIG_SETMASK, &mask, nullptr) == 0;
+}
+
+/// In the child: away from the terminal and the process group, but not beyond this process's death.
+bool prepare_session(pid_t parent) {
+  return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
+}
+
+/// In the child: becomes the program, or tells why not and ends. Async-signal-safe calls only.
+[[noreturn]] void become(const SpawnOptions& options, char* const* arguments, char* const* environment, pid_t parent,
+                         int failure_pipe) {
+  const bool prepared = (options.shield == Shield::none || prepare_session(parent)) &&
+                        (options.output < 0 || ::dup2(options.output, STDOUT_FILENO) >= 0) &&
+                        prepare_signals(options.shield);
+  if (prepared) {
+    ::execvpe(arguments[0], arguments, environment);
+  }
+  const int error = errno;
+  const ssize_t told = ::write(failure_pipe, &error, sizeof error);
+  ::_exit(told == ssize_t{sizeof error} ? 127 : 126);
+}
+
+/// What the child wrote into the pipe that a successful exec closes: errno, or nothing.
+int failure_of_exec(int pipe) {
+  int error = 0;
+  ssize_t got = -1;
+  do {
+    got = ::read(pipe, &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  return got == ssize_t{sizeof error} ? error : 0;
+}
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && stop == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// The parent of a living process; nothing if it is gone or dead.
+std::optional<pid_t> parent_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  // The second field is the name, in parentheses, and may hold anything.
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) {
+    return std::nullopt;
+  }
+  std::istringstream rest(text.substr(name_end + 1));
+  char state = 0;
+  pid_t parent = 0;
+  return rest >> state >> parent && state != 'Z' && state != 'X' ? std::optional(parent) : std::nullopt;
+}
+
+std::string program_of(pid_t pid) {
+  std::error_code error;
+  return fs::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
+}
+
+}  // namespace
+
+pid_t spawn(const SpawnOptions& options) {
+  std::vector<std::string> argument_texts = options.arguments;
+  std::vector<std::string> environment_texts = core::merged_environment(options.environment);
+  const std::vector<char*> arguments = core::pointers_to(argument_texts);
+  const std::vector<char*> environment = core::pointers_to(environment_texts);
+  std::array<int, 2> failure{};
+  if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
+    throw Error(ErrorCode::io, fmt::format("cannot make a pipe: {}", error_text(errno)));
+  }
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    become(options, arguments.data(), environment.data(), parent, failure[1]);
+  }
+  const int fork_error = errno;
+  ::close(failure[1]);
+  const int exec_error = child > 0 ? failure_of_exec(failure[0]) : 0;
+  ::close(failure[0]);
+  if (child < 0) {
+    throw Error(ErrorCode::io, fmt::format("cannot start a process: {}", error_text(fork_error)));
+  }
+  if (exec_error != 0) {
+    ::waitpid(child, nullptr, 0);
+    throw UsageError(fmt::format("cannot start {}: {}", options.arguments.front(), error_text(exec_error)));
+  }
+  return child;
+}
+
+void block_termination_signals() {
+  const sigset_t set = termination_signals();
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) {
+    throw Error(ErrorCode::io, fmt::format("cannot block signals: {}", error_text(errno)));
+  }
+}
+
+std::vector<EndedChild> reap() {
+  std::vector<EndedChild> ended;
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    ended.push_back({pid, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)});
+  }
+  return ended;
+}
+
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+void adopt_orphans() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    throw Error(ErrorCode::io, fmt::format("cannot adopt orphaned processes: {}", error_text(errno)));
+  }
+}
+
+std::vector<ProcessInfo> descendants_of(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    const auto pid = number(entry->path().filename().string());
+    if (const auto parent = pid ? parent_of(*pid) : std::nullopt) {
+      children.emplace(*parent, *pid);
+    }
+  }
+  std::vector<ProcessInfo> found;
+  std::vector<pid_t> parents{root};
+  for (std::size_t next = 0; next < parents.size(); ++next) {
+    const auto [first, last] = children.equal_range(parents[next]);
+    for (auto child = first; child != last; ++child) {
+      found.push_back({child->second, child->first, program_of(child->second)});
+      parents.push_back(child->second);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> with_all_output(const std::vector<std::string>& command) {
+  std::vector<std::string> words{"sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+Command::Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    throw Error(ErrorCode::io, fmt::format("cannot make a pipe: {}", std::generic_category().message(errno)));
+  }
+  pipe_ = ends[0];
+  try {
+    pid_ = spawn({.arguments = arguments, .environment = environment, .output = ends[1]});
+  } catch (...) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
+  }
+  ::close(ends[1]);
+}
+
+Command::~Command() { ::close(pipe_); }
+
+void Command::kill_all() const {
+  if (code_) {
+    return;  // the number may be that of another process by now
+  }
+  std::vector<ProcessInfo> processes = descendants_of(pid_);
+  processes.insert(processes.begin(),
+                   ProcessInfo{pid_, ::getpid(), ""});  // the first to end, so that it starts no others
+  for (const ProcessInfo& process : processes) {
+    static_cast<void>(::kill(process.pid, SIGKILL));  // it may have ended
+  }
+}
+
+void Command::on_ended(const EndedChild& child) {
+  if (child.pid != pid_ || code_) {
+    return;
+  }
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
+    output_.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  code_ = child.code;
+}
+
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw Error(ErrorCode::io, fmt::format("cannot {}: {}", what, std::generic_category().message(errno)));
+}
+
+/// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
+void stop_ignoring(int signal) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  if (::sigaction(signal, &standard, nullptr) != 0) {
+    fail("set a signal's disposition");
+  }
+}
+
+}  // namespace
+
+SignalQueue::SignalQueue() {
+  sigset_t queued;
+  sigemptyset(&queued);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGCHLD}) {
+    sigaddset(&queued, signal);
+  }
+  // Blocked first, so that none comes to its default action in between.
+  if (::pthread_sigmask(SIG_BLOCK, &queued, &before_) != 0) {
+    fail("block signals");
+  }
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGURG, SIGCHLD}) {
+    stop_ignoring(signal);
+  }
+  // Output into a closed pipe must not end the supervisor while the job runs.
+  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+    fail("ignore SIGPIPE");
+  }
+  descriptor_ = ::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor_ < 0) {
+    fail("make a signal queue");
+  }
+}
+
+SignalQueue::~SignalQueue() {
+  ::close(descriptor_);
+  if (::pthread_sigmask(SIG_SETMASK, &before_, nullptr) != 0) {
+    core::log::error("cannot restore the signal mask");
+  }
+}
+
+std::vector<int> SignalQueue::wait(std::chrono::milliseconds limit) {
+  pollfd entry{descriptor_, POLLIN, 0};
+  if (::poll(&entry, 1, static_cast<int>(limit.count())) < 0 && errno != EINTR) {
+    fail("wait for signals");
+  }
+  std::vector<int> signals;
+  signalfd_siginfo info{};
+  while (::read(descriptor_, &info, sizeof info) == ssize_t{sizeof info}) {
+    signals.push_back(static_cast<int>(info.ssi_signo));
+  }
+  return signals;
+}
+
+namespace {
+
+fs::path proc(pid_t pid) { return fs::path("/proc") / std::to_string(pid); }
+
+/// The variables that the process was started with; empty if they cannot be seen.
+std::map<std::string, std::string> environment_of(pid_t pid) {
+  std::ifstream file(proc(pid) / "environ", std::ios::binary);
+  std::map<std::string, std::string> variables;
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (const auto equals = entry.find('='); equals != std::string::npos) {
+      variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+  }
+  return variables;
+}
+
+/// Not Slurm's SLURM_PROCID, which the batch script has as well.
+std::optional<int> rank_in(const std::map<std::string, std::string>& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const auto found = environment.find(name); found != environment.end()) {
+      return number(found->second);
+    }
+  }
+  return std::nullopt;
+}
+
+bool names_run(const std::map<std::string, std::string>& environment, const fs::path& run_directory) {
+  const auto found = environment.find(core::kRunDirectoryVariable);
+  return found != environment.end() &&
+         (found->second == run_directory.string() || found->second.starts_with(run_directory.string() + "/"));
+}
+
+bool maps_mpi(pid_t pid) {
+  std::ifstream maps(proc(pid) / "maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/libmpi") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// The value of a line of /proc/<pid>/status.
+std::string status_of(pid_t pid, const std::string& key) {
+  std::ifstream status(proc(pid) / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key + ":")) {
+      const auto value = line.find_first_not_of(" \t", key.size() + 1);
+      return value == std::string::npos ? "" : line.substr(value);
+    }
+  }
+  return "";
+}
+
+bool has_signal(pid_t pid, const std::string& set, int signal) {
+  const std::string mask = status_of(pid, set);
+  unsigned long long bits = 0;
+  std::istringstream(mask) >> std::hex >> bits;
+  return (bits >> static_cast<unsigned>(signal - 1) & 1U) != 0;
+}
+
+bool task_writes_output(const fs::path& task) {
+  std::ifstream file(task / "syscall");
+  std::string call;
+  std::string descriptor;
+  if (!(file >> call >> descriptor)) {
+    return false;
+  }
+  static const std::set<int> kWrites{SYS_write, SYS_writev};
+  const auto id = number(call);  // or "running"
+  return id && kWrites.contains(*id) && (descriptor == "0x1" || descriptor == "0x2");
+}
+
+}  // namespace
+
+std::vector<RunProcess> processes_of_run(const fs::path& run_directory) {
+  std::set<pid_t> own;
+  for (const ProcessInfo& process : descendants_of(::getpid())) {
+    own.insert(process.pid);
+  }
+  std::vector<RunProcess> found;
+  for (const ProcessInfo& process : descendants_of(0)) {  // process 0 is the parent of the first ones
+    const auto environment = environment_of(process.pid);
+    if (process.pid != ::getpid() && (own.contains(process.pid) || names_run(environment, run_directory))) {
+      const auto rank = rank_in(environment);
+      found.push_back({process.pid, process.parent, process.program, rank, rank && maps_mpi(process.pid)});
+    }
+  }
+  return found;
+}
+
+std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes) {
+  std::map<int, const RunProcess*> found;
+  for (const RunProcess& process : processes) {
+    if (!process.rank) {
+      continue;
+    }
+    const RunProcess*& chosen = found[*process.rank];
+    if (chosen == nullptr || !chosen->uses_mpi) {
+      chosen = &process;
+    }
+  }
+  std::map<int, pid_t> ranks;
+  for (const auto& [rank, process] : found) {
+    ranks[rank] = process->pid;
+  }
+  return ranks;
+}
+
+bool lives(pid_t pid) {
+  const std::string state = status_of(pid, "State");
+  return !state.empty() && state.front() != 'Z' && state.front() != 'X';
+}
+
+bool survives(pid_t pid, int signal) { return has_signal(pid, "SigCgt", signal) || has_signal(pid, "SigIgn", signal); }
+
+bool writes_output(pid_t pid) {
+  std::error_code error;
+  for (fs::directory_iterator task(proc(pid) / "task", error), end; !error && task != end; task.increment(error)) {
+    if (task_writes_output(task->path())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+constexpr int kUnseenFactor = 4;
+
+}  // namespace
+
+std::vector<ProcessInfo> HungLaunchers::find(const std::vector<ProcessInfo>& processes, Clock::time_point now) {
+  std::set<pid_t> parents;
+  for (const ProcessInfo& process : processes) {
+    parents.insert(process.parent);
+  }
+  std::vector<ProcessInfo> hung;
+  for (const ProcessInfo& process : processes) {
+    if (!is_launcher(process.program) || !has_children(process.program)) {
+      continue;
+    }
+    Seen& seen = seen_.try_emplace(process.pid, Seen{now}).first->second;
+    if (parents.contains(process.pid)) {
+      seen = {now, true};
+    } else if (now - seen.last_busy >= (seen.had_children ? limit_ : kUnseenFactor * limit_)) {
+      hung.push_back(process);
+    }
+  }
+  return hung;
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Processes of this host: programs that are started, commands whose output is wanted, signals, and what /proc shows.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/environment.hpp"
+
+namespace reprieve::supervisor {
+
+// Starting programs, and knowing when all that they started is gone.
+
+using core::EnvironmentChanges;
+
+/// What keeps a program from signals that are not meant for it.
+enum class Shield {
+  none,
+  session,  ///< a session of its own, away from the terminal and the process group; killed if this process dies
+  signals,  ///< besides, SIGTERM, SIGINT and SIGHUP are blocked, so that none reaches it uninvited
+};
+
+struct SpawnOptions {
+  std::vector<std::string> arguments;  ///< the program (searched in PATH), then its arguments; no shell is involved
+  EnvironmentChanges environment = {};
+  Shield shield = Shield::none;
+  int output = -1;  ///< descriptor for its standard output; -1: this process's
+};
+
+/// Starts a program. @throws UsageError if it is not found or may not be executed; Error if the system has no room
+pid_t spawn(const SpawnOptions& options);
+
+/// Blocks SIGTERM, SIGINT and SIGHUP for what this process becomes by exec. @throws Error
+void block_termination_signals();
+
+/// A child that has ended.
+struct EndedChild {
+  pid_t pid = 0;
+  int code = 0;  ///< as a shell shows it: 128 + signal if one killed it
+};
+
+/// The children that have ended since the last call. Does not wait.
+std::vector<EndedChild> reap();
+
+/// Whether this process has children, ended ones that are not reaped among them.
+bool has_children();
+
+/// From now on, a descendant whose parent ends becomes a child of this process, so that none gets out of sight.
+/// @throws Error if the kernel refuses
+void adopt_orphans();
+
+/// A process as /proc shows it.
+struct ProcessInfo {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::string program;  ///< file name of the executable; empty if that cannot be seen
+};
+
+/// The living processes below @p root, without itself; parents come before their children.
+std::vector<ProcessInfo> descendants_of(pid_t root);
+
+// A command whose output is of interest, run while the supervisor goes on with other things.
+
+/// The same command, whose errors go to its standard output: what launchers say at a failure goes to both.
+[[nodiscard]] std::vector<std::string> with_all_output(const std::vector<std::string>& command);
+
+/// Its output must fit into a pipe (64 KiB).
+class Command {
+ public:
+  /// Starts it. @throws UsageError if it is not found
+  Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  /// Kills it and what it has started; its end is told as any other.
+  void kill_all() const;
+  /// To be told of children that have ended: takes up its own.
+  void on_ended(const EndedChild& child);
+  /// The exit code; nothing while it runs.
+  [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
+  /// What it wrote, once it has ended.
+  [[nodiscard]] const std::string& output() const noexcept { return output_; }
+
+ private:
+  int pipe_ = -1;
+  pid_t pid_ = -1;
+  std::optional<int> code_;
+  std::string output_;
+};
+
+// Signals as a queue to read from instead of handlers that interrupt.
+
+/// While it lives, the signals that a supervisor acts on (and SIGCHLD, which wakes it) wait here. SIGCONT is left
+/// alone. SIGINT and SIGHUP stay ignored if they were: `nohup` and background jobs of scripts mean it. Thread: main;
+/// before other threads start, which inherit the mask.
+class SignalQueue {
+ public:
+  /// @throws Error
+  SignalQueue();
+  ~SignalQueue();
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+
+  /// Waits up to @p limit for a signal; then the signals that have come, in no particular order, each once. May return
+  /// early with none.
+  std::vector<int> wait(std::chrono::milliseconds limit);
+
+ private:
+  sigset_t before_{};
+  int descriptor_ = -1;
+};
+
+// The processes of a run on this host, looked at from outside: /proc.
+
+struct RunProcess {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::string program;      ///< file name of the executable; empty if that cannot be seen
+  std::optional<int> rank;  ///< if a launcher has started it, or what it started
+  bool uses_mpi = false;    ///< has an MPI library in memory
+};
+
+/// The living processes below this one, and those whose environment names the run's directory or one below it: srun's
+/// tasks have another parent. Parents come before their children.
+std::vector<RunProcess> processes_of_run(const std::filesystem::path& run_directory);
+
+/// The process of each rank: of a rank's wrapper, program and helpers the outermost that uses MPI; else the innermost.
+/// Pure.
+std::map<int, pid_t> rank_processes(const std::vector<RunProcess>& processes);
+
+/// False once it has ended, reaped or not.
+bool lives(pid_t pid);
+
+/// Whether a process handles or ignores a signal instead of dying of it.
+bool survives(pid_t pid, int signal);
+
+/// Whether a thread of the process stands in a write to its standard output or error, which nobody reads.
+bool writes_output(pid_t pid);
+
+// Launchers that do not end although nothing is left of what they launched. Pure.
+//
+// Seen with Open MPI 4.1.4 when a rank is killed within some tens of milliseconds of its start, while it connects to
+// mpirun (1 time in some 100): mpirun waits for ever in PMIx_server_finalize for a lock that nobody holds any more.
+
+class HungLaunchers {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// A launcher that had children and has had none for @p limit hangs: its own tear-down takes some seconds. One that
+  /// was never seen with any gets four times as long: it may have to look for hosts first, or its ranks died at once.
+  explicit HungLaunchers(std::chrono::seconds limit = std::chrono::seconds(30)) : limit_(limit) {}
+
+  /// @param processes  all that live now, as `descendants_of` lists them; to be told every few seconds, and several
+  /// times a second while the ranks start
+  /// @return those that hang
+  [[nodiscard]] std::vector<ProcessInfo> find(const std::vector<ProcessInfo>& processes, Clock::time_point now);
+
+ private:
+  struct Seen {
+    Clock::time_point last_busy;
+    bool had_children = false;
+  };
+
+  std::chrono::seconds limit_;
+  std::map<pid_t, Seen> seen_;
+};
+
+}  // namespace reprieve::supervisor

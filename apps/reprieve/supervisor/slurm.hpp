@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The Slurm job: asking for its state without waiting, and putting it back into the queue.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "supervisor/processes.hpp"
+#include "termination/slurm_job.hpp"
+
+namespace reprieve::supervisor {
+
+// Asking Slurm about the job, rarely and without waiting.
+
+/// Runs scontrol (searched in PATH). Every call returns at once.
+class SlurmClient {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param poll  how often to ask
+  /// @param lead  how long before the job's end the run must be told; if nothing, the default
+  SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead);
+
+  [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
+
+  /// Asks when it is time to ask.
+  void tick();
+  /// Asks now, if no question is under way.
+  void ask();
+  /// To be told of every child that ended.
+  void on_ended(const EndedChild& child);
+  /// Whether a question asked by `ask` is still without an answer.
+  [[nodiscard]] bool asking() const noexcept { return question_ != nullptr; }
+
+  /// The last answer, if there was one.
+  [[nodiscard]] const std::optional<termination::SlurmJobInfo>& job() const noexcept { return job_; }
+
+  /// Whether the job is so near to its end that the run must be told. The limit of a job may have been changed since
+  /// the last answer, so before it says yes it asks again, and waits some seconds for the answer.
+  bool notice_is_due();
+
+ private:
+  std::string job_id_;
+  std::chrono::milliseconds poll_;
+  std::optional<std::chrono::seconds> lead_;
+  std::unique_ptr<Command> question_;
+  std::optional<termination::SlurmJobInfo> job_;
+  Clock::time_point asked_;    ///< when the last question was asked
+  Clock::time_point learned_;  ///< when the last answer came
+  bool failure_logged_ = false;
+};
+
+// Whether and how a Slurm job gets back into the queue. Pure.
+
+using termination::SlurmJobInfo;
+
+/// How a job gets back into the queue.
+enum class RequeueWay {
+  scontrol,   ///< `scontrol requeue`
+  exit_code,  ///< the site has RequeueExit set to the restart code
+};
+
+/// What is known at the end of a run.
+struct RequeueFacts {
+  bool saved = false;
+  bool hopeless = false;       ///< the next start would meet the same error
+  bool slurm_decided = false;  ///< SIGTERM came: Slurm has requeued the job, or cancelled it, or its time is over
+  bool by_hand = false;        ///< somebody sent SIGINT or SIGHUP
+  std::optional<SlurmJobInfo> job;
+};
+
+/// Why the job must not be put back into the queue; nothing if it should be. A run that was not saved is put back only
+/// if Slurm is preempting the job: at the end of the grace time Slurm would have done so itself.
+std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
+
+/// The exit code in a Slurm job for a saved run that must not start again: where the site has set RequeueExit, the
+/// restart code itself would start it.
+inline constexpr int kSavedButNotAgain = 75;
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "supervisor/supervised_run.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <random>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/drill_orders.hpp"
+#include "core/environment.hpp"
+#include "core/event_log.hpp"
+#include "core/event_reader.hpp"
+#include "core/file_rights.hpp"
+#include "core/log.hpp"
+#include "core/run_record.hpp"
+#include "core/storage_error.hpp"
+#include "reprieve/error.hpp"
+#include "supervisor/launcher.hpp"
+#include "termination/signal_flag.hpp"
+
+namespace reprieve::supervisor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path outer_directory() {
+  const auto named = core::environment_variable(core::kRunDirectoryVariable);
+  std::error_code ignored;
+  return named && fs::is_directory(*named, ignored) ? *named : "";
+}
+
+fs::path default_parent(const std::vector<std::string>& command) {
+  return spans_nodes(command, core::environment_variable) ? fs::current_path() : fs::temp_directory_path();
+}
+
+constexpr std::size_t kRandomDigits = 16;
+/// A supervisor locks its directory just after it has made it.
+constexpr std::chrono::seconds kTimeToLock{60};
+/// Some thousand events.
+constexpr std::size_t kRoom = std::size_t{1} << 18;
+
+/// Directories have no locks across the nodes of NFS and Lustre, so that each host knows of its own supervisors only.
+std::string name_prefix() { return fmt::format(".reprieve-run-{}-", core::host_name()); }
+
+/// @param prefix  of this host's; that of `n1` begins as that of `n1-x` does
+bool is_of_this_host(const std::string& name, const std::string& prefix) {
+  return name.starts_with(prefix) && name.size() == prefix.size() + kRandomDigits;
+}
+
+/// A directory of this user that no supervisor holds, locked as long as it is open; nothing if it is not one.
+std::optional<core::Directory> locked(std::optional<core::Directory> directory) {
+  const bool is_locked = directory && directory->status().st_uid == ::geteuid() &&
+                         ::flock(directory->descriptor(), LOCK_EX | LOCK_NB) == 0;
+  return is_locked ? std::move(directory) : std::nullopt;
+}
+
+bool is_older_than(const struct stat& status, std::chrono::seconds age) {
+  return ::time(nullptr) - status.st_mtime > age.count();
+}
+
+/// The kernel gives the locks of killed supervisors back.
+void remove_left_overs(const core::Directory& place) {
+  const std::string prefix = name_prefix();
+  for (const core::DirectoryEntry& entry : place.list()) {
+    if (!is_of_this_host(entry.name, prefix) || entry.kind != core::EntryKind::directory) {
+      continue;
+    }
+    const auto found = place.look(entry.name);
+    if (!found || found->st_uid != ::geteuid() || !is_older_than(*found, kTimeToLock)) {
+      continue;
+    }
+    if (const auto left = locked(place.find_directory(entry.name))) {
+      place.remove_tree(entry.name);
+      core::log::debug("removed {}, left by a supervisor that was killed", (place.path() / entry.name).string());
+    }
+  }
+}
+
+[[noreturn]] void fail(const fs::path& path, const StorageError& error) {
+  throw StorageError(error.code(), fmt::format("cannot make the directory {} for the record of the run: {}; choose a "
+                                               "place with --run-dir",
+                                               path.string(), error.what()));
+}
+
+/// A new directory with a name that nobody can foresee, for this user alone.
+core::Directory make_directory(const core::Directory& place) {
+  const std::string prefix = name_prefix();
+  std::random_device random;
+  for (;;) {
+    const std::string name = fmt::format("{}{:08x}{:08x}", prefix, random(), random());
+    if (auto made = place.make_directory_if_free(name, core::kOwnDirectory)) {
+      return std::move(*made);
+    }
+    if (!place.contains(name) && !place.is_at_its_path()) {
+      throw core::storage_error("make directory", place.path() / name, ENOENT);
+    }
+  }
+}
+
+core::Directory open_place(const fs::path& path) {
+  try {
+    return core::Directory::open(fs::absolute(path));
+  } catch (const StorageError& error) {
+    fail(path, error);
+  }
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vector<std::string>& command)
+    : outer_(outer_directory()),
+      place_(open_place(!outer_.empty() ? outer_
+                        : parent        ? *parent
+                                        : default_parent(command))) {
+  try {
+    if (outer_.empty()) {
+      remove_left_overs(place_);
+    }
+  } catch (const StorageError& error) {
+    core::log::debug("{}", error.what());
+  }
+  try {
+    own_.emplace(make_directory(place_));
+    if (::flock(own_->descriptor(), LOCK_EX | LOCK_NB) != 0) {
+      core::log::debug("{} cannot be locked", own_->path().string());  // a file system without locks
+    }
+  } catch (const StorageError& error) {
+    fail(place_.path(), error);
+  }
+}
+
+RunDirectory::~RunDirectory() {
+  if (!outer_.empty()) {
+    return;
+  }
+  try {
+    place_.remove_tree(own_->path().filename().string());
+  } catch (const std::exception& error) {
+    core::log::warning("{}", error.what());
+  }
+}
+
+bool RunDirectory::has_room() const {
+  constexpr const char* name = "room";
+  try {
+    own_->write_text(name, std::string(kRoom, ' '), core::kOwnFile, false);
+    own_->remove_file(name);
+    return true;
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+bool RunDirectory::is_rehearsal() const {
+  std::error_code ignored;
+  return !outer_.empty() && fs::exists(outer_ / core::kDrillOrdersName, ignored);
+}
+
+fs::path RunDirectory::make(int start) const {
+  try {
+    const core::Directory made = own_->make_directory(std::to_string(start), core::kOwnDirectory);
+    if (is_rehearsal()) {
+      const std::string orders = core::Directory::open(outer_).read_text(core::kDrillOrdersName, kRoom);
+      made.write_text(core::kDrillOrdersName, orders, core::kOwnFile, false);
+    }
+    return made.path();
+  } catch (const StorageError& error) {
+    fail(own_->path(), error);
+  }
+}
+
+std::vector<RecordedEvent> RunRecordReader::read_new() {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  // A supervisor below this one has the records of its runs in directories of its own, further down.
+  for (std::filesystem::recursive_directory_iterator entry(directory_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == core::kRunRecordSuffix) {
+      files.push_back(entry->path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<RecordedEvent> events;
+  for (const auto& file : files) {
+    read_file(file, events);
+  }
+  return events;
+}
+
+void RunRecordReader::read_file(const std::filesystem::path& file, std::vector<RecordedEvent>& events) {
+  const std::string record = file.lexically_relative(directory_).string();
+  std::streamoff& position = positions_[record];
+  std::ifstream stream(file, std::ios::binary);
+  stream.seekg(position);
+  for (std::string line; std::getline(stream, line) && !stream.eof();) {
+    position += static_cast<std::streamoff>(line.size()) + 1;
+    auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.contains("event")) {
+      events.push_back({record, std::move(event)});
+    }
+  }
+}
+
+namespace {
+
+/// False if the process has gone.
+bool send(pid_t pid, int signal) {
+  if (::kill(pid, signal) == 0) {
+    return true;
+  }
+  if (errno != ESRCH) {
+    core::log::warning("cannot send {} to process {}: {}", termination::signal_name(signal), pid,
+                       std::generic_category().message(errno));
+  }
+  return false;
+}
+
+}  // namespace
+
+SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
+    : reader_(settings.run_directory),
+      pid_(spawn({.arguments = command,
+                  .environment = launch_environment(settings, core::environment_variable),
+                  .shield = settings.shield,
+                  .output = settings.output})) {}
+
+void SupervisedRun::on_ended(const EndedChild& child) {
+  if (child.pid == pid_) {
+    code_ = child.code;
+  }
+}
+
+std::vector<RecordedEvent> SupervisedRun::read_record() {
+  std::vector<RecordedEvent> events = reader_.read_new();
+  for (const RecordedEvent& event : events) {
+    progress_.take(event.record, event.event);
+  }
+  return events;
+}
+
+std::string SupervisedRun::send_notice() const {
+  std::string told;
+  if (code_) {
+    return told;
+  }
+  const std::vector<ProcessInfo> all = descendants_of(::getpid());
+  for (const NoticeTarget& target : notice_targets(pid_, all, progress_, core::host_name())) {
+    if (send(target.pid, target.signal)) {
+      const auto process =
+          std::find_if(all.begin(), all.end(), [&](const ProcessInfo& each) { return each.pid == target.pid; });
+      told += fmt::format("{}{} to {} {}", told.empty() ? "" : ", ", termination::signal_name(target.signal),
+                          process == all.end() ? "process" : process->program, target.pid);
+    }
+  }
+  return told;
+}
+
+std::string SupervisedRun::kill_hung_launchers() {
+  std::string killed;
+  for (const ProcessInfo& process : launchers_.find(descendants_of(::getpid()), Clock::now())) {
+    if (send(process.pid, SIGKILL)) {
+      killed += fmt::format("{}{} {}", killed.empty() ? "" : ", ", process.program, process.pid);
+    }
+  }
+  return killed;
+}
+
+void SupervisedRun::terminate() const {
+  if (!code_) {
+    send(pid_, SIGTERM);
+  }
+}
+
+void SupervisedRun::kill_all() const {
+  for (const ProcessInfo& process : descendants_of(::getpid())) {
+    send(process.pid, SIGKILL);
+  }
+}
+
+std::optional<std::string> message_of_error_report(std::istream& report, double not_before_s) {
+  const auto content = nlohmann::json::parse(report, nullptr, false);
+  if (!content.is_object()) {
+    return std::nullopt;
+  }
+  const auto time = content.find("time_s");
+  const auto message = content.find("message");
+  if (time == content.end() || !time->is_number() || time->get<double>() < not_before_s || message == content.end() ||
+      !message->is_string()) {
+    return std::nullopt;
+  }
+  return message->get<std::string>();
+}
+
+RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::filesystem::path>& directory) const {
+  std::vector<std::filesystem::path> directories = progress_.directories();
+  if (directory && std::find(directories.begin(), directories.end(), *directory) == directories.end()) {
+    directories.push_back(*directory);
+  }
+  const std::string start = core::event_time(started_wall_clock_);
+  RunProgress progress;
+  for (const auto& each : directories) {
+    for (const nlohmann::json& event : core::read_events(each / core::kEventLogName, core::kLongestLog)) {
+      const auto time = event.find("time");
+      if (time != event.end() && time->is_string() && time->get_ref<const std::string&>() >= start) {
+        progress.take(each.string(), event);
+      }
+    }
+  }
+  return progress;
+}
+
+std::optional<std::string> SupervisedRun::error_report() const {
+  const std::chrono::duration<double> start = started_wall_clock_.time_since_epoch();
+  for (const auto& directory : progress_.directories()) {
+    std::ifstream file(directory / "error.json");
+    if (auto message = message_of_error_report(file, start.count())) {
+      return message;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace reprieve::supervisor

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "reprieve/preemption_watcher.hpp"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/directory.hpp"
+#include "core/environment.hpp"
+#include "core/event_log.hpp"
+#include "core/log.hpp"
+#include "core/signals_blocked.hpp"
+#include "reprieve/error.hpp"
+#include "termination/metadata_answers.hpp"
+#include "termination/notice_board.hpp"
+#include "termination/preemption_watcher.hpp"
+
+namespace reprieve::termination {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
+
+PreemptionMessage message_of(const Json& event) {
+  const auto text = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  PreemptionMessage message{-1, text("host"), text("source"), text("message"), std::chrono::system_clock::now()};
+  if (const auto rank = event.find("rank"); rank != event.end() && rank->is_number_integer()) {
+    message.rank = rank->get<int>();
+  }
+  if (const auto time = parse_iso_time(text("time"))) {
+    message.time = *time;
+  }
+  if (const auto age = event.find("age_s"); age != event.end() && age->is_number()) {
+    message.time -= std::chrono::duration_cast<std::chrono::system_clock::duration>(
+        std::chrono::duration<double>(age->get<double>()));
+  }
+  return message;
+}
+
+Json read_json(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  ssize_t got = 0;
+  while ((got = ::pread(descriptor, buffer.data(), buffer.size(), static_cast<off_t>(text.size()))) > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return Json::parse(text, nullptr, false);
+}
+
+/// NFS 4 gives an exclusive lock to those alone who may write.
+core::Descriptor open_record(const fs::path& file) {
+  try {
+    return core::open_file_by_path(file, O_RDWR, 0, core::Links::refused);
+  } catch (const StorageError& error) {
+    if (error.code() != ErrorCode::permission) {
+      throw;
+    }
+  }
+  return core::open_file_by_path(file, O_RDONLY, 0, core::Links::refused);
+}
+
+}  // namespace
+
+RunFollower::RunFollower(fs::path directory) : directory_(std::move(directory)) {
+  std::error_code error;
+  const auto size = fs::file_size(directory_ / core::kEventLogName, error);
+  offset_ = error ? 0 : size;
+  hold_record();
+}
+
+RunFollower::~RunFollower() { release_record(); }
+
+void RunFollower::release_record() noexcept {
+  if (record_ >= 0 && ::close(record_) != 0) {
+    core::log::warning("closing {} failed: {}", core::kWorkerRecordName, std::generic_category().message(errno));
+  }
+  record_ = -1;
+}
+
+void RunFollower::hold_record() {
+  try {
+    core::Descriptor opened = open_record(directory_ / core::kWorkerRecordName);
+    release_record();
+    record_ = opened.release();
+    workers_ = core::workers_from_json(read_json(record_));
+  } catch (const StorageError&) {  // not there yet: the next call tries again
+  }
+}
+
+/// A line that is not yet complete is left for the next time.
+std::optional<std::string> RunFollower::next_line() {
+  auto end = pending_.find('\n');
+  if (end == std::string::npos) {
+    const fs::path file = directory_ / core::kEventLogName;
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    if (error || size == offset_) {
+      return std::nullopt;
+    }
+    if (size < offset_) {  // another file
+      offset_ = 0;
+      pending_.clear();
+    }
+    std::ifstream stream(file, std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(offset_));
+    std::string added(kReadBytes, '\0');
+    stream.read(added.data(), static_cast<std::streamsize>(added.size()));
+    added.resize(static_cast<std::size_t>(stream.gcount()));
+    offset_ += added.size();
+    pending_ += added;
+    end = pending_.find('\n');
+  }
+  if (end == std::string::npos) {
+    return std::nullopt;
+  }
+  std::string line = pending_.substr(0, end);
+  pending_.erase(0, end + 1);
+  return line;
+}
+
+std::optional<PreemptionMessage> RunFollower::next_notice() {
+  while (const auto line = next_line()) {
+    const Json event = Json::parse(*line, nullptr, false);
+    if (!event.is_object()) {
+      continue;
+    }
+    const auto name = event.value("event", Json());
+    if (name == "ready") {
+      hold_record();
+    } else if (name == "notice") {
+      return message_of(event);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> RunFollower::living() {
+  std::vector<std::string> names;
+  std::vector<std::string> elsewhere;
+  for (const core::Worker& worker : workers_) {
+    const std::string name = fmt::format("rank {} (process {} on {})", worker.rank, worker.pid, worker.host);
+    if (worker.host != core::host_name()) {
+      elsewhere.push_back(name);
+    } else if (worker.start != 0 && core::start_of_process(worker.pid) == worker.start) {
+      names.push_back(name);
+    }
+  }
+  if (!names.empty() || record_ < 0) {
+    return names;
+  }
+  if (::flock(record_, LOCK_EX | LOCK_NB) == 0) {
+    static_cast<void>(::flock(record_, LOCK_UN));
+    return {};
+  }
+  if (errno != EWOULDBLOCK) {
+    core::log::debug("{} has no locks: what lives on other nodes cannot be seen", directory_.string());
+    return {};
+  }
+  return elsewhere.empty() ? std::vector<std::string>{"a process that one of the ranks started"} : elsewhere;
+}
+
+}  // namespace reprieve::termination
+
+namespace reprieve {
+
+namespace {
+
+/// How often it is looked whether the processes have gone.
+constexpr std::chrono::milliseconds kLookInterval{20};
+
+}  // namespace
+
+struct [[gnu::visibility("hidden")]] PreemptionWatcher::Impl {
+  /// Looks at what the run has written until now. The mutex is held.
+  void catch_up() {
+    if (follower && !message) {
+      message = follower->next_notice();
+    }
+  }
+
+  void follow(const std::stop_token& stop, std::chrono::milliseconds interval) {
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested() && !message) {
+      catch_up();
+      if (!message) {
+        wake.wait_for(lock, stop, interval, [this] { return message.has_value(); });
+      }
+    }
+    const auto found = message;
+    lock.unlock();
+    tell(found);
+  }
+
+  void listen(const std::stop_token& stop, termination::NoticeBoard& board, std::size_t seen) {
+    const auto posted = board.wait_for_more(seen, stop);
+    {
+      const std::lock_guard lock(mutex);
+      message = posted;
+    }
+    tell(posted);
+  }
+
+  void tell(const std::optional<PreemptionMessage>& found) const {
+    if (!found || !callback) {
+      return;
+    }
+    try {
+      callback(*found);
+    } catch (const std::exception& error) {
+      core::log::error("the callback of a PreemptionWatcher failed: {}", error.what());
+    } catch (...) {
+      core::log::error("the callback of a PreemptionWatcher failed");
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> living() {
+    const std::lock_guard lock(mutex);
+    catch_up();
+    return follower->living();
+  }
+
+  Callback callback;
+  PlatformInfo platform;
+  std::mutex mutex;  ///< guards what follows
+  std::condition_variable_any wake;
+  std::unique_ptr<termination::RunFollower> follower;  ///< outside of a job
+  std::optional<PreemptionMessage> message;
+  std::jthread thread;  ///< last: it uses the rest
+};
+
+// The public constructor of a watcher inside of a job comes here from the handler's layer.
+PreemptionWatcher::PreemptionWatcher(std::shared_ptr<termination::NoticeBoard> board, bool preempted,
+                                     PlatformInfo platform, Callback callback)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->callback = std::move(callback);
+  impl_->platform = std::move(platform);
+  const std::size_t seen = board->count() - (preempted ? 1 : 0);
+  const core::SignalsBlocked blocked;
+  impl_->thread = std::jthread(
+      [impl = impl_.get(), board, seen](const std::stop_token& stop) { impl->listen(stop, *board, seen); });
+}
+
+PreemptionWatcher::PreemptionWatcher(std::filesystem::path checkpoint_directory, Callback callback,
+                                     std::chrono::milliseconds poll_interval)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->callback = std::move(callback);
+  impl_->platform = detect_platform();
+  impl_->follower = std::make_unique<termination::RunFollower>(std::move(checkpoint_directory));
+  const core::SignalsBlocked blocked;
+  impl_->thread = std::jthread(
+      [impl = impl_.get(), poll_interval](const std::stop_token& stop) { impl->follow(stop, poll_interval); });
+}
+
+PreemptionWatcher::~PreemptionWatcher() = default;
+
+std::optional<PreemptionMessage> PreemptionWatcher::preemption_message() const {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->catch_up();
+  if (impl_->message) {
+    impl_->wake.notify_all();
+  }
+  return impl_->message;
+}
+
+const PlatformInfo& PreemptionWatcher::platform() const noexcept { return impl_->platform; }
+
+void PreemptionWatcher::block_until_worker_exit(std::chrono::milliseconds limit) const {
+  if (!impl_->follower) {
+    return;
+  }
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::vector<std::string> living;
+  while (!(living = impl_->living()).empty()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      throw UnresponsiveError(fmt::format("the processes of the run have not ended within {} s: {}",
+                                          std::chrono::duration<double>(limit).count(), fmt::join(living, ", ")),
+                              {});
+    }
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+}  // namespace reprieve

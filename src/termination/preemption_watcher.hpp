@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// A run as a process beside it sees it, through its checkpoint directory: what a `PreemptionWatcher` outside of a job
+/// looks at.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/worker_record.hpp"
+#include "reprieve/notice.hpp"
+
+namespace reprieve::termination {
+
+/// Reads what is added to the event log, and keeps hold of the list of the run's processes. Not thread-safe.
+class RunFollower {
+ public:
+  /// What is in the log already does not count.
+  explicit RunFollower(std::filesystem::path directory);
+  ~RunFollower();
+  RunFollower(const RunFollower&) = delete;
+  RunFollower& operator=(const RunFollower&) = delete;
+
+  /// The next notice in what was added since the last call; nothing if there is none yet.
+  std::optional<PreemptionMessage> next_notice();
+
+  /// Those of the latest run that live on: "rank 3 (process 4711 on host)"; empty if all are gone.
+  [[nodiscard]] std::vector<std::string> living();
+
+ private:
+  std::optional<std::string> next_line();
+  void hold_record();
+  void release_record() noexcept;
+
+  std::filesystem::path directory_;
+  std::uintmax_t offset_ = 0;  ///< of what was read of the log
+  std::string pending_;        ///< read, but not looked at
+  int record_ = -1;            ///< the list of the run, open: its lock is that of this very run
+  std::vector<core::Worker> workers_;
+};
+
+}  // namespace reprieve::termination
