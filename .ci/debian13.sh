@@ -27,13 +27,14 @@ if [ ! -e "$debian" ]; then
   mv "$debian.new" "$debian"
 fi
 
-mkdir -p build "$debian/reprieve" "$debian/build"
-mount --bind . "$debian/reprieve"
-mount --bind "$debian/build" "$debian/reprieve/build"  # the other build is for another system
+# The tree has the same path there, so that messages name files of this one; its builds are of this system alone.
+mkdir -p build "$debian$PWD" "$debian/build$PWD"
+mount --bind . "$debian$PWD"
+mount --bind "$debian/build$PWD" "$debian$PWD/build"
 mount -t proc proc "$debian/proc"
 mount --rbind /sys "$debian/sys"
 mount --rbind /dev "$debian/dev"
 what=(--preset unoptimised --label 'unit|few')
 [ "${1:-}" != --all ] || what=(--all)
 env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-  chroot "$debian" /reprieve/tests/run.sh --no-install "${what[@]}"
+  chroot "$debian" "$PWD/tests/run.sh" --no-install "${what[@]}"
