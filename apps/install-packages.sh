@@ -16,7 +16,7 @@ END
 }
 
 build_packages=(
-  git g++ cmake ninja-build pkg-config ccache
+  git g++ cmake ninja-build pkgconf ccache
   gfortran                                    # optional: the Fortran module
   openmpi-bin libopenmpi-dev openssh-client   # mpirun looks for ssh, on one machine too
   libhdf5-openmpi-dev hdf5-tools

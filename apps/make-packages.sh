@@ -105,11 +105,23 @@ unpack_source() {
   cp -r "$1/reprieve-$version/apps/recipes/debian" "$1/reprieve-$version/debian"
 }
 
+# version_for RELEASE FILE: a version of this release of Debian, so that an upgrade to the next one takes its packages.
+version_for() {
+  local entries
+  entries=$(cat "$2")
+  {
+    sed -n "1s/)/~deb$1u1)/p" <<<"$entries"
+    printf '\n  * Built for Debian %s.\n\n' "$1"
+    sed -n '/^ -- /{p;q}' <<<"$entries"
+    printf '\n%s\n' "$entries"
+  } >"$2"
+}
+
 build() {
   build_system "$1"
   unpack_source "$root/packages"
   cp "$tarball" "$root/packages/reprieve_$version.orig.tar.gz"
-  sed -i "1s/)/~deb$1u1)/" "$root/packages/reprieve-$version/debian/changelog"  # who goes to the next release gets its package
+  version_for "$1" "$root/packages/reprieve-$version/debian/changelog"
   inside CCACHE_DIR=/ccache CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
     sh -c 'cd "$1" && dpkg-buildpackage --unsigned-source --unsigned-changes' sh "reprieve-$version"
   find "$root/packages" -maxdepth 1 -type f -exec cp -t "$folder" {} +

@@ -60,7 +60,7 @@ const std::map<std::string, NamesElsewhere> kNames{
     {"nlohmann_json", {"nlohmann-json3-dev", "nlohmann-json", "nlohmann_json", "nlohmann_json", "pkgs.nlohmann_json"}},
     {"fmt", {"libfmt-dev", "fmt", "fmt", "fmt", "pkgs.fmt"}},
     {"CURL", {"libcurl4-openssl-dev", "curl", "libcurl", "cURL", "pkgs.curl"}},
-    {"PkgConfig", {"pkg-config", "pkgconfig", "pkg-config", "pkgconf", "pkgs.pkg-config"}},
+    {"PkgConfig", {"pkgconf", "pkgconfig", "pkg-config", "pkgconf", "pkgs.pkg-config"}},
     {"xxhash", {"libxxhash-dev", "xxhash", "xxhash", "xxHash", "pkgs.xxHash"}},
     {"CLI11", {"libcli11-dev", "cli11", "cli11", "CLI11", "pkgs.cli11"}},
     {"ZLIB", {"zlib1g-dev", "zlib-api", "zlib", "zlib", "pkgs.zlib"}},
