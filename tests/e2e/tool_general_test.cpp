@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What holds for every subcommand of the tool: help, usage errors, and no MPI.
+// What holds for every subcommand of the tool: help and usage errors.
 
 #include <gmock/gmock.h>
 
@@ -110,20 +110,6 @@ TEST_F(ToolGeneral, DirectoryInPlaceOfFileAndViceVersa) {
   const Result ls = tool({"ls", program("reprieve")});
   EXPECT_EQ(ls.code, 2);
   EXPECT_THAT(ls.err, HasSubstr("is not a directory"));
-}
-
-TEST_F(ToolGeneral, NeverStartsMpi) {
-  write("a", "plain", {1}, 1);
-  const Environment mpi_cannot_start{{"OMPI_MCA_pml", "no_such_component"}};
-  // The control: what starts MPI fails in this environment.
-  Process starts_mpi({{program("e2e_writer"), directory_ / "b", "plain", "1"}, mpi_cannot_start});
-  EXPECT_NE(starts_mpi.wait(std::chrono::seconds(60)), 0);
-  const std::string checkpoint = file("a", 1);
-  EXPECT_EQ(tool({"ls", directory_ / "a"}, mpi_cannot_start).code, 0);
-  EXPECT_EQ(tool({"show", checkpoint}, mpi_cannot_start).code, 0);
-  EXPECT_EQ(tool({"verify", checkpoint}, mpi_cannot_start).code, 0);
-  EXPECT_EQ(tool({"diff", checkpoint, checkpoint}, mpi_cannot_start).code, 0);
-  EXPECT_EQ(tool({"prune", directory_ / "a", "--keep", "1"}, mpi_cannot_start).code, 0);
 }
 
 }  // namespace
