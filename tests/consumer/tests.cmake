@@ -22,6 +22,16 @@ foreach(library shared static)
   endforeach()
 endforeach()
 
+# Programs that use much beside Reprieve, with every compiler that is there.
+list(TRANSFORM HDF5_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE hdf5_flags)
+list(JOIN hdf5_flags " " hdf5_flags)
+list(JOIN HDF5_LIBRARIES " " hdf5_libraries)
+add_test(NAME consumer.matrix
+  COMMAND ${CMAKE_CURRENT_LIST_DIR}/matrix/matrix.sh ${installed} ${consumer_folder}/matrix)
+set_tests_properties(consumer.matrix PROPERTIES
+  LABELS consumer TIMEOUT 1800 FIXTURES_REQUIRED consumer_installed PROCESSORS 2
+  ENVIRONMENT "${consumer_environment};HDF5_CFLAGS=${hdf5_flags};HDF5_LIBS=${hdf5_libraries}")
+
 # What the libraries show, what they need, and how large they are.
 set(libraries c++ libreprieve.so static libreprieve.a)
 if(reprieve_with_fortran AND CMAKE_Fortran_COMPILER_ID STREQUAL GNU)
