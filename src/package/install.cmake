@@ -38,6 +38,7 @@ set(pc_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pc_prefix /${pc_folder} /)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE pc_mpi_cflags)
+list(APPEND pc_mpi_cflags -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)  # as reprieve-config.cmake.in: the old C++ bindings
 list(JOIN pc_mpi_cflags " " pc_mpi_cflags)
 list(JOIN MPI_CXX_LIBRARIES " " pc_mpi_libs)
 if(reprieve_is_static)
