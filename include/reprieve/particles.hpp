@@ -10,11 +10,9 @@
 ///
 /// What a rank gets depends on the saved lists and the number of ranks alone.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,8 +42,16 @@ inline std::pair<std::uint64_t, std::uint64_t> even_part(std::uint64_t count, in
   const auto n = static_cast<std::uint64_t>(parts);
   const std::uint64_t size = count / n;
   const std::uint64_t larger = count % n;
-  const std::uint64_t first = size * p + std::min(p, larger);
+  const std::uint64_t first = size * p + (p < larger ? p : larger);
   return {first, first + size + (p < larger ? 1 : 0)};
+}
+
+/// How many of the @p items items that begin with number @p first come before item @p number.
+inline std::uint64_t items_before(std::uint64_t number, std::uint64_t first, std::uint64_t items) {
+  if (number <= first) {
+    return 0;
+  }
+  return number - first < items ? number - first : items;
 }
 
 }  // namespace detail
@@ -68,8 +74,8 @@ Redistribute<List> in_order(std::size_t values_per_item = 1) {
     std::uint64_t first = 0;  // the number of the saved list's first item
     for (int saved = 0; saved < pieces.count(); ++saved) {
       const std::uint64_t items = detail::items_of(pieces, saved, values_per_item);
-      const std::uint64_t from = std::clamp(begin, first, first + items) - first;
-      const std::uint64_t to = std::clamp(end, first, first + items) - first;
+      const std::uint64_t from = detail::items_before(begin, first, items);
+      const std::uint64_t to = detail::items_before(end, first, items);
       if (from < to) {
         const std::vector<T> values = values_of<T>(pieces, saved);
         mine.insert(mine.end(), values.begin() + static_cast<std::ptrdiff_t>(from * values_per_item),
@@ -90,15 +96,16 @@ Redistribute<List> by_owner(std::function<int(const typename List::value_type& i
   return [owner = std::move(owner)](const PerRankPieces& pieces, int rank, int size, List& list) {
     List mine;
     for (int saved = 0; saved < pieces.count(); ++saved) {
-      const std::vector<T> values = values_of<T>(pieces, saved);
-      std::copy_if(values.begin(), values.end(), std::back_inserter(mine), [&](const T& item) {
+      for (const T& item : values_of<T>(pieces, saved)) {
         const int to = owner(item, size);
         if (to < 0 || to >= size) {
           throw UsageError("the owner function named rank " + std::to_string(to) + ", but there are " +
                            std::to_string(size) + " ranks");
         }
-        return to == rank;
-      });
+        if (to == rank) {
+          mine.push_back(item);
+        }
+      }
     }
     list = std::move(mine);
   };

@@ -4,9 +4,9 @@
 /// @file
 /// How a type of the user's own is turned into bytes and back.
 
+#include <concepts>
 #include <cstddef>
 #include <cstring>
-#include <random>
 #include <span>
 #include <sstream>
 #include <string>
@@ -37,28 +37,24 @@ concept Serializable = requires(const T& constant, T& value, std::span<const std
 
 namespace detail {
 
-/// The random engines of the standard library, which all write their state as text with operator<<.
-template <class T>
-struct IsStandardEngine : std::false_type {};
-template <class U, U a, U c, U m>
-struct IsStandardEngine<std::linear_congruential_engine<U, a, c, m>> : std::true_type {};
-template <class U, std::size_t w, std::size_t n, std::size_t m, std::size_t r, U a, std::size_t u, U d, std::size_t s,
-          U b, std::size_t t, U c, std::size_t l, U f>
-struct IsStandardEngine<std::mersenne_twister_engine<U, w, n, m, r, a, u, d, s, b, t, c, l, f>> : std::true_type {};
-template <class U, std::size_t w, std::size_t s, std::size_t r>
-struct IsStandardEngine<std::subtract_with_carry_engine<U, w, s, r>> : std::true_type {};
-template <class E, std::size_t p, std::size_t r>
-struct IsStandardEngine<std::discard_block_engine<E, p, r>> : std::true_type {};
-template <class E, std::size_t w, class U>
-struct IsStandardEngine<std::independent_bits_engine<E, w, U>> : std::true_type {};
-template <class E, std::size_t k>
-struct IsStandardEngine<std::shuffle_order_engine<E, k>> : std::true_type {};
+/// What the C++ standard demands of a random engine: among others, it writes and reads its state as text.
+template <class E>
+concept RandomEngine = requires(E& engine, const E& constant, std::ostream& out, std::istream& in) {
+  typename E::result_type;
+  E::min();
+  E::max();
+  engine.seed();
+  engine.discard(1ULL);
+  out << constant;
+  in >> engine;
+};
 
 }  // namespace detail
 
-/// Standard random engines, as the text that the standard defines for them; exact, and portable between libraries.
-template <class Engine>
-requires detail::IsStandardEngine<Engine>::value struct Serializer<Engine> {
+/// Random engines of the standard library, and others that keep its rules: as the text that their operator<< writes;
+/// exact, and portable between libraries.
+template <detail::RandomEngine Engine>
+struct Serializer<Engine> {
   static std::vector<std::byte> save(const Engine& engine) {
     std::ostringstream text;
     text.imbue(std::locale::classic());

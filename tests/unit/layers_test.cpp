@@ -104,6 +104,10 @@ const Names kHeadersWithMpi{"checkpoint_manager.hpp", "preemption_checkpoint_han
 /// What a C header may include of the standard library.
 const Names kStandardHeadersOfC{"stddef.h", "stdint.h"};
 
+/// Standard headers that take a compiler long: every file of a user's would wait for them.
+const Names kSlowHeaders{"algorithm", "format", "fstream", "future", "iostream", "mutex",
+                         "numeric",   "random", "ranges",  "regex",  "thread",   "valarray"};
+
 /// Those that are of use only with another library.
 const Names kAdapters{"eigen.hpp", "kokkos.hpp"};
 
@@ -377,6 +381,7 @@ TEST(Layers, PublicHeadersShowNoLibraryButMpi) {
       EXPECT_TRUE(include.is_own || include.path == "mpi.h" || kStandardHeadersOfC.contains(include.path) ||
                   include.path.find_first_of("./") == std::string::npos)  // a header of the standard library
           << header << " includes <" << include.path << ">";
+      EXPECT_FALSE(kSlowHeaders.contains(include.path)) << header << " includes <" << include.path << ">";
       EXPECT_TRUE(include.path != "mpi.h" || kHeadersWithMpi.contains(header.filename().string())) << header;
     }
   }

@@ -88,6 +88,12 @@ TEST(Values, RandomEnginesComeBackInTheMiddleOfTheirSequence) {
   EXPECT_EQ(other, engine);
 }
 
+// Every kind of engine of the standard; what only makes or uses random numbers has no state to save.
+static_assert(Serializable<std::minstd_rand> && Serializable<std::mt19937> && Serializable<std::ranlux24_base> &&
+              Serializable<std::ranlux48> && Serializable<std::knuth_b> &&
+              Serializable<std::independent_bits_engine<std::mt19937, 8, unsigned>>);
+static_assert(!Serializable<std::random_device> && !Serializable<std::normal_distribution<double>>);
+
 TEST(Values, BytesThatAreNoEngineAreAMismatch) {
   std::minstd_rand engine;
   Checkpoint checkpoint;
