@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "commands.hpp"
+#include "measure.hpp"
 #include "reprieve/reprieve.hpp"
 
 namespace {

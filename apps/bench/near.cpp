@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
-#include <mpi.h>
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <cstring>
 #include <fstream>
@@ -9,17 +9,12 @@
 #include <memory>
 #include <stdexcept>
 
-#include "commands.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/near_copies.hpp"
 #include "measure.hpp"
-#include "options.hpp"
-#include "ranks.hpp"
 #include "raw_file.hpp"
-#include "report.hpp"
 #include "reprieve/reprieve.hpp"
-#include "scratch.hpp"
-#include "step_loops.hpp"
+#include "step.hpp"
 #include "workload.hpp"
 
 namespace reprieve::bench {

@@ -4,11 +4,15 @@
 /// @file
 /// The physical limit: the state's bytes written and read with nothing around them.
 
+#include <mpi.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+
+#include "workload.hpp"
 
 namespace reprieve::bench {
 
@@ -63,5 +67,18 @@ class RawFile {
 /// Writes back everything that waits in the page cache of a directory's file system, so that the next candidate does
 /// not pay for the one before.
 void settle(const std::filesystem::path& directory);
+
+// The same state through plain parallel HDF5 and MPI-IO, as textbooks have it.
+
+enum class Transfer { collective, independent };
+
+/// Writes one dataset per variable into a new file, and returns when it is durable. Collective.
+void save_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file, Transfer transfer);
+
+/// Reads it back into the workload. Collective.
+void restore_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file, Transfer transfer);
+
+/// MPI_File_write_at_all of each rank's whole part, then MPI_File_sync. Collective.
+void save_mpi_io(MPI_Comm comm, Workload& workload, const std::filesystem::path& file);
 
 }  // namespace reprieve::bench

@@ -1,25 +1,357 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
+#include <mpi.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "cluster/communicator.hpp"
-#include "cluster/mpi_channel.hpp"
-#include "commands.hpp"
-#include "curve.hpp"
+#include "cluster/step_agreement.hpp"
 #include "measure.hpp"
-#include "options.hpp"
-#include "pretend.hpp"
-#include "ranks.hpp"
-#include "report.hpp"
 #include "reprieve/reprieve.hpp"
-#include "scratch.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/format/blocks.hpp"
+#include "storage/format/description.hpp"
+#include "storage/hdf5/hdf5_layout.hpp"
+#include "storage/write/file_plan.hpp"
 #include "workload.hpp"
 
 namespace reprieve::bench {
+
+// What the ranks of a large job compute for a save and a restore, with descriptions that are made up.
+
+struct PretendOptions {
+  std::vector<std::uint64_t> ranks;
+  std::vector<std::uint64_t> variables;
+  std::string shape;  ///< one of pretended_shapes
+};
+
+[[nodiscard]] std::vector<std::string> pretended_shapes();
+
+/// Not collective: rank 0 measures.
+void run_pretended(const PretendOptions& options, bool json);
+
+namespace {
+
+using state::Distribution;
+using storage::Box;
+using storage::Bytes;
+using storage::Description;
+
+/// Cells of a rank along each dimension.
+constexpr std::uint64_t kCells = 32;
+
+/// Ranks along each dimension, as equal as the number allows.
+std::array<std::uint64_t, 3> grid_of(std::uint64_t ranks) {
+  std::array<std::uint64_t, 3> grid{1, 1, 1};
+  for (std::size_t d = 0; d < grid.size(); ++d) {
+    const std::uint64_t left = ranks / (grid[0] * grid[1] * grid[2]);
+    auto cut = static_cast<std::uint64_t>(std::llround(std::pow(static_cast<double>(left), 1.0 / double(3 - d))));
+    while (left % cut != 0) {
+      --cut;
+    }
+    grid[d] = cut;
+  }
+  return grid;
+}
+
+/// The part of a regular 3-D grid that a rank has.
+Box part_of_grid(std::uint64_t rank, const std::array<std::uint64_t, 3>& grid) {
+  const std::array<std::uint64_t, 3> at{rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]};
+  return {{at[0] * kCells, at[1] * kCells, at[2] * kCells}, {kCells, kCells, kCells}};
+}
+
+/// A number that looks random, and is the same in every run.
+std::uint64_t scattered(std::uint64_t rank) { return (rank * 0x9E3779B97F4A7C15ULL) >> 40U; }
+
+/// Cuts a box in two along each dimension in turn, at places that differ from rank to rank.
+std::vector<Box> patches_of(const Box& whole, std::uint64_t rank) {
+  std::vector<Box> patches{whole};
+  for (std::size_t d = 0; d < scattered(rank) % 4; ++d) {
+    Box rest = patches.back();
+    const std::uint64_t cut = 1 + scattered(rank + d + 1) % (kCells - 1);
+    patches.back().extent[d] = cut;
+    rest.offset[d] += cut;
+    rest.extent[d] -= cut;
+    patches.push_back(rest);
+  }
+  return patches;
+}
+
+using Shape = void (*)(std::uint64_t rank, std::uint64_t ranks, Description& variable);
+
+void fill_rows(std::uint64_t rank, std::uint64_t ranks, Description& variable) {
+  constexpr std::uint64_t kRows = kCells * kCells;
+  variable.shape = {ranks * kRows, kCells};
+  variable.boxes = {{{rank * kRows, 0}, {kRows, kCells}}};
+}
+
+void fill_grid(std::uint64_t rank, std::uint64_t ranks, Description& variable) {
+  const auto grid = grid_of(ranks);
+  variable.shape = {grid[0] * kCells, grid[1] * kCells, grid[2] * kCells};
+  variable.boxes = {part_of_grid(rank, grid)};
+}
+
+void fill_adaptive(std::uint64_t rank, std::uint64_t ranks, Description& variable) {
+  fill_grid(rank, ranks, variable);
+  variable.boxes = patches_of(variable.boxes.front(), rank);
+}
+
+void fill_particles(std::uint64_t rank, std::uint64_t /*ranks*/, Description& variable) {
+  variable.distribution = Distribution::per_rank;
+  variable.shape = {1000 + scattered(rank) % 9000, 3};
+}
+
+struct ShapeRow {
+  const char* name;
+  Shape fill;
+};
+constexpr ShapeRow kShapes[] = {
+    {"rows", fill_rows}, {"grid", fill_grid}, {"particles", fill_particles}, {"adaptive", fill_adaptive}};
+
+Shape shape_of(const std::string& name) {
+  return std::ranges::find(kShapes, name, [](const ShapeRow& row) { return std::string(row.name); })->fill;
+}
+
+/// All variables of a rank have one shape, as the fields on a grid have.
+std::vector<Description> describe(Shape shape, std::uint64_t rank, std::uint64_t ranks, std::uint64_t variables) {
+  Description variable;
+  variable.distribution = Distribution::distributed;
+  variable.type = element_type_of<double>();
+  shape(rank, ranks, variable);
+  std::vector<Description> all(variables, variable);
+  for (std::uint64_t v = 0; v < variables; ++v) {
+    all[v].name = fmt::format("field/{:07}", v);
+  }
+  return all;
+}
+
+template <class Action>
+double seconds_of(Action&& action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double total(const std::vector<Bytes>& messages) {
+  double bytes = 0;
+  for (const Bytes& message : messages) {
+    bytes += static_cast<double>(message.size());
+  }
+  return bytes;
+}
+
+/// The most memory that this process had since the last reset, in bytes.
+class PeakMemory {
+ public:
+  PeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
+  [[nodiscard]] static double now() {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+      double kib = 0;
+      if (word == "VmHWM:" && status >> kib) {
+        return kib * 1024;
+      }
+    }
+    return 0;
+  }
+};
+
+/// One made-up job.
+class Pretended {
+ public:
+  Pretended(Shape shape, std::uint64_t ranks, std::uint64_t variables)
+      : shape_(shape), ranks_(ranks), variables_(variables) {}
+
+  /// @return seconds and bytes in the order of kSaveCosts
+  std::vector<double> save() {
+    storage::Told told = tell();
+    const double told_bytes = total(told.numbers);
+    storage::FileIndex index;
+    storage::Places places;
+    const PeakMemory peak;
+    const double plan_s = seconds_of([&] { index = storage::plan_from(std::move(told), {}); });
+    const double structure_s = seconds_of([&] { file_ = std::make_unique<storage::LaidOutFile>(std::move(index)); });
+    const double places_s =
+        seconds_of([&] { places = storage::places_in(file_->index(), static_cast<int>(ranks_), 0); });
+    std::vector<Bytes> checksums = checksums_of_ranks();
+    const double checksums_s = seconds_of([&] { storage::place_checksums(file_->index(), checksums); });
+    // What another rank computes: its message, and the digest of its facts.
+    const auto mine = describe(shape_, ranks_ - 1, ranks_, variables_);
+    storage::DescriptionMessage message;
+    const double other_s = seconds_of([&] {
+      message = storage::encode_descriptions(mine);
+      static_cast<void>(storage::xxh3(message.facts));
+    });
+    const std::size_t other_bytes =
+        message.facts.size() + message.numbers.size() + places.common.size() + places.of_ranks.back().size();
+    return {plan_s,
+            structure_s,
+            places_s,
+            checksums_s,
+            other_s,
+            told_bytes,
+            total(places.of_ranks),
+            static_cast<double>(places.common.size()),
+            PeakMemory::now(),
+            static_cast<double>(other_bytes)};
+  }
+
+  /// After save. @return in the order of kRestoreCosts
+  std::vector<double> restore() {
+    storage::IndexBytes bytes = stored_index();
+    file_.reset();
+    const PeakMemory peak;
+    storage::FileIndex index;
+    const double parse_s = seconds_of([&] { index = storage::parse_index(bytes, "made up"); });
+    const double apart_s = seconds_of([&] { storage::check_boxes_apart(index, "made up"); });
+    const auto message = static_cast<double>(bytes.manifest.size() + 8 * (bytes.boxes.size() + bytes.checksums.size()));
+    const double own_s = find_own(index);
+    const double other_s = find_on(index, std::max<std::uint64_t>(ranks_ / 2, 1));
+    return {parse_s, apart_s, own_s, other_s, message, PeakMemory::now()};
+  }
+
+ private:
+  storage::Told tell() const {
+    const auto chiefs = storage::encode_descriptions(describe(shape_, 0, ranks_, variables_));
+    storage::Told told{{chiefs.facts}, {}};
+    for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
+      const Bytes one = storage::encode_descriptions(describe(shape_, rank, ranks_, 1)).numbers;
+      Bytes& all = told.numbers.emplace_back();
+      all.reserve(one.size() * variables_);
+      for (std::uint64_t v = 0; v < variables_; ++v) {
+        all.insert(all.end(), one.begin(), one.end());
+      }
+    }
+    return told;
+  }
+
+  std::vector<Bytes> checksums_of_ranks() const {
+    std::vector<Bytes> checksums;
+    for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
+      const auto mine = describe(shape_, rank, ranks_, 1).front();
+      // Every box here is smaller than a block.
+      const std::uint64_t blocks = mine.distribution == Distribution::per_rank ? 1 : mine.boxes.size();
+      checksums.emplace_back(blocks * variables_ * sizeof(std::uint64_t));
+    }
+    return checksums;
+  }
+
+  storage::IndexBytes stored_index() const {
+    const auto bytes_of = [](const auto& part) {
+      const auto bytes = std::as_bytes(std::span(part));
+      return Bytes(bytes.begin(), bytes.end());
+    };
+    const auto words_of = [](std::span<const std::uint64_t> words) {
+      return storage::SharedWords(std::vector<std::uint64_t>(words.begin(), words.end()));
+    };
+    const storage::FileIndex& index = file_->index();
+    const storage::Seal& seal = file_->seal();
+    return {bytes_of(storage::encode_manifest(index)),
+            words_of(index.boxes.words()),
+            words_of(index.checksums.span()),
+            index.file_size,
+            {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
+  }
+
+  /// A rank on as many ranks as before finds its rows of each variable.
+  double find_own(const storage::FileIndex& index) const {
+    return seconds_of([&] {
+      for (const storage::StoredVariable& variable : index.variables) {
+        const storage::RowRange own = index.rows_of(variable, ranks_ - 1, ranks_);
+        for (std::size_t row = own.begin; row < own.end; ++row) {
+          static_cast<void>(index.row(variable, row));
+        }
+      }
+    });
+  }
+
+  /// A rank finds the boxes that meet its own, which are those of another number of ranks.
+  double find_on(const storage::FileIndex& index, std::uint64_t ranks) const {
+    const Description wanted = describe(shape_, ranks - 1, ranks, 1).front();
+    return seconds_of([&] {
+      for (const storage::StoredVariable& variable : index.variables) {
+        if (variable.distribution == Distribution::per_rank) {
+          continue;
+        }
+        std::vector<Box> boxes;
+        boxes.reserve(variable.box_count);
+        for (std::size_t b = 0; b < variable.box_count; ++b) {
+          boxes.push_back(storage::FileIndex::dataset_box(variable, index.row(variable, b)));
+        }
+        const storage::BoxSearch search(std::move(boxes));
+        for (const Box& box : wanted.boxes) {
+          static_cast<void>(search.meeting(box));
+        }
+      }
+    });
+  }
+
+  Shape shape_;
+  std::uint64_t ranks_;
+  std::uint64_t variables_;
+  std::unique_ptr<storage::LaidOutFile> file_;
+};
+
+const std::vector<Cost> kSaveCosts{{"plan"},
+                                   {"structure"},
+                                   {"places"},
+                                   {"checksums"},
+                                   {"another rank"},
+                                   {"told by ranks", true},
+                                   {"to each rank", true},
+                                   {"to all ranks", true},
+                                   {"memory of the chief", true},
+                                   {"of another", true}};
+const std::vector<Cost> kRestoreCosts{
+    {"parse"}, {"boxes apart"}, {"find own boxes"}, {"on half the ranks"}, {"index", true}, {"memory of a rank", true}};
+
+}  // namespace
+
+std::vector<std::string> pretended_shapes() {
+  std::vector<std::string> names;
+  for (const ShapeRow& row : kShapes) {
+    names.emplace_back(row.name);
+  }
+  return names;
+}
+
+void run_pretended(const PretendOptions& options, bool json) {
+  if (rank_in(MPI_COMM_WORLD) != 0) {
+    return;
+  }
+  Report report("scale");
+  for (const std::uint64_t variables : options.variables) {
+    const std::string what = fmt::format("{} variables, {}", variables, options.shape);
+    Curve saves{"First save, made-up ranks: " + what, "ranks", kSaveCosts, {}};
+    Curve restores{"Restore, made-up ranks: " + what, "ranks", kRestoreCosts, {}};
+    for (const std::uint64_t ranks : options.ranks) {
+      Pretended job(shape_of(options.shape), ranks, variables);
+      saves.points.push_back({static_cast<double>(ranks), job.save()});
+      restores.points.push_back({static_cast<double>(ranks), job.restore()});
+    }
+    const nlohmann::json facts{{"pretended", true}, {"variables", variables}, {"shape", options.shape}};
+    for (const Curve* curve : {&saves, &restores}) {
+      add(report, *curve, facts);
+      if (!json) {
+        print(*curve);
+      }
+    }
+  }
+  if (json) {
+    report.print_json();
+  }
+}
 
 namespace {
 

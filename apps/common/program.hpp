@@ -6,12 +6,64 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <exception>
+#include <filesystem>
 #include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <reprieve/checkpoint_manager.hpp>
+#include <reprieve/reprieve.hpp>
+#include <reprieve/termination_config.hpp>
+#include <string>
+#include <utility>
 
 #include "common/command_line.hpp"
 #include "common/ranks.hpp"
 
 namespace apps {
+
+// Parts of the JSON summary that every program writes for scripts.
+
+/// Keys stay in the order in which they are written.
+using Json = nlohmann::ordered_json;
+
+/// How a preemption went.
+struct Preemption {
+  reprieve::TerminationNotice notice;
+  std::uint64_t save_step = 0;               ///< calls of run before the save
+  double seconds_from_notice_to_commit = 0;  ///< on the monotonic clock
+  std::string checkpoint;                    ///< path of the committed file
+};
+
+/// What the results of all programs have in common.
+struct Outcome {
+  int world_size = 1;
+  std::uint64_t run_calls = 0;
+  std::optional<std::string> restored_from;      ///< file name
+  std::optional<std::uint64_t> restored_digest;  ///< of the state right after the restore
+  std::optional<Preemption> preemption;          ///< nothing: the run finished
+};
+
+/// To be called in an exit function.
+/// @param run_calls  calls of run before the save
+Preemption preemption_of(const reprieve::ExitContext& context, std::uint64_t run_calls);
+
+Json to_json(const Preemption& preemption);
+
+/// "resumed from ckpt-7.h5, saved by 4 ranks (preemption): "
+std::string resumed_text(const reprieve::CheckpointInfo& from);
+
+/// Tells on standard output how it went.
+void print(const Preemption& preemption, int exit_code);
+
+/// The text of a summary, with a line break at its end.
+std::string text_of(const Json& summary);
+
+/// Writes it under a temporary name and renames it, so that a reader never meets half a summary.
+/// @throws reprieve::StorageError
+void write_summary(const Json& summary, const std::filesystem::path& file);
 
 /// Runs the program from the options to the exit code. Collective. Throws reprieve::Error, the same on every rank,
 /// unless MPI itself failed.
@@ -25,5 +77,123 @@ bool read_options(const Ranks& ranks, ProgramOptions& options, const std::functi
 /// @param name  of the program, for its messages
 /// @return the exit code: that of @p run, 2 for wrong options, 1 for any other error
 int run_program(const char* name, int argc, char** argv, RunFunction run);
+
+// One run of a program that computes step by step: what a preemption and the end have in common.
+
+/// A model under a handler.
+/// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its
+///                 Outcome
+/// @tparam Report  resumed, after_step, preempted and finished: what people see
+template <class Model, class Report>
+class Job {
+ public:
+  /// Opens the handler. Collective; so are the other members.
+  /// @param program  its name
+  /// @param work  what it does, as the last checkpoint's reason calls it
+  /// @param checkpoints_changed  called when there is one checkpoint more, and perhaps one less; also at the start
+  Job(
+      const ProgramOptions& options, std::string program, std::string work, Model& model, Report& report,
+      const Ranks& ranks, std::function<void()> checkpoints_changed = [] {})
+      : options_(options),
+        program_(std::move(program)),
+        work_(std::move(work)),
+        model_(model),
+        report_(report),
+        ranks_(ranks),
+        checkpoints_changed_(std::move(checkpoints_changed)) {
+    model_.register_state(checkpoint_);
+    reprieve::TerminationConfig termination = options_.settings.termination;
+    termination.total_steps = model_.total_steps();
+    termination.exit_fn = [this](const reprieve::ExitContext& context) { leave(context); };
+    handler_.emplace(ranks_.handle(), checkpoint_, options_.settings.directory, std::move(termination),
+                     options_.settings.manager);
+    note_restore();
+    checkpoints_changed_();
+  }
+
+  void run() {
+    const bool had_nothing_to_do = model_.finished();
+    while (!model_.finished()) {
+      handler_->run([this] { model_.step(); });
+      note_save();
+      report_.after_step(model_);
+    }
+    if (!had_nothing_to_do) {
+      save_result();  // before the end: the directory remembers a run as finished, and this is its last state
+      checkpoints_changed_();
+    }
+    handler_->finish();
+    const auto summary = summarize();
+    ranks_.on_every_rank([&] { write(summary); });
+    report_.finished(summary, had_nothing_to_do);
+  }
+
+ private:
+  void note_restore() {
+    if (const auto& from = handler_->restored_from()) {
+      model_.check_restored();
+      restored_digest_ = model_.digest();
+      report_.resumed(*from, model_, *restored_digest_);
+    }
+  }
+
+  void note_save() {
+    if (const auto& save = handler_->last_save(); save && save->number != noted_) {
+      noted_ = save->number;
+      checkpoints_changed_();
+    }
+  }
+
+  /// The final state, as the newest checkpoint: starting the program again finds that there is nothing to do.
+  void save_result() {
+    handler_->manager().save({.number = handler_->total_run_calls(),
+                              .reason = {.message = work_ + " finished"},
+                              .save_fn = options_.settings.termination.save_fn,
+                              .save_fn_args = {}});
+  }
+
+  [[nodiscard]] auto summarize() const {
+    auto summary = summary_of(model_);
+    summary.world_size = ranks_.size();
+    summary.run_calls = handler_->total_run_calls();
+    summary.restored_digest = restored_digest_;
+    if (const auto& from = handler_->restored_from()) {
+      summary.restored_from = from->path.filename().string();
+    }
+    return summary;
+  }
+
+  void write(const auto& summary) const {
+    if (ranks_.is_chief() && !options_.summary.empty()) {
+      write_summary(to_json(summary), options_.summary);
+    }
+  }
+
+  /// The exit function: the checkpoint is committed. Whatever goes wrong from here on, the ranks leave together.
+  void leave(const reprieve::ExitContext& context) const {
+    try {
+      auto summary = summarize();
+      summary.preemption = preemption_of(context, summary.run_calls);
+      report_.preempted(summary, context.exit_code);
+      write(summary);
+      checkpoints_changed_();
+    } catch (const std::exception& error) {
+      std::cerr << program_ << ": rank " << ranks_.rank() << ": the state is saved, but: " << error.what() << std::endl;
+    }
+    reprieve::preset(handler_->platform()).exit_fn(context);  // as the platform wants it
+  }
+
+  const ProgramOptions& options_;
+  const std::string program_;
+  const std::string work_;
+  Model& model_;
+  Report& report_;
+  const Ranks& ranks_;
+  const std::function<void()> checkpoints_changed_;
+  reprieve::Checkpoint checkpoint_;
+  std::optional<std::uint64_t> restored_digest_;
+  std::optional<std::uint64_t> noted_;  ///< the latest checkpoint that checkpoints_changed_ was called for
+  std::optional<reprieve::PreemptionCheckpointHandler> handler_;
+};
 
 }  // namespace apps

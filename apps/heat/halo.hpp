@@ -9,7 +9,6 @@
 #include <array>
 #include <vector>
 
-#include "heat/field.hpp"
 #include "heat/grid.hpp"
 
 namespace heat {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <reprieve/xdmf.hpp>
 
-#include "common/job.hpp"
 #include "common/program.hpp"
 #include "heat/options.hpp"
 #include "heat/report.hpp"

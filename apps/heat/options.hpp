@@ -10,7 +10,6 @@
 
 #include "common/command_line.hpp"
 #include "heat/grid.hpp"
-#include "heat/sine_mode.hpp"
 
 namespace heat {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <reprieve/checkpoint_manager.hpp>
 
-#include "common/summary.hpp"
+#include "common/program.hpp"
 #include "heat/simulation.hpp"
 
 namespace heat {

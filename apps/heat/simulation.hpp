@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "heat/field.hpp"
+#include "heat/grid.hpp"
 #include "heat/halo.hpp"
 #include "heat/options.hpp"
-#include "heat/sine_mode.hpp"
 
 namespace heat {
 

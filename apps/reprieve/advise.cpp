@@ -10,10 +10,10 @@
 #include <numeric>
 
 #include "command.hpp"
-#include "core/event_reader.hpp"
-#include "core/text.hpp"
+#include "core/event_log.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
-#include "handler/grace_planner.hpp"
+#include "handler/save_policy.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
@@ -109,7 +109,7 @@ std::optional<TwoLevelAdvice> advise_two_levels(const Advice& known) {
   return advice;
 }
 
-/// The handler trains on after the first save if there is room for more (handler/grace_planner.hpp).
+/// The handler trains on after the first save if there is room for more (handler/save_policy.hpp).
 double two_saves_need(double wait_s, double save_s) {
   const TerminationConfig defaults;
   const double fixed = Seconds(defaults.grace_margin + defaults.check_interval).count();

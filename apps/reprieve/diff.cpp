@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "command.hpp"
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
-#include "storage/read/variable_reader.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

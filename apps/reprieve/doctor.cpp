@@ -23,14 +23,13 @@
 
 #include "command.hpp"
 #include "core/directory.hpp"
-#include "core/environment.hpp"
-#include "core/file_address.hpp"
-#include "core/text.hpp"
+#include "core/log.hpp"
+#include "core/process.hpp"
 #include "reprieve/error.hpp"
-#include "settings/environment.hpp"
+#include "settings/settings.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/launcher.hpp"
-#include "termination/short_command.hpp"
+#include "termination/slurm_job.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

@@ -10,13 +10,12 @@
 #include <ostream>
 #include <set>
 
-#include "core/environment.hpp"
-#include "core/event_reader.hpp"
-#include "core/text.hpp"
-#include "core/worker_record.hpp"
-#include "manager/brought_parts.hpp"
+#include "core/event_log.hpp"
+#include "core/log.hpp"
+#include "core/process.hpp"
+#include "core/run_record.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/directory_record.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "manager/near_place.hpp"
 #include "reprieve/error.hpp"
 #include "status.hpp"

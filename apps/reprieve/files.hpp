@@ -18,7 +18,7 @@
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
 #include "status.hpp"
-#include "storage/near/near_copy.hpp"
+#include "storage/near/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::tool {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "command.hpp"
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/xdmf.hpp"

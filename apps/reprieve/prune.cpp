@@ -9,11 +9,11 @@
 #include <set>
 
 #include "command.hpp"
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/retention.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 

@@ -18,7 +18,7 @@
 #include <system_error>
 
 #include "command.hpp"
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "report_page.hpp"

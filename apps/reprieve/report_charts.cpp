@@ -10,7 +10,7 @@
 #include <functional>
 #include <map>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <sstream>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "report_charts.hpp"
 #include "reprieve/version.hpp"
 

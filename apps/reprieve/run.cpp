@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "command.hpp"
-#include "core/environment.hpp"
+#include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "core/saturating_time.hpp"
+#include "core/values.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "handler/step_news.hpp"
 #include "status.hpp"
 #include "supervisor/costs.hpp"

@@ -9,9 +9,9 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
-#include "manager/file_names.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "storage/format/seal.hpp"
 #include "storage/near/part_file.hpp"
 #include "storage/read/inspect_file.hpp"

@@ -16,13 +16,13 @@
 #include <utility>
 
 #include "command.hpp"
-#include "core/event_reader.hpp"
-#include "core/text.hpp"
+#include "core/event_log.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/run_progress.hpp"
-#include "termination/short_command.hpp"
+#include "termination/slurm_job.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

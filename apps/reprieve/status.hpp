@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 
 namespace reprieve::tool {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/table.hpp"
+#include "common/text.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 
 namespace reprieve::supervisor {

@@ -7,12 +7,10 @@
 #include <string>
 #include <system_error>
 
-#include "common/job.hpp"
 #include "common/program.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/options.hpp"
 #include "trainer/report.hpp"
-#include "trainer/summary.hpp"
 #include "trainer/training.hpp"
 
 namespace {

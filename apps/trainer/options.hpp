@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/command_line.hpp"
-#include "trainer/optimizer.hpp"
+#include "trainer/model.hpp"
 
 namespace trainer {
 

@@ -9,10 +9,25 @@
 #include <filesystem>
 #include <reprieve/checkpoint_manager.hpp>
 
-#include "trainer/summary.hpp"
+#include "common/program.hpp"
+#include "trainer/state.hpp"
 #include "trainer/training.hpp"
 
 namespace trainer {
+
+// The result of a run as JSON, for scripts.
+
+struct Summary : apps::Outcome {
+  Progress progress;
+  Evaluation evaluation;
+  Digests digests;
+};
+
+/// Collective; the digests are the chief's.
+Summary summary_of(const Training& training);
+
+/// apps/trainer/README.md describes the keys.
+apps::Json to_json(const Summary& summary);
 
 /// Prints progress on standard output, on the chief alone: the other ranks' reports are silent.
 class Report {

@@ -10,10 +10,9 @@
 #include <reprieve/checkpoint.hpp>
 #include <vector>
 
-#include "common/slice.hpp"
+#include "common/ranks.hpp"
+#include "trainer/dataset.hpp"
 #include "trainer/model.hpp"
-#include "trainer/optimizer.hpp"
-#include "trainer/sampler.hpp"
 
 namespace trainer {
 
@@ -59,5 +58,17 @@ std::mt19937_64 redistribute_engine(const reprieve::PerRankPieces& pieces, int r
 
 /// The sums of all old ranks go to the chief, so that the sum over the ranks stays what it was.
 std::array<double, 2> redistribute_sums(const reprieve::PerRankPieces& pieces, int rank);
+
+// A fingerprint of a run's state, to see whether two runs came to the same bits.
+
+/// XXH3-64, over bytes in the order of the ranks. Times and counts of restarts are not part of it.
+struct Digests {
+  std::uint64_t shared = 0;  ///< replicated and distributed state: does not depend on the number of ranks
+  std::uint64_t all = 0;     ///< that and the per-rank state
+};
+
+/// Collective; the result is the chief's, zeros elsewhere.
+/// @throws reprieve::ClusterError on every rank if what is replicated is not equal on all ranks
+Digests digest_of(const TrainingState& state, const apps::Ranks& ranks);
 
 }  // namespace trainer

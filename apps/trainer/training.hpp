@@ -9,7 +9,6 @@
 
 #include "common/ranks.hpp"
 #include "trainer/dataset.hpp"
-#include "trainer/digest.hpp"
 #include "trainer/model.hpp"
 #include "trainer/options.hpp"
 #include "trainer/state.hpp"

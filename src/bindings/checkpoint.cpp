@@ -1,12 +1,277 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registration: reprieve_checkpoint_..., reprieve_add_...
 
-#include "bindings/arguments.hpp"
+#include "bindings/checkpoint.hpp"
+
+#include <algorithm>
+
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
-#include "bindings/pieces.hpp"
-#include "bindings/values.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/particles.hpp"
+#include "state/staging.hpp"
+#include "storage/format/blocks.hpp"
+
+namespace reprieve::bindings {
+
+namespace {
+
+[[noreturn]] void reject(const std::string& name, const std::string& problem) {
+  throw UsageError("variable '" + name + "': " + problem);
+}
+
+/// @throws UsageError if there are more than 2^63 bytes
+std::size_t size_bytes(const std::string& name, const Extents& shape, std::size_t element_size) {
+  std::uint64_t size = 0;
+  if (!storage::checked_bytes(shape, element_size, size)) {
+    reject(name, "it is larger than 2^63 bytes: check the shape");
+  }
+  return static_cast<std::size_t>(size);
+}
+
+class ResizableValue final : public ValueAccess {
+ public:
+  ResizableValue(std::string name, ElementType type, std::uint64_t item_elements, reprieve_memory_fn memory, void* user)
+      : name_(std::move(name)), type_(type), item_elements_(item_elements), memory_(memory), user_(user) {}
+
+  [[nodiscard]] ElementType type() const override { return type_; }
+  [[nodiscard]] Extents shape() const override {
+    const std::uint64_t count = ask(-1).second;
+    return item_elements_ == 1 ? Extents{count} : Extents{count, item_elements_};
+  }
+  [[nodiscard]] bool resizable() const override { return true; }
+  [[nodiscard]] std::span<const std::byte> bytes() override {
+    const auto [data, count] = ask(-1);
+    return {data, count * item_size()};
+  }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
+    if (size % item_size() != 0) {
+      throw MismatchError("variable '" + name_ + "': the stored " + std::to_string(size) +
+                          " bytes are no whole number of items of " + std::to_string(item_size()) + " bytes");
+    }
+    const auto wanted = static_cast<std::uint64_t>(size / item_size());
+    const auto [data, count] = ask(static_cast<std::int64_t>(wanted));
+    if (count != wanted) {
+      reject(name_, "the memory function was asked to make room for " + std::to_string(wanted) +
+                        " items, but made it " + std::to_string(count));
+    }
+    return {data, size};
+  }
+  void commit() override {}
+
+ private:
+  [[nodiscard]] std::size_t item_size() const { return item_elements_ * type_.size_bytes; }
+
+  [[nodiscard]] std::pair<std::byte*, std::uint64_t> ask(std::int64_t wanted) const {
+    void* data = nullptr;
+    std::int64_t count = 0;
+    check_callback("the memory function of variable '" + name_ + "'",
+                   [&] { return memory_(wanted, &data, &count, user_); });
+    if (count < 0 || (count > 0 && data == nullptr)) {
+      reject(name_, "the memory function gave " + std::to_string(count) + " items" +
+                        (data == nullptr ? " at the address NULL" : ""));
+    }
+    static_cast<void>(size_bytes(name_, {static_cast<std::uint64_t>(count)}, item_size()));
+    return {static_cast<std::byte*>(data), static_cast<std::uint64_t>(count)};
+  }
+
+  std::string name_;
+  ElementType type_;
+  std::uint64_t item_elements_;
+  reprieve_memory_fn memory_;
+  void* user_;
+};
+
+class CustomValue final : public ValueAccess {
+ public:
+  CustomValue(std::string name, reprieve_save_fn save, reprieve_load_fn load, void* user)
+      : name_(std::move(name)), save_(save), load_(load), user_(user) {}
+
+  [[nodiscard]] ElementType type() const override { return {ElementClass::opaque, 1}; }
+  [[nodiscard]] Extents shape() const override { return {saved().size()}; }
+  [[nodiscard]] bool resizable() const override { return true; }
+  [[nodiscard]] std::span<const std::byte> bytes() override { return saved(); }
+  [[nodiscard]] std::span<std::byte> prepare(std::size_t size) override {
+    restored_.resize(size);
+    return restored_;
+  }
+  void commit() override {
+    check_callback("the load function of variable '" + name_ + "'",
+                   [this] { return load_(restored_.data(), restored_.size(), user_); });
+    restored_ = {};
+  }
+
+ private:
+  [[nodiscard]] std::span<const std::byte> saved() const {
+    const void* bytes = nullptr;
+    std::size_t size = 0;
+    check_callback("the save function of variable '" + name_ + "'", [&] { return save_(&bytes, &size, user_); });
+    if (bytes == nullptr && size > 0) {
+      reject(name_, "the save function gave " + std::to_string(size) + " bytes at the address NULL");
+    }
+    return {static_cast<const std::byte*>(bytes), size};
+  }
+
+  std::string name_;
+  reprieve_save_fn save_;
+  reprieve_load_fn load_;
+  void* user_;
+  std::vector<std::byte> restored_;
+};
+
+}  // namespace
+
+std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, std::byte* data, Extents shape,
+                                         std::vector<std::ptrdiff_t> strides_bytes) {
+  if (size_bytes(name, shape, type.size_bytes) == 0) {
+    strides_bytes.clear();  // an empty array may have any
+  } else if (data == nullptr) {
+    reject(name, "the data pointer is NULL: pass the address of the first element");
+  }
+  const auto element = static_cast<std::ptrdiff_t>(type.size_bytes);
+  for (std::size_t d = 0; d < strides_bytes.size(); ++d) {
+    if (shape[d] > 1 && strides_bytes[d] > -element && strides_bytes[d] < element) {
+      reject(name, "the stride of " + std::to_string(strides_bytes[d]) + " bytes in dimension " + std::to_string(d) +
+                       " is smaller than an element of " + std::to_string(element) + " bytes");
+    }
+  }
+  return detail::make_strided_access(type, data, std::move(shape), std::move(strides_bytes));
+}
+
+std::unique_ptr<ValueAccess> resizable_value(const std::string& name, ElementType type, std::int64_t item_elements,
+                                             reprieve_memory_fn memory, void* user) {
+  if (memory == nullptr) {
+    reject(name, "the memory function is NULL");
+  }
+  if (item_elements < 1) {
+    reject(name, "an item cannot have " + std::to_string(item_elements) + " elements; allowed: 1 and more");
+  }
+  return std::make_unique<ResizableValue>(name, type, static_cast<std::uint64_t>(item_elements), memory, user);
+}
+
+std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save_fn save, reprieve_load_fn load,
+                                          void* user) {
+  if (save == nullptr || load == nullptr) {
+    reject(name, std::string("the ") + (save == nullptr ? "save" : "load") + " function is NULL");
+  }
+  return std::make_unique<CustomValue>(name, save, load, user);
+}
+
+namespace {
+
+/// The bytes of one piece; asking for the size and then for the content reads it once.
+const std::vector<std::byte>& piece(reprieve_pieces& pieces, int saved_rank) {
+  if (pieces.read_rank != saved_rank) {
+    pieces.read_rank.reset();
+    pieces.bytes = pieces.source->bytes(saved_rank);
+    pieces.read_rank = saved_rank;
+  }
+  return pieces.bytes;
+}
+
+/// The program's memory may be on a device.
+void put(std::span<const std::byte> bytes, std::byte* place) {
+  if (MemorySpace* const space = devices::Spaces().find(place, bytes.size())) {
+    state::Staging().copy_in(*space, place, {1}, bytes.data(), {1}, {bytes.size()}, 1);
+  } else {
+    std::copy(bytes.begin(), bytes.end(), place);
+  }
+}
+
+void read_piece(reprieve_pieces& pieces, int saved_rank, void* buffer, std::size_t size_bytes) {
+  const std::vector<std::byte>& bytes = piece(pieces, saved_rank);
+  if (bytes.size() != size_bytes) {
+    throw UsageError("the piece of rank " + std::to_string(saved_rank) + " has " + std::to_string(bytes.size()) +
+                     " bytes, the buffer " + std::to_string(size_bytes) + ": ask reprieve_pieces_size");
+  }
+  if (!bytes.empty()) {
+    put(bytes, &place_for(static_cast<std::byte*>(buffer), "piece"));
+  }
+}
+
+/// Items in the list of @p saved_rank.
+std::uint64_t items_of(const reprieve_pieces& pieces, int saved_rank) {
+  const std::size_t element = pieces.source->type().size_bytes;
+  const Extents shape = pieces.source->shape(saved_rank);
+  if ((shape.size() == 2 ? shape[1] : 1) != pieces.item_bytes / element) {
+    throw MismatchError("the items that rank " + std::to_string(saved_rank) + " saved have another width");
+  }
+  return detail::items_of(*pieces.source, saved_rank, pieces.item_bytes / element);
+}
+
+/// Reads only the saved lists that this rank's part meets.
+void take_even_part(reprieve_pieces& pieces, int rank, int size) {
+  if (pieces.list == nullptr) {
+    throw UsageError("reprieve_in_order is for values that were registered as resizable");
+  }
+  std::uint64_t count = 0;
+  for (int saved = 0; saved < pieces.source->count(); ++saved) {
+    count += items_of(pieces, saved);
+  }
+  const auto [begin, end] = detail::even_part(count, rank, size);
+  std::span<std::byte> place = pieces.list->prepare(static_cast<std::size_t>(end - begin) * pieces.item_bytes);
+  std::uint64_t first = 0;  // the number of the saved list's first item
+  for (int saved = 0; saved < pieces.source->count(); ++saved) {
+    const std::uint64_t items = items_of(pieces, saved);
+    const std::uint64_t from = std::clamp(begin, first, first + items) - first;
+    const std::uint64_t to = std::clamp(end, first, first + items) - first;
+    if (from < to) {
+      const auto bytes = std::span(piece(pieces, saved))
+                             .subspan(static_cast<std::size_t>(from) * pieces.item_bytes,
+                                      static_cast<std::size_t>(to - from) * pieces.item_bytes);
+      put(bytes, place.data());
+      place = place.subspan(bytes.size());
+    }
+    first += items;
+  }
+  pieces.list->commit();
+}
+
+}  // namespace
+
+Checkpoint::RedistributeAny redistribution(const std::string& name, reprieve_redistribute_fn redistribute, void* user,
+                                           ValueAccess* list, std::size_t item_bytes) {
+  if (redistribute == nullptr) {
+    return {};
+  }
+  return [=](const PerRankPieces& pieces, int rank, int size) {
+    reprieve_pieces shown{&pieces, list, item_bytes, {}, {}};
+    if (redistribute == reprieve_in_order) {
+      take_even_part(shown, rank, size);  // its errors keep their class
+      return;
+    }
+    check_callback("the redistribution function of variable '" + name + "'",
+                   [&] { return redistribute(&shown, rank, size, user); });
+  };
+}
+
+}  // namespace reprieve::bindings
+
+using namespace reprieve;            // NOLINT: the C interface of that namespace
+using namespace reprieve::bindings;  // NOLINT
+
+extern "C" {
+
+int reprieve_pieces_count(const reprieve_pieces* pieces) { return pieces == nullptr ? 0 : pieces->source->count(); }
+
+int reprieve_pieces_size(reprieve_pieces* pieces, int saved_rank, size_t* size_bytes) {
+  return guarded([&] {
+    place_for(size_bytes, "size") = 0;
+    *size_bytes = piece(checked(pieces, "list of pieces"), saved_rank).size();
+  });
+}
+
+int reprieve_pieces_read(reprieve_pieces* pieces, int saved_rank, void* buffer, size_t size_bytes) {
+  return guarded([&] { read_piece(checked(pieces, "list of pieces"), saved_rank, buffer, size_bytes); });
+}
+
+int reprieve_in_order(reprieve_pieces* pieces, int rank, int size, void* user) {
+  static_cast<void>(user);
+  const int status = guarded([&] { take_even_part(checked(pieces, "list of pieces"), rank, size); });
+  return status == REPRIEVE_OK ? 0 : reprieve_callback_error(reprieve_last_error_message());
+}
+
+}  // extern "C"
 
 namespace reprieve::bindings {
 namespace {
@@ -33,9 +298,6 @@ void add_boxes(Checkpoint& state, const std::string& name, int type, int dimensi
 
 }  // namespace
 }  // namespace reprieve::bindings
-
-using namespace reprieve;            // NOLINT: the C interface of that namespace
-using namespace reprieve::bindings;  // NOLINT
 
 extern "C" {
 
@@ -156,6 +418,93 @@ int reprieve_registration_error(reprieve_checkpoint* checkpoint, const char* mes
   core::Outcome of_nobody;
   return guarded_and_kept(checkpoint == nullptr ? of_nobody : checkpoint->first_failure,
                           [&] { throw UsageError(checked_text(message, "message")); });
+}
+
+}  // extern "C"
+
+// State that differs between versions of a program, and what happens in the middle of a restore.
+
+namespace reprieve::bindings {
+namespace {
+
+const StoredState& source_of(const reprieve_stored_state* stored) { return *checked(stored, "stored state").source; }
+
+DistributedArray one_box(const std::string& name, int type, void* data, int dimensions,
+                         const std::int64_t* global_shape, MemoryBox box) {
+  box.data = static_cast<std::byte*>(data);
+  DistributedArray array{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
+  array.boxes.push_back(std::move(box));
+  return array;
+}
+
+}  // namespace
+}  // namespace reprieve::bindings
+
+extern "C" {
+
+int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_restored_fn prepare, void* user) {
+  return registering(checkpoint, [&](Checkpoint& state) {
+    if (prepare == nullptr) {
+      throw UsageError("the function to call when values are restored is NULL");
+    }
+    state.when_values_restored([prepare, user] {
+      check_callback("the function that prepares for restored values", [&] { return prepare(user); });
+    });
+  });
+}
+
+int reprieve_allow_missing(reprieve_checkpoint* checkpoint, const char* name) {
+  return registering(checkpoint, [&](Checkpoint& state) { state.allow_missing(checked_text(name, "name")); });
+}
+
+int reprieve_add_former_name(reprieve_checkpoint* checkpoint, const char* name, const char* former) {
+  return registering(checkpoint, [&](Checkpoint& state) {
+    state.add_former_name(checked_text(name, "name"), checked_text(former, "former name"));
+  });
+}
+
+int reprieve_allow_dropped(reprieve_checkpoint* checkpoint, const char* name) {
+  return registering(checkpoint, [&](Checkpoint& state) { state.allow_dropped(checked_text(name, "name")); });
+}
+
+int reprieve_on_migration(reprieve_checkpoint* checkpoint, reprieve_migration_fn migrate, void* user) {
+  return registering(checkpoint, [&](Checkpoint& state) {
+    if (migrate == nullptr) {
+      throw UsageError("the migration function is NULL");
+    }
+    state.on_migration([migrate, user](const StoredState& stored) {
+      const reprieve_stored_state shown{&stored};
+      check_callback("the migration function", [&] { return migrate(&shown, user); });
+    });
+  });
+}
+
+int reprieve_stored_contains(const reprieve_stored_state* stored, const char* name) {
+  int answer = 0;
+  static_cast<void>(guarded([&] { answer = source_of(stored).contains(checked_text(name, "name")) ? 1 : 0; }));
+  return answer;
+}
+
+int reprieve_stored_read(const reprieve_stored_state* stored, const char* name, int type, void* data, int dimensions,
+                         const int64_t* shape, const ptrdiff_t* strides_bytes) {
+  return guarded([&] {
+    const std::string key = checked_text(name, "name");
+    const auto value = fixed_value(key, element_type(type), static_cast<std::byte*>(data),
+                                   extents(key, "shape", dimensions, shape), strides(dimensions, strides_bytes));
+    source_of(stored).read_value(key, *value);
+  });
+}
+
+int reprieve_stored_read_distributed(const reprieve_stored_state* stored, const char* name, int type, void* data,
+                                     int dimensions, const int64_t* global_shape, const int64_t* offset,
+                                     const int64_t* extent, const ptrdiff_t* strides_bytes) {
+  return guarded([&] {
+    const std::string key = checked_text(name, "name");
+    source_of(stored).read_distributed(
+        key, one_box(key, type, data, dimensions, global_shape,
+                     {nullptr, extents(key, "offset", dimensions, offset), extents(key, "extent", dimensions, extent),
+                      strides(dimensions, strides_bytes)}));
+  });
 }
 
 }  // extern "C"

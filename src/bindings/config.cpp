@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"

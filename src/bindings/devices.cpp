@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory on devices: reprieve_add_memory_space, reprieve_set_memory_space
 
-#include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"

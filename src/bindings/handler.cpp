@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time loop: reprieve_handler_..., reprieve_step_... and what is asked of a handler.
 
-#include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"

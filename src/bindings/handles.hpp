@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/arguments.hpp"
 #include "bindings/guard.hpp"
-#include "core/outcome.hpp"
+#include "core/error.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/reprieve.h"
 #include "reprieve/settings.hpp"

@@ -6,12 +6,8 @@
 #include <memory>
 #include <new>
 
-#include "cluster/first_meeting.hpp"
-#include "cluster/nodes.hpp"
-#include "cluster/pause.hpp"
-#include "cluster/prepared.hpp"
+#include "cluster/meeting.hpp"
 #include "core/log.hpp"
-#include "core/text.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::cluster {

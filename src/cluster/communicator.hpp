@@ -11,10 +11,13 @@
 /// ranks said that they have the memory for them, in pieces, so that there is no limit on their size.
 
 #include <mpi.h>
+#include <sched.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -26,9 +29,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/bytes.hpp"
-#include "core/fork_guard.hpp"
-#include "core/outcome.hpp"
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "core/values.hpp"
 
 namespace reprieve::cluster {
 
@@ -253,7 +256,7 @@ class Communicator {
   void transfer(std::unique_ptr<Buffers>& buffers, std::string_view what);
   void broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what);
 
-  // common_bytes.cpp
+  // collectives.cpp
   const Nodes& nodes(std::string_view what);
   template <class Send>
   void in_pieces(std::uint64_t total, std::string_view what, Send&& send);
@@ -280,5 +283,75 @@ class Communicator {
   std::unique_ptr<Nodes> nodes_;
   std::exception_ptr no_memory_for_text_;  ///< thrown where there is no memory to make an exception with its text
 };
+
+// Which ranks of a communicator run on one machine. Internal to it.
+
+/// The ranks that can share memory with this one, and one rank of each such node, its leader. Made once, when it is
+/// needed first.
+struct Communicator::Nodes {
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm leaders = MPI_COMM_NULL;  ///< null on ranks that lead no node
+  int rank = 0;                      ///< in the node
+  int size = 1;                      ///< of the node
+  /// The leader of this rank's node, for MPI to send as it is.
+  struct Leader {
+    int rank = 0;    ///< in the whole communicator
+    int number = 0;  ///< among the leaders
+  } leader;
+
+  [[nodiscard]] bool leads() const noexcept { return rank == 0; }
+  /// Every rank counts as a node of its own.
+  [[nodiscard]] bool is_alone() const noexcept { return node == MPI_COMM_SELF; }
+};
+
+// Memory of a communicator that is taken when it is made. Internal to it.
+
+/// What a rank came for. With it, ranks that are in different operations find out.
+enum class Communicator::Kind : std::int64_t {
+  agree,
+  barrier,
+  broadcast,
+  gather,
+  scatter,
+  exchange,
+  max,
+  compare,
+  end
+};
+
+struct Communicator::Prepared {
+  /// A failure on its way to all ranks. Longer texts follow in parts.
+  struct Note {
+    std::int32_t code = 0;
+    std::int32_t origin_rank = -1;
+    std::uint64_t asked_bytes = 0;
+    std::uint64_t text_size = 0;
+    std::array<char, 1000> text{};
+  };
+  enum Slot : std::size_t { kFailing, kKind, kNegatedKind, kValue, kDigest, kDigestComplement, kSlots };
+
+  std::array<std::int64_t, kSlots> mine{};
+  std::array<std::int64_t, kSlots> all{};
+  Note note;
+  std::vector<std::uint64_t> sizes_out;  ///< one for each rank
+  std::vector<std::uint64_t> sizes_in;
+  std::vector<char> hosts;
+};
+
+// What a rank does between two looks at something that it waits for.
+
+/// Gives the processor away, the longer the wait the more of it: ranks may share cores.
+inline void pause(std::chrono::steady_clock::duration waited) {
+  using namespace std::chrono_literals;
+  if (waited < 50us) {
+    return;
+  }
+  if (waited < 5ms) {
+    sched_yield();
+    return;
+  }
+  const timespec nap{0, waited < 1s ? 50'000 : 500'000};
+  nanosleep(&nap, nullptr);  // an early end by a signal only means one more look
+}
 
 }  // namespace reprieve::cluster

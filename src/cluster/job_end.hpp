@@ -4,6 +4,9 @@
 /// @file
 /// The end of a job whose program handles an error on no rank: one report instead of one for each rank.
 
+#include <functional>
+
+#include "core/process.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::cluster {
@@ -18,5 +21,28 @@ namespace reprieve::cluster {
 /// exceptions are treated as before, and so is everything if the program has set a terminate handler of its own.
 /// Calling it again does nothing. Thread: main.
 void end_job_at_uncaught_errors() noexcept;
+
+// A call at the begin of MPI_Finalize, while MPI still works.
+
+/// Calls a function if MPI_Finalize comes while it lives: what uses MPI in its destructor may live longer than MPI
+/// does, for example as a variable of main. The one that was made last calls first. Not collective. Thread: main.
+class FinalizeHook {
+ public:
+  /// @param at_finalize  may communicate; all ranks are in MPI_Finalize. Must not throw.
+  /// @throws MpiError
+  explicit FinalizeHook(std::function<void()> at_finalize);
+  ~FinalizeHook();
+  FinalizeHook(const FinalizeHook&) = delete;
+  FinalizeHook& operator=(const FinalizeHook&) = delete;
+
+ private:
+  /// MPI calls it when the attribute that this object is goes away.
+  struct OnDelete;
+
+  core::OwnerProcess owner_;
+  std::function<void()> at_finalize_;
+  int keyval_;
+  bool armed_ = true;
+};
 
 }  // namespace reprieve::cluster

@@ -21,19 +21,109 @@
 ///    round of its own news, looks now and then whether others have begun one, and completes the one that has stopped
 ///    it.
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
-#include "cluster/round_vector.hpp"
-#include "cluster/step_gate.hpp"
-#include "cluster/step_watch.hpp"
+#include "cluster/agreement_vector.hpp"
+#include "cluster/communicator.hpp"
 
 namespace reprieve::cluster {
+
+// Where a program's main thread counts its step boundaries, and where another thread can stop it.
+
+/// The count and the order to stop share one atomic word, and both are changed by atomic read-modify-writes. These have
+/// one order: what `close` returns is where the main thread stands, and every `pass` after it sees that the gate is
+/// closed. With two words a plain store and load of one thread could be overtaken by any number of boundaries of the
+/// other.
+class StepGate {
+ public:
+  /// Counts a boundary. False if the gate is closed. Thread: main. Cost: an atomic increment.
+  [[nodiscard]] bool pass() noexcept { return (word_.fetch_add(kBoundary, std::memory_order_acq_rel) & kClosed) == 0; }
+
+  /// From here on no boundary passes. Returns how many were counted so far: the next one will be stopped. Any thread.
+  BoundaryIndex close() noexcept { return count_in(word_.fetch_or(kClosed, std::memory_order_acq_rel)); }
+  /// Boundaries pass again. Any thread.
+  void open() noexcept { word_.fetch_and(~kClosed, std::memory_order_acq_rel); }
+
+  /// Boundaries that were counted so far. Any thread.
+  [[nodiscard]] BoundaryIndex count() const noexcept { return count_in(word_.load(std::memory_order_relaxed)); }
+
+ private:
+  static constexpr std::uint64_t kClosed = 1;
+  static constexpr std::uint64_t kBoundary = 2;
+
+  static BoundaryIndex count_in(std::uint64_t word) noexcept { return static_cast<BoundaryIndex>(word / kBoundary); }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+// How long steps take, seen from another thread that looks at their count now and then.
+
+/// The longest steps of the recent past. A step that is shorter than the time between two looks counts as the mean of
+/// those between them, a longer one is known to within that time. Not thread-safe.
+class StepWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// What lies further back than twice this says nothing of what comes.
+  static constexpr std::chrono::seconds kWindow{30};
+
+  /// @param count  boundaries that were counted by now
+  void look(BoundaryIndex count, Clock::time_point now) noexcept {
+    if (count == count_) {
+      return;
+    }
+    if (count_ > 0) {  // the first boundary ends no step
+      add((now - since_) / (count - count_), now);
+    }
+    restart(count, now);
+  }
+
+  /// What was between this count and now is no step: a save, or a pause.
+  void restart(BoundaryIndex count, Clock::time_point now) noexcept {
+    count_ = count;
+    since_ = now;
+  }
+
+  /// Of the recent past; zero if none has been seen.
+  [[nodiscard]] std::chrono::nanoseconds longest() const noexcept { return std::max(in_window_, in_window_before_); }
+  /// With the one that is under way.
+  [[nodiscard]] std::chrono::nanoseconds longest_until(Clock::time_point now) const noexcept {
+    return count_ > 0 ? std::max<std::chrono::nanoseconds>(longest(), now - since_) : longest();
+  }
+  /// Of all since this was last asked.
+  [[nodiscard]] std::chrono::nanoseconds take_longest() noexcept {
+    return std::exchange(not_taken_, std::chrono::nanoseconds(0));
+  }
+
+ private:
+  void add(std::chrono::nanoseconds step, Clock::time_point now) noexcept {
+    if (now - window_began_ > kWindow) {
+      in_window_before_ = now - window_began_ > 2 * kWindow ? std::chrono::nanoseconds(0) : in_window_;
+      in_window_ = {};
+      window_began_ = now;
+    }
+    in_window_ = std::max(in_window_, step);
+    not_taken_ = std::max(not_taken_, step);
+  }
+
+  BoundaryIndex count_ = 0;
+  Clock::time_point since_{};
+  Clock::time_point window_began_{};
+  std::chrono::nanoseconds in_window_{0};
+  std::chrono::nanoseconds in_window_before_{0};
+  std::chrono::nanoseconds not_taken_{0};
+};
 
 /// What the threads of the ranks exchange. The seam between the protocol and MPI. Used by one thread at a time.
 class RoundChannel {
@@ -171,5 +261,36 @@ class RoundThread {
 
   std::thread thread_;
 };
+
+// Rounds of the threads over MPI: wake-up messages along a tree, and MPI_Iallreduce.
+
+/// Uses @p comm, which must outlive it and which nobody else uses while a thread does. Needs MPI_THREAD_MULTIPLE.
+class MpiRoundChannel final : public RoundChannel {
+ public:
+  explicit MpiRoundChannel(Communicator& comm);
+  ~MpiRoundChannel() override;
+  MpiRoundChannel(const MpiRoundChannel&) = delete;
+  MpiRoundChannel& operator=(const MpiRoundChannel&) = delete;
+
+  void listen() override;
+  bool woken() override;
+  void begin(const RoundVector& mine) override;
+  bool test(RoundVector& result) override;
+  [[noreturn]] void give_up() override;
+  void leave() noexcept override;
+
+ private:
+  /// What MPI may touch at any time while something is under way.
+  struct Exchange;
+
+  [[nodiscard]] bool others_gave_up();
+
+  Communicator& comm_;
+  std::unique_ptr<Exchange> exchange_;
+  std::chrono::steady_clock::time_point began_{};  ///< the last round
+};
+
+/// Whether MPI lets any thread of this process call it.
+[[nodiscard]] bool any_thread_may_use_mpi();
 
 }  // namespace reprieve::cluster

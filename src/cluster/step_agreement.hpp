@@ -32,11 +32,12 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "cluster/agreement_vector.hpp"
-#include "cluster/check_plan.hpp"
+#include "cluster/communicator.hpp"
 #include "cluster/round_thread.hpp"
 
 namespace reprieve::cluster {
@@ -157,6 +158,30 @@ class StepAgreement {
   BoundaryIndex clock_index_;
   Clock::time_point clock_start_;
   std::chrono::nanoseconds step_time_;  ///< the last one known; long at first, so that checks begin close together
+};
+
+// Reductions of agreement vectors by MPI_Iallreduce.
+
+/// Uses @p comm, which must outlive it and on which nothing else may be in progress between `post` and completion.
+class MpiReductionChannel final : public ReductionChannel {
+ public:
+  explicit MpiReductionChannel(Communicator& comm);
+  ~MpiReductionChannel() override;
+  MpiReductionChannel(const MpiReductionChannel&) = delete;
+  MpiReductionChannel& operator=(const MpiReductionChannel&) = delete;
+
+  void post(const AgreementVector& mine) override;
+  bool test(AgreementVector& result) override;
+  AgreementVector wait(std::string_view what, std::chrono::milliseconds limit) override;
+
+ private:
+  struct Buffers {
+    AgreementVector mine{};
+    AgreementVector result{};
+  };
+  Communicator& comm_;
+  std::unique_ptr<Buffers> buffers_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
 }  // namespace reprieve::cluster

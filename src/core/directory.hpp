@@ -10,10 +10,13 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <concepts>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -134,5 +137,95 @@ class Directory {
   std::filesystem::path path_;
   Descriptor descriptor_;
 };
+
+// Where a file lies: its path, for messages and for those who have nothing better, and, where it is known, the open
+// directory below which it is reached whatever becomes of the path.
+
+/// A value; any thread. Made of a path alone where nobody holds the directory (tools, files that a user names).
+class FileAddress {
+ public:
+  FileAddress() = default;
+  // The condition keeps it away from copies and moves.
+  // NOLINTBEGIN(bugprone-forwarding-reference-overload,google-explicit-constructor,hicpp-explicit-conversions)
+  template <class Path>
+  requires(!std::same_as<std::remove_cvref_t<Path>, FileAddress> &&
+           std::constructible_from<std::filesystem::path, Path>) FileAddress(Path&& path)
+      : path_(std::forward<Path>(path)) {}
+  // NOLINTEND(bugprone-forwarding-reference-overload,google-explicit-constructor,hicpp-explicit-conversions)
+  /// @param below  of the directory: names of directories, and that of the file
+  FileAddress(std::shared_ptr<const Directory> directory, std::filesystem::path below, std::filesystem::path path)
+      : directory_(std::move(directory)), below_(std::move(below)), path_(std::move(path)) {}
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  operator const std::filesystem::path&() const noexcept { return path_; }  // NOLINT: as above
+  [[nodiscard]] const char* c_str() const noexcept { return path_.c_str(); }
+  [[nodiscard]] std::string string() const { return path_.string(); }
+  [[nodiscard]] std::filesystem::path filename() const { return path_.filename(); }
+
+  /// Opens the regular file; see Directory::open_file. Below a directory that is held no link is followed on the way.
+  /// @throws StorageError
+  [[nodiscard]] Descriptor open(int flags, mode_t mode = 0) const;
+  /// The same to read it; the file itself may be a link, since a user may move checkpoints to an archive.
+  [[nodiscard]] Descriptor open_to_read() const;
+
+ private:
+  [[nodiscard]] Descriptor open_in_place(int flags, mode_t mode, Links links) const;
+
+  std::shared_ptr<const Directory> directory_;  ///< or null
+  std::filesystem::path below_;
+  std::filesystem::path path_;
+};
+
+// Who may read what the library writes. The directory decides: one that the library made is its user's alone, and so
+// is all that is in it; into one that the user opened to others (`mkdir -m 750`), checkpoints are put readable for
+// those.
+
+/// For directories that the library makes.
+inline constexpr mode_t kOwnDirectory = 0700;
+/// For files whose directory does not matter, since it is the user's alone.
+inline constexpr mode_t kOwnFile = 0600;
+
+/// Gives a file that was made just now the rights that the umask took away. Not to files of others or with content:
+/// their rights are for their users to choose. @return an error number if the file cannot be looked at, or 0
+int give_rights(int descriptor, mode_t mode) noexcept;
+
+/// Whether a refusal to change rights is the way of the file system, and no fault. Says so once.
+[[nodiscard]] bool has_no_rights(int error_number) noexcept;
+
+// The directories that save functions write to on ranks other than the chief. No MPI.
+
+/// A directory that a rank other than the chief may write to while a save lasts. Removed with its content at the end.
+///
+/// It is `<parent>/workertemp_<rank>/<base>` for the checkpoint directory `<parent>/<base>`, if the parent is this
+/// user's alone and that name is free or this user's. Else it lies inside of the checkpoint directory, as
+/// `<parent>/<base>/workertemp_<rank>/<base>`: in a place that others may write in, a name that can be foreseen is
+/// theirs as much as ours.
+class WriteDirectory {
+ public:
+  /// Makes it, empty. What a dead run left of that name is removed. @throws StorageError
+  /// @param checkpoints  the checkpoint directory, absolute
+  WriteDirectory(const std::filesystem::path& checkpoints, int rank);
+  /// Removes it, and its `workertemp_<rank>` if nothing else is in there. Logs failures.
+  ~WriteDirectory();
+  WriteDirectory(const WriteDirectory&) = delete;
+  WriteDirectory& operator=(const WriteDirectory&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  [[nodiscard]] bool make_beside(const std::filesystem::path& checkpoints, int rank);
+
+  std::string base_;
+  Directory place_;  ///< where `outer_` lies
+  std::string outer_;
+  std::filesystem::path path_;
+};
+
+/// Removes what dead ranks left of their write directories, in both places. @throws StorageError
+void remove_write_directories(const std::filesystem::path& checkpoints);
+
+/// Removes what dead ranks left beside a checkpoint directory called @p base that lies, or lay, in @p parent.
+/// @throws StorageError
+void remove_write_directories_beside(const Directory& parent, const std::string& base);
 
 }  // namespace reprieve::core

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "core/error.hpp"
+
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
 #include "reprieve/error.hpp"
 
 namespace reprieve {
@@ -64,3 +72,81 @@ void throw_error(ErrorCode code, const std::string& message, int origin_rank) {
 }
 
 }  // namespace reprieve
+
+namespace reprieve::core {
+
+namespace {
+
+/// The text is so short that a string holds it without memory of its own.
+Failure no_memory(std::uint64_t bytes) { return {ErrorCode::no_memory, "out of memory", -1, bytes}; }
+
+Failure described(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return {known.code(), known.what(), known.origin_rank()};
+  } catch (const NoMemory& refused) {
+    return no_memory(refused.bytes());
+  } catch (const std::bad_alloc&) {
+    return no_memory(0);
+  } catch (const std::exception& other) {
+    return {ErrorCode::internal, other.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "an exception that is not a std::exception"};
+  }
+}
+
+}  // namespace
+
+Failure failure_of(const std::exception_ptr& error) noexcept {
+  try {
+    return described(error);
+  } catch (...) {  // the copy of the message
+    return no_memory(0);
+  }
+}
+
+void throw_failure(const Failure& failure) {
+  if (failure.code == ErrorCode::no_memory && failure.origin_rank < 0) {
+    throw NoMemory(failure.asked_bytes);
+  }
+  throw_error(failure.code, failure.message, failure.origin_rank);
+}
+
+namespace {
+
+ErrorCode code_of(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return ErrorCode::no_space;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::permission;
+    default:
+      return ErrorCode::io;
+  }
+}
+
+/// " (12 bytes and 3 inodes available)" for messages; empty if that cannot be told.
+std::string available_space(const std::filesystem::path& path) {
+  struct statvfs status = {};
+  if (::statvfs(path.c_str(), &status) != 0 && ::statvfs(path.parent_path().c_str(), &status) != 0) {
+    return "";
+  }
+  return " (" + std::to_string(std::uint64_t{status.f_bavail} * status.f_frsize) + " bytes and " +
+         std::to_string(status.f_favail) + " inodes available)";
+}
+
+}  // namespace
+
+StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
+  const bool is_full = code_of(error_number) == ErrorCode::no_space;
+  return {code_of(error_number), "cannot " + action + " " + path.string() + ": " +
+                                     std::generic_category().message(error_number) +
+                                     (is_full ? available_space(path) : "")};
+}
+
+}  // namespace reprieve::core

@@ -2,21 +2,41 @@
 #include "core/event_log.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "core/directory.hpp"
-#include "core/event_reader.hpp"
-#include "core/interrupted.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
+#include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/save.hpp"
+
+namespace reprieve {
+
+const char* to_string(SaveReason::Kind kind) noexcept {
+  switch (kind) {
+    case SaveReason::Kind::user:
+      return "user";
+    case SaveReason::Kind::periodic:
+      return "periodic";
+    case SaveReason::Kind::preemption:
+      return "preemption";
+  }
+  return "unknown";
+}
+
+}  // namespace reprieve
 
 namespace reprieve::core {
 namespace {
@@ -106,6 +126,54 @@ void EventLog::report_failure(const std::string& problem) {
     log::warning("event log {}: {}; events may be missing", file_.string(), problem);
   }
   failed_ = true;
+}
+
+std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::size_t tail_bytes) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    return {};  // a pipe, or a device, would never end
+  }
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) {
+    return {};
+  }
+  const auto size = static_cast<std::size_t>(std::max<std::streamoff>(0, stream.tellg()));
+  const std::size_t start = size > tail_bytes ? size - tail_bytes : 0;
+  stream.seekg(static_cast<std::streamoff>(start));
+  std::vector<nlohmann::json> events;
+  std::string line;
+  if (start > 0) {
+    std::getline(stream, line);  // most likely the rest of a line
+  }
+  while (std::getline(stream, line)) {
+    if (nested_too_deep(line)) {
+      continue;
+    }
+    auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.contains("event")) {
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
+}
+
+std::string event_time(std::chrono::system_clock::time_point time) {
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+  const auto seconds = static_cast<std::time_t>(microseconds / 1'000'000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, microseconds % 1'000'000);
+}
+
+std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text) {
+  std::tm parts{};
+  const char* const rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  constexpr int kLastYear = 2200;  // later ones overflow a count of nanoseconds
+  if (rest == nullptr || (*rest != '.' && *rest != 'Z') || parts.tm_year + 1900 > kLastYear) {
+    return std::nullopt;
+  }
+  return std::chrono::system_clock::from_time_t(timegm(&parts));
 }
 
 }  // namespace reprieve::core

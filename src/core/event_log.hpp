@@ -4,9 +4,12 @@
 /// @file
 /// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by the chief.
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace reprieve::core {
 
@@ -39,5 +42,22 @@ class EventLog {
   bool torn_ = false;    ///< the file ends in the middle of a line
   std::filesystem::path file_;
 };
+
+// Reading the event log that EventLog writes.
+
+/// More of a log is not read, so that a broken one takes no memory without end: some hundred years of one run.
+inline constexpr std::size_t kLongestLog = std::size_t{256} << 20;
+
+/// The events of a log, oldest first. Lines that are not JSON objects (cut by a crash, or foreign) are passed over, and
+/// so is what lies more than @p tail_bytes before the end of the file. Empty if the file does not exist or cannot be
+/// read.
+std::vector<nlohmann::json> read_events(const std::filesystem::path& file,
+                                        std::size_t tail_bytes = std::size_t{1} << 20);
+
+/// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
+std::string event_time(std::chrono::system_clock::time_point time);
+
+/// The time that such a text stands for, to the second; nothing if it is none.
+std::optional<std::chrono::system_clock::time_point> time_of_event(const std::string& text);
 
 }  // namespace reprieve::core

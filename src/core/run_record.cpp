@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/run_record.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
+#include <system_error>
+#include <thread>
 
+#include "core/directory.hpp"
 #include "core/log.hpp"
+#include "reprieve/error.hpp"
 
 namespace reprieve::core {
 
@@ -47,6 +59,142 @@ RunRecord open_run_record(const std::string& host) {
   const std::string number = *place == 0 ? "" : fmt::format(".{}", *place);
   EventLog log(std::filesystem::path(directory) / fmt::format("{}.{}{}{}", host, ::getpid(), number, kRunRecordSuffix));
   return {std::move(log), std::move(place)};
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// A step that a drill does not ask for is left out.
+std::optional<std::uint64_t> step_in(const Json& orders, const char* key) {
+  return orders.contains(key) ? std::optional(orders.at(key).get<std::uint64_t>()) : std::nullopt;
+}
+
+void put_step(Json& orders, const char* key, const std::optional<std::uint64_t>& step) {
+  if (step) {
+    orders[key] = *step;
+  }
+}
+
+}  // namespace
+
+std::string read_drill_orders() {
+  const char* directory = std::getenv(kRunDirectoryVariable);
+  if (directory == nullptr || *directory == '\0') {
+    return "";
+  }
+  std::ifstream file(std::filesystem::path(directory) / kDrillOrdersName);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
+  if (text.empty()) {
+    return std::nullopt;
+  }
+  try {
+    const Json json = Json::parse(text);
+    DrillOrders orders{json.at("subdirectory").get<std::string>(), json.at("leave_at_once").get<bool>(),
+                       step_in(json, "save_at"), step_in(json, "leave_at")};
+    const std::filesystem::path name = orders.subdirectory;
+    if (!name.has_filename() || name != name.filename() || name == ".." || name == ".") {
+      throw ConfigError("the orders of a drill name no directory: " + text);
+    }
+    return orders;
+  } catch (const Json::exception& error) {
+    throw ConfigError(std::string("the orders of a drill cannot be read: ") + error.what());
+  }
+}
+
+std::string to_text(const DrillOrders& orders) {
+  Json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
+  put_step(json, "save_at", orders.save_at);
+  put_step(json, "leave_at", orders.leave_at);
+  return json.dump();
+}
+
+namespace {
+
+/// Whoever tests the lock holds it for an instant.
+constexpr int kTries = 50;
+constexpr std::chrono::milliseconds kPause{10};
+
+/// Fields of /proc/<pid>/stat behind the name, which may hold anything: the state is the first of them.
+constexpr int kStartField = 19;
+
+}  // namespace
+
+Worker Worker::self(int rank, std::string host) {
+  return {rank, std::move(host), ::getpid(), start_of_process(::getpid())};
+}
+
+Json to_json(const Worker& worker) {
+  return {{"rank", worker.rank}, {"host", worker.host}, {"pid", worker.pid}, {"start", worker.start}};
+}
+
+std::vector<Worker> workers_from_json(const Json& document) {
+  std::vector<Worker> workers;
+  if (!document.is_array()) {
+    return workers;
+  }
+  for (const Json& each : document) {
+    try {
+      workers.push_back({each.at("rank").get<int>(), each.at("host").get<std::string>(), each.at("pid").get<pid_t>(),
+                         each.at("start").get<std::uint64_t>()});
+    } catch (const Json::exception& error) {
+      log::debug("a process of a run cannot be read: {}", error.what());
+    }
+  }
+  return workers;
+}
+
+std::uint64_t start_of_process(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(file, text) || text.rfind(')') == std::string::npos) {
+    return 0;
+  }
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string state;
+  std::string skipped;
+  fields >> state;
+  for (int i = 1; i < kStartField; ++i) {
+    fields >> skipped;
+  }
+  std::uint64_t start = 0;
+  fields >> start;
+  return fields && state != "Z" && state != "X" ? start : 0;
+}
+
+void write_worker_record(const std::filesystem::path& directory, const Json& workers) {
+  const std::string text = workers.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const Directory place = Directory::open(directory);
+  place.write_text(kWorkerRecordName, text, place.file_mode(), false);
+}
+
+WorkerLock::WorkerLock(const std::filesystem::path& directory) {
+  try {
+    descriptor_ = Directory::open(directory).open_file(kWorkerRecordName, O_RDONLY).release();
+  } catch (const StorageError& error) {
+    log::debug("{}; other nodes cannot see whether this process lives", error.what());
+    return;
+  }
+  closed_on_fork_ = ClosedOnFork(descriptor_);
+  int result = ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  for (int i = 0; i < kTries && result != 0 && errno == EWOULDBLOCK; ++i) {
+    std::this_thread::sleep_for(kPause);
+    result = ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  }
+  if (result != 0) {
+    log::debug("cannot lock {}: {}; other nodes cannot see whether this process lives",
+               (directory / kWorkerRecordName).string(), std::generic_category().message(errno));
+  }
+}
+
+WorkerLock::~WorkerLock() {
+  closed_on_fork_ = {};
+  if (descriptor_ >= 0 && ::close(descriptor_) != 0) {
+    log::warning("closing {} failed: {}", kWorkerRecordName, std::generic_category().message(errno));
+  }
 }
 
 }  // namespace reprieve::core

@@ -10,11 +10,19 @@
 /// that is opened when another one has been closed goes on in that one's file. What a supervisor decides rests on these
 /// events, since the exit code of a launcher tells too little.
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/event_log.hpp"
+#include "core/process.hpp"
 
 namespace reprieve::core {
 
@@ -51,5 +59,78 @@ class RunRecord {
 
 /// Opens a record of this process. Records nothing if no supervisor has started it.
 RunRecord open_run_record(const std::string& host);
+
+// What a rehearsal of a preemption (`reprieve drill`) asks of the run that it has started: a file in the run's private
+// directory. It works for every program that uses the library, whatever settings it takes.
+
+struct DrillOrders {
+  /// Every checkpoint directory is replaced by one of this name inside it: the user's checkpoints are neither restored
+  /// nor touched, and the disk is the one that the real run writes to.
+  std::string subdirectory;
+  /// A notice is there before the first step boundary. What is saved then is the state with which the program goes on
+  /// after its restore.
+  bool leave_at_once = false;
+  /// The state of this step (calls of `run`) is saved, and the run goes on. What it saves from then on stays, whatever
+  /// the settings say of old checkpoints.
+  std::optional<std::uint64_t> save_at{};
+  /// At this step the run saves and leaves, and at its end if that comes first.
+  std::optional<std::uint64_t> leave_at{};
+
+  friend bool operator==(const DrillOrders&, const DrillOrders&) = default;
+};
+
+/// The orders' file in a run's directory.
+inline constexpr const char* kDrillOrdersName = "drill.json";
+
+/// The text of the orders for this process; empty outside of a drill.
+std::string read_drill_orders();
+
+/// Nothing for an empty text. @throws ConfigError if it is none that `to_text` makes
+std::optional<DrillOrders> parse_drill_orders(const std::string& text);
+
+std::string to_text(const DrillOrders& orders);
+
+// The processes of a run, as a file beside its checkpoints, by which others can tell whether they live.
+//
+// Rank 0 writes a new file for every run. Every rank then holds a shared lock (flock) on it until its process ends,
+// however that happens. So whoever gets an exclusive lock knows that the whole run is gone, on every node whose file
+// system shares its locks; the list inside tells which processes they were.
+
+/// The name of the file in the checkpoint directory.
+inline constexpr const char* kWorkerRecordName = ".reprieve.workers";
+
+/// One process of a run.
+struct Worker {
+  int rank = 0;
+  std::string host;
+  pid_t pid = 0;
+  std::uint64_t start = 0;  ///< of the process, in clock ticks since the boot: unlike its number, never another's
+
+  /// This process.
+  static Worker self(int rank, std::string host);
+};
+
+nlohmann::json to_json(const Worker& worker);
+/// What is not of that form is left out.
+std::vector<Worker> workers_from_json(const nlohmann::json& document);
+
+/// When a process of this host began; zero if there is none, or it has ended and waits for its parent.
+std::uint64_t start_of_process(pid_t pid);
+
+/// Puts a new file with these processes into the directory. @throws StorageError
+void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers);
+
+/// A shared lock on the file, for as long as this object or its process lives. Where it cannot be had, that is logged.
+class WorkerLock {
+ public:
+  explicit WorkerLock(const std::filesystem::path& directory);
+  ~WorkerLock();
+  WorkerLock(const WorkerLock&) = delete;
+  WorkerLock& operator=(const WorkerLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+  ClosedOnFork closed_on_fork_;
+};
 
 }  // namespace reprieve::core

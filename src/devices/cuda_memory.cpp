@@ -8,8 +8,7 @@
 #include <cstdint>
 
 #include "core/log.hpp"
-#include "devices/builtin_spaces.hpp"
-#include "devices/driver_library.hpp"
+#include "devices/spaces.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::devices {

@@ -7,8 +7,7 @@
 #include <atomic>
 
 #include "core/log.hpp"
-#include "devices/builtin_spaces.hpp"
-#include "devices/driver_library.hpp"
+#include "devices/spaces.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::devices {

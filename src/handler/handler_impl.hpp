@@ -5,6 +5,7 @@
 /// The state and the decisions of a PreemptionCheckpointHandler.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -12,23 +13,59 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "cluster/finalize_hook.hpp"
-#include "cluster/mpi_channel.hpp"
+#include "cluster/job_end.hpp"
+#include "cluster/round_thread.hpp"
 #include "cluster/step_agreement.hpp"
-#include "core/fork_guard.hpp"
-#include "core/outcome.hpp"
-#include "core/worker_record.hpp"
-#include "handler/agreement_threads.hpp"
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "core/run_record.hpp"
 #include "handler/notice_watch.hpp"
 #include "handler/notices.hpp"
-#include "handler/rehearsal.hpp"
 #include "handler/run_log.hpp"
 #include "handler/save_policy.hpp"
-#include "handler/saver.hpp"
+#include "handler/saving.hpp"
 #include "handler/step_news.hpp"
 #include "handler/surroundings.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve::handler {
+
+// The threads by which the ranks agree on the next check, where MPI allows them (cluster/round_thread.hpp).
+
+/// Whether the ranks are to agree by threads. Who wants a check at every boundary gets that. Collective.
+/// @throws ConfigError, on all ranks, if threads are asked for and MPI does not allow them
+[[nodiscard]] bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config);
+
+/// One rank's thread, and what it communicates by. There is none before `start`.
+class AgreementThreads {
+ public:
+  /// Starts them; if one rank can make no thread, none uses them. Collective. They rest until `resume`.
+  /// @param has_news  called in the thread: whether this rank knows something that the others do not
+  void start(cluster::Communicator& comm, std::chrono::milliseconds peer_timeout, std::function<bool()> has_news);
+
+  [[nodiscard]] bool running() const noexcept { return thread_.has_value(); }
+  /// The thread, while there is one.
+  [[nodiscard]] cluster::RoundThread& operator*() { return *thread_; }
+  cluster::RoundThread* operator->() { return &*thread_; }
+
+  /// Ranks were missing.
+  [[nodiscard]] bool broken() const { return thread_ && thread_->broken(); }
+  /// At a place where all ranks are: they have just told each other that nothing more will be agreed on, for now.
+  void rest() noexcept { rest(std::chrono::seconds(10)); }  // there is no reason for any to come late
+  void rest(std::chrono::milliseconds limit) noexcept;
+  void resume() noexcept;
+  /// MPI is about to end.
+  void abandon() noexcept;
+
+ private:
+  std::optional<cluster::Communicator> comm_;
+  std::optional<cluster::MpiRoundChannel> channel_;
+  std::optional<cluster::RoundThread> thread_;  ///< uses what stands above
+};
+
+}  // namespace reprieve::handler
 
 namespace reprieve {
 
@@ -156,7 +193,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] ExitContext prepare_exit();
   void leave();
 
-  // The end (ending.cpp).
+  // The end (saving.cpp).
   [[nodiscard]] cluster::Verdict meet_here();
   void confirm();
   void confirm_or_fail();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "core/signals_blocked.hpp"
+#include "core/threads.hpp"
 
 namespace reprieve::handler {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cluster/json_exchange.hpp"
+#include "cluster/collectives.hpp"
 #include "core/log.hpp"
-#include "core/saturating_time.hpp"
+#include "core/values.hpp"
 
 namespace reprieve::handler {
 

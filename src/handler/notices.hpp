@@ -11,9 +11,8 @@
 #include <optional>
 
 #include "cluster/communicator.hpp"
-#include "handler/rehearsal.hpp"
+#include "handler/run_log.hpp"
 #include "reprieve/notice.hpp"
-#include "termination/notice_board.hpp"
 #include "termination/notice_sources.hpp"
 
 namespace reprieve::handler {

@@ -8,7 +8,7 @@
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
 #include "reprieve/preemption_watcher.hpp"
-#include "settings/environment.hpp"
+#include "settings/settings.hpp"
 #include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 

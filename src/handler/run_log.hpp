@@ -5,16 +5,22 @@
 /// What a handler tells the tools and the people who look at a run later: in the event log and in the run record
 /// (src/core/README.md lists the events). The chief writes it; calls on other ranks do nothing. Not collective.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "cluster/communicator.hpp"
+#include "core/run_record.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/notice.hpp"
 #include "reprieve/platform.hpp"
 #include "reprieve/termination_config.hpp"
+#include "termination/metadata_source.hpp"
 
 namespace reprieve::handler {
 
@@ -49,6 +55,50 @@ class RunLog {
 
  private:
   CheckpointManager::Impl& manager_;
+};
+
+// What a handler does besides its work when `reprieve drill` rehearses a preemption: a notice that is there from the
+// start, steps at which it saves or leaves, and what the drill wants to know. Without a drill nothing here does
+// anything.
+
+class Rehearsal {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param orders  of the drill, if this is one
+  Rehearsal(std::optional<core::DrillOrders> orders, RunLog& log);
+
+  /// The handler is ready. Where a restart is rehearsed, the chief has a notice from now on.
+  void begin(bool is_chief);
+  [[nodiscard]] const std::optional<termination::LocalNotice>& notice() const noexcept { return notice_; }
+  /// The chief has a notice from now on.
+  void give_notice(bool is_chief, const char* message);
+  /// The state is saved, and the rank leaves.
+  void end_notice() noexcept { notice_.reset(); }
+
+  /// What the drill has ordered for a step boundary.
+  struct Duty {
+    bool save = false;
+    bool leave = false;  ///< after a save
+  };
+  /// Whether anything is. All ranks have the same orders and count alike, so they need not ask each other.
+  [[nodiscard]] bool is_due(std::uint64_t run_calls) const noexcept {
+    return run_calls >= std::min(save_at_, leave_at_);
+  }
+  /// The same, which from now on counts as done. @param is_last  the program comes to its end here
+  [[nodiscard]] Duty take_duty(std::uint64_t run_calls, bool is_last) noexcept;
+
+  /// Which ranks have had a notice of their own, and how long ago. Collective.
+  void tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);
+
+ private:
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+  std::optional<core::DrillOrders> orders_;
+  std::uint64_t save_at_ = kNever;   ///< not yet done
+  std::uint64_t leave_at_ = kNever;  ///< the same
+  RunLog& log_;
+  std::optional<termination::LocalNotice> notice_;
 };
 
 }  // namespace reprieve::handler

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "cluster/communicator.hpp"
-#include "core/worker_record.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/platform.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/notice_sources.hpp"

@@ -17,15 +17,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/background_task.hpp"
 #include "core/directory.hpp"
 #include "core/event_log.hpp"
-#include "core/file_address.hpp"
-#include "manager/checkpoint_order.hpp"
-#include "manager/file_names.hpp"
-#include "manager/retention.hpp"
+#include "core/threads.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "reprieve/checkpoint_manager.hpp"
-#include "storage/format/file_metadata.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve::manager {
 
@@ -82,7 +79,7 @@ class CheckpointDirectory {
   /// long as the file stays the same.
   [[nodiscard]] std::optional<CheckpointInfo> info(std::uint64_t number);
 
-  /// The committed checkpoints, oldest first (checkpoint_order.hpp). @p id  of this directory
+  /// The committed checkpoints, oldest first (checkpoint_list.hpp). @p id  of this directory
   [[nodiscard]] std::vector<OrderEntry> in_order(const std::string& id);
 
   /// A number for the next checkpoint: @p wanted if it is above all that are there, damaged ones that were set aside
@@ -150,7 +147,7 @@ class CheckpointDirectory {
   };
 
   /// Retires checkpoints by the policy, and returns the numbers of those that are gone. @throws StorageError
-  /// Foreign ones (checkpoint_order.hpp) neither count nor go. @p id  of this directory
+  /// Foreign ones (checkpoint_list.hpp) neither count nor go. @p id  of this directory
   std::vector<std::uint64_t> retire(const RetentionPolicy& policy, std::uint64_t committed, const std::string& id,
                                     Retirement retirement);
 

@@ -1,18 +1,234 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "manager/checkpoint_list.hpp"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <map>
+#include <new>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
+#include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "core/log.hpp"
-#include "manager/checkpoint_order.hpp"
-#include "manager/directory_record.hpp"
-#include "manager/file_names.hpp"
+#include "core/values.hpp"
+#include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {
+
+namespace {
+
+/// A decimal number without sign and leading zeros that fills the whole text.
+template <class Integer>
+std::optional<Integer> parse_number(std::string_view text) {
+  Integer number{};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const bool canonical =
+      !text.empty() && text.front() >= '0' && text.front() <= '9' && (text.front() != '0' || text.size() == 1);
+  if (error != std::errc{} || rest != end || !canonical) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+/// What lies between `<prefix>-` and the suffix.
+std::optional<std::string_view> middle_of(std::string_view prefix, std::string_view name, std::string_view suffix) {
+  if (name.size() <= prefix.size() + 1 + suffix.size() || !name.starts_with(prefix) || name[prefix.size()] != '-' ||
+      !name.ends_with(suffix)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(prefix.size() + 1);
+  name.remove_suffix(suffix.size());
+  return name;
+}
+
+}  // namespace
+
+std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix) {
+  return std::string(prefix) + '-' + std::to_string(number) + std::string(suffix);
+}
+
+std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_view name, std::string_view suffix) {
+  const auto middle = middle_of(prefix, name, suffix);
+  return middle ? parse_number<std::uint64_t>(*middle) : std::nullopt;
+}
+
+std::optional<SetAsideName> parse_set_aside_name(std::string_view name) {
+  const auto suffix = name.rfind(kCorruptSuffix);
+  if (suffix == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view rest = name.substr(suffix + kCorruptSuffix.size());
+  const std::string_view checkpoint = name.substr(0, suffix);
+  const std::string_view prefix = checkpoint.substr(0, checkpoint.find_last_of('-'));
+  const auto number = parse_name(prefix, checkpoint, kCheckpointSuffix);
+  const bool counted = rest.size() > 1 && rest.front() == '.' && parse_number<std::uint64_t>(rest.substr(1));
+  if (!number || (!rest.empty() && !counted)) {
+    return std::nullopt;
+  }
+  return SetAsideName{std::string(name), std::string(prefix), *number, std::string(name.substr(suffix))};
+}
+
+std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix) {
+  return format_name(prefix, staged.number, "." + std::to_string(staged.time_us) + std::string(suffix));
+}
+
+std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string_view name, std::string_view suffix) {
+  const auto middle = middle_of(prefix, name, suffix);
+  const auto dot = middle ? middle->find('.') : std::string_view::npos;
+  if (dot == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto number = parse_number<std::uint64_t>(middle->substr(0, dot));
+  const auto time_us = parse_number<std::int64_t>(middle->substr(dot + 1));
+  if (!number || !time_us) {
+    return std::nullopt;
+  }
+  return StagedName{*number, *time_us};
+}
+
+bool is_staged_under_another_prefix(std::string_view prefix, std::string_view name) {
+  const std::string_view other = name.substr(0, name.find_last_of('-'));  // what follows a prefix has no dash
+  return other != prefix &&
+         (parse_staged_name(other, name, kCheckpointSuffix) || parse_staged_name(other, name, kFilesSuffix));
+}
+
+OrderEntry order_entry(std::uint64_t number, const std::optional<storage::SaveIdentity>& identity,
+                       const std::string& here) {
+  if (!identity) {
+    return {number, Origin::uncounted};
+  }
+  const bool is_foreign = !here.empty() && identity->directory_id != here;
+  return {number, is_foreign ? Origin::foreign : Origin::own, identity->run, identity->save, identity->directory_id};
+}
+
+OrderEntry order_entry(const CheckpointInfo& info, const std::string& here) {
+  const bool is_counted = info.run > 0;
+  return order_entry(
+      info.number,
+      is_counted ? std::optional(storage::SaveIdentity{info.directory_id, info.run, info.save}) : std::nullopt, here);
+}
+
+void sort_oldest_first(std::vector<OrderEntry>& entries) {
+  std::vector<OrderEntry> unreadable;
+  const auto is_unreadable = [](const OrderEntry& entry) { return entry.origin == Origin::unreadable; };
+  std::copy_if(entries.begin(), entries.end(), std::back_inserter(unreadable), is_unreadable);
+  std::erase_if(entries, is_unreadable);
+  const auto place = [](const OrderEntry& entry) {
+    return std::tie(entry.origin, entry.run, entry.save, entry.number, entry.directory_id);
+  };
+  std::ranges::sort(entries, {}, place);
+  std::ranges::sort(unreadable, {}, [](const OrderEntry& entry) { return entry.number; });
+  for (OrderEntry& entry : unreadable) {
+    // Behind the newest of those with a lower number.
+    const auto lower = std::find_if(entries.rbegin(), entries.rend(),
+                                    [&](const OrderEntry& other) { return other.number < entry.number; });
+    entries.insert(lower.base(), std::move(entry));
+  }
+}
+
+void drop_foreign(std::vector<OrderEntry>& entries) {
+  const auto is_foreign = [](const OrderEntry& entry) { return entry.origin == Origin::foreign; };
+  if (!std::ranges::all_of(entries, is_foreign)) {
+    std::erase_if(entries, is_foreign);
+  }
+}
+
+std::vector<std::uint64_t> to_retire(std::vector<RetentionEntry> checkpoints, const RetentionPolicy& policy,
+                                     std::uint64_t committed) {
+  if (policy.max_to_keep == 0 || checkpoints.size() <= policy.max_to_keep) {
+    return {};
+  }
+  checkpoints.resize(checkpoints.size() - policy.max_to_keep);
+
+  std::vector<std::uint64_t> retired;
+  std::optional<std::chrono::system_clock::time_point> last_kept;
+  for (const RetentionEntry& entry : checkpoints) {
+    // A clock that was set back by that much begins a new span too, instead of waiting until it is where it was.
+    const auto passed = last_kept ? core::between<std::chrono::seconds>(*last_kept, entry.time) : policy.keep_every;
+    const bool begins_span =
+        policy.keep_every.count() > 0 && (passed >= policy.keep_every || passed <= -policy.keep_every);
+    if (begins_span) {
+      last_kept = entry.time;
+    } else if (entry.number != committed) {
+      retired.push_back(entry.number);
+    }
+  }
+  return retired;
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Nobody has so many prefixes in a directory; keeps a file of another kind from being read.
+constexpr int kMostBytes = 1 << 20;
+
+Json json_of(const DirectoryRecord& record) {
+  Json finished = Json::object();
+  for (const auto& [prefix, mark] : record.finished) {
+    finished[prefix] = {{"run_calls", mark.run_calls}, {"run", mark.run}, {"save", mark.save}};
+  }
+  return {{"id", record.id}, {"run", record.run}, {"saves", record.saves}, {"finished", finished}};
+}
+
+/// A number that is one: the conversion of nlohmann would take a negative one, and wrap it around.
+std::uint64_t counter(const Json& json, const char* name) {
+  return json.at(name).is_number_unsigned() ? json.at(name).get<std::uint64_t>()
+                                            : throw std::invalid_argument(std::string(name) + " is no counter");
+}
+
+DirectoryRecord record_of(const Json& json) {
+  DirectoryRecord record{json.at("id").get<std::string>(), counter(json, "run"), counter(json, "saves"), {}};
+  if (record.id.empty()) {
+    throw std::invalid_argument("it has no id");
+  }
+  for (const auto& [prefix, mark] : json.at("finished").items()) {
+    record.finished[prefix] = {counter(mark, "run_calls"), counter(mark, "run"), counter(mark, "save")};
+  }
+  return record;
+}
+
+}  // namespace
+
+std::string make_directory_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
+}
+
+std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory) {
+  const auto found = directory.look(kRecordName);
+  if (!found) {
+    return std::nullopt;
+  }
+  try {
+    if (!S_ISREG(found->st_mode) || found->st_size > kMostBytes) {
+      throw std::invalid_argument("it is not a file of this kind");
+    }
+    return record_of(Json::parse(directory.read_text(kRecordName, kMostBytes)));
+  } catch (const StorageError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the file
+  } catch (const std::exception& what) {
+    core::log::warning("{} is damaged, and is made anew from the checkpoints: {}",
+                       (directory.path() / kRecordName).string(), what.what());
+    return std::nullopt;
+  }
+}
+
+void write_directory_record(const core::Directory& directory, const DirectoryRecord& record, bool durable) {
+  directory.write_text(kRecordName, json_of(record).dump() + '\n', directory.file_mode(), durable);
+}
 
 namespace fs = std::filesystem;
 
@@ -95,6 +311,85 @@ std::vector<CheckpointFile> checkpoint_files(const fs::path& directory) {
     }
   }
   return found;
+}
+
+namespace {
+
+nlohmann::json json_of(const CheckpointInfo& info) {
+  return {{"path", info.path.string()},
+          {"number", info.number},
+          {"run_calls", info.run_calls ? nlohmann::json(*info.run_calls) : nlohmann::json()},
+          {"run", info.run},
+          {"save", info.save},
+          {"directory_id", info.directory_id},
+          {"world_size", info.world_size},
+          {"time", info.time.time_since_epoch().count()},
+          {"size_bytes", info.size_bytes},
+          {"kind", static_cast<int>(info.reason.kind)},
+          {"reason", to_json(info.reason)},
+          {"files", info.files_directory ? info.files_directory->string() : ""}};
+}
+
+CheckpointInfo info_from_json(const nlohmann::json& json) {
+  CheckpointInfo info;
+  info.path = json.at("path").get<std::string>();
+  json.at("number").get_to(info.number);
+  if (const nlohmann::json& run_calls = json.at("run_calls"); !run_calls.is_null()) {
+    info.run_calls = run_calls.get<std::uint64_t>();
+  }
+  json.at("run").get_to(info.run);
+  json.at("save").get_to(info.save);
+  json.at("directory_id").get_to(info.directory_id);
+  json.at("world_size").get_to(info.world_size);
+  info.time = std::chrono::system_clock::time_point(
+      std::chrono::system_clock::duration(json.at("time").get<std::chrono::system_clock::rep>()));
+  json.at("size_bytes").get_to(info.size_bytes);
+  const nlohmann::json& reason = json.at("reason");
+  info.reason.kind = static_cast<SaveReason::Kind>(json.at("kind").get<int>());
+  reason.at("rank").get_to(info.reason.rank);
+  reason.at("host").get_to(info.reason.host);
+  reason.at("source").get_to(info.reason.source);
+  reason.at("message").get_to(info.reason.message);
+  if (const auto files = json.at("files").get<std::string>(); !files.empty()) {
+    info.files_directory = files;
+  }
+  return info;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const SaveReason& reason) {
+  return {{"kind", to_string(reason.kind)},
+          {"rank", reason.rank},
+          {"host", reason.host},
+          {"source", reason.source},
+          {"message", reason.message}};
+}
+
+void put_if_known(nlohmann::json& fields, const char* name, const std::optional<std::uint64_t>& number) {
+  if (number) {
+    fields[name] = *number;
+  }
+}
+
+// CBOR, since it carries strings as they are: paths and messages need not be UTF-8.
+cluster::Bytes encode(const std::vector<CheckpointInfo>& checkpoints) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const CheckpointInfo& info : checkpoints) {
+    list.push_back(json_of(info));
+  }
+  const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(list);
+  const auto bytes = std::as_bytes(std::span(cbor));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<CheckpointInfo> decode(const cluster::Bytes& bytes) {
+  const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  std::vector<CheckpointInfo> checkpoints;
+  for (const nlohmann::json& json : nlohmann::json::from_cbor(first, first + bytes.size())) {
+    checkpoints.push_back(info_from_json(json));
+  }
+  return checkpoints;
 }
 
 }  // namespace reprieve::manager

@@ -2,14 +2,155 @@
 #pragma once
 
 /// @file
-/// The checkpoints in a directory, for those who only look: without the lock, and without ranks.
+/// What is known of the checkpoints of a directory: their names, their order, their list.
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cluster/communicator.hpp"
+#include "core/directory.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "storage/format/file_index.hpp"
+
 namespace reprieve::manager {
+
+// Names of checkpoint files. Pure: no files are touched.
+
+inline constexpr std::string_view kCheckpointSuffix = ".h5";
+inline constexpr std::string_view kFilesSuffix = ".files";
+/// Behind the name of a checkpoint that was set aside as damaged; `.2` and so on may follow.
+inline constexpr std::string_view kCorruptSuffix = ".corrupt";
+
+/// `<prefix>-<number><suffix>`
+std::string format_name(std::string_view prefix, std::uint64_t number, std::string_view suffix);
+
+/// The number in a name that `format_name` makes; nothing for every other name, such as one with leading zeros.
+std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_view name, std::string_view suffix);
+
+/// A checkpoint that is not committed yet. The time of its save makes the name its own: a rank of a dead run that still
+/// lives, and opens the file of its save, never finds that of another run.
+struct StagedName {
+  std::uint64_t number = 0;
+  std::int64_t time_us = 0;  ///< as in the metadata of the checkpoint
+
+  friend bool operator==(const StagedName&, const StagedName&) = default;
+};
+
+/// `<prefix>-<number>.<time_us><suffix>`
+std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix);
+std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string_view name, std::string_view suffix);
+
+/// Whether a program with another prefix has staged something under that name. @p name  in the staging directory
+bool is_staged_under_another_prefix(std::string_view prefix, std::string_view name);
+
+/// The name of a checkpoint that was set aside: `<prefix>-<number>.h5.corrupt`, or `.corrupt.2` and so on.
+struct SetAsideName {
+  std::string file;
+  std::string prefix;
+  std::uint64_t number = 0;
+  std::string suffix;  ///< from `.corrupt` on
+};
+std::optional<SetAsideName> parse_set_aside_name(std::string_view name);
+
+// Which of the checkpoints of one prefix is newer. Pure: no files are touched.
+//
+// The newest is the one with the greatest run counter, then the greatest save counter (`storage::SaveIdentity`).
+// Neither names nor clocks decide: a program may number its checkpoints as it likes, and count back.
+
+enum class Origin {
+  foreign,    ///< saved in another directory, and copied here: older than all others, unless it is named
+  uncounted,  ///< by a version that did not count: older than those that have counters, by number
+  own,
+  unreadable,  ///< as new as its number allows, so that a restore comes to it and says that it is damaged
+};
+
+/// What decides on the place of one checkpoint.
+struct OrderEntry {
+  std::uint64_t number = 0;
+  Origin origin = Origin::unreadable;
+  std::uint64_t run = 0;
+  std::uint64_t save = 0;
+  std::string directory_id{};
+
+  friend bool operator==(const OrderEntry&, const OrderEntry&) = default;
+};
+
+/// The entry of a checkpoint that can be read.
+/// @param here  the id of the directory that it lies in; empty if that is not known: then nothing is foreign
+OrderEntry order_entry(std::uint64_t number, const std::optional<storage::SaveIdentity>& identity,
+                       const std::string& here);
+
+OrderEntry order_entry(const CheckpointInfo& info, const std::string& here);
+
+/// Sorts, with the newest at the end.
+void sort_oldest_first(std::vector<OrderEntry>& entries);
+
+/// Takes out those that only a restore by name reads: the foreign ones, if there are others. @pre sorted
+void drop_foreign(std::vector<OrderEntry>& entries);
+
+// Which checkpoints to remove. Pure: no files, no clock.
+
+struct RetentionPolicy {
+  std::uint64_t max_to_keep = 0;       ///< newest checkpoints to keep; 0 keeps all
+  std::chrono::seconds keep_every{0};  ///< beyond these, keep one for every such span; zero: off
+};
+
+struct RetentionEntry {
+  std::uint64_t number = 0;
+  std::chrono::system_clock::time_point time;  ///< of the save
+};
+
+/// The numbers of the checkpoints that @p policy gives up, oldest first.
+///
+/// Beyond the newest, `keep_every` keeps the oldest checkpoint, and then each that was saved
+/// at least one span after the one kept before it: the answer stays the same when it is asked again after every save.
+/// @param checkpoints  oldest first, as `sort_oldest_first` has them
+/// @param committed  the checkpoint that has just been saved: never given up, whatever its number
+std::vector<std::uint64_t> to_retire(std::vector<RetentionEntry> checkpoints, const RetentionPolicy& policy,
+                                     std::uint64_t committed);
+
+// `.reprieve.directory`: what a checkpoint directory remembers besides its checkpoints. No MPI.
+
+inline constexpr const char* kRecordName = ".reprieve.directory";
+
+/// A run that said that it is finished.
+struct FinishedRun {
+  std::uint64_t run_calls = 0;
+  /// The newest checkpoint at that moment; 0 if there was none. When it is not the newest any more, something was saved
+  /// or removed since, and the run is not finished any more.
+  std::uint64_t run = 0;
+  std::uint64_t save = 0;
+
+  friend bool operator==(const FinishedRun&, const FinishedRun&) = default;
+};
+
+struct DirectoryRecord {
+  std::string id;           ///< unlike that of any other directory; a copy of the whole directory keeps it
+  std::uint64_t run = 0;    ///< the starts so far
+  std::uint64_t saves = 0;  ///< save counters up to this one may have been given out
+  std::map<std::string, FinishedRun> finished;  ///< by prefix
+
+  friend bool operator==(const DirectoryRecord&, const DirectoryRecord&) = default;
+};
+
+/// A new id: 24 hexadecimal digits.
+std::string make_directory_id();
+
+/// Nothing if there is none. One that makes no sense counts as none, with a warning.
+/// @throws StorageError if it cannot be read
+std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory);
+
+/// Replaces it atomically. @throws StorageError
+void write_directory_record(const core::Directory& directory, const DirectoryRecord& record, bool durable);
+
+// The checkpoints in a directory, for those who only look: without the lock, and without ranks.
 
 /// A file with the name of a checkpoint: `<prefix>-<number>.h5`.
 struct CheckpointFile {
@@ -21,7 +162,7 @@ struct CheckpointFile {
 };
 
 /// The committed checkpoints in a directory, whatever their prefix and whether sound or not, sorted by prefix, then as
-/// a restore sees them, with the newest at the end (checkpoint_order.hpp). Cost: one small read per file.
+/// a restore sees them, with the newest at the end. Cost: one small read per file.
 /// @throws StorageError if the directory cannot be read
 std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& directory);
 
@@ -31,5 +172,14 @@ std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& direct
 
 /// The regular files in a directory, in any order. @throws StorageError
 std::vector<std::filesystem::path> regular_files(const std::filesystem::path& directory);
+
+// What is known about checkpoints, as bytes that travel from the chief to the other ranks, and as JSON for events.
+
+nlohmann::json to_json(const SaveReason& reason);
+/// Adds a field to those of an event, if there is anything to tell.
+void put_if_known(nlohmann::json& fields, const char* name, const std::optional<std::uint64_t>& number);
+
+cluster::Bytes encode(const std::vector<CheckpointInfo>& checkpoints);
+std::vector<CheckpointInfo> decode(const cluster::Bytes& bytes);
 
 }  // namespace reprieve::manager

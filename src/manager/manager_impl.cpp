@@ -10,29 +10,85 @@
 #include <utility>
 
 #include "cluster/job_end.hpp"
-#include "core/environment.hpp"
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "manager/background_save.hpp"
-#include "manager/brought_parts.hpp"
-#include "manager/candidates.hpp"
-#include "manager/directory_place.hpp"
-#include "manager/finished.hpp"
-#include "manager/info_codec.hpp"
+#include "manager/checkpoint_list.hpp"
+#include "manager/directory_lock.hpp"
 #include "manager/near_copies.hpp"
+#include "manager/near_place.hpp"
 #include "manager/near_restore.hpp"
 #include "manager/opening.hpp"
-#include "manager/outside.hpp"
-#include "manager/reserve.hpp"
 #include "manager/restore_walk.hpp"
+#include "manager/run_identity.hpp"
 #include "manager/save.hpp"
+#include "reprieve/checkpoint_manager.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 #include "storage/write/writers.hpp"
 
 namespace reprieve {
+
+CheckpointManager::CheckpointManager(MPI_Comm comm, Checkpoint& checkpoint, std::filesystem::path directory,
+                                     ManagerOptions options)
+    : impl_(Impl::open(comm, checkpoint, directory, std::move(options))) {}
+
+/// A forked child has neither the threads nor the MPI that an orderly end needs, and the lock is not its own.
+CheckpointManager::~CheckpointManager() {
+  if (impl_ && !impl_->owner.is_here()) {
+    static_cast<void>(impl_.release());
+  }
+}
+CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
+CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = default;
+
+SaveReport CheckpointManager::save(std::uint64_t number, const SaveReason& reason) {
+  SaveRequest request;
+  request.number = number;
+  request.reason = reason;
+  return save(request);
+}
+
+SaveReport CheckpointManager::save() { return save(SaveRequest{}); }
+
+SaveReport CheckpointManager::save(const SaveRequest& request) { return impl_->save(request); }
+
+void CheckpointManager::save_in_background(const SaveRequest& request) { impl_->save_in_background(request); }
+
+bool CheckpointManager::background_save_pending() const noexcept { return impl_->background->pending(); }
+
+bool CheckpointManager::background_save_written() const noexcept {
+  return impl_->background->written() == impl_->background->begun();
+}
+
+std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
+
+bool CheckpointManager::near_copy() {
+  impl_->check_numbers_are_chosen();
+  return impl_->near_copy_alone({});
+}
+
+bool CheckpointManager::near_copy(std::uint64_t number) { return impl_->near_copy_alone(number); }
+
+std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
+  impl_->settle_background_save();
+  return impl_->restore_or_initialize(initialize);
+}
+
+CheckpointInfo CheckpointManager::restore(const std::filesystem::path& file) {
+  impl_->settle_background_save();
+  return impl_->restore(file);
+}
+
+std::optional<CheckpointInfo> CheckpointManager::latest() const { return impl_->latest(); }
+
+std::vector<CheckpointInfo> CheckpointManager::checkpoints() const { return impl_->checkpoints(); }
+
+const std::filesystem::path& CheckpointManager::directory() const noexcept { return impl_->directory.path(); }
+
+const ManagerOptions& CheckpointManager::options() const noexcept { return impl_->options; }
 
 namespace {
 
@@ -484,6 +540,60 @@ std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
   };
   return comm.together([&] { return manager::decode(from_chief(list, "listing the checkpoints")); },
                        "listing the checkpoints");
+}
+
+// What a manager does about near copies.
+
+bool CheckpointManager::Impl::near_copy(const SaveRequest& request) {
+  check_not_in_save_fn("near_copy");
+  if (options.near_directory.empty()) {
+    throw UsageError("near_copy needs ManagerOptions::near_directory (checkpoints.near_directory), such as /dev/shm");
+  }
+  // A handler knows whether its saves have one. Alone, the manager goes by those that it has seen.
+  if (request.save_fn || (uses_save_fn && !handler)) {
+    throw UsageError("a near copy holds the registered state alone: it cannot hold what a save function writes");
+  }
+  comm.together([this] { check_state_is_whole(); }, "taking a near copy");
+  if (!near) {
+    near = manager::NearCopies::make(*this);
+  }
+  return near && near->take(request);
+}
+
+bool CheckpointManager::Impl::near_copy_alone(std::optional<std::uint64_t> number) {
+  if (near && near->is_under_way()) {
+    near->wait();
+  }
+  SaveRequest request;
+  request.number = number;
+  return near_copy(request);
+}
+
+void CheckpointManager::Impl::check_numbers_are_chosen() const {
+  if (gives_numbers && !handler) {
+    throw UsageError(
+        "the saves of this manager have numbers of the program: near_copy needs one too, or what is restored from the "
+        "copy would have a number that says nothing");
+  }
+}
+
+void CheckpointManager::Impl::remove_near_left_overs() noexcept {
+  if (!near && near_owner && manager::is_first_of_host(comm)) {
+    tell([this] { near_owner->place(options).remove_left_overs(near_owner->run); });
+  }
+}
+
+void CheckpointManager::Impl::give_back_near_copies() noexcept {
+  if (near) {
+    near->give_back();
+    near.reset();
+  }
+}
+
+/// Near copies must be of the same kind.
+void CheckpointManager::Impl::note_kind_of(const SaveRequest& request) noexcept {
+  gives_numbers = gives_numbers || request.number.has_value();
+  uses_save_fn = uses_save_fn || request.save_fn != nullptr;
 }
 
 }  // namespace reprieve

@@ -14,20 +14,19 @@
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "cluster/finalize_hook.hpp"
-#include "core/drill_orders.hpp"
+#include "cluster/job_end.hpp"
 #include "core/event_log.hpp"
-#include "core/fork_guard.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/setting.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/constants.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/near_owner.hpp"
+#include "manager/near_place.hpp"
+#include "manager/opening.hpp"
 #include "manager/run_identity.hpp"
 #include "reprieve/checkpoint_manager.hpp"
-#include "storage/write/layout_cache.hpp"
+#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve {
 

@@ -25,12 +25,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cluster/json_exchange.hpp"
-#include "core/event_reader.hpp"
+#include "cluster/collectives.hpp"
+#include "core/event_log.hpp"
 #include "core/log.hpp"
-#include "manager/copy_room.hpp"
-#include "manager/info_codec.hpp"
-#include "manager/near_partners.hpp"
+#include "manager/checkpoint_list.hpp"
+#include "manager/near_transfer.hpp"
+#include "manager/save.hpp"
 #include "reprieve/error.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 

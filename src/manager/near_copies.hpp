@@ -11,13 +11,13 @@
 #include <optional>
 #include <string>
 
-#include "core/background_task.hpp"
+#include "core/threads.hpp"
 #include "manager/manager_impl.hpp"
+#include "manager/near_drain.hpp"
 #include "manager/near_place.hpp"
-#include "manager/near_rescue.hpp"
 #include "manager/near_transfer.hpp"
-#include "storage/near/part_slot.hpp"
-#include "storage/write/layout_cache.hpp"
+#include "storage/near/part_file.hpp"
+#include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve::manager {
 

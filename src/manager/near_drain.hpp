@@ -6,16 +6,19 @@
 /// near_drain.cpp states how the nodes work together.
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "manager/brought_parts.hpp"
+#include "core/directory.hpp"
+#include "core/threads.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/near_choice.hpp"
 #include "manager/near_place.hpp"
 #include "storage/near/part_file.hpp"
 
@@ -78,5 +81,45 @@ class NearDrain {
 /// The prefixes of which this node, or the checkpoint directory, has parts. @throws StorageError
 [[nodiscard]] std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
                                                        const std::filesystem::path& near_directory);
+
+// The save that needs nobody: each rank brings its near copy into the checkpoint directory by itself.
+// near_drain.cpp states the protocol. No MPI.
+
+/// All members can be called by any thread. Not collective.
+class NearRescue {
+ public:
+  struct Rank {
+    std::uint64_t run = 0;
+    int rank = 0;
+    int ranks = 0;
+  };
+
+  /// @param checkpoints  where the parts are brought to
+  /// @param place  where the parts of this host lie
+  NearRescue(const core::Directory& checkpoints, const NearPlace& place, Rank rank);
+  /// As `end`, but what was brought stays.
+  ~NearRescue();
+  NearRescue(const NearRescue&) = delete;
+  NearRescue& operator=(const NearRescue&) = delete;
+
+  /// Begins, on a thread, unless it is at work already. Returns at once.
+  void begin();
+  /// For so long nothing is written: a checkpoint of all ranks is, and needs the file system. 0: it goes on.
+  void hold_for(std::chrono::milliseconds time) noexcept;
+  /// The parts must stay as they are.
+  [[nodiscard]] bool is_at_work() const noexcept;
+
+  /// Stops it, and removes what it has brought: a checkpoint is newer.
+  void end() noexcept;
+
+ private:
+  struct Work;
+
+  void stop() noexcept;
+
+  std::shared_ptr<Work> work_;
+  mutable std::mutex mutex_;
+  std::optional<core::BackgroundTask> task_;
+};
 
 }  // namespace reprieve::manager

@@ -3,14 +3,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
-#include "core/file_rights.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/part_file.hpp"
@@ -258,6 +264,220 @@ std::vector<NearFolder> near_folders(const fs::path& near_directory) {
     }
   }
   return folders;
+}
+
+namespace {
+
+/// Of this directory and prefix, and newer than all checkpoints.
+bool may_be_wanted(const storage::NearCopy& copy, const NearTarget& target) {
+  return copy.save.directory_id == target.directory_id && copy.directory_inode == target.inode &&
+         copy.prefix == target.prefix && is_newer(copy.save, target.newest_checkpoint);
+}
+
+bool has_gone_back(const storage::NearCopy& copy, const NearTarget& target) {
+  return is_newer({"", copy.known_run, copy.known_save}, target.newest_checkpoint) && !target.has_unreadable;
+}
+
+}  // namespace
+
+bool ListedCopy::is_complete() const { return missing().empty(); }
+
+std::vector<int> ListedCopy::missing() const {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (parts[rank].empty()) {
+      ranks.push_back(static_cast<int>(rank));
+    }
+  }
+  return ranks;
+}
+
+std::string ListedCopy::incomplete_text() const {
+  constexpr std::size_t kMostNamed = 8;
+  const std::vector<int> ranks = missing();
+  const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostNamed));
+  const std::string others =
+      ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : std::string();
+  return fmt::format("the near copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
+                     copy.run_calls.value_or(copy.number), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
+}
+
+bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
+  return std::tie(a.run, a.save) > std::tie(b.run, b.save);
+}
+
+std::vector<ListedCopy> wanted_copies(const std::vector<ListedPart>& parts, const NearTarget& target) {
+  std::map<std::string, ListedCopy> copies;  // by all that the parts of one copy have in common
+  for (const ListedPart& part : parts) {
+    if (!may_be_wanted(part.name.copy, target)) {
+      continue;
+    }
+    ListedCopy& copy = copies[storage::to_json({part.name.copy, 0}).dump()];
+    copy.copy = part.name.copy;
+    copy.parts.resize(static_cast<std::size_t>(part.name.copy.ranks));
+    copy.parts.at(static_cast<std::size_t>(part.name.rank)).push_back(part);
+  }
+  std::vector<ListedCopy> wanted;
+  for (auto& [name, copy] : copies) {
+    if (has_gone_back(copy.copy, target)) {
+      core::log::warning(
+          "a near copy at step {} is passed over, since a checkpoint that was there when it was taken is not there any "
+          "more",
+          copy.copy.run_calls.value_or(copy.copy.number));
+    } else {
+      wanted.push_back(std::move(copy));
+    }
+  }
+  std::ranges::sort(wanted, [](const auto& a, const auto& b) { return is_newer(a.copy.save, b.copy.save); });
+  return wanted;
+}
+
+namespace {
+
+constexpr std::string_view kUnfinishedSuffix = ".new";
+constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{4} << 20U;
+
+/// False if it was told to stop.
+bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
+                  const std::function<bool()>& may_go_on) {
+  const std::uint64_t size = from.size();
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(size, kCopiedAtOnce)));
+  for (std::uint64_t done = 0; done < size;) {
+    if (!may_go_on()) {
+      return false;
+    }
+    const auto now = std::span(piece).first(static_cast<std::size_t>(std::min(size - done, kCopiedAtOnce)));
+    from.read_all(now, done);
+    to.write_all(now, done);
+    done += now.size();
+  }
+  return may_go_on();
+}
+
+/// Nobody is still at it: a node may bring its part at any time.
+bool is_abandoned(const core::Directory& place, const std::string& name) {
+  constexpr std::time_t kOneDay = std::time_t{24} * 60 * 60;
+  const auto status = place.look(name);
+  return status && std::time(nullptr) - status->st_mtim.tv_sec > kOneDay;
+}
+
+/// A part that is written anew loses its seal before anything else of it changes. So what was read before this was
+/// called is all of one copy.
+bool is_still(const storage::PosixFile& part, const storage::PartName& name) {
+  try {
+    return storage::read_part_name(part) == name;
+  } catch (const CorruptError&) {
+    return false;
+  }
+}
+
+/// Makes a file in the place of brought parts. Another node that has made a checkpoint removes the place, empty, at any
+/// moment: then once more.
+std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory& checkpoints, const std::string& name) {
+  constexpr int kMostTries = 20;
+  for (int tries = 1;; ++tries) {
+    const auto made = checkpoints.make_directory_if_free(kBroughtName, core::kOwnDirectory);
+    auto place = checkpoints.find_directory(kBroughtName);
+    if (!place && tries == kMostTries) {
+      place = checkpoints.open_directory(kBroughtName);
+    }
+    if (!place) {
+      continue;
+    }
+    try {
+      storage::PosixFile file(core::FileAddress(place->path() / name),
+                              place->open_file(name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
+      if (made) {
+        checkpoints.sync();
+      }
+      return {std::move(*place), std::move(file)};
+    } catch (const StorageError&) {
+      if (tries == kMostTries || place->is_at_its_path()) {
+        throw;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<FoundPart> brought_parts(const core::Directory& checkpoints) {
+  const auto place = checkpoints.find_directory(kBroughtName);
+  return place ? parts_in(*place) : std::vector<FoundPart>();
+}
+
+storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file) {
+  const core::Directory place = checkpoints.open_directory(kBroughtName);
+  return {core::FileAddress(place.path() / file), place.open_file(file, O_RDONLY)};
+}
+
+std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints) {
+  std::set<std::string> names;
+  if (const auto place = checkpoints.find_directory(kBroughtName)) {
+    for (const core::DirectoryEntry& entry : place->list()) {
+      names.insert(entry.name);
+    }
+  }
+  return names;
+}
+
+bool bring_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
+                const std::function<bool()>& may_go_on) {
+  // Of this process alone: two of a host may bring the same part.
+  const std::string unfinished = fmt::format("{}.{}{}", found.file, ::getpid(), kUnfinishedSuffix);
+  auto [place, copy] = begin_part(checkpoints, unfinished);
+  try {
+    if (!copy_content(part, copy, may_go_on) || !is_still(part, found.name)) {
+      place.remove_file(unfinished);
+      return false;
+    }
+    copy.sync();
+    copy.close();
+    place.rename(unfinished, place, found.file);
+  } catch (...) {
+    place.remove_file(unfinished);
+    throw;
+  }
+  place.sync();
+  return true;
+}
+
+void remove_brought_parts(const core::Directory& checkpoints, const std::string& prefix,
+                          const storage::SaveIdentity& newest) noexcept {
+  try {
+    const auto place = checkpoints.find_directory(kBroughtName);
+    if (!place) {
+      return;
+    }
+    for (const FoundPart& part : parts_in(*place)) {
+      if (part.name.copy.prefix == prefix && !is_newer(part.name.copy.save, newest)) {
+        place->remove_file(part.file);
+      }
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      if (entry.name.ends_with(kUnfinishedSuffix) && is_abandoned(*place, entry.name)) {
+        place->remove_file(entry.name);
+      }
+    }
+    checkpoints.remove_empty_directory(kBroughtName);
+  } catch (const std::exception& error) {
+    core::log::warning("parts of near copies are left behind: {}", error.what());
+  }
+}
+
+void remove_brought_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept {
+  try {
+    const auto place = checkpoints.find_directory(kBroughtName);
+    if (!place) {
+      return;
+    }
+    for (const std::string& name : names) {
+      place->remove_file(name);
+    }
+    checkpoints.remove_empty_directory(kBroughtName);
+  } catch (const std::exception& error) {
+    core::log::warning("parts of near copies are left behind: {}", error.what());
+  }
 }
 
 }  // namespace reprieve::manager

@@ -6,12 +6,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cluster/communicator.hpp"
 #include "core/directory.hpp"
-#include "storage/near/near_copy.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/near/part_file.hpp"
 
 namespace reprieve::manager {
 
@@ -74,5 +79,90 @@ struct NearFolder {
   bool in_use = false;  ///< a living process has locked one of its files
 };
 [[nodiscard]] std::vector<NearFolder> near_folders(const std::filesystem::path& near_directory);
+
+// Whose near copies are meant.
+
+/// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
+[[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
+
+/// Which run of which directory copies belong to.
+struct NearOwner {
+  std::string directory_id;
+  std::uint64_t inode = 0;  ///< of the directory, as the chief sees it
+  std::uint64_t run = 0;
+
+  /// What the chief knows, on every rank. Collective.
+  [[nodiscard]] static NearOwner of(CheckpointManager::Impl& manager);
+  [[nodiscard]] NearPlace place(const ManagerOptions& options) const {
+    return {options.near_directory, directory_id, inode, options.prefix};
+  }
+};
+
+// Which near copies may be taken, by the parts that were found. Pure: no files are touched, no MPI.
+
+/// A complete part that somebody has found.
+struct ListedPart {
+  std::string host;  ///< on which it lies; empty: in the checkpoint directory, where all can read it
+  std::string file;
+  storage::PartName name;
+};
+
+/// All that was found of one copy.
+struct ListedCopy {
+  storage::NearCopy copy;
+  std::vector<std::vector<ListedPart>> parts;  ///< by rank; a part can lie at several places
+
+  [[nodiscard]] bool is_complete() const;
+  /// The ranks whose parts were not found.
+  [[nodiscard]] std::vector<int> missing() const;
+  /// "the near copy at step 7 of 2 ranks is not complete: parts of ranks 1 were not found here"
+  [[nodiscard]] std::string incomplete_text() const;
+};
+
+/// What a copy must fit to.
+struct NearTarget {
+  std::string directory_id;
+  std::uint64_t inode = 0;
+  std::string prefix;
+  storage::SaveIdentity newest_checkpoint{};  ///< all zero: there is none
+  bool has_unreadable = false;                ///< a checkpoint that cannot be read may be the newest
+};
+
+/// Whether @p a was made after @p b.
+[[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);
+
+/// The copies of that directory and prefix that are newer than all of its checkpoints, the newest first, whether
+/// complete or not. Not those that knew a checkpoint that is gone: the user has gone back. That is logged.
+[[nodiscard]] std::vector<ListedCopy> wanted_copies(const std::vector<ListedPart>& parts, const NearTarget& target);
+
+// Parts of near copies that nodes have brought into the checkpoint directory, where all nodes can read them: what one
+// node has is no checkpoint, and it may be gone before the others bring theirs. No MPI.
+
+/// Name of the directory for them, inside the checkpoint directory.
+inline constexpr const char* kBroughtName = ".reprieve.parts";
+
+/// The complete ones. What cannot be read is passed over. @throws StorageError
+[[nodiscard]] std::vector<FoundPart> brought_parts(const core::Directory& checkpoints);
+
+/// @throws StorageError, also if it is gone
+[[nodiscard]] storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file);
+
+/// The names of all files in it, without a look into them. @throws StorageError
+[[nodiscard]] std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints);
+
+/// Copies a part there, durably. One of that name is replaced. Nothing is left of one that is not whole.
+/// @param part  the open file of @p found
+/// @param may_go_on  asked before each piece
+/// Returns false, and brings nothing, if that said no, or if the part was written anew meanwhile.
+/// @throws StorageError, CorruptError if it shrinks
+bool bring_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
+                const std::function<bool()>& may_go_on);
+
+/// Removes those of a prefix that are no newer than a checkpoint, what nobody has finished for a day, and the directory
+/// if it is empty then. Logs what goes wrong.
+void remove_brought_parts(const core::Directory& checkpoints, const std::string& prefix,
+                          const storage::SaveIdentity& newest) noexcept;
+/// Removes these files, as far as they are there, and the directory if it is empty then. Logs what goes wrong.
+void remove_brought_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept;
 
 }  // namespace reprieve::manager

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "manager/manager_impl.hpp"
-#include "manager/near_choice.hpp"
 #include "manager/near_copies.hpp"
+#include "manager/near_place.hpp"
 #include "manager/restore_walk.hpp"
 #include "storage/near/part_file.hpp"
-#include "storage/near/parts_source.hpp"
+#include "storage/near/part_items.hpp"
 
 namespace reprieve::manager {
 

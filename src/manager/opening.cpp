@@ -4,12 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
 #include <thread>
+#include <vector>
 
+#include "cluster/collectives.hpp"
+#include "core/log.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/same_settings.hpp"
-#include "settings/manager_settings.hpp"
+#include "reprieve/error.hpp"
+#include "settings/settings.hpp"
+#include "settings/settings_table.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::manager {
 
@@ -104,6 +115,222 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
                }
              }),
              what);
+}
+
+namespace {
+
+using core::Json;
+
+/// Whether @p directory is the first one that this process asks for.
+bool is_the_first(const fs::path& directory) {
+  static std::mutex mutex;
+  static std::optional<fs::path> first;  // NOLINT: what came first cannot be found out again
+  const std::lock_guard lock(mutex);
+  if (!first) {
+    first = directory.lexically_normal();
+  }
+  return *first == directory.lexically_normal();
+}
+
+/// What a power cut or a bad disk can do now is no longer what the program was written for.
+void warn_of_less_safety(const Json& values, const ManagerOptions& options) {
+  const auto switched_off = [&](const char* key, bool in_code) {
+    return in_code && values.contains(key) && !values[key].get<bool>();
+  };
+  if (switched_off("checkpoints.durable", options.durable)) {
+    core::log::warning("{}=false: a power cut can lose checkpoints that were reported as saved",
+                       settings::variable_of("checkpoints.durable"));
+  }
+  if (switched_off("checkpoints.verify_on_restore", options.verify_on_restore)) {
+    core::log::warning("{}=false: damaged checkpoints are restored without a word",
+                       settings::variable_of("checkpoints.verify_on_restore"));
+  }
+}
+
+/// The chief's.
+Json read_environment(const fs::path& directory, const ManagerOptions& options) {
+  settings::FromEnvironment found = settings::read(settings::own_variables());
+  if (!found.unknown.empty()) {
+    core::log::warning("{}", settings::unknown_variables_text(found.unknown));
+  }
+  if (const auto named = found.values.find("directory"); named != found.values.end() && !is_the_first(directory)) {
+    core::log::warning("REPRIEVE_DIRECTORY={} is for the first checkpoint directory of the program: {} stays as it is",
+                       named->get<std::string>(), directory.string());
+    found.values.erase("directory");
+  }
+  if (!found.values.empty()) {
+    core::log::info("settings of the environment: {}", found.values.dump());
+  }
+  warn_of_less_safety(found.values, options);
+  return found.values;
+}
+
+}  // namespace
+
+Json agree_on_environment(cluster::Communicator& comm, const fs::path& directory, const ManagerOptions& options) {
+  constexpr const char* what = "reading the environment";
+  Json values = Json::object();
+  comm.on_chief(
+      [&] {
+        if (options.read_environment) {
+          values = read_environment(directory, options);
+        }
+      },
+      what);
+  values = cluster::broadcast(comm, values, 0, what);
+  if (values.contains("log.level") || values.contains("log.other_ranks")) {
+    Settings settings;
+    settings::apply(values, settings);
+    const bool is_set = values.contains(comm.is_chief() ? "log.level" : "log.other_ranks");
+    if (is_set) {
+      configure_logging(settings.log, comm.is_chief());
+    }
+  }
+  return values;
+}
+
+ManagerOptions in_environment(ManagerOptions options, const Json& environment) {
+  Settings settings;
+  settings.manager = std::move(options);
+  settings::apply(environment, settings);
+  return std::move(settings.manager);
+}
+
+fs::path in_environment(const fs::path& directory, const Json& environment) {
+  const auto named = environment.find("directory");
+  return named == environment.end() ? directory : fs::path(named->get<std::string>());
+}
+
+namespace {
+
+/// "rank 2", "ranks 1, 3-5"
+std::string ranks_text(const std::vector<std::size_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t first = 0, last = 0; first < ranks.size(); first = last + 1) {
+    for (last = first; last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1;) {
+      ++last;
+    }
+    text += (first > 0 ? ", " : "") +
+            (last > first ? fmt::format("{}-{}", ranks[first], ranks[last]) : fmt::format("{}", ranks[first]));
+  }
+  return text;
+}
+
+/// A line for each setting that is not the same everywhere: "io: "auto" on rank 0, "direct" on ranks 1-3".
+std::string differences_text(const Json& chiefs, const Json& differences) {
+  std::map<std::string, std::map<std::string, std::vector<std::size_t>>> ranks;  // by key and value
+  for (std::size_t rank = 0; rank < differences.size(); ++rank) {
+    for (const auto& [key, value] : differences.at(rank).items()) {
+      ranks[key][value.dump()].push_back(rank);
+    }
+  }
+  std::string lines;
+  for (const auto& [key, values] : ranks) {
+    lines += fmt::format("\n  {}: {} on rank 0", key, chiefs.at(key).dump());
+    for (const auto& [value, where] : values) {
+      lines += fmt::format(", {} on {}", value, ranks_text(where));
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std::string_view what) {
+  const Json chiefs = cluster::broadcast(comm, mine, 0, what);
+  const Json own = cluster::as_received(mine);
+  Json different = Json::object();
+  for (const auto& [key, value] : own.items()) {
+    if (value != chiefs.at(key)) {
+      different[key] = value;
+    }
+  }
+  if (comm.max(different.empty() ? 0 : 1, what) == 0) {
+    return;
+  }
+  const Json differences = cluster::gather(comm, different, what);
+  comm.on_chief(
+      [&] {
+        throw UsageError("the ranks were given different settings; they must be the same on all ranks:" +
+                         differences_text(chiefs, differences));
+      },
+      what);
+}
+
+namespace {
+
+/// Longer texts are stored and shown as their digest.
+constexpr std::size_t kLongestText = 200;
+constexpr std::size_t kPieceBytes = 1U << 20U;
+
+std::string digest_text(std::uint64_t digest, std::uint64_t bytes) {
+  return fmt::format("xxh3:{:016x} of {} bytes", digest, bytes);
+}
+
+/// The manifest is JSON.
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+std::string as_stored(const std::string& text) {
+  const bool is_short = text.size() <= kLongestText && is_utf8(text);
+  return is_short ? text : digest_text(storage::xxh3(std::as_bytes(std::span(text))), text.size());
+}
+
+std::string digest_of_file(const std::filesystem::path& path) {
+  const storage::PosixFile file = storage::PosixFile::open_to_read(path);
+  const std::uint64_t size = file.size();
+  storage::Xxh3Stream digest;
+  std::vector<std::byte> piece;
+  for (std::uint64_t done = 0; done < size; done += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size - done, kPieceBytes)));
+    file.read_all(piece, done);
+    digest.update(piece);
+  }
+  return digest_text(digest.digest(), size);
+}
+
+}  // namespace
+
+Constants find_constants(const Checkpoint::Registry& registry, bool with_array_task,
+                         const std::function<std::optional<std::string>(const char*)>& environment) {
+  Constants constants;
+  for (const auto& [name, constant] : registry.constants) {
+    constants[name] = constant.is_file ? digest_of_file(constant.text) : as_stored(constant.text);
+  }
+  // The job has another id at every submission; the task has not.
+  const auto task = environment("SLURM_ARRAY_TASK_ID");
+  if (with_array_task && task && environment("SLURM_ARRAY_JOB_ID")) {
+    constants[kArrayTaskName] = as_stored(*task);
+  }
+  return constants;
+}
+
+void compare_constants(const std::filesystem::path& file, const Constants& stored, const Constants& present) {
+  std::string differences;
+  for (const auto& [name, value] : present) {
+    const auto found = stored.find(name);
+    if (found == stored.end()) {
+      core::log::info("{} does not say what '{}' was; it is '{}' now", file.string(), name, value);
+    } else if (found->second != value) {
+      differences += fmt::format("\n  '{}': '{}' when it was saved, '{}' now", name, found->second, value);
+    }
+  }
+  for (const auto& [name, value] : stored) {
+    if (!present.contains(name)) {
+      core::log::info("{} was saved with '{}' = '{}', which this program does not have", file.string(), name, value);
+    }
+  }
+  if (!differences.empty()) {
+    throw MismatchError(fmt::format(
+        "{} belongs to another problem; nothing is restored from it. Use another directory, or move it away:{}",
+        file.string(), differences));
+  }
 }
 
 }  // namespace reprieve::manager

@@ -7,13 +7,18 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "cluster/communicator.hpp"
-#include "core/drill_orders.hpp"
+#include "core/run_record.hpp"
+#include "core/setting.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "reprieve/checkpoint_manager.hpp"
 #include "reprieve/manager_options.hpp"
+#include "state/registry.hpp"
 
 namespace reprieve::manager {
 
@@ -34,5 +39,55 @@ namespace reprieve::manager {
 /// Makes sure that every rank sees the directory that the chief has opened, by @p mark in its lock file.
 /// @throws StorageError, on all ranks
 void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory, const std::string& mark);
+
+// What the environment of rank 0 says to a manager.
+
+/// The settings of the environment, by key, the same on every rank; none if @p options say that it does not count.
+/// Tells on the chief what it changes. Collective.
+/// @param directory  that the program asks for. REPRIEVE_DIRECTORY is for the first one that this process asks for, and
+/// for that one alone: two parts of a program would otherwise take each other's checkpoints for their own.
+/// @throws ConfigError on every rank
+core::Json agree_on_environment(cluster::Communicator& comm, const std::filesystem::path& directory,
+                                const ManagerOptions& options);
+
+/// The options, and the directory, with what the environment says in place of what the program says.
+ManagerOptions in_environment(ManagerOptions options, const core::Json& environment);
+std::filesystem::path in_environment(const std::filesystem::path& directory, const core::Json& environment);
+
+// Whether all ranks were given the same settings.
+
+/// The settings of @p table that must be the same on all ranks, with their values, by key.
+template <class Options>
+core::Json shared_values(const core::Table<Options>& table, const Options& options) {
+  core::Json values = core::Json::object();
+  for (const auto& row : table) {
+    if (row.same_on_all_ranks) {
+      values[row.key] = row.get(options);
+    }
+  }
+  return values;
+}
+
+/// Collective. @p mine has the same keys on every rank.
+/// @throws UsageError on every rank that names each setting that differs from the chief's, the ranks and their values
+void check_same_on_all_ranks(cluster::Communicator& comm, const core::Json& mine, std::string_view what);
+
+// What must be the same in every run that uses a directory (`Checkpoint::add_constant`). No MPI; the chief's.
+
+/// By name, as they stand in a file.
+using Constants = std::map<std::string, std::string>;
+
+/// The name under which the task of a Slurm array is one of them.
+inline constexpr const char* kArrayTaskName = "slurm array task";
+
+/// Those that the program registered, with long texts and files as their digests; and the task, inside of an array.
+/// @param environment  a variable's value, or nothing
+/// @throws StorageError, CorruptError if a file cannot be read
+Constants find_constants(const Checkpoint::Registry& registry, bool with_array_task,
+                         const std::function<std::optional<std::string>(const char*)>& environment);
+
+/// Compares those of a file with those of this run. One that only one of them has is told in the log, and no error.
+/// @throws MismatchError with all that differ
+void compare_constants(const std::filesystem::path& file, const Constants& stored, const Constants& present);
 
 }  // namespace reprieve::manager

@@ -19,11 +19,23 @@
 #include <string>
 #include <vector>
 
+#include "manager/checkpoint_directory.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/error.hpp"
 #include "storage/read/restorer.hpp"
 
 namespace reprieve::manager {
+
+// Which checkpoints a restore may take, and in which order. The chief's.
+
+/// Numbers of the committed checkpoints, newest first; those of other directories only if there are no others. The log
+/// tells which are passed over, since the file names may suggest something else.
+/// @throws UsageError if all are of other directories, and of several
+[[nodiscard]] std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory,
+                                                         const std::string& directory_id);
+
+/// The same, but never those of other directories, and nothing is logged.
+[[nodiscard]] std::vector<std::uint64_t> find_own(CheckpointDirectory& directory, const std::string& directory_id);
 
 /// Whether an error tells that what was read is wrong, or could not be read.
 [[nodiscard]] bool is_of_the_data(const Error& error) noexcept;

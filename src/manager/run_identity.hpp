@@ -9,8 +9,9 @@
 #include <string>
 
 #include "core/directory.hpp"
-#include "manager/directory_record.hpp"
-#include "storage/format/file_metadata.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/checkpoint_list.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve::manager {
 
@@ -48,5 +49,13 @@ class RunIdentity {
   DirectoryRecord record_;
   std::uint64_t last_save_ = 0;
 };
+
+// The mark of a run that came to its end, so that a start after it does no work twice. The chief's.
+
+/// The directory remembers that the run is finished, until something is saved or removed. @throws StorageError
+void mark_finished(CheckpointDirectory& directory, RunIdentity& identity, std::uint64_t run_calls);
+
+/// The calls of run at which a run of this prefix was finished, if it was and nothing has changed since.
+[[nodiscard]] std::optional<std::uint64_t> finished_at(CheckpointDirectory& directory, const RunIdentity& identity);
 
 }  // namespace reprieve::manager

@@ -30,7 +30,7 @@
 // died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging directory
 // without a seal, and the next start deletes it. The new seal is written after the new data, and counts only after the
 // rename of step 4, which comes after every rank's fsync. What the file is known to hold already is not written again
-// (storage/write/written_ranges.cpp). Nothing old can show through: structure and tables are written as a whole, all
+// (storage/write/write_item.cpp). Nothing old can show through: structure and tables are written as a whole, all
 // blocks have checksums of the new state, and a state with elements that no rank holds (which must read as zero) gets a
 // new file. After a failed save a rewritten file is deleted, never used again: a rank that hangs may still
 // write to it.
@@ -47,18 +47,22 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <exception>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
-#include "manager/brought_parts.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/copy_room.hpp"
-#include "manager/info_codec.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/near_copies.hpp"
+#include "manager/near_place.hpp"
 #include "reprieve/error.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+#include "storage/write/data_stream.hpp"
 
 namespace reprieve::manager {
 
@@ -394,6 +398,201 @@ std::uint64_t save_by_function(CheckpointManager::Impl& manager, const Checkpoin
   scratch.reset();
   manager.comm.agree(outcome, what);
   return number;
+}
+
+/// Where its thread still writes, that keeps the copy.
+void BackgroundSave::note_failure(const Save& save) noexcept {
+  if (!save.written()) {
+    copy_.reset();
+  }
+}
+
+void BackgroundSave::begin(const CheckpointManager::SaveRequest& request) {
+  std::unique_ptr<Save> save;
+  try {
+    // On all ranks, or on none.
+    if (manager_.comm.together([&] { return start(save, request); }, "saving in the background")) {
+      save_ = std::move(save);
+      ++begun_;
+    }
+  } catch (const Error& error) {
+    if (save) {
+      note_failure(*save);
+    }
+    manager_.tell_failure(request.number, error);
+    throw;
+  }
+}
+
+/// @param save  becomes the save that is under way, or that has failed
+/// @return false if there was no room for a copy and the save is done
+bool BackgroundSave::start(std::unique_ptr<Save>& save, const CheckpointManager::SaveRequest& request) {
+  save = std::make_unique<Save>(manager_, request);
+  save->prepare();
+  if (!copy_) {
+    copy_ = std::make_shared<storage::StateCopy>();
+  }
+  if (save->write_in_background(copy_, manager_.options.background_memory_bytes)) {
+    return true;
+  }
+  if (manager_.comm.is_chief()) {
+    core::log::warning("a rank has no room for a copy of its state: checkpoint {} is not written in the background",
+                       *save->request().number);
+  }
+  save->write();
+  save->finish();
+  return false;
+}
+
+std::optional<SaveReport> BackgroundSave::finish() {
+  if (!save_) {
+    return std::nullopt;
+  }
+  const auto save = std::exchange(save_, nullptr);
+  try {
+    return manager_.comm.together([&] { return save->finish(); }, "committing a save of the background");
+  } catch (const Error& error) {
+    note_failure(*save);
+    manager_.tell_failure(save->request().number, error);
+    throw;
+  }
+}
+
+void BackgroundSave::settle() {
+  try {
+    finish();
+  } catch (const Error& error) {
+    // A file that could not be written, or memory that was not there, has been told; what comes now does not depend on
+    // it.
+    if (dynamic_cast<const StorageError*>(&error) == nullptr && error.code() != ErrorCode::no_memory) {
+      throw;
+    }
+  }
+}
+
+/// Without the other ranks it cannot be committed.
+void BackgroundSave::end() noexcept {
+  if (save_ && !manager_.comm.broken() && std::uncaught_exceptions() == 0) {
+    try {
+      finish();
+    } catch (const std::exception& error) {
+      core::log::error("the save in the background did not end: {}", error.what());
+    }
+  }
+}
+
+namespace {
+
+/// One part in so many stays free.
+constexpr std::uint64_t kFreePart = 16;
+
+struct Shared {
+  std::uint64_t needed = 0;
+  std::uint64_t available = UINT64_MAX;
+
+  void add(std::uint64_t bytes, std::uint64_t left) {
+    needed += bytes;
+    available = std::min(available, left);
+  }
+  [[nodiscard]] bool is_too_small() const { return needed > available - available / kFreePart; }
+};
+
+cluster::Bytes encode_demand(const CopyDemand& demand) {
+  storage::Encoder message;
+  message.text(demand.host);
+  message.word(demand.bytes);
+  message.word(demand.available.of_node);
+  message.word(demand.available.of_group);
+  message.text(demand.available.group);
+  return message.take();
+}
+
+CopyDemand decode_demand(const cluster::Bytes& bytes) {
+  storage::Decoder message(bytes);
+  CopyDemand demand;
+  demand.host = message.text();
+  demand.bytes = message.word();
+  demand.available.of_node = message.word();
+  demand.available.of_group = message.word();
+  demand.available.group = message.text();
+  return demand;
+}
+
+}  // namespace
+
+std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
+  std::map<std::pair<std::string, std::string>, Shared> places;  // host; its control group, or nothing
+  for (const CopyDemand& demand : demands) {
+    places[{demand.host, ""}].add(demand.bytes, demand.available.of_node);
+    if (!demand.available.group.empty()) {
+      places[{demand.host, demand.available.group}].add(demand.bytes, demand.available.of_group);
+    }
+  }
+  for (const auto& [place, shared] : places) {
+    if (shared.is_too_small()) {
+      return fmt::format("copies of the state need {} bytes on {}{}, and {} are available", shared.needed, place.first,
+                         place.second.empty() ? "" : " in the control group " + place.second, shared.available);
+    }
+  }
+  return {};
+}
+
+bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool tells) {
+  if (comm.max(static_cast<std::int64_t>(bytes), what) == 0) {
+    return true;  // all have memory from the last time
+  }
+  const auto all = comm.gather(encode_demand({comm.host(), bytes, core::available_memory()}), what);
+  std::string reason;
+  comm.on_chief(
+      [&] {
+        std::vector<CopyDemand> demands;
+        std::ranges::transform(all, std::back_inserter(demands), decode_demand);
+        reason = why_copies_do_not_fit(demands);
+      },
+      what);
+  if (!reason.empty() && tells) {
+    core::log::warning("{}", reason);
+  }
+  return comm.max(reason.empty() ? 0 : 1, what) == 0;
+}
+
+namespace {
+
+/// This rank's share of a file, filled with zeros. Blocks that have been written once are faster to write again than
+/// blocks that are only allocated.
+void write_zeros(const core::FileAddress& spare, std::uint64_t size, std::uint64_t rank, std::uint64_t ranks,
+                 const ManagerOptions& options) {
+  const storage::PosixFile file = storage::PosixFile::open_to_write(spare);
+  const std::uint64_t end = size / ranks * (rank + 1) + (rank + 1 == ranks ? size % ranks : 0);
+  const storage::Bytes zeros(storage::kStreamBufferBytes);
+  storage::DataStream stream(file, options.io, size / ranks);
+  for (std::uint64_t offset = size / ranks * rank; offset < end; offset += zeros.size()) {
+    stream.write(std::span(zeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), end - offset))),
+                 offset);
+  }
+  stream.finish();
+  file.sync();
+}
+
+}  // namespace
+
+void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& state, CheckpointDirectory& directory,
+                   const ManagerOptions& options) {
+  const std::string what = "reserving the space for a checkpoint";
+  const std::uint64_t size = storage::most_checkpoint_bytes(comm, state);
+  try {
+    comm.on_chief([&] { directory.reserve(size); }, what);
+    comm.agree(core::capture([&] {
+                 write_zeros(directory.spare(), size, static_cast<std::uint64_t>(comm.rank()),
+                             static_cast<std::uint64_t>(comm.size()), options);
+               }),
+               what);
+  } catch (const StorageError&) {
+    if (comm.is_chief()) {
+      directory.release_reserve();
+    }
+    throw;
+  }
 }
 
 }  // namespace reprieve::manager

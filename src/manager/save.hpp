@@ -5,23 +5,31 @@
 /// One save of a CheckpointManager; save.cpp states the commit protocol.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "core/background_task.hpp"
-#include "core/worker_directories.hpp"
-#include "manager/file_names.hpp"
+#include "cluster/communicator.hpp"
+#include "core/directory.hpp"
+#include "core/memory.hpp"
+#include "core/threads.hpp"
+#include "manager/checkpoint_directory.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "manager/manager_impl.hpp"
+#include "reprieve/manager_options.hpp"
+#include "state/registry.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 
 namespace reprieve::manager {
 
 /// From the call to the commit and the clean-up. Nothing is left behind, however it ends. Members are collective unless
 /// they say otherwise, and throw the same on every rank.
-class Save {
+class [[gnu::visibility("hidden")]] Save {
  public:
-  Save(CheckpointManager::Impl& manager, CheckpointManager::SaveRequest request);
+  Save(CheckpointManager::Impl & manager, CheckpointManager::SaveRequest request);
   ~Save();
   Save(const Save&) = delete;
   Save& operator=(const Save&) = delete;
@@ -82,5 +90,64 @@ class Save {
 /// Runs the program's save function as all of a save: on every rank, with a directory to write to. Collective. Throws
 /// what it threw on any rank, on all of them. Returns the number that was proposed to it.
 std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request);
+
+// Saves whose writing is left to a thread (see README.md). One is under way at a time.
+
+/// Collective but where it says otherwise.
+class [[gnu::visibility("hidden")]] BackgroundSave {
+ public:
+  explicit BackgroundSave(CheckpointManager::Impl & manager) : manager_(manager) {}
+
+  /// Begins one, or makes the whole save if a rank has no room for a copy of its state.
+  void begin(const CheckpointManager::SaveRequest& request);
+  /// Commits the one that is under way, if one is. Waits for it.
+  std::optional<SaveReport> finish();
+  /// The same for the sake of something else, which its failure does not hinder.
+  void settle();
+  /// The same at the end of the manager, if the other ranks are there. Never throws.
+  void end() noexcept;
+
+  // Not collective.
+  /// Begun, not yet committed.
+  [[nodiscard]] bool pending() const noexcept { return save_ != nullptr; }
+  /// How many have been begun; the same on every rank.
+  [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
+  /// How many this rank has written, or failed to write.
+  [[nodiscard]] std::uint64_t written() const noexcept { return begun_ - (save_ && !save_->written() ? 1 : 0); }
+
+ private:
+  bool start(std::unique_ptr<Save> & save, const CheckpointManager::SaveRequest& request);
+  void note_failure(const Save& save) noexcept;
+
+  CheckpointManager::Impl& manager_;
+  std::unique_ptr<Save> save_;
+  std::uint64_t begun_ = 0;
+  std::shared_ptr<storage::StateCopy> copy_;
+};
+
+// Whether there is memory for the copies of the state that a save in the background needs.
+
+/// What one rank needs for its copy, and has.
+struct CopyDemand {
+  std::string host;
+  std::uint64_t bytes = 0;
+  core::AvailableMemory available;
+};
+
+/// Why the copies of all ranks do not fit together; empty if they do. Ranks of a host share its memory, ranks of a
+/// control group its limit; a part is left free for what else goes on.
+[[nodiscard]] std::string why_copies_do_not_fit(std::span<const CopyDemand> demands);
+
+/// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
+/// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system
+/// @param tells  log the reason @return the same on every rank
+[[nodiscard]] bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what,
+                              bool tells = true);
+
+// The space for the next checkpoint, taken in advance.
+
+/// Takes the space for a checkpoint of @p state. Collective. @throws StorageError, on all ranks
+void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& state, CheckpointDirectory& directory,
+                   const ManagerOptions& options);
 
 }  // namespace reprieve::manager

@@ -5,6 +5,7 @@
 /// What the settings of a handler may be.
 
 #include "core/setting.hpp"
+#include "reprieve/manager_options.hpp"
 #include "reprieve/settings.hpp"
 #include "reprieve/termination_config.hpp"
 
@@ -21,5 +22,15 @@ core::OrderedJson settings_schema();
 
 /// @throws ConfigError that names every setting out of range and says what is allowed
 void validate(const TerminationConfig& config);
+
+// What the options of a manager may be.
+
+inline constexpr double kYear = 31'536'000;  ///< in seconds; the longest of most times
+
+/// Keys without a section. Functions and what is not a setting are left out.
+core::Table<ManagerOptions> manager_settings();
+
+/// @throws ConfigError that names every option out of range and says what is allowed
+void validate(const ManagerOptions& options);
 
 }  // namespace reprieve

@@ -3,9 +3,15 @@
 
 #include "reprieve/memory.hpp"
 
+#include <algorithm>
+#include <limits>
+
+#include "core/log.hpp"
+#include "core/memory.hpp"
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
+#include "state/staging.hpp"
 #include "state/strided.hpp"
 
 namespace reprieve {
@@ -113,4 +119,164 @@ void Checkpoint::add_distributed_view(std::string name, LookAtMemory look, Exten
       });
 }
 
+void Index::throw_negative(std::int64_t value) {
+  throw UsageError("a layout has the negative number " + std::to_string(value) +
+                   ": shapes, offsets and extents are counts of elements");
+}
+
+namespace {
+
+void check_same_dimensions(const Extents& extent, const Extents& other, const char* other_name) {
+  if (extent.size() != other.size()) {
+    throw UsageError("the extent " + core::list_text(extent) + " has " + std::to_string(extent.size()) +
+                     " dimensions, but " + other_name + " " + core::list_text(other) + " has " +
+                     std::to_string(other.size()));
+  }
+}
+
+/// Length of one dimension of the padded array.
+std::uint64_t padded(const Extents& extent, const Extents& ghost, std::size_t d) { return extent[d] + 2 * ghost[d]; }
+
+}  // namespace
+
+DistributedLayout with_ghost_layers(IndexList global_shape, IndexList offset, IndexList extent, const IndexList& ghost,
+                                    std::size_t element_size_bytes) {
+  check_same_dimensions(extent, global_shape, "the global shape");
+  check_same_dimensions(extent, offset, "the offset");
+  check_same_dimensions(extent, ghost, "the number of ghost layers");
+  std::vector<std::ptrdiff_t> strides(extent.size());
+  std::uint64_t elements = 1;
+  for (std::size_t d = extent.size(); d-- > 0;) {
+    strides[d] = static_cast<std::ptrdiff_t>(elements * element_size_bytes);
+    elements *= padded(extent, ghost, d);
+  }
+  const std::uint64_t first = first_interior_index(extent, ghost);
+  return {std::move(global_shape), std::move(offset), std::move(extent), std::move(strides), elements, first};
+}
+
+std::size_t first_interior_index(const IndexList& extent, const IndexList& ghost) {
+  check_same_dimensions(extent, ghost, "the number of ghost layers");
+  std::uint64_t index = 0;
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    index = index * padded(extent, ghost, d) + ghost[d];
+  }
+  return index;
+}
+
 }  // namespace reprieve
+
+namespace reprieve::state {
+
+namespace {
+
+[[noreturn]] void reject(const std::string& name, const std::string& problem) {
+  throw UsageError("distributed variable '" + name + "': " + problem);
+}
+
+/// Every byte of the array must have an offset that fits a signed 64-bit file offset.
+void check_global_shape(const std::string& name, const DistributedArray& array) {
+  if (array.global_shape.empty()) {
+    reject(name, "the global shape has no dimensions; a scalar is a replicated or a per-rank variable");
+  }
+  if (array.global_shape.size() > kMostDimensions) {
+    reject(name, "it has " + std::to_string(array.global_shape.size()) + " dimensions; HDF5 allows at most " +
+                     std::to_string(kMostDimensions));
+  }
+  if (array.type.size_bytes == 0) {
+    reject(name, "the element type has the size 0");
+  }
+  if (std::find(array.global_shape.begin(), array.global_shape.end(), 0U) != array.global_shape.end()) {
+    return;
+  }
+  std::uint64_t limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / array.type.size_bytes;
+  for (const std::uint64_t length : array.global_shape) {
+    if (length > limit) {
+      reject(name, "the global shape " + core::list_text(array.global_shape) + " is larger than 2^63 bytes");
+    }
+    limit /= length;
+  }
+}
+
+void check_strides(const std::string& name, const MemoryBox& box, std::uint32_t element_size) {
+  if (box.strides_bytes.empty()) {
+    return;
+  }
+  if (box.strides_bytes.size() != box.extent.size()) {
+    reject(name, "it has " + std::to_string(box.strides_bytes.size()) + " strides for " +
+                     std::to_string(box.extent.size()) + " dimensions");
+  }
+  for (std::size_t d = 0; d < box.extent.size(); ++d) {
+    const std::ptrdiff_t stride = box.strides_bytes[d];
+    const bool overlaps = stride > -static_cast<std::ptrdiff_t>(element_size) && stride < std::ptrdiff_t{element_size};
+    if (box.extent[d] > 1 && overlaps) {
+      reject(name, "the stride of " + std::to_string(stride) + " bytes in dimension " + std::to_string(d) +
+                       " is smaller than an element of " + std::to_string(element_size) + " bytes");
+    }
+  }
+}
+
+void check_box(const std::string& name, const DistributedArray& array, const MemoryBox& box) {
+  const std::size_t dimensions = array.global_shape.size();
+  if (box.offset.size() != dimensions || box.extent.size() != dimensions) {
+    reject(name, "the offset " + core::list_text(box.offset) + " and the extent " + core::list_text(box.extent) +
+                     " must have the dimensions of the global shape " + core::list_text(array.global_shape));
+  }
+  check_strides(name, box, array.type.size_bytes);
+  if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) {
+    return;  // Holds nothing, so it does not matter where: uneven splits put such boxes past the end.
+  }
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const std::uint64_t length = array.global_shape[d];
+    if (box.extent[d] > length || box.offset[d] > length - box.extent[d]) {
+      reject(name, "the box at " + core::list_text(box.offset) + " of extent " + core::list_text(box.extent) +
+                       " is not inside of the global shape " + core::list_text(array.global_shape));
+    }
+  }
+}
+
+/// An address that is null or not the program's any more is told from a good one; one that belongs to something else
+/// by now is not.
+void check_memory(const std::string& name, MemoryBox& box, std::uint32_t element_size, const devices::Spaces& spaces,
+                  MemorySpace* named) {
+  if (volume(box.extent) == 0) {
+    return;
+  }
+  if (box.data == nullptr) {
+    reject(name, "the data pointer is null, but the extent is " + core::list_text(box.extent));
+  }
+  try {
+    box.space = space_of(spaces, box.data, box.extent, box.strides_bytes, element_size, box.space ? box.space : named);
+  } catch (const UsageError& error) {
+    reject(name, error.what());
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), "distributed variable '" + name + "': " + error.what());
+  }
+  if (box.space != nullptr) {
+    return;
+  }
+  const Strides strides = box.strides_bytes.empty() ? dense_strides(box.extent, element_size) : box.strides_bytes;
+  const Reach reach = reach_of(box.extent, strides, element_size);
+  if (!core::is_mapped(box.data + reach.begin, static_cast<std::size_t>(reach.end - reach.begin))) {
+    reject(name, std::string("the memory of its box ") + core::list_text(box.extent) +
+                     " is not the program's (any more): it was freed or moved after it was registered. Register a "
+                     "std::vector itself, or a function that tells where the memory is");
+  }
+}
+
+}  // namespace
+
+void check_shapes(const std::string& name, const DistributedArray& array) {
+  check_global_shape(name, array);
+  for (const MemoryBox& box : array.boxes) {
+    check_box(name, array, box);
+  }
+}
+
+void check_array(const std::string& name, DistributedArray& array, const devices::Spaces& spaces, MemorySpace* named) {
+  check_shapes(name, array);
+  for (MemoryBox& box : array.boxes) {
+    check_memory(name, box, array.type.size_bytes, spaces, named);
+  }
+}
+
+}  // namespace reprieve::state

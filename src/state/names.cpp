@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string_view>
 
+#include "reprieve/annotation.hpp"
+#include "reprieve/element_type.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/record.hpp"
 #include "state/registry.hpp"
 
 namespace reprieve::state {
@@ -75,4 +80,160 @@ void check_name(const std::string& name) {
   check_part(name, rest);
 }
 
+namespace {
+
+constexpr std::size_t kMaxUnitsBytes = 255;
+constexpr std::size_t kMaxDescriptionBytes = 4096;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& problem) {
+  throw UsageError("variable '" + name + "': " + problem);
+}
+
+void check_text(const std::string& name, const char* what, const std::string& text, std::size_t most_bytes) {
+  if (text.size() > most_bytes) {
+    refuse(name, std::string(what) + " of " + std::to_string(text.size()) + " bytes; at most " +
+                     std::to_string(most_bytes) + " are allowed");
+  }
+  if (text.find('\0') != std::string::npos) {
+    refuse(name, std::string(what) + " with a null byte");
+  }
+}
+
+}  // namespace
+
+void check_annotation(const std::string& name, const Annotation& annotation) {
+  check_text(name, "units", annotation.units, kMaxUnitsBytes);
+  check_text(name, "a description", annotation.description, kMaxDescriptionBytes);
+  const auto& dims = annotation.dims;
+  for (auto dim = dims.begin(); dim != dims.end(); ++dim) {
+    try {
+      check_name(*dim);
+    } catch (const UsageError& error) {
+      refuse(name, std::string("the name of a dimension is like that of a variable: ") + error.what());
+    }
+    if (dim->find('/') != std::string::npos) {
+      refuse(name, "the name of dimension '" + *dim + "' holds a '/'");
+    }
+    if (std::find(dims.begin(), dim, *dim) != dim) {
+      refuse(name, "two dimensions are called '" + *dim + "'");
+    }
+  }
+}
+
+void check_dimension_names(const std::string& name, const Annotation& annotation, std::size_t dimensions) {
+  if (!annotation.dims.empty() && annotation.dims.size() != dimensions) {
+    refuse(name, std::to_string(annotation.dims.size()) + " names of dimensions were given, but it has " +
+                     std::to_string(dimensions) + " dimensions");
+  }
+}
+
+namespace {
+
+/// HDF5 describes a struct in a message of its own, of at most 64 KiB.
+constexpr std::size_t kMostListBytes = std::size_t{32} << 10U;
+constexpr std::size_t kBytesPerMember = 64;
+constexpr std::size_t kMostMemberDimensions = 4;
+constexpr int kMostLevels = 8;
+
+/// Bytes of a member, arrays as a whole; nothing if that cannot be.
+std::optional<std::uint64_t> bytes_of(const Member& member, std::uint64_t most) {
+  std::uint64_t bytes = member.type.size_bytes;
+  for (const std::uint64_t length : member.shape) {
+    if (length == 0 || bytes == 0 || length > most / bytes) {
+      return std::nullopt;
+    }
+    bytes *= length;
+  }
+  return bytes == 0 || bytes > most ? std::nullopt : std::optional(bytes);
+}
+
+class ListCheck {
+ public:
+  void run(const Members& members, std::uint64_t size_bytes, int level) {
+    if (level > kMostLevels) {
+      throw UsageError("a struct in a struct, more than " + std::to_string(kMostLevels) + " times");
+    }
+    std::set<std::string> names;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+    for (const Member& member : members) {
+      check_name_of(member, names);
+      const auto bytes = bytes_of(member, size_bytes);
+      if (!bytes || member.offset > size_bytes - *bytes || member.shape.size() > kMostMemberDimensions) {
+        throw UsageError("the member '" + member.name + "' does not lie in " + std::to_string(size_bytes) + " bytes");
+      }
+      places.emplace_back(member.offset, member.offset + *bytes);
+      if (!member.members.empty()) {
+        run(member.members, member.type.size_bytes, level + 1);
+      }
+    }
+    std::sort(places.begin(), places.end());
+    for (std::size_t i = 1; i < places.size(); ++i) {
+      if (places[i].first < places[i - 1].second) {
+        throw UsageError("two members share the byte " + std::to_string(places[i].first));
+      }
+    }
+  }
+
+ private:
+  void check_name_of(const Member& member, std::set<std::string>& names) {
+    check_name(member.name);
+    if (!names.insert(member.name).second) {
+      throw UsageError("two members are called '" + member.name + "'");
+    }
+    list_bytes_ += member.name.size() + kBytesPerMember;
+    if (list_bytes_ > kMostListBytes) {
+      throw UsageError("more members than HDF5 can hold");
+    }
+  }
+
+  std::size_t list_bytes_ = 0;
+};
+
+}  // namespace
+
+void check_members(const std::string& name, const Members& members, ElementType type) {
+  try {
+    if (!members.empty() && type.element_class != ElementClass::opaque) {
+      throw UsageError("elements of type " + to_string(type) + " have no members");
+    }
+    ListCheck().run(members, type.size_bytes, 1);
+  } catch (const UsageError& error) {
+    throw UsageError("variable '" + name + "': in its list of members: " + error.what());
+  }
+}
+
+std::string to_string(const Member& member) {
+  std::string text = member.members.empty() ? reprieve::to_string(member.type)
+                                            : "struct of " + std::to_string(member.type.size_bytes) + " bytes";
+  for (const std::uint64_t length : member.shape) {
+    text += "[" + std::to_string(length) + "]";
+  }
+  return text + " at byte " + std::to_string(member.offset);
+}
+
 }  // namespace reprieve::state
+
+namespace reprieve {
+
+std::string to_string(ElementType type) {
+  const std::string bits = std::to_string(std::uint64_t{type.size_bytes} * 8);
+  switch (type.element_class) {
+    case ElementClass::boolean:
+      return type.size_bytes == 1 ? "bool" : "bool" + bits;
+    case ElementClass::signed_integer:
+      return "int" + bits;
+    case ElementClass::unsigned_integer:
+      return "uint" + bits;
+    case ElementClass::floating:
+      return "float" + bits;
+    case ElementClass::complex:
+      return "complex" + bits;
+    case ElementClass::opaque:
+      return type.size_bytes == 1 ? "opaque" : "opaque" + bits;
+    case ElementClass::text:
+      return type.size_bytes == 1 ? "text" : "text[" + std::to_string(type.size_bytes) + "]";
+  }
+  return "unknown";
+}
+
+}  // namespace reprieve

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/rare.hpp"
+#include "core/values.hpp"
 #include "devices/spaces.hpp"
 #include "reprieve/checkpoint.hpp"
 

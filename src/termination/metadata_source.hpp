@@ -4,18 +4,136 @@
 /// @file
 /// The metadata servers of clouds: where they are, whether one is there, and what it says of this machine's end.
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "core/environment.hpp"
+#include "core/process.hpp"
 #include "reprieve/notice.hpp"
 #include "termination/http.hpp"
-#include "termination/poller.hpp"
 
 namespace reprieve::termination {
+
+// What the answers of the metadata servers mean. Pure: no network, and the time is given.
+
+using WallClock = std::chrono::system_clock;
+
+/// Something that a source found out.
+struct Finding {
+  /// Tells this announcement from the next of the same source, so that each is acted on once.
+  std::string id;
+  std::string message;
+  /// Until the machine is taken, if the source knows.
+  std::optional<std::chrono::milliseconds> time_left = {};
+  /// The end is likely, but not announced: reason to save, not to leave.
+  bool is_hint = false;
+};
+
+/// "2026-03-01T12:00:00Z", with or without a fraction of a second; nothing for anything else.
+std::optional<WallClock::time_point> parse_iso_time(const std::string& text);
+/// "Sun, 01 Mar 2026 12:00:00 GMT".
+std::optional<WallClock::time_point> parse_http_time(const std::string& text);
+
+/// GCE: the values of instance/maintenance-event and instance/preempted. A preempted spot machine has 30 s; when the
+/// host goes into maintenance the time depends on the machine, and is left to the configuration.
+/// @throws Error if these are not values of the interface
+std::optional<Finding> gce_finding(const std::string& maintenance_event, const std::string& preempted);
+
+/// AWS: the body of spot/instance-action. @throws Error if it is not of the published form
+Finding aws_instance_action(const std::string& body, WallClock::time_point now);
+/// AWS: the body of events/recommendations/rebalance. @throws Error
+Finding aws_rebalance(const std::string& body);
+
+/// What Azure plans for a machine.
+struct AzureEvents {
+  std::optional<Finding> finding;      ///< the earliest of those that take the machine away
+  std::vector<std::string> event_ids;  ///< of all of them, to be acknowledged after the save
+};
+
+/// Azure: the body of scheduledevents.
+/// @param machine  name of this machine; events of others do not count. Empty: not known, all count
+/// @throws Error if it is not of the published form
+AzureEvents azure_events(const std::string& body, const std::string& machine, WallClock::time_point now);
+
+/// The request that tells Azure to go ahead with these events.
+std::string azure_acknowledgement(const std::vector<std::string>& event_ids);
+
+// A source of notices that has to be asked again and again, and the thread that does so.
+
+/// A notice as one process knows it.
+struct LocalNotice {
+  std::string source;
+  std::string message;
+  std::chrono::steady_clock::time_point time;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+/// Something to be asked. Used by one thread at a time.
+class PolledSource {
+ public:
+  virtual ~PolledSource() = default;
+  /// For notices and messages.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// What there is to be found now. May wait, but not without a limit, and gives up when @p stop is requested. What it
+  /// throws is logged once, and it is asked again.
+  virtual std::optional<Finding> ask(const std::stop_token& stop) = 0;
+  /// Whether it is asked on after a notice, since an earlier deadline may follow.
+  [[nodiscard]] virtual bool keeps_asking() const { return false; }
+  /// The state is saved, and the process is about to leave for a notice of this source.
+  virtual void saved() {}
+};
+
+/// Asks one source from a thread of its own, so that a source that hangs holds up no other.
+class Poller {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Poller(std::unique_ptr<PolledSource> source, std::chrono::milliseconds interval);
+  /// Ends the thread; waits for a question that is under way and does not heed the stop.
+  ~Poller();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  /// The notice that is not acknowledged. Its deadline is the earliest that the source has told since.
+  [[nodiscard]] std::optional<LocalNotice> notice() const;
+  /// Whether there is one; without a lock.
+  [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
+  /// The source has hinted at an end since this was last asked.
+  [[nodiscard]] std::optional<std::string> take_hint();
+  /// Tells the source that the state is saved, if it gave the notice; logs what goes wrong.
+  void saved();
+  /// The notice was acted on: the next one counts, but not the same announcement again.
+  void acknowledge();
+
+ private:
+  void watch(const std::stop_token& stop);
+  void ask_once(const std::stop_token& stop);
+  void take(const std::optional<Finding>& finding);
+  void tell_failure(const std::string& what);
+
+  const std::chrono::milliseconds interval_;
+
+  std::mutex asking_;  ///< guards the source
+  const std::unique_ptr<PolledSource> source_;
+  bool failure_logged_ = false;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  std::condition_variable_any wake_;
+  std::optional<LocalNotice> notice_;
+  std::atomic<bool> any_{false};  ///< whether there is one
+  std::string id_;                ///< of the latest announcement
+  std::string acknowledged_;      ///< the announcement that was acted on
+  std::optional<std::string> hint_;
+
+  std::jthread thread_;
+};
 
 using core::environment_variable;
 using core::EnvironmentLookup;

@@ -5,17 +5,79 @@
 /// All sources of notices of one process behind one question.
 
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reprieve/notice.hpp"
-#include "termination/deadline.hpp"
-#include "termination/poller.hpp"
+#include "reprieve/platform.hpp"
+#include "termination/metadata_source.hpp"
 
 namespace reprieve::termination {
+
+// Where a handler puts the notice that all ranks have agreed on, for other threads of its process.
+
+class NoticeBoard {
+ public:
+  void post(PreemptionMessage message) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++count_;
+      latest_ = std::move(message);
+    }
+    posted_.notify_all();
+  }
+
+  /// How many have been posted so far.
+  [[nodiscard]] std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+  /// Waits until more than @p seen are posted and returns the latest; nothing if @p stop is requested before.
+  std::optional<PreemptionMessage> wait_for_more(std::size_t seen, const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    return posted_.wait(lock, stop, [&] { return count_ > seen; }) ? latest_ : std::nullopt;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable_any posted_;
+  std::size_t count_ = 0;
+  std::optional<PreemptionMessage> latest_;
+};
+
+// The end of a job that is known in advance.
+
+/// When a job ends, and for how long it may run in all.
+struct JobEnd {
+  WallClock::time_point end;
+  std::chrono::seconds whole_time{0};
+};
+
+/// What the environment of a batch system says: SLURM_JOB_START_TIME and SLURM_JOB_END_TIME (seconds since 1970), or
+/// PBS_WALLTIME (seconds, or hours:minutes:seconds), counted from @p started. Nothing if it says nothing. Pure.
+std::optional<JobEnd> end_in_environment(Platform platform, const EnvironmentLookup& environment,
+                                         WallClock::time_point started);
+
+/// How long before the end the notice comes: @p wanted, or the default of a batch job, and never more than half of the
+/// time, so that a run which is told at once and put back makes some progress. Pure.
+std::chrono::milliseconds lead_before_end(const JobEnd& job, std::optional<std::chrono::milliseconds> wanted);
+
+struct DeadlineSettings {
+  std::optional<JobEnd> known;                    ///< from the configuration or the environment
+  std::optional<std::string> slurm_job;           ///< ask Slurm: now and then, and before it is too late
+  std::optional<std::chrono::milliseconds> lead;  ///< nothing: the default
+};
+
+/// Gives notice when the end is near, or when Slurm says that it is preempting the job.
+std::unique_ptr<PolledSource> make_deadline_source(DeadlineSettings settings);
 
 /// What this process watches.
 struct SourceSettings {

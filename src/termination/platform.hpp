@@ -4,16 +4,69 @@
 /// @file
 /// How a process finds out where it runs, in parts that can be given another world.
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "reprieve/notice.hpp"
 #include "reprieve/platform.hpp"
 #include "termination/metadata_source.hpp"
 
 namespace reprieve::termination {
+
+// What is known of each platform, in one table: everything else asks it. Pure.
+
+/// The exit code that means "saved, start me again", where the platform wants no other.
+inline constexpr int kRestartCode = 42;
+/// What a shell shows for a process that SIGTERM ended: managers on GCE take it for a preemption.
+inline constexpr int kTerminatedCode = 143;
+
+/// Words that the firmware of a machine says, all of them.
+struct FirmwareWords {
+  const char* first = nullptr;  ///< nothing: no words
+  const char* second = nullptr;
+};
+
+struct PlatformTraits {
+  Platform platform = Platform::other;
+  const char* name = "other";
+  /// The variable that it gives to every process, if it does.
+  const char* sign = nullptr;
+  /// What names it in the firmware, one or the other.
+  std::array<FirmwareWords, 2> firmware{};
+  /// Who tells of the end there. A platform with a metadata server is a cloud.
+  MetadataServer metadata = MetadataServer::none;
+  /// SIGUSR2 and SIGXCPU are notices as well.
+  bool has_batch_signals = false;
+  /// From a notice to the kill, if the notice itself says nothing.
+  std::chrono::seconds grace{0};
+  /// The same on accelerators, where that is another.
+  std::optional<std::chrono::seconds> gpu_grace{};
+  /// The variable that tells the grace in seconds, if its user hands it on.
+  const char* grace_variable = nullptr;
+  int restart_code = kRestartCode;
+  /// On accelerators, a manager takes the processes away some time after the notice; they are to stay until then.
+  bool holds_accelerators = false;
+  /// Variables that tell when the job began and when it will end, in seconds since 1970; or for how long it may run.
+  const char* begin_variable = nullptr;
+  const char* end_variable = nullptr;
+  const char* wall_time_variable = nullptr;
+  /// `scontrol` tells of the job.
+  bool asks_slurm = false;
+};
+
+/// All platforms, in the order of the enumeration.
+std::span<const PlatformTraits> platforms() noexcept;
+
+const PlatformTraits& traits_of(Platform platform) noexcept;
+
+/// The platform with that metadata server; null if there is none.
+const PlatformTraits* platform_with(MetadataServer server) noexcept;
 
 /// The platform that the environment names, without a device; nothing if it names none. Pure.
 /// @throws ConfigError if REPRIEVE_PLATFORM names one that does not exist

@@ -18,13 +18,13 @@
 #include <utility>
 
 #include "core/directory.hpp"
-#include "core/environment.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
-#include "core/signals_blocked.hpp"
+#include "core/process.hpp"
+#include "core/threads.hpp"
 #include "reprieve/error.hpp"
-#include "termination/metadata_answers.hpp"
-#include "termination/notice_board.hpp"
+#include "termination/metadata_source.hpp"
+#include "termination/notice_sources.hpp"
 #include "termination/preemption_watcher.hpp"
 
 namespace reprieve::termination {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/worker_record.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/notice.hpp"
 
 namespace reprieve::termination {

@@ -8,7 +8,11 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <vector>
+
+#include "core/process.hpp"
 
 namespace reprieve::termination {
 
@@ -45,5 +49,14 @@ std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobI
 /// The changes to the environment under which the output of Slurm's commands can be read: variables to set, or (without
 /// a value) to remove.
 std::map<std::string, std::optional<std::string>> slurm_environment();
+
+// A command that answers within seconds, run from inside of a rank.
+
+/// Runs a program (searched in PATH; no shell) and returns its standard output if it ends with 0; nothing if it cannot
+/// be started, fails, writes more than 64 KiB, or does not end within @p limit or before @p stop is requested: then it
+/// is killed. Its standard error goes nowhere. Leaves no child behind. Thread: any.
+std::optional<std::string> output_of(const std::vector<std::string>& arguments,
+                                     const core::EnvironmentChanges& environment_changes,
+                                     std::chrono::milliseconds limit, const std::stop_token& stop = {});
 
 }  // namespace reprieve::termination

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "core/mapped_memory.hpp"
+#include "core/memory.hpp"
 #include "device_fixture.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/near_copies.hpp"

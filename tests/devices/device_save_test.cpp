@@ -6,7 +6,7 @@
 #include "manager/near_copies.hpp"
 #include "state/staging.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/manifest_reader.hpp"
+#include "storage/format/manifest.hpp"
 
 namespace reprieve::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "support/process.hpp"
 
 namespace reprieve::test {

@@ -12,7 +12,6 @@
 #include <set>
 
 #include "faults/lives.hpp"
-#include "manager/brought_parts.hpp"
 #include "manager/near_place.hpp"
 
 namespace reprieve::test {

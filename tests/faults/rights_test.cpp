@@ -8,8 +8,8 @@
 
 #include <fstream>
 
+#include "core/directory.hpp"
 #include "core/event_log.hpp"
-#include "core/worker_directories.hpp"
 #include "faults/field_test.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"

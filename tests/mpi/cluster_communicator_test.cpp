@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
-#include "core/no_memory.hpp"
+#include "core/error.hpp"
 #include "reprieve/error.hpp"
 #include "support/mpi_test.hpp"
 

@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/mpi_channel.hpp"
-#include "cluster/mpi_round_channel.hpp"
+#include "cluster/round_thread.hpp"
 #include "cluster/step_agreement.hpp"
 #include "reprieve/error.hpp"
 #include "support/mpi_test.hpp"

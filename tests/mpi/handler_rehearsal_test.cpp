@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 
-#include "core/drill_orders.hpp"
 #include "core/run_record.hpp"
 #include "handler_fixture.hpp"
 

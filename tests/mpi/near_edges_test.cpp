@@ -7,7 +7,7 @@
 
 #include "manager/near_drain.hpp"
 #include "near_fixture.hpp"
-#include "storage/near/part_slot.hpp"
+#include "storage/near/part_file.hpp"
 
 namespace reprieve::test {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "storage/read/variable_reader.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "storage/write/checkpoint_writer.hpp"
-#include "storage/write/state_copy.hpp"
+#include "storage/write/write_item.hpp"
 #include "storage_fixture.hpp"
 
 namespace reprieve::storage {

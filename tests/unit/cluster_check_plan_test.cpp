@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cluster/check_plan.hpp"
+#include "cluster/agreement_vector.hpp"
 
 namespace reprieve::cluster {
 namespace {

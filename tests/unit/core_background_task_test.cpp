@@ -9,7 +9,7 @@
 #include <atomic>
 #include <future>
 
-#include "core/background_task.hpp"
+#include "core/threads.hpp"
 
 namespace reprieve::core {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <fstream>
 
-#include "core/drill_orders.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "support/temporary_directory.hpp"

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/no_memory.hpp"
-#include "core/outcome.hpp"
+#include "core/error.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "core/event_log.hpp"
-#include "core/event_reader.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::core {

@@ -11,8 +11,6 @@
 #include <iostream>
 
 #include "core/directory.hpp"
-#include "core/file_rights.hpp"
-#include "core/worker_directories.hpp"
 #include "manager/directory_lock.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "support/temporary_directory.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/rare.hpp"
+#include "core/values.hpp"
 
 namespace reprieve::core {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include "core/saturating_time.hpp"
+#include "core/values.hpp"
 
 namespace reprieve::core {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "core/shared_memory.hpp"
+#include "core/memory.hpp"
 
 namespace reprieve::core {
 namespace {

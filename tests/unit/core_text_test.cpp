@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 
 namespace reprieve::core {
 namespace {

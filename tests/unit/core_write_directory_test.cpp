@@ -11,7 +11,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/worker_directories.hpp"
+#include "core/directory.hpp"
 #include "reprieve/error.hpp"
 #include "support/other_user.hpp"
 #include "support/temporary_directory.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include "handler/grace_planner.hpp"
+#include "handler/save_policy.hpp"
 
 namespace reprieve::handler {
 namespace {

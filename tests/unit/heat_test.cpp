@@ -11,10 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "heat/field.hpp"
 #include "heat/grid.hpp"
 #include "heat/options.hpp"
-#include "heat/sine_mode.hpp"
 #include "reprieve/error.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "manager/brought_parts.hpp"
+#include "manager/near_place.hpp"
 #include "reprieve/error.hpp"
 #include "storage/near/part_file.hpp"
 #include "support/temporary_directory.hpp"

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/checkpoint_order.hpp"
-#include "manager/directory_record.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "manager/run_identity.hpp"
 #include "support/temporary_directory.hpp"
 

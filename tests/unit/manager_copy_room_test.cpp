@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "manager/copy_room.hpp"
+#include "manager/save.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::manager {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "manager/file_names.hpp"
+#include "manager/checkpoint_list.hpp"
 
 namespace reprieve::manager {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "manager/info_codec.hpp"
+#include "manager/checkpoint_list.hpp"
 
 namespace reprieve::manager {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "manager/near_choice.hpp"
+#include "manager/near_place.hpp"
 
 namespace reprieve::manager {
 namespace {

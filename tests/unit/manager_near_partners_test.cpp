@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "manager/near_partners.hpp"
+#include "manager/near_transfer.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::manager {

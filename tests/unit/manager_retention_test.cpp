@@ -7,7 +7,7 @@
 #include <chrono>
 #include <vector>
 
-#include "manager/retention.hpp"
+#include "manager/checkpoint_list.hpp"
 
 namespace reprieve::manager {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "manager/xdmf_text.hpp"
+#include "manager/xdmf.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::manager {

@@ -14,14 +14,13 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "core/environment.hpp"
 #include "core/event_log.hpp"
-#include "core/worker_record.hpp"
-#include "handler/error_report.hpp"
+#include "core/process.hpp"
+#include "core/run_record.hpp"
+#include "handler/error_spreading.hpp"
 #include "manager/checkpoint_directory.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/directory_place.hpp"
-#include "manager/directory_record.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/supervised_run.hpp"

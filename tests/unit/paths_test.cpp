@@ -25,12 +25,11 @@ const std::map<std::string, std::set<std::string>> kExceptions{
     // What a test asks for by a variable; compiled with REPRIEVE_KILL_POINTS alone.
     {"src/core/kill_point.cpp", {"ofstream"}},
     // /proc/<process>/fd/<number>: memory that another process shares.
-    {"src/core/shared_memory.cpp", {"::open("}},
+    {"src/core/memory.cpp", {"::open("}},
     // /proc/self/fd/<number>: a file that this process has open.
     {"src/storage/bytes/posix_file.cpp", {"::open("}},
     // A file in memory, by /proc/self/fd/<number>.
     {"src/storage/hdf5/hdf5_layout.cpp", {"H5Fcreate(", "H5Fopen("}},
-    {"src/storage/hdf5/hdf5_tiles.cpp", {"H5Fcreate("}},
     // MPI-IO takes paths alone; what it wrote is read back below the open directory.
     {"src/storage/write/mpio_writer.cpp", {"H5Fopen("}},
     // A copy of a checkpoint, inside of the directory that the drill has made for itself.

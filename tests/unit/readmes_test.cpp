@@ -169,13 +169,13 @@ TEST(Readmes, AnUntruthIsNoticed) {
   const fs::path core = kTreeOfReadmes / "src/core";
   EXPECT_TRUE(is_there(core, "error.cpp"));
   EXPECT_TRUE(is_there(core, "outcome.*"));
-  EXPECT_TRUE(is_there(core, "src/core/outcome.hpp"));
+  EXPECT_TRUE(is_there(core, "src/core/error.hpp"));
   EXPECT_TRUE(is_there(core, "reprieve/error.hpp"));
   EXPECT_FALSE(is_there(core, "no_such_file.cpp"));
   EXPECT_FALSE(is_there(core, "no_such_file.*"));
   EXPECT_TRUE(is_file_name("a/b.cpp"));
   EXPECT_FALSE(is_file_name("points%x"));
-  EXPECT_EQ(unit_of("core/outcome.hpp"), "outcome");
+  EXPECT_EQ(unit_of("core/error.hpp"), "outcome");
   EXPECT_EQ(unit_of("outcome"), "outcome");
   EXPECT_TRUE(units_in(core).contains("error"));
   EXPECT_EQ(first_column("| file | holds |\n|---|---|\n| `a`, `b.cpp` | `c` |\n\n| other | x |\n|---|---|\n| `d` | |\n",

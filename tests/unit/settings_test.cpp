@@ -13,7 +13,6 @@
 #include <string>
 
 #include "core/log.hpp"
-#include "settings/manager_settings.hpp"
 #include "settings/settings_table.hpp"
 #include "support/temporary_directory.hpp"
 

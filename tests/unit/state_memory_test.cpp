@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/mapped_memory.hpp"
+#include "core/memory.hpp"
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"

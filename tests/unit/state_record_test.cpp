@@ -9,7 +9,7 @@
 
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
-#include "storage/format/members.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve {
 namespace {

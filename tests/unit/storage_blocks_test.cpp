@@ -7,9 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/box_search.hpp"
 
 namespace reprieve::storage {
 namespace {

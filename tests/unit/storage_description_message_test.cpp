@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "storage/format/description_message.hpp"
+#include "storage/format/description.hpp"
 #include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 

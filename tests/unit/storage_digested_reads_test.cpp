@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "storage/bytes/posix_file.hpp"
-#include "storage/bytes/staged_reader.hpp"
-#include "storage/bytes/streaming_copy.hpp"
+#include "storage/bytes/readers.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {

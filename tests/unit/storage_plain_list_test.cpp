@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/bytes.hpp"
-#include "storage/format/manifest_reader.hpp"
-#include "storage/format/plain_list.hpp"
+#include "core/values.hpp"
+#include "storage/format/manifest.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
-#include "storage/write/watchdog.hpp"
+#include "storage/write/mpio_writer.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {

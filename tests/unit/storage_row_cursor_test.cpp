@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "storage/write/row_cursor.hpp"
+#include "storage/write/two_phase_writer.hpp"
 
 namespace reprieve::storage {
 namespace {

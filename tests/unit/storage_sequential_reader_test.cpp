@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "storage/bytes/posix_file.hpp"
-#include "storage/bytes/sequential_reader.hpp"
+#include "storage/bytes/readers.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {

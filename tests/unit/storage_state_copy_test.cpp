@@ -7,7 +7,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "storage/write/state_copy.hpp"
+#include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -7,8 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "storage/format/tile_choice.hpp"
-#include "storage/format/tiles.hpp"
+#include "storage/format/dataset.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "storage/bytes/window_reader.hpp"
-#include "storage/format/dense_position.hpp"
+#include "storage/bytes/readers.hpp"
+#include "storage/format/blocks.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {

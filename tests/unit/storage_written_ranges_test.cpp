@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "storage/write/written_ranges.hpp"
+#include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/drill_orders.hpp"
 #include "core/run_record.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "support/temporary_directory.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reprieve/error.hpp"
-#include "termination/metadata_answers.hpp"
+#include "termination/metadata_source.hpp"
 
 namespace reprieve::termination {
 namespace {

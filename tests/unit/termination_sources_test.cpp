@@ -15,7 +15,7 @@
 #include "support/metadata_server.hpp"
 #include "support/temporary_directory.hpp"
 #include "termination/notice_sources.hpp"
-#include "termination/short_command.hpp"
+#include "termination/slurm_job.hpp"
 
 namespace reprieve::termination {
 namespace {

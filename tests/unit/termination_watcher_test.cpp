@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/event_log.hpp"
-#include "core/worker_record.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/preemption_watcher.hpp"
 #include "support/process.hpp"

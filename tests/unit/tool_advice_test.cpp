@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "advise.hpp"
-#include "handler/grace_planner.hpp"
+#include "handler/save_policy.hpp"
 #include "supervisor/costs.hpp"
 
 namespace reprieve::tool {

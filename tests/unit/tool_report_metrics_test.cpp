@@ -8,7 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "report_page.hpp"
 
 namespace reprieve::tool {

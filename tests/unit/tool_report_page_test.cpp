@@ -6,7 +6,7 @@
 #include <optional>
 #include <regex>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "report_charts.hpp"
 #include "report_page.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "run_report.hpp"
 
 namespace reprieve::tool {

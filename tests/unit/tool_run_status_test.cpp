@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/event_reader.hpp"
+#include "core/event_log.hpp"
 #include "status.hpp"
 
 namespace reprieve::tool {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "common/slice.hpp"
-#include "trainer/optimizer.hpp"
+#include "common/ranks.hpp"
+#include "trainer/model.hpp"
 
 namespace trainer {
 namespace {

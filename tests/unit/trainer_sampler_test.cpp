@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "trainer/sampler.hpp"
+#include "trainer/dataset.hpp"
 
 namespace trainer {
 namespace {

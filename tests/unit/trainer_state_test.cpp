@@ -14,9 +14,8 @@
 #include "reprieve/error.hpp"
 #include "reprieve/serializer.hpp"
 #include "support/saved_pieces.hpp"
-#include "trainer/digest.hpp"
+#include "trainer/report.hpp"
 #include "trainer/state.hpp"
-#include "trainer/summary.hpp"
 
 namespace trainer {
 namespace {

@@ -12,11 +12,9 @@
 #include <system_error>
 
 #include "core/directory.hpp"
-#include "core/drill_orders.hpp"
-#include "core/environment.hpp"
-#include "core/file_rights.hpp"
 #include "core/log.hpp"
-#include "core/worker_directories.hpp"
+#include "core/process.hpp"
+#include "core/run_record.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/drill_orders.hpp"
+#include "core/run_record.hpp"
 #include "supervisor/costs.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"

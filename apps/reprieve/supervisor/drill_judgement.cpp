@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/run_progress.hpp"
 

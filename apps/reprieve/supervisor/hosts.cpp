@@ -9,7 +9,7 @@
 #include <regex>
 #include <sstream>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/environment.hpp"
+#include "core/process.hpp"
 #include "supervisor/hosts.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/run_progress.hpp"

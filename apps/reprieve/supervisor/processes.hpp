@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/environment.hpp"
+#include "core/process.hpp"
 
 namespace reprieve::supervisor {
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/environment.hpp"
+#include "core/process.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/hosts.hpp"
 #include "supervisor/job_supervisor.hpp"

@@ -10,8 +10,8 @@
 #include <set>
 #include <type_traits>
 
-#include "core/text.hpp"
-#include "termination/platform_traits.hpp"
+#include "core/log.hpp"
+#include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {

@@ -17,14 +17,12 @@
 #include <system_error>
 #include <utility>
 
-#include "core/drill_orders.hpp"
-#include "core/environment.hpp"
+#include "core/directory.hpp"
+#include "core/error.hpp"
 #include "core/event_log.hpp"
-#include "core/event_reader.hpp"
-#include "core/file_rights.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/run_record.hpp"
-#include "core/storage_error.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"

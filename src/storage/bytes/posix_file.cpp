@@ -16,12 +16,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <utility>
 
-#include "core/file_rights.hpp"
-#include "core/interrupted.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 
 namespace reprieve::storage {
 
@@ -286,6 +287,20 @@ void PosixFile::close() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor >= 0 && ::close(descriptor) != 0 && errno != EINTR) {  // interrupted: closed all the same
     throw storage_error("close", path(), errno);
+  }
+}
+
+void TransferNews::add(std::uint64_t bytes) noexcept {
+  done_ += bytes;
+  const auto now = Clock::now();
+  if (now < next_) {
+    return;
+  }
+  next_ = now + kInterval;
+  try {
+    core::log::info("{}: {}", what_, core::transfer_text(done_, total_, now - begin_));
+  } catch (const std::bad_alloc&) {
+    // The transfer itself must not fail for it.
   }
 }
 

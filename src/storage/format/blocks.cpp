@@ -8,6 +8,22 @@
 
 namespace reprieve::storage {
 
+std::optional<std::uint64_t> dense_position(std::span<const std::uint64_t> shape, std::span<const std::uint64_t> offset,
+                                            std::span<const std::uint64_t> extent, std::size_t element_size) {
+  std::uint64_t position = 0;
+  std::uint64_t stride = element_size;
+  bool is_whole = true;  // in all dimensions so far
+  for (std::size_t d = extent.size(); d-- > 0;) {
+    if (extent[d] == 0 || (!is_whole && extent[d] > 1)) {
+      return std::nullopt;
+    }
+    is_whole = is_whole && extent[d] == shape[d];
+    position += offset[d] * stride;
+    stride *= shape[d];
+  }
+  return position;
+}
+
 bool checked_bytes(std::span<const std::uint64_t> extent, std::uint64_t element_size, std::uint64_t& bytes) {
   bytes = 0;
   if (std::find(extent.begin(), extent.end(), 0U) != extent.end()) {
@@ -171,6 +187,144 @@ std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t first, std::
   std::vector<Box> boxes;
   add_range(shape, 0, whole(shape), first, count, boxes);
   return boxes;
+}
+
+namespace {
+
+using Indexes = std::vector<std::size_t>;
+
+/// Sets of boxes up to this size are compared pair by pair.
+constexpr std::size_t kPairwise = 16;
+
+/// A plane between two indexes of one dimension, and the boxes on its two sides; those that it cuts are on both.
+struct Cut {
+  Indexes below;
+  Indexes above;
+
+  [[nodiscard]] std::size_t larger() const { return std::max(below.size(), above.size()); }
+};
+
+/// Cuts at the middle one of the boxes' starts, so that a regular grid falls into halves.
+Cut cut_along(const std::vector<Box>& boxes, const Indexes& set, std::size_t dimension) {
+  std::vector<std::uint64_t> starts;
+  starts.reserve(set.size());
+  for (const std::size_t i : set) {
+    starts.push_back(boxes[i].offset[dimension]);
+  }
+  std::nth_element(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(starts.size() / 2), starts.end());
+  const std::uint64_t plane = starts[starts.size() / 2];
+  Cut cut;
+  for (const std::size_t i : set) {
+    if (boxes[i].offset[dimension] < plane) {
+      cut.below.push_back(i);
+    }
+    if (boxes[i].offset[dimension] + boxes[i].extent[dimension] > plane) {
+      cut.above.push_back(i);
+    }
+  }
+  return cut;
+}
+
+Indexes overlap_by_pairs(const std::vector<Box>& boxes, const Indexes& set) {
+  for (std::size_t a = 0; a < set.size(); ++a) {
+    for (std::size_t b = a + 1; b < set.size(); ++b) {
+      if (volume(intersection(boxes[set[a]], boxes[set[b]]).extent) > 0) {
+        return {std::min(set[a], set[b]), std::max(set[a], set[b])};
+      }
+    }
+  }
+  return {};
+}
+
+Indexes overlap_in(const std::vector<Box>& boxes, const Indexes& set) {
+  if (set.size() <= kPairwise) {
+    return overlap_by_pairs(boxes, set);
+  }
+  Cut best = cut_along(boxes, set, 0);
+  for (std::size_t d = 1; d < boxes[set.front()].extent.size(); ++d) {
+    Cut cut = cut_along(boxes, set, d);
+    if (cut.larger() < best.larger()) {
+      best = std::move(cut);
+    }
+  }
+  // Without a plane that parts the boxes well, many of them are likely to overlap.
+  if (best.larger() > set.size() - set.size() / 4) {
+    return overlap_by_pairs(boxes, set);
+  }
+  Indexes found = overlap_in(boxes, best.below);
+  return found.empty() ? overlap_in(boxes, best.above) : found;
+}
+
+}  // namespace
+
+std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes) {
+  Indexes set;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (volume(boxes[i].extent) > 0) {
+      set.push_back(i);
+    }
+  }
+  return overlap_in(boxes, set);
+}
+
+namespace {
+
+/// 0 for scalars too.
+std::size_t most_divided_dimension(const std::vector<Box>& boxes) {
+  std::size_t best = 0;
+  std::size_t most = 0;
+  const std::size_t dimensions = boxes.empty() ? 0 : boxes.front().extent.size();
+  std::vector<std::uint64_t> begins;
+  begins.reserve(boxes.size());
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    begins.clear();
+    for (const Box& box : boxes) {
+      begins.push_back(box.offset[d]);
+    }
+    std::ranges::sort(begins);
+    const auto places = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
+    if (places > most) {
+      most = places;
+      best = d;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+BoxSearch::BoxSearch(std::vector<Box> boxes) : boxes_(std::move(boxes)), dimension_(most_divided_dimension(boxes_)) {
+  order_.resize(boxes_.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  if (boxes_.empty() || boxes_.front().extent.empty()) {
+    return;
+  }
+  const auto begin_of = [this](std::size_t box) { return boxes_[box].offset[dimension_]; };
+  std::ranges::stable_sort(order_, {}, begin_of);
+  std::uint64_t last = 0;
+  for (const std::size_t box : order_) {
+    last = std::max(last, begin_of(box) + boxes_[box].extent[dimension_]);
+    last_end_.push_back(last);
+  }
+}
+
+std::vector<std::size_t> BoxSearch::meeting(const Box& wanted) const {
+  std::vector<std::size_t> found;
+  auto first = order_.begin();
+  auto end = order_.end();
+  if (!last_end_.empty()) {
+    const std::uint64_t from = wanted.offset[dimension_];
+    const std::uint64_t to = from + wanted.extent[dimension_];
+    end = std::ranges::lower_bound(order_, to, {}, [this](std::size_t box) { return boxes_[box].offset[dimension_]; });
+    first += std::ranges::upper_bound(last_end_, from) - last_end_.begin();
+  }
+  for (; first < end; ++first) {
+    if (volume(intersection(boxes_[*first], wanted).extent) > 0) {
+      found.push_back(*first);
+    }
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace reprieve::storage

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,15 @@
 #include "state/strided.hpp"
 
 namespace reprieve::storage {
+
+// Boxes whose elements lie side by side in an array. Pure.
+
+/// How far behind the first byte of an array in C order those of a box begin, if they lie side by side there. Takes no
+/// memory.
+[[nodiscard]] std::optional<std::uint64_t> dense_position(std::span<const std::uint64_t> shape,
+                                                          std::span<const std::uint64_t> offset,
+                                                          std::span<const std::uint64_t> extent,
+                                                          std::size_t element_size);
 
 using state::copy_box;
 using state::dense_strides;
@@ -27,7 +37,7 @@ using state::zero_box;
 inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
 
 /// In a file that is written over, a rank may leave ranges of so many bytes as they lie
-/// (storage/write/written_ranges.hpp): those that it fills alone. They begin at multiples of this in the file. Nobody
+/// (storage/write/write_item.hpp): those that it fills alone. They begin at multiples of this in the file. Nobody
 /// else may write into them.
 inline constexpr std::uint64_t kRangeBytes = std::uint64_t{64} << 10U;
 
@@ -119,5 +129,23 @@ void for_each_run(const Box& box, const Extents& shape,
 /// Two boxes that have elements in common, as indexes into @p boxes, if there are any. Boxes may be of any arrangement;
 /// for tilings the cost is about n log n.
 [[nodiscard]] std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes);
+
+// Finds the boxes of an array that meet another one. Pure.
+
+/// Boxes sorted by where they begin in one dimension, the one in which they begin at the most places: a search looks
+/// only at those that begin early enough there, and end late enough.
+class BoxSearch {
+ public:
+  explicit BoxSearch(std::vector<Box> boxes);
+
+  /// Indexes of the boxes that have elements in common with @p wanted, ascending.
+  [[nodiscard]] std::vector<std::size_t> meeting(const Box& wanted) const;
+
+ private:
+  std::vector<Box> boxes_;
+  std::size_t dimension_ = 0;
+  std::vector<std::size_t> order_;       ///< of the boxes, by their begin
+  std::vector<std::uint64_t> last_end_;  ///< the greatest end of each box in that order and of those before it
+};
 
 }  // namespace reprieve::storage

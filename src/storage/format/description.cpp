@@ -2,12 +2,15 @@
 #include "storage/format/description.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "core/mapped_memory.hpp"
-#include "core/text.hpp"
+#include "core/log.hpp"
+#include "core/memory.hpp"
+#include "core/values.hpp"
+#include "reprieve/containers.hpp"
 #include "storage/format/shared_copies.hpp"
-#include "storage/format/texts.hpp"
 
 namespace reprieve::storage {
 
@@ -150,6 +153,420 @@ MemorySpace* check_value_memory(const std::string& name, std::span<const std::by
                      "the container itself, or a function that tells where the memory is");
   }
   return nullptr;
+}
+
+namespace {
+
+using Distribution = state::Distribution;
+using Words = std::vector<std::uint64_t>;
+
+constexpr std::uint64_t kSharedFlag = 1;
+constexpr std::uint64_t kCopyFlag = 2;
+constexpr std::uint64_t kAnnotatedFlag = 4;
+constexpr std::uint64_t kTextsFlag = 8;
+constexpr std::uint64_t kMembersFlag = 16;
+
+void encode_annotation(const Annotation& annotation, Encoder& message) {
+  message.text(annotation.units);
+  message.text(annotation.description);
+  message.word(annotation.dims.size());
+  for (const std::string& dim : annotation.dims) {
+    message.text(dim);
+  }
+}
+
+Annotation decode_annotation(Decoder& message) {
+  Annotation annotation{message.text(), message.text(), {}};
+  for (std::uint64_t left = message.word(); left > 0; --left) {
+    annotation.dims.push_back(message.text());
+  }
+  return annotation;
+}
+
+void encode_members(const Members& members, Encoder& message) {
+  message.word(members.size());
+  for (const Member& member : members) {
+    message.text(member.name);
+    message.word(static_cast<std::uint64_t>(member.type.element_class));
+    message.word(member.type.size_bytes);
+    message.word(member.offset);
+    message.words(member.shape);
+    encode_members(member.members, message);
+  }
+}
+
+Members decode_members(Decoder& message) {
+  Members members;
+  for (std::uint64_t left = message.word(); left > 0; --left) {
+    Member& member = members.emplace_back();
+    member.name = message.text();
+    member.type.element_class = static_cast<ElementClass>(message.word());
+    member.type.size_bytes = static_cast<std::uint32_t>(message.word());
+    member.offset = message.word();
+    member.shape = message.words();
+    member.members = decode_members(message);
+  }
+  return members;
+}
+
+std::uint64_t flags_of(const Description& description) {
+  return (description.is_shared ? kSharedFlag : 0) | (description.is_copy ? kCopyFlag : 0) |
+         (description.annotation.is_set() ? kAnnotatedFlag : 0) | (description.texts ? kTextsFlag : 0) |
+         (description.members.empty() ? 0 : kMembersFlag);
+}
+
+/// Of the shape of a per-rank value only the number of dimensions is the same on all ranks.
+void encode_facts(const Description& description, Encoder& message) {
+  message.text(description.name);
+  message.word(static_cast<std::uint64_t>(description.distribution));
+  message.word(static_cast<std::uint64_t>(description.type.element_class));
+  message.word(description.type.size_bytes);
+  const std::uint64_t flags = flags_of(description);
+  message.word(flags);
+  if ((flags & kAnnotatedFlag) != 0) {
+    encode_annotation(description.annotation, message);
+  }
+  if ((flags & kMembersFlag) != 0) {
+    encode_members(description.members, message);
+  }
+  const bool is_per_rank = description.distribution == Distribution::per_rank;
+  message.words(is_per_rank ? Extents(description.shape.size(), 0) : description.shape);
+}
+
+Description decode_facts(Decoder& message) {
+  Description description;
+  description.name = message.text();
+  description.distribution = static_cast<Distribution>(message.word());
+  description.type.element_class = static_cast<ElementClass>(message.word());
+  description.type.size_bytes = static_cast<std::uint32_t>(message.word());
+  const std::uint64_t flags = message.word();
+  description.is_shared = (flags & kSharedFlag) != 0;
+  description.is_copy = (flags & kCopyFlag) != 0;
+  if ((flags & kAnnotatedFlag) != 0) {
+    description.annotation = decode_annotation(message);
+  }
+  if ((flags & kMembersFlag) != 0) {
+    description.members = decode_members(message);
+  }
+  if ((flags & kTextsFlag) != 0) {
+    description.texts.emplace();
+  }
+  description.shape = message.words();
+  return description;
+}
+
+void encode_numbers(const Description& description, Encoder& message) {
+  if (description.distribution == Distribution::distributed) {
+    message.word(description.boxes.size());
+    for (const Box& box : description.boxes) {
+      message.plain_words(box.offset);
+      message.plain_words(box.extent);
+    }
+  }
+  if (description.distribution == Distribution::per_rank) {
+    message.plain_words(description.shape);
+  }
+  if (description.texts) {
+    message.word(description.texts->count);
+    message.word(description.texts->longest);
+  }
+}
+
+Extents taken(Decoder& message, std::size_t count) {
+  Extents words;
+  message.plain_words(count, words);
+  return words;
+}
+
+void decode_numbers(Decoder& message, Description& description) {
+  const std::size_t dimensions = description.shape.size();
+  if (description.distribution == Distribution::distributed) {
+    for (std::uint64_t left = message.word(); left > 0; --left) {
+      Box& box = description.boxes.emplace_back();
+      box.offset = taken(message, dimensions);
+      box.extent = taken(message, dimensions);
+    }
+  }
+  if (description.distribution == Distribution::per_rank) {
+    description.shape = taken(message, dimensions);
+  }
+  if (description.texts) {
+    description.texts->count = message.word();
+    description.texts->longest = message.word();
+  }
+}
+
+const Description& description_of(const Description& description) { return description; }
+const Description& description_of(const LocalVariable& variable) { return variable.description; }
+
+template <class Variable>
+DescriptionMessage encode_all(std::span<const Variable> variables) {
+  constexpr std::size_t likely_bytes = 96;  // of the facts of one variable: to grow would be to copy them again
+  Encoder facts;
+  Encoder numbers;
+  facts.reserve(variables.size() * likely_bytes);
+  facts.word(variables.size());
+  for (const Variable& variable : variables) {
+    encode_facts(description_of(variable), facts);
+    encode_numbers(description_of(variable), numbers);
+  }
+  return {facts.take(), numbers.take()};
+}
+
+}  // namespace
+
+DescriptionMessage encode_descriptions(std::span<const Description> descriptions) { return encode_all(descriptions); }
+DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables) { return encode_all(variables); }
+
+DescriptionDigest digest_of(const DescriptionMessage& message) noexcept {
+  return {xxh3_128(message.facts), xxh3_128(message.numbers)};
+}
+
+std::vector<Description> decode_descriptions(std::span<const std::byte> facts, std::span<const std::byte> numbers) {
+  constexpr std::size_t least_bytes = 48;  // of the facts of one variable
+  Decoder from_facts(facts);
+  Decoder from_numbers(numbers);
+  std::vector<Description> descriptions;
+  std::uint64_t left = from_facts.word();
+  descriptions.reserve(std::min<std::uint64_t>(left, facts.size() / least_bytes));
+  for (; left > 0; --left) {
+    descriptions.push_back(decode_facts(from_facts));
+    decode_numbers(from_numbers, descriptions.back());
+  }
+  return descriptions;
+}
+
+void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers) {
+  const std::size_t dimensions = chiefs.shape.size();
+  if (chiefs.distribution == Distribution::distributed) {
+    numbers.push_back(message.word());
+    message.plain_words(numbers.back() * 2 * dimensions, numbers);
+  }
+  if (chiefs.distribution == Distribution::per_rank) {
+    message.plain_words(dimensions, numbers);
+  }
+  if (chiefs.texts) {
+    message.plain_words(2, numbers);
+  }
+}
+
+void encode_boxes(std::span<const Box> boxes, Encoder& message) {
+  message.word(boxes.size());
+  for (const Box& box : boxes) {
+    message.words(box.offset);
+    message.words(box.extent);
+  }
+}
+
+std::vector<Box> decode_boxes(Decoder& message) {
+  std::vector<Box> boxes;
+  for (std::uint64_t left = message.word(); left > 0; --left) {
+    Box& box = boxes.emplace_back();
+    box.offset = message.words();
+    box.extent = message.words();
+  }
+  return boxes;
+}
+
+std::vector<Box> GatheredVariable::boxes() const {
+  std::vector<Box> boxes;
+  for_each_box([&](std::size_t, std::span<const std::uint64_t> offset, std::span<const std::uint64_t> extent) {
+    boxes.push_back({Extents(offset.begin(), offset.end()), Extents(extent.begin(), extent.end())});
+  });
+  return boxes;
+}
+
+Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Bytes> numbers) {
+  Gathered all{numbers.size()};
+  all.variables.reserve(chiefs.size());
+  for (Description& description : chiefs) {
+    all.variables.push_back({std::move(description)});
+  }
+  for (Bytes& of_rank : numbers) {
+    const Bytes message = std::exchange(of_rank, {});  // freed here: both forms at once would be twice the memory
+    Decoder decoder(message);
+    for (GatheredVariable& variable : all.variables) {
+      const bool is_first = variable.numbers.empty();
+      take_numbers(decoder, variable.chiefs, variable.numbers);
+      if (is_first) {
+        variable.numbers.reserve(variable.numbers.size() * all.ranks);  // enough if all ranks have as much
+      }
+    }
+  }
+  return all;
+}
+
+namespace {
+
+using Texts = std::vector<std::string>;
+using state::Distribution;
+
+constexpr ElementType kBytes{ElementClass::opaque, 1};
+constexpr ElementType kText{ElementClass::text, 1};
+
+/// A text of one byte is a part of a text: the elements of an array have at least two.
+constexpr std::uint64_t kLeastLength = 2;
+constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
+/// How much larger an array may be than the texts themselves.
+constexpr std::uint64_t kMostGrowth = 4;
+constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
+
+/// From the bytes of a value in memory.
+Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
+  if (type == kText) {
+    return {core::to_text(bytes)};
+  }
+  Texts texts;
+  Serializer<Texts>::load(texts, bytes);
+  return texts;
+}
+
+/// What an array of all texts of a variable would need.
+class ArrayOfTexts {
+ public:
+  /// @param bytes  that the texts take in memory
+  void add(const TextLengths& texts, std::uint64_t bytes) {
+    length_ = std::max(length_, texts.longest);
+    count_ += texts.count;
+    bytes_ += bytes;
+  }
+  /// The length of its elements, if there should be one.
+  [[nodiscard]] std::optional<std::uint64_t> length() const {
+    const bool is_small = length_ <= kMostLength && count_ <= (kRoomInAnyCase + kMostGrowth * bytes_) / length_;
+    return is_small ? std::optional(length_) : std::nullopt;
+  }
+
+ private:
+  std::uint64_t length_ = kLeastLength;
+  std::uint64_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+/// The shape and the type of the value in the file.
+void arrange(Description& description, std::uint64_t length) {
+  const bool is_list = description.type == kBytes;
+  description.shape = is_list ? Extents{description.texts ? description.texts->count : 0} : Extents{};
+  description.type = {ElementClass::text, static_cast<std::uint32_t>(length)};
+  if (!is_list) {
+    Annotation annotation = description.annotation;
+    annotation.dims.clear();  // the one dimension of the dataset is that of the ranks
+    description.annotation = std::move(annotation);
+  }
+}
+
+}  // namespace
+
+bool may_be_texts(const state::Variable& variable) {
+  const ValueAccess& value = *variable.value;
+  const bool is_text_of_rank =
+      variable.distribution == Distribution::per_rank && value.type() == kText && value.resizable();
+  return is_text_of_rank || value.is_text_list();
+}
+
+std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes) {
+  if (!may_be_texts(variable)) {
+    return std::nullopt;
+  }
+  const Texts texts = texts_in(variable.value->type(), bytes);
+  TextLengths lengths{texts.size(), 0};
+  for (const std::string& text : texts) {
+    if (text.ends_with('\0')) {
+      return std::nullopt;
+    }
+    lengths.longest = std::max<std::uint64_t>(lengths.longest, text.size());
+  }
+  return lengths;
+}
+
+namespace {
+
+void arrange_replicated(GatheredVariable& variable) {
+  ArrayOfTexts array;
+  array.add(*variable.chiefs.texts, volume(variable.chiefs.shape));
+  if (const auto length = array.length()) {
+    arrange(variable.chiefs, *length);
+  }
+  variable.numbers.clear();
+}
+
+/// The numbers of each rank are the shape of its value, and the number and length of its texts.
+void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
+  const std::size_t dimensions = variable.chiefs.shape.size();
+  const std::vector<std::uint64_t> all = std::exchange(variable.numbers, {});
+  const auto of_rank = [&](std::size_t rank) {
+    return std::span(all).subspan(rank * (dimensions + 2), dimensions + 2);
+  };
+  ArrayOfTexts array;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto numbers = of_rank(rank);
+    array.add({numbers[dimensions], numbers[dimensions + 1]}, volume(numbers.first(dimensions)));
+  }
+  const auto length = array.length();
+  if (length) {
+    arrange(variable.chiefs, *length);
+  }
+  const std::size_t kept = variable.chiefs.shape.size();  // a list has the number of its texts, a text nothing
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto shape = of_rank(rank).subspan(length ? dimensions : 0, kept);
+    variable.numbers.insert(variable.numbers.end(), shape.begin(), shape.end());
+  }
+}
+
+}  // namespace
+
+void arrange_texts(Gathered& all) {
+  for (GatheredVariable& variable : all.variables) {
+    if (variable.chiefs.texts) {
+      variable.chiefs.distribution == Distribution::replicated ? arrange_replicated(variable)
+                                                               : arrange_per_rank(variable, all.ranks);
+    }
+  }
+}
+
+void pad_texts(LocalVariable& variable, std::uint64_t length) {
+  const std::span<const std::byte> bytes(variable.views.front().data,
+                                         static_cast<std::size_t>(volume(variable.description.shape)));
+  const Texts texts = texts_in(variable.description.type, bytes);
+  Bytes content(texts.size() * static_cast<std::size_t>(length));
+  std::byte* next = content.data();
+  for (const std::string& text : texts) {
+    // The copies of a replicated value that are not written may be longer than the chief's.
+    std::memcpy(next, text.data(), std::min<std::size_t>(text.size(), length));
+    next += length;
+  }
+  arrange(variable.description, length);
+  variable.content = std::move(content);
+  const Extents& shape = variable.description.shape;
+  variable.views = {{variable.content.data(), whole(shape), dense_strides(shape, length)}};
+}
+
+bool is_text_array(const StoredVariable& variable) {
+  return variable.type.element_class == ElementClass::text && variable.type.size_bytes > 1;
+}
+
+bool is_list_of_texts(const StoredVariable& variable) {
+  return variable.distribution != Distribution::per_rank || variable.piece_dimensions == 1;
+}
+
+ElementType type_in_memory(const StoredVariable& variable) {
+  if (!is_text_array(variable)) {
+    return variable.type;
+  }
+  return is_list_of_texts(variable) ? kBytes : kText;
+}
+
+Bytes unpadded_texts(const StoredVariable& variable, std::span<const std::byte> stored) {
+  Texts texts;
+  for (std::size_t at = 0; at < stored.size(); at += variable.type.size_bytes) {
+    std::string text = core::to_text(stored.subspan(at, variable.type.size_bytes));
+    text.resize(text.find_last_not_of('\0') + 1);
+    texts.push_back(std::move(text));
+  }
+  if (is_list_of_texts(variable)) {
+    return Serializer<Texts>::save(texts);
+  }
+  const auto bytes = std::as_bytes(std::span(texts.front()));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace reprieve::storage

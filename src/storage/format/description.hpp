@@ -2,8 +2,9 @@
 #pragma once
 
 /// @file
-/// What one rank has to write.
+/// What the ranks have to write: described by each, sent to the chief, gathered there.
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,13 +12,16 @@
 #include <vector>
 
 #include "state/registry.hpp"
+#include "storage/bytes/checksum.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/variable_facts.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
 
-/// Of texts that the file may hold as an array of texts of one length (texts.hpp).
+// What one rank has to write.
+
+/// Of texts that the file may hold as an array of texts of one length.
 struct TextLengths {
   std::uint64_t count = 0;
   std::uint64_t longest = 0;  ///< in bytes
@@ -62,5 +66,102 @@ template <class Byte>
 /// Throws UsageError if the name of a variable, or a text about it, is not valid UTF-8.
 void check_texts(const std::string& name, const Annotation& annotation);
 void check_member_names(const std::string& name, const Members& members);
+
+// What a rank tells the chief about its variables, as bytes, in two parts. The facts are equal on all ranks that
+// registered the same, so that a digest of them is enough; the numbers are a rank's own.
+
+struct DescriptionMessage {
+  Bytes facts{};    ///< names, kinds, types, annotations, global shapes, numbers of dimensions
+  Bytes numbers{};  ///< boxes, shapes of per-rank values, lengths of texts
+};
+
+/// What is kept of a message to tell whether a later one says the same.
+struct DescriptionDigest {
+  Digest128 facts;
+  Digest128 numbers;
+
+  friend bool operator==(const DescriptionDigest&, const DescriptionDigest&) = default;
+};
+[[nodiscard]] DescriptionDigest digest_of(const DescriptionMessage& message) noexcept;
+
+[[nodiscard]] DescriptionMessage encode_descriptions(std::span<const Description> descriptions);
+[[nodiscard]] DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables);
+/// @throws Error (internal) if a part is cut short
+[[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> facts,
+                                                           std::span<const std::byte> numbers);
+
+/// Adds to @p numbers what the next rank in @p message has of a variable with the facts of @p chiefs: the number of its
+/// boxes, then of each its offset and extent; or the shape of its value; and of texts their number and the length of
+/// the longest.
+void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers);
+
+void encode_boxes(std::span<const Box> boxes, Encoder& message);
+[[nodiscard]] std::vector<Box> decode_boxes(Decoder& message);
+
+// What the chief knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
+// as nothing but numbers, since there may be very many of them. Pure.
+
+/// One variable of all ranks.
+struct GatheredVariable {
+  Description chiefs{};
+  std::vector<std::uint64_t> numbers{};  ///< of one rank after the other, see take_numbers
+
+  /// Calls @p visit(rank, offset, extent) for each box of a distributed variable.
+  template <class Visit>
+  void for_each_box(Visit&& visit) const {
+    const std::size_t dimensions = chiefs.shape.size();
+    std::size_t rank = 0;
+    for (std::span<const std::uint64_t> rest(numbers); !rest.empty(); ++rank) {
+      const std::uint64_t count = rest.front();
+      rest = rest.subspan(1);
+      for (std::uint64_t box = 0; box < count; ++box) {
+        visit(rank, rest.first(dimensions), rest.subspan(dimensions, dimensions));
+        rest = rest.subspan(2 * dimensions);
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<Box> boxes() const;
+};
+
+struct Gathered {
+  std::size_t ranks = 0;
+  std::vector<GatheredVariable> variables{};  ///< sorted by name
+};
+
+/// @param chiefs  its own descriptions; all ranks have the same facts
+/// @param numbers  of each rank, the second part of its message
+/// @throws Error (internal) if a message is cut short
+[[nodiscard]] Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Bytes> numbers);
+
+// Texts of many lengths as an array of texts of one length, padded with null bytes, as every HDF5 program reads them:
+// a list of texts, or the text of each rank. The shape of such an array and the length of its elements are found by
+// the chief, who knows the texts of all ranks. Where an array would waste too much room, or a text ends with a null
+// byte, they are stored as they are in memory.
+
+/// Whether a value is a text, or a list of texts, of which an array may be made.
+[[nodiscard]] bool may_be_texts(const state::Variable& variable);
+
+/// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
+[[nodiscard]] std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes);
+
+/// Chief: makes arrays of the texts of all ranks, where that is possible: their types and shapes. What it knew of the
+/// lengths of texts is no longer needed, and gone.
+void arrange_texts(Gathered& all);
+
+/// The same for this rank's texts, with the length that the chief found.
+void pad_texts(LocalVariable& variable, std::uint64_t length);
+
+/// Whether a variable is stored as such an array: its elements are texts of more than one byte.
+[[nodiscard]] bool is_text_array(const StoredVariable& variable);
+
+/// Of such an array: whether each rank has a list, and not one text.
+[[nodiscard]] bool is_list_of_texts(const StoredVariable& variable);
+
+/// The type that the value had in memory.
+[[nodiscard]] ElementType type_in_memory(const StoredVariable& variable);
+
+/// The bytes that the value had in memory, from those that are stored for it.
+[[nodiscard]] Bytes unpadded_texts(const StoredVariable& variable, std::span<const std::byte> stored);
 
 }  // namespace reprieve::storage

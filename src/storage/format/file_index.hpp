@@ -7,19 +7,64 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "reprieve/save.hpp"
 #include "state/registry.hpp"
 #include "storage/bytes/codec.hpp"
-#include "storage/bytes/shared_words.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/file_metadata.hpp"
-#include "storage/format/tiles.hpp"
-#include "storage/format/variable_facts.hpp"
+#include "storage/format/dataset.hpp"
 
 namespace reprieve::storage {
+
+// What a checkpoint file says about the save that made it.
+
+/// Which save of which directory a file is. The newest of a directory is the greatest by run, then by save.
+struct SaveIdentity {
+  std::string directory_id;
+  std::uint64_t run = 0;   ///< the start in this directory, counted from 1
+  std::uint64_t save = 0;  ///< the save in this directory, counted from 1 over all runs and prefixes
+
+  friend bool operator==(const SaveIdentity&, const SaveIdentity&) = default;
+};
+
+/// Metadata of a checkpoint file besides its variables.
+struct FileMetadata {
+  int format_version = 0;
+  std::uint64_t number = 0;
+  std::optional<std::uint64_t> run_calls;  ///< nothing if no handler lived when it was saved
+  std::optional<SaveIdentity> identity;    ///< nothing in files of versions that did not have it
+  int world_size = 0;
+  std::int64_t time_us = 0;  ///< wall clock, microseconds since 1970
+  SaveReason reason;
+  /// What must be the same in the run that restores it, by name (`Checkpoint::add_constant`).
+  std::map<std::string, std::string> constants;
+  bool has_files = false;  ///< the chief's save function left files beside the checkpoint
+  std::string library_version;
+  std::string mpi_version;
+  std::string hdf5_version;
+};
+
+// What is said of a variable wherever it is spoken of: by a rank that has it, in the file, and to those who ask the
+// file.
+
+struct VariableFacts {
+  std::string name{};
+  state::Distribution distribution = state::Distribution::replicated;
+  ElementType type{};
+  Extents shape{};
+  bool is_shared = false;  ///< distributed: boxes may overlap
+  bool is_copy = false;    ///< not registered by a program: it stands beside a shared variable (shared_copies.hpp)
+  core::Rare<Annotation> annotation{};
+  Members members{};  ///< of elements that are structs, if they are known
+
+  [[nodiscard]] VariableFacts& facts() noexcept { return *this; }
+  [[nodiscard]] const VariableFacts& facts() const noexcept { return *this; }
+};
 
 /// The newest version of the format. A file has the oldest that knows all that is in it: without tiles, 1.
 inline constexpr int kFormatVersion = 2;
@@ -33,7 +78,7 @@ struct StoredVariable : VariableFacts {
   std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
   std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
   std::size_t box_count = 0;
-  Extents tile{};  ///< the shape of its tiles in the file (tiles.hpp); empty: none
+  Extents tile{};  ///< the shape of its tiles in the file (dataset.hpp); empty: none
   /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
   bool small = false;
 
@@ -181,5 +226,14 @@ void check_boxes_apart(const FileIndex& index, const std::string& file_name, int
 
 /// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.
 [[nodiscard]] std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end);
+
+// Lists of members of elements that are structs: how two of them differ, and the room they take. Pure.
+
+/// Names every member that is not the same in both, and says how; empty if there is none. @param others  who has the
+/// other list: "rank 0"
+[[nodiscard]] std::string members_difference(const Members& own, const Members& other, const std::string& others);
+
+/// No less than all lists take in the file.
+[[nodiscard]] std::uint64_t most_member_bytes(const FileIndex& index);
 
 }  // namespace reprieve::storage

@@ -6,14 +6,12 @@
 #include <span>
 #include <unordered_map>
 
-#include "core/text.hpp"
+#include "core/log.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/description_message.hpp"
-#include "storage/format/gathered.hpp"
-#include "storage/format/members.hpp"
+#include "storage/format/dataset.hpp"
+#include "storage/format/description.hpp"
+#include "storage/format/file_index.hpp"
 #include "storage/format/shared_copies.hpp"
-#include "storage/format/texts.hpp"
-#include "storage/format/tile_choice.hpp"
 
 namespace reprieve::storage {
 

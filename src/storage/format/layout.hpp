@@ -13,7 +13,7 @@ namespace reprieve::storage {
 
 /// Makes the index of a new file: its variables, boxes, and room for the checksums. The file offsets are not known yet.
 /// @param by_rank  every rank's variables, sorted by name
-/// @param in_tiles  arrays for which tiles are better than rows get them (tile_choice.hpp)
+/// @param in_tiles  arrays for which tiles are better than rows get them (dataset.hpp)
 /// @throws MismatchError if the ranks registered different variables, types or shapes, listing every difference;
 /// UsageError if boxes of one variable overlap
 [[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata,

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "storage/format/box_search.hpp"
+#include "storage/format/blocks.hpp"
 
 namespace reprieve::storage {
 

@@ -14,7 +14,6 @@
 #include "storage/format/blocks.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/gathered.hpp"
 
 namespace reprieve::storage {
 

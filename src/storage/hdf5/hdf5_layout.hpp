@@ -4,17 +4,32 @@
 /// @file
 /// Lays out a checkpoint file with HDF5: every dataset with its place, everything that describes it, but no data.
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
 #include "storage/format/seal.hpp"
-#include "storage/format/structure_image.hpp"
+#include "storage/hdf5/hdf5_handle.hpp"
 
 namespace reprieve::storage {
+
+// Tiles in HDF5: chunks that HDF5 finds by arithmetic alone (its "implicit index", for datasets of fixed shape whose
+// place is taken when they are created, without filters). Chunk i, counted in C order, lies i times the size of a
+// chunk after the first; those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data
+// Layout Message", version 4, index type 2.)
+
+/// A copy of the properties @p creation, of datasets that take their place when they are created, with these chunks.
+[[nodiscard]] Hdf5Handle make_tiled(const Hdf5Handle& creation, const Extents& tile);
+
+/// Where the first tile lies in the file, after a look at the first and at the last.
+/// @param expected  shape, tile and element size of the dataset
+/// @throws Error if HDF5 has laid the tiles out in another way
+[[nodiscard]] std::uint64_t place_of_tiles(hid_t dataset, const Dataset& expected);
 
 /// A file that has been laid out in memory, from where its structure can be put on disk any number of times.
 ///

@@ -3,22 +3,119 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "core/file_rights.hpp"
+#include "core/directory.hpp"
+#include "core/kill_point.hpp"
+#include "core/memory.hpp"
+#include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/format/manifest.hpp"
 
 namespace reprieve::storage {
+
+nlohmann::json to_json(const PartName& part) {
+  const NearCopy& copy = part.copy;
+  nlohmann::json json{{"directory", copy.save.directory_id},
+                      {"run", copy.save.run},
+                      {"save", copy.save.save},
+                      {"inode", copy.directory_inode},
+                      {"prefix", copy.prefix},
+                      {"number", copy.number},
+                      {"time_us", copy.time_us},
+                      {"ranks", copy.ranks},
+                      {"layout", copy.layout_digest},
+                      {"known_run", copy.known_run},
+                      {"known_save", copy.known_save},
+                      {"rank", part.rank}};
+  if (copy.run_calls) {
+    json["run_calls"] = *copy.run_calls;
+  }
+  return json;
+}
+
+PartName part_from_json(const nlohmann::json& from) {
+  const auto word = [&](const char* key) { return integer<std::uint64_t>(from.at(key)); };
+  PartName part;
+  NearCopy& copy = part.copy;
+  copy.save = {from.at("directory").get<std::string>(), word("run"), word("save")};
+  copy.directory_inode = word("inode");
+  copy.prefix = from.at("prefix").get<std::string>();
+  copy.number = word("number");
+  copy.time_us = integer<std::int64_t>(from.at("time_us"));
+  copy.ranks = integer<int>(from.at("ranks"));
+  copy.layout_digest = word("layout");
+  copy.known_run = word("known_run");
+  copy.known_save = word("known_save");
+  part.rank = integer<int>(from.at("rank"));
+  if (from.contains("run_calls")) {
+    copy.run_calls = word("run_calls");
+  }
+  require(copy.ranks > 0 && part.rank >= 0 && part.rank < copy.ranks, "a part of an impossible rank");
+  return part;
+}
+
+PartMemory::~PartMemory() {
+  if (memory_ != nullptr) {
+    ::munmap(memory_, size_);
+  }
+}
+
+PartMemory::PartMemory(PartMemory&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+PartMemory& PartMemory::operator=(PartMemory&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+PartMemory PartMemory::map(int protection, int flags, int descriptor, std::uint64_t offset, std::size_t size) {
+  if (size == 0) {
+    return {};
+  }
+  void* const memory = ::mmap(nullptr, size, protection, flags, descriptor, static_cast<off_t>(offset));
+  if (memory == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  return {static_cast<std::byte*>(memory), size};
+}
+
+PartMemory PartMemory::of_file(const PosixFile& file, std::uint64_t offset, std::size_t size) {
+  return map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.descriptor(), offset, size);
+}
+
+PartMemory PartMemory::beside(std::size_t size) {
+  PartMemory made = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, size);
+  if (size > 0) {
+    ::madvise(made.memory_, size,
+              MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
+  }
+  return made;
+}
+
+PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::size_t size) {
+  if (offset > file.size() || size > file.size() - offset) {
+    throw CorruptError(file.path().string() + ": its data end too early");
+  }
+  if (file.is_in_memory()) {
+    return map(PROT_READ, MAP_SHARED, file.descriptor(), offset, size);
+  }
+  PartMemory made = beside(size);
+  file.read_all(made.bytes(), offset);
+  return made;
+}
 
 namespace {
 
@@ -210,6 +307,138 @@ void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* dig
 
 PartMemory Part::data() const {
   return PartMemory::read(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_));
+}
+
+namespace {
+
+/// Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
+constexpr std::size_t kRowAlignment = 64;
+constexpr std::size_t kLargeRow = std::size_t{64} << 10U;
+constexpr std::size_t kLargeRowAlignment = 4096;
+
+std::size_t aligned(std::size_t place, std::size_t alignment) {
+  return (place + alignment - 1) / alignment * alignment;
+}
+
+/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
+template <class Items, class Visit>
+std::size_t for_each_place(Items& items, Visit&& visit) {
+  std::size_t next = 0;
+  for (auto& item : items) {
+    const std::size_t size = item.bytes();
+    if (size == 0) {
+      continue;
+    }
+    if (!item.continues_row) {
+      next = aligned(next, size < kLargeRow ? kRowAlignment : kLargeRowAlignment);
+    }
+    visit(item, next);
+    next += size;
+  }
+  return next;
+}
+
+}  // namespace
+
+PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
+    : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
+
+std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
+  return for_each_place(items, [](const WriteItem&, std::size_t) {});
+}
+
+/// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
+/// the process.
+void PartSlot::make_room(std::size_t size) {
+  if (size <= capacity()) {
+    return;
+  }
+  memory_ = PartMemory();
+  if (in_memory_) {
+    {
+      const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
+      file_.allocate(kPartDataOffset + size);
+    }
+    memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
+  } else {
+    memory_ = PartMemory::beside(size);
+  }
+}
+
+void PartSlot::copy(std::span<WriteItem> items) {
+  void_part(file_);
+  make_room(bytes_for(items));
+  rows_.clear();
+  std::byte* const memory = memory_.bytes().data();
+  state::Staging staging;
+  used_ = for_each_place(items, [&](WriteItem& item, std::size_t place) {
+    BoxView<const std::byte>& source = item.source;
+    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory + place, dense, staging);
+    source.data = memory + place;
+    source.strides_bytes = dense;
+    source.space = nullptr;
+    if (!item.continues_row) {
+      rows_.push_back(place);
+    }
+  });
+  core::kill_point(core::KillPoint::near_copied);
+}
+
+std::span<std::byte> PartSlot::whole() {
+  const auto size = static_cast<std::size_t>(file_.size());
+  if (whole_.bytes().size() < size) {
+    whole_ = PartMemory::read(file_, 0, size);
+  }
+  return whole_.bytes();
+}
+
+void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image) {
+  const PartTables tables{rows_, checksums_of(items), std::move(image)};
+  core::kill_point(core::KillPoint::near_checksums_known);
+  if (!in_memory_) {
+    file_.write_all(memory_.bytes().first(used_), kPartDataOffset);
+  }
+  complete_part(file_, used_, name, tables);
+  core::kill_point(core::KillPoint::near_sealed);
+}
+
+namespace {
+
+/// Memory that the job's control group cannot give ends the process.
+void check_there_is_room(std::uint64_t bytes) {
+  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
+  const core::AvailableMemory memory = core::available_memory();
+  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
+  if (bytes > available - available / kStaysFree) {
+    throw std::bad_alloc();
+  }
+}
+
+}  // namespace
+
+ReceivedPart::ReceivedPart(const core::Directory& directory, const std::string& name)
+    : file_(make_part_file(directory, name)) {}
+
+/// The space is taken before it is mapped: a write to a page that the system cannot give would end the process.
+void ReceivedPart::begin(std::size_t size) {
+  void_part(file_);
+  size_ = size - kPartDataOffset;
+  if (size_ > memory_.bytes().size()) {
+    check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));
+    memory_ = PartMemory();
+    {
+      const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
+      file_.allocate(size);
+    }
+    memory_ = PartMemory::of_file(file_, kPartDataOffset, size_);
+  }
+}
+
+void ReceivedPart::seal(std::span<const std::byte> seal) {
+  core::kill_point(core::KillPoint::near_received);
+  file_.write_all(seal, 0);
+  core::kill_point(core::KillPoint::near_partner_sealed);
 }
 
 }  // namespace reprieve::storage

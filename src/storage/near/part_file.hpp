@@ -3,23 +3,89 @@
 
 /// @file
 /// A part file: what one rank has of a near copy. In this order: a seal of one page; the data, row after row of the
-/// table of boxes of this rank, each row with its elements side by side; the head (JSON, near_copy.hpp); the tables:
+/// table of boxes of this rank, each row with its elements side by side; the head (JSON); the tables:
 /// where each row begins, the checksums of its blocks, and on rank 0 the structure of the whole file. The seal is
 /// written last: with it the part is complete.
 
+#include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/directory.hpp"
 #include "storage/bytes/posix_file.hpp"
-#include "storage/bytes/staged_reader.hpp"
-#include "storage/format/structure_image.hpp"
-#include "storage/near/near_copy.hpp"
-#include "storage/near/part_memory.hpp"
+#include "storage/bytes/readers.hpp"
+#include "storage/format/file_index.hpp"
+#include "storage/format/seal.hpp"
+#include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
+
+// Which copy of the state a part file belongs to.
+
+/// A checkpoint that lies as one part for each rank in the memory of the nodes. Parts belong together if they are equal
+/// in all of this.
+struct NearCopy {
+  SaveIdentity save;                  ///< orders copies and checkpoints of a directory
+  std::uint64_t directory_inode = 0;  ///< of the checkpoint directory: a copy of it has the same id
+  std::string prefix;
+  std::uint64_t number = 0;  ///< of the checkpoint that it would be
+  std::optional<std::uint64_t> run_calls;
+  std::int64_t time_us = 0;  ///< wall clock, microseconds since 1970
+  int ranks = 0;
+  std::uint64_t layout_digest = 0;  ///< of the structure that the file would have
+  /// The newest checkpoint that was in the directory: if it is gone, the user has gone back on purpose.
+  std::uint64_t known_run = 0;
+  std::uint64_t known_save = 0;  ///< 0: there was none
+
+  friend bool operator==(const NearCopy&, const NearCopy&) = default;
+};
+
+/// One of its parts.
+struct PartName {
+  NearCopy copy;
+  int rank = 0;
+
+  friend bool operator==(const PartName&, const PartName&) = default;
+};
+
+[[nodiscard]] nlohmann::json to_json(const PartName& part);
+/// @throws CorruptError, nlohmann::json::exception
+[[nodiscard]] PartName part_from_json(const nlohmann::json& from);
+
+// The memory in which the data of a part lie.
+
+/// A range of a file in memory, or memory beside it. A file on a disk is never mapped: an error of the disk would end
+/// the process by a signal.
+class PartMemory {
+ public:
+  PartMemory() = default;
+  ~PartMemory();
+  PartMemory(PartMemory&& other) noexcept;
+  PartMemory& operator=(PartMemory&& other) noexcept;
+  PartMemory(const PartMemory&) = delete;
+  PartMemory& operator=(const PartMemory&) = delete;
+
+  /// To be written. The file must have the space. @param offset  of whole pages @throws std::bad_alloc
+  [[nodiscard]] static PartMemory of_file(const PosixFile& file, std::uint64_t offset, std::size_t size);
+  /// Memory of the process alone. @throws std::bad_alloc
+  [[nodiscard]] static PartMemory beside(std::size_t size);
+  /// What the file holds there, to be read. @throws StorageError, CorruptError, std::bad_alloc
+  [[nodiscard]] static PartMemory read(const PosixFile& file, std::uint64_t offset, std::size_t size);
+
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {memory_, size_}; }
+
+ private:
+  PartMemory(std::byte* memory, std::size_t size) noexcept : memory_(memory), size_(size) {}
+  [[nodiscard]] static PartMemory map(int protection, int flags, int descriptor, std::uint64_t offset,
+                                      std::size_t size);
+
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
 
 /// Where the data of a part begin.
 inline constexpr std::uint64_t kPartDataOffset = kSealBytes;
@@ -72,6 +138,67 @@ class Part {
   PartName name_;
   PartTables tables_;
   std::uint64_t data_bytes_ = 0;
+};
+
+// The place of one part, which is written over and over.
+
+/// One file of this rank, locked while this lives, so that nobody takes it for one of a dead run. Used by one thread at
+/// a time. Members throw StorageError and std::bad_alloc.
+class PartSlot {
+ public:
+  /// Makes the file. @param directory  lives as long as this
+  PartSlot(const core::Directory& directory, const std::string& name);
+
+  /// What it has for data. More is taken by `copy`.
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }
+
+  /// The memory that a part with these items needs.
+  [[nodiscard]] static std::size_t bytes_for(std::span<const WriteItem> items);
+
+  /// Copies what the items refer to, and lets them refer to the copy. What the slot held is no part any more.
+  void copy(std::span<WriteItem> items);
+
+  /// What it holds is no part any more. @throws StorageError
+  void make_void() const { void_part(file_); }
+  /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
+  /// @throws StorageError, std::bad_alloc
+  [[nodiscard]] std::span<std::byte> whole();
+  [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
+
+  /// Completes the part: checksums, tables, seal. @param items  as `copy` has left them
+  void complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image);
+
+ private:
+  void make_room(std::size_t size);
+
+  PosixFile file_;
+  PartMemory memory_;
+  PartMemory whole_;  ///< kept, since the first look at each page of a mapping is dear
+  bool in_memory_;
+  std::size_t used_ = 0;
+  std::vector<std::uint64_t> rows_;
+};
+
+// The place of a part of another host.
+
+/// A file in memory, which another process fills piece by piece. Written over and over; used by one thread at a time.
+/// Members throw StorageError and std::bad_alloc.
+class ReceivedPart {
+ public:
+  /// Makes the file. @param directory  lives as long as this
+  ReceivedPart(const core::Directory& directory, const std::string& name);
+
+  /// What it held is no part any more. @param size  of the whole file that comes, seal included
+  void begin(std::size_t size);
+  /// Where the bytes behind the seal belong.
+  [[nodiscard]] std::span<std::byte> content() const noexcept { return memory_.bytes().first(size_); }
+  /// Makes it a part. @param seal  the first bytes of the file
+  void seal(std::span<const std::byte> seal);
+
+ private:
+  PosixFile file_;
+  PartMemory memory_;  ///< behind the seal
+  std::size_t size_ = 0;
 };
 
 }  // namespace reprieve::storage

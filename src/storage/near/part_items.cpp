@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "storage/format/tiles.hpp"
+#include "core/kill_point.hpp"
+#include "storage/format/dataset.hpp"
+#include "storage/write/data_stream.hpp"
 
 namespace reprieve::storage {
 
@@ -115,6 +117,107 @@ void check_part(const Part& part, const FileIndex& index) {
   if (next != checksums.size()) {
     reject(part, "holds more checksums than the table of boxes says");
   }
+}
+
+void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
+  const std::vector<PartRow> rows = rows_of(*part, index);
+  add(rows, [this, part = std::move(part)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    part->read(offset, into, digest, staged_);
+  });
+}
+
+void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byte> data,
+                      std::shared_ptr<const void> owner) {
+  add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    const auto found = data.subspan(static_cast<std::size_t>(offset), into.size());
+    std::ranges::copy(found, into.begin());
+    if (digest != nullptr) {
+      digest->update(found);
+    }
+  });
+}
+
+void PartsSource::add(const std::vector<PartRow>& rows, Read data) {
+  const auto middle = static_cast<std::ptrdiff_t>(rows_.size());
+  for (const PartRow& row : rows) {
+    rows_.push_back({row, data_.size()});
+  }
+  std::inplace_merge(rows_.begin(), rows_.begin() + middle, rows_.end(),
+                     [](const Row& a, const Row& b) { return a.at.first_checksum < b.at.first_checksum; });
+  data_.push_back(std::move(data));
+}
+
+const PartsSource::Row* PartsSource::find(std::uint64_t first_checksum) const {
+  const auto found = std::lower_bound(rows_.begin(), rows_.end(), first_checksum,
+                                      [](const Row& row, std::uint64_t key) { return row.at.first_checksum < key; });
+  return found != rows_.end() && found->at.first_checksum == first_checksum ? &*found : nullptr;
+}
+
+bool PartsSource::has(const StoredVariable& variable, const BoxRow& row) const {
+  return volume(row.extent) * variable.type.size_bytes == 0 || find(row.first_checksum) != nullptr;
+}
+
+/// Blocks lie one after the other.
+std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const {
+  if (number == 0) {
+    return 0;
+  }
+  if (row_of_places_ != row.first_checksum) {
+    const TiledSplit split = FileIndex::blocks_of(variable, row);
+    places_.clear();
+    std::uint64_t next = 0;
+    for (std::uint64_t i = 0; i < split.count(); ++i) {
+      places_.push_back(next);
+      next += bytes_of(split.block(i), variable.type.size_bytes);
+    }
+    row_of_places_ = row.first_checksum;
+  }
+  return places_.at(static_cast<std::size_t>(number));
+}
+
+void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
+                       std::span<std::byte> content, Xxh3Stream* digest) const {
+  const Row* const found = find(row.first_checksum);
+  if (found == nullptr) {
+    throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a near copy is not on this host");
+  }
+  data_[found->data](found->at.offset + place_in_row(variable, row, number), content, digest);
+}
+
+void begin_assembly(const core::FileAddress& file, const StructureImage& image) {
+  check_file_size_limit(file, image.seal.file_size);
+  PosixFile made = PosixFile::create(file);
+  image.put_into(made);
+  made.close();
+  core::kill_point(core::KillPoint::drain_begun);
+}
+
+void add_part(const core::FileAddress& file, const Part& part, const FileIndex& index, bool durable) {
+  const PartMemory data = part.data();
+  const std::vector<WriteItem> items = items_of(part, data.bytes(), index);
+  PosixFile target = PosixFile::open_to_write(file);
+  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.bytes().size());
+  const std::vector<std::uint64_t> checksums = write_items(stream, items);
+  stream.finish();
+  if (checksums != part.tables().checksums) {
+    throw CorruptError("the part of rank " + std::to_string(part.name().rank) +
+                       " of a near copy is damaged (checksum differs)");
+  }
+  if (durable) {
+    target.sync();
+  }
+  target.close();
+  core::kill_point(core::KillPoint::drain_part_written);
+}
+
+void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable) {
+  PosixFile target = PosixFile::open_to_write(file);
+  complete_file(target, image.seal, index.checksums.span());
+  if (durable) {
+    target.sync();
+  }
+  target.close();
+  core::kill_point(core::KillPoint::drain_sealed);
 }
 
 }  // namespace reprieve::storage

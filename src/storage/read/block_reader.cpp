@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/log.hpp"
-#include "storage/format/dense_position.hpp"
+#include "storage/format/blocks.hpp"
 
 namespace reprieve::storage {
 

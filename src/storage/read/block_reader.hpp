@@ -4,22 +4,37 @@
 /// @file
 /// Reads boxes of a checkpoint file and verifies them. Local: no MPI, no HDF5.
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
-#include "storage/bytes/sequential_reader.hpp"
-#include "storage/bytes/staged_reader.hpp"
-#include "storage/bytes/transfer_news.hpp"
-#include "storage/bytes/window_reader.hpp"
-#include "storage/format/box_search.hpp"
+#include "storage/bytes/readers.hpp"
+#include "storage/format/blocks.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/read/block_source.hpp"
 
 namespace reprieve::storage {
+
+// Where the bytes of a checkpoint come from, if not from its file.
+
+/// Local: no MPI. Used by one thread at a time.
+class BlockSource {
+ public:
+  BlockSource() = default;
+  virtual ~BlockSource() = default;
+  BlockSource(const BlockSource&) = delete;
+  BlockSource& operator=(const BlockSource&) = delete;
+
+  /// Fills @p content with block @p number of a row, its elements side by side in C order, and adds them to @p digest
+  /// if there is one. @throws CorruptError if they cannot be had
+  virtual void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
+                    std::span<std::byte> content, Xxh3Stream* digest) const = 0;
+};
 
 class BlockReader {
  public:

@@ -5,9 +5,9 @@
 #include <set>
 #include <span>
 
-#include "core/text.hpp"
-#include "storage/format/members.hpp"
-#include "storage/format/texts.hpp"
+#include "core/log.hpp"
+#include "storage/format/description.hpp"
+#include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
 

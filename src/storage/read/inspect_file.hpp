@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "core/file_address.hpp"
+#include "core/directory.hpp"
+#include "storage/bytes/posix_file.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/file_metadata.hpp"
-#include "storage/format/variable_facts.hpp"
+#include "storage/format/seal.hpp"
 
 namespace reprieve::storage {
 
@@ -51,5 +52,32 @@ std::vector<Damage> verify_file(const std::filesystem::path& file,
 /// Reads the whole of one variable into memory, verified, elements in C order. Not collective.
 /// @throws CorruptError, StorageError, UsageError if there is no such variable
 std::vector<std::byte> read_variable(const std::filesystem::path& file, const std::string& name);
+
+// Reading the variables of a file piece by piece, for those who cannot hold a whole one in memory.
+
+/// An open checkpoint file. Needs no MPI.
+class VariableReader {
+ public:
+  /// @throws CorruptError, StorageError, MismatchError (a format of a later version)
+  explicit VariableReader(const std::filesystem::path& file);
+
+  /// Fills @p elements with a variable's elements from position @p first on, in C order; of a per-rank variable, those
+  /// of one rank after the other. The data are taken as they are in the file: only `verify_file` compares checksums.
+  /// @throws UsageError if there is no such variable or it does not have so many elements; CorruptError, StorageError
+  void read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const;
+
+  /// What the file says about itself.
+  [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
+
+  /// To be called when all is read: that it was of this checkpoint. @throws StorageError if a run has retired it
+  void check_not_retired() const { storage::check_not_retired(file_, seal_); }
+
+ private:
+  void read_tiles(const StoredVariable& stored, std::uint64_t first, std::span<std::byte> elements) const;
+
+  PosixFile file_;
+  Bytes seal_;
+  FileIndex index_;
+};
 
 }  // namespace reprieve::storage

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/outcome.hpp"
+#include "core/error.hpp"
 
 namespace reprieve::storage {
 

@@ -5,19 +5,70 @@
 /// One checkpoint file on its way from the registered variables to a complete file.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
-#include "storage/format/description_message.hpp"
+#include "core/directory.hpp"
+#include "storage/format/description.hpp"
+#include "storage/format/file_index.hpp"
 #include "storage/format/seal.hpp"
-#include "storage/format/structure_image.hpp"
-#include "storage/write/layout_cache.hpp"
-#include "storage/write/state_copy.hpp"
+#include "storage/write/write_item.hpp"
 #include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
+
+// Which libraries write a file, for the people who read it later.
+
+/// Fills in the versions of this library, of MPI and of HDF5, as they are at run time.
+/// @throws MpiError, StorageError
+void fill_versions(FileMetadata& metadata);
+
+// The layout of a file, kept from one save to the next.
+
+/// What a rank keeps from one save to the next: as long as no rank registers other variables or shapes than before, the
+/// file is not laid out anew, and the ranks tell each other nothing of them.
+class LayoutCache {
+ public:
+  /// A complete file, and what it says about itself.
+  struct Model {
+    core::FileAddress file;
+    FileIndex index;
+  };
+
+  LayoutCache();
+  ~LayoutCache();
+  LayoutCache(LayoutCache&&) noexcept;
+  LayoutCache& operator=(LayoutCache&&) noexcept;
+
+  /// A file that is complete, as one that has just been restored: if the first save has the same variables, it takes
+  /// the structure from there. Counts on the chief. Local.
+  void take_from(Model model) { model_ = std::move(model); }
+
+  /// What this rank has written before, into files that may be written over.
+  [[nodiscard]] WriteHistory& history() noexcept { return history_; }
+
+  struct Content;
+  [[nodiscard]] std::unique_ptr<Content>& content() noexcept { return content_; }
+  [[nodiscard]] std::optional<Model>& model() noexcept { return model_; }
+
+ private:
+  std::unique_ptr<Content> content_;  ///< nothing before the first save
+  std::optional<Model> model_;
+  WriteHistory history_;
+};
+
+// Whether what is registered as equal on all ranks is equal.
+
+/// Warns, once and on the chief, if a replicated variable has another value on some rank: only that of rank 0 is saved,
+/// and all ranks would go on with it. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers and
+/// texts alone, since equal objects may have different bytes, and not at the memory of devices. Collective: one small
+/// reduction if all are equal. @param variables  the same ones on all ranks @throws as any collective call
+void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
+                        const std::string& what);
 
 class LaidOutFile;
 

@@ -1,14 +1,137 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/write/write_item.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <new>
 #include <numeric>
+#include <utility>
 
 #include "core/kill_point.hpp"
 
 namespace reprieve::storage {
+
+// Unchanged ranges are not written. A file that is written over holds an older checkpoint, complete and durable, that
+// this run has written itself. So a rank that remembers a digest of each range that it wrote there knows what a range
+// holds, and leaves it as it lies if the new checkpoint has the same bytes there.
+//
+// - A range counts only if this rank wrote it as a whole, both times: then no other rank, and no structure of the file,
+//   has a byte in it. It does not matter which variable lay there.
+// - What a save wrote is known by the number of that save. The chief tells which save left the file that is written
+//   over, and only if the file has not been touched since (CheckpointDirectory::take_spare). A new file, a file of
+//   another run, and the file of a save that failed hold nothing that is known.
+// - The digests have 128 bits, of XXH3, which is not made to resist somebody who wants two states with one digest.
+// - Every 16th time a file is written as a whole, so that what a disk has changed under us does not stay for ever.
+//   Before that it is found, by the checksums, which are those of the new state.
+// - Digests cost time. Where next to nothing was equal, some ranges are looked at to find out whether that changes.
+
+namespace {
+
+constexpr int kAllIsWrittenEvery = 16;
+/// One range in so many is looked at where nothing is left out.
+constexpr std::uint64_t kSampleOf = 16;
+/// Shares of equal ranges, in hundredths, below and above which the other look pays.
+constexpr std::uint64_t kTooFew = 4;
+constexpr std::uint64_t kEnough = 8;
+/// To judge by.
+constexpr std::uint64_t kLeastCompared = 8;
+/// Files that are never written over again would be remembered for ever.
+constexpr std::size_t kMostSaves = 32;
+
+/// Scattered, since states repeat themselves at powers of two.
+bool is_sample(std::uint64_t range) { return (range * 0x9E3779B97F4A7C15U) >> 60U == 0; }
+static_assert(kSampleOf == 16);
+
+}  // namespace
+
+WrittenRanges::WrittenRanges(Look look, std::shared_ptr<const WrittenRanges> before, bool leaves_out)
+    : look_(look),
+      before_(std::move(before)),
+      leaves_out_(leaves_out && before_ && look == Look::all && before_->look_ == Look::all),
+      saves_since_all_(leaves_out_ ? before_->saves_since_all_ + 1 : 0) {}
+
+bool WrittenRanges::holds(std::span<const std::byte> bytes, std::uint64_t offset) {
+  const std::uint64_t range = offset / kRangeBytes;
+  if (bytes.size() != kRangeBytes || offset % kRangeBytes != 0 || (look_ == Look::some && !is_sample(range))) {
+    return false;
+  }
+  const Digest128 digest = xxh3_128(bytes);
+  add(range, digest);
+  const Digest128* const held = before_ ? before_->find(range) : nullptr;
+  if (held == nullptr) {
+    return false;
+  }
+  ++compared_;
+  const bool is_equal = *held == digest;
+  equal_ += is_equal ? 1U : 0U;
+  return is_equal && leaves_out_;
+}
+
+const Digest128* WrittenRanges::find(std::uint64_t range) const {
+  auto run = runs_.upper_bound(range);
+  if (run == runs_.begin()) {
+    return nullptr;
+  }
+  --run;
+  const std::uint64_t place = range - run->first;
+  return place < run->second.size() ? &run->second[static_cast<std::size_t>(place)] : nullptr;
+}
+
+/// Without the memory for it the save goes on, and nothing is known of what it writes.
+void WrittenRanges::add(std::uint64_t range, const Digest128& digest) noexcept {
+  if (!has_memory_) {
+    return;
+  }
+  try {
+    if (last_run_ == runs_.end() || last_run_->first + last_run_->second.size() != range) {
+      last_run_ = runs_.insert_or_assign(range, std::vector<Digest128>()).first;
+    }
+    last_run_->second.push_back(digest);
+  } catch (const std::bad_alloc&) {
+    has_memory_ = false;
+    runs_.clear();
+    last_run_ = runs_.end();
+  }
+}
+
+std::shared_ptr<WrittenRanges> WriteHistory::begin(std::uint64_t over, std::uint64_t save, bool is_last) {
+  learn_from_last();
+  std::shared_ptr<WrittenRanges> before;
+  if (const auto known = by_save_.find(over); known != by_save_.end()) {
+    before = std::move(known->second);
+    by_save_.erase(known);
+  }
+  if (is_last && !before) {
+    return nullptr;
+  }
+  const bool leaves_out = before && before->saves_since_all_ + 1 < kAllIsWrittenEvery;
+  last_ = std::make_shared<WrittenRanges>(look_, std::move(before), leaves_out);
+  by_save_.insert_or_assign(save, last_);
+  while (by_save_.size() > kMostSaves) {
+    by_save_.erase(by_save_.begin());
+  }
+  return last_;
+}
+
+/// The save before is over.
+void WriteHistory::learn_from_last() {
+  if (!last_) {
+    return;
+  }
+  if (last_->compared_ >= kLeastCompared) {
+    const std::uint64_t hundredths = last_->equal_ * 100 / last_->compared_;
+    if (hundredths < kTooFew) {
+      look_ = WrittenRanges::Look::some;
+    } else if (hundredths > kEnough) {
+      look_ = WrittenRanges::Look::all;
+    }
+  }
+  last_->before_.reset();
+  last_.reset();
+}
 
 namespace {
 
@@ -227,6 +350,71 @@ void check_items(const PosixFile& file, std::span<const WriteItem> items, std::s
       throw CorruptError(file.path().string() + " does not hold what was written: elements " + text_of(block) +
                          " of the dataset at byte " + std::to_string(item.dataset.file_offset) + " differ");
     }
+  });
+}
+
+namespace {
+
+/// So that the parts can be handed to direct I/O as they are, and copied with full cache lines.
+constexpr std::size_t kAlignment = 4096;
+/// What is smaller than a page is packed more closely.
+constexpr std::size_t kSmallAlignment = 64;
+
+std::size_t round_up(std::size_t size, std::size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
+
+/// Calls @p visit(item, place) with the place of each item in the copy; returns the size of the whole.
+template <class Visit>
+std::size_t for_each_place(std::span<WriteItem> items, Visit&& visit) {
+  std::size_t next = 0;
+  for (WriteItem& item : items) {
+    const std::size_t size = item.bytes();
+    next = round_up(next, size < kAlignment ? kSmallAlignment : kAlignment);
+    visit(item, next);
+    next += size;
+  }
+  return next;
+}
+
+}  // namespace
+
+StateCopy::~StateCopy() { release(); }
+
+void StateCopy::release() noexcept {
+  if (memory_ != nullptr) {
+    ::munmap(memory_, capacity_);
+  }
+  memory_ = nullptr;
+  capacity_ = 0;
+}
+
+/// From the system itself, not from the heap: what is given back is free for others, and the pages can be large ones.
+void StateCopy::reserve(std::size_t size) {
+  if (size <= capacity_) {
+    return;
+  }
+  release();
+  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  ::madvise(memory, size, MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
+  memory_ = static_cast<std::byte*>(memory);
+  capacity_ = size;
+}
+
+void StateCopy::take(std::span<WriteItem> items) {
+  reserve(for_each_place(items, [](const WriteItem&, std::size_t) {}));
+  state::Staging staging;
+  for_each_place(items, [&](WriteItem& item, std::size_t place) {
+    BoxView<const std::byte>& source = item.source;
+    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory_ + place, dense, staging);
+  });
+  // Only now: if a device fails, the items are as they were.
+  for_each_place(items, [this](WriteItem& item, std::size_t place) {
+    item.source.data = memory_ + place;
+    item.source.strides_bytes = dense_strides(item.source.box.extent, item.dataset.element_size);
+    item.source.space = nullptr;
   });
 }
 

@@ -5,8 +5,25 @@
 
 #include "cluster/communicator.hpp"
 #include "reprieve/error.hpp"
+#include "storage/write/data_stream.hpp"
 
 namespace reprieve::storage {
+
+std::uint64_t WritePlan::own_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const WriteItem& item : items) {
+    bytes += item.bytes();
+  }
+  return bytes;
+}
+
+std::uint64_t WritePlan::end_in_file() const {
+  std::uint64_t end = 0;
+  for (const Variable& variable : variables) {
+    end = std::max(end, variable.file_offset + variable.bytes);
+  }
+  return end;
+}
 
 std::unique_ptr<Writer> make_direct_or_two_phase_writer(cluster::Communicator& comm, const WritePlan& plan,
                                                         const std::string& what) {
@@ -21,5 +38,27 @@ const WriterRow& row_of(WriterKind kind) {
   }
   return *found;
 }
+
+namespace {
+
+class DirectWriter final : public Writer {
+ public:
+  WrittenPart write(const WritePlan& plan) override {
+    WrittenPart part;
+    if (plan.items.empty()) {
+      return part;
+    }
+    check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than the chief
+    part.file.emplace(PosixFile::open_to_write(plan.file));
+    DataStream stream(*part.file, plan.io, plan.own_bytes(), plan.least_direct_bytes());
+    part.checksums = write_items(stream, plan.items, plan.ranges.get());
+    stream.finish();
+    return part;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Writer> make_direct_writer() { return std::make_unique<DirectWriter>(); }
 
 }  // namespace reprieve::storage

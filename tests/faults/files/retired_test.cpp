@@ -10,7 +10,6 @@
 #include "faults/files/sample.hpp"
 #include "reprieve/error.hpp"
 #include "storage/read/inspect_file.hpp"
-#include "storage/read/variable_reader.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::test {

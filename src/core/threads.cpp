@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/threads.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <system_error>
+
+#include "core/log.hpp"
+
+namespace reprieve::core {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A rank that is bound to a core would share it with the thread, and be slowed down by it, while others are idle. The
+/// kernel leaves out what the job may not use; where it refuses, the thread stays where the rank is.
+void leave_the_ranks_core() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    CPU_SET(cpu, &all);
+  }
+  pthread_setaffinity_np(pthread_self(), sizeof all, &all);
+}
+
+}  // namespace
+
+/// Outlives the task if the work does.
+struct BackgroundTask::Shared {
+  std::function<void()> work;
+  std::atomic<bool> done{false};
+  std::mutex mutex;
+  std::condition_variable ended;
+  Outcome outcome;
+  Clock::duration duration{};
+
+  Outcome run() {
+    Outcome of_work = capture(work);
+    work = nullptr;  // what it owns is released before its end is told
+    return of_work;
+  }
+
+  void end(Outcome of_work, Clock::duration took) {
+    const std::lock_guard lock(mutex);
+    outcome = std::move(of_work);
+    duration = took;
+    done = true;
+    ended.notify_all();
+  }
+};
+
+BackgroundTask::BackgroundTask(std::function<void()> work) : shared_(std::make_shared<Shared>()) {
+  shared_->work = std::move(work);
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([shared = shared_] {
+      leave_the_ranks_core();
+      const auto start = Clock::now();
+      Outcome outcome = shared->run();
+      shared->end(std::move(outcome), Clock::now() - start);
+    });
+    return;
+  } catch (const std::system_error& error) {
+    log::warning("no thread for work in the background ({}): it is done at once", error.what());
+  } catch (const std::bad_alloc&) {
+    log::warning("no memory for a thread: the work in the background is done at once");
+  }
+  shared_->end(shared_->run(), {});
+}
+
+BackgroundTask::~BackgroundTask() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  if (done()) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+bool BackgroundTask::done() const noexcept { return shared_->done; }
+
+bool BackgroundTask::wait_for(std::chrono::milliseconds limit) const {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->ended.wait_for(lock, limit, [this] { return shared_->done.load(); });
+}
+
+Outcome BackgroundTask::outcome() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->outcome;
+}
+
+Clock::duration BackgroundTask::duration() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->duration;
+}
+
+}  // namespace reprieve::core

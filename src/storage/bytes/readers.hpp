@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Ways to read a file fast: ahead of who needs it, small parts together, large parts past the processor's cache.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/posix_file.hpp"
+
+namespace reprieve::storage {
+
+// Copies that do not stay in the processor's cache.
+
+/// As `std::memcpy`, for bytes that nobody looks at for a while: where the processor can do it, they go past its cache,
+/// which saves reading the memory before it is written over. @p to has the size of @p from, and they do not overlap.
+void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept;
+
+// Reads parts of a file that come one after the other, some pieces ahead of who needs them.
+
+/// While bytes are used, two threads read those that come next into huge pages: past the page cache (O_DIRECT) what it
+/// does not hold. Whatever does not work is left to the caller, who reads as usual: then `read` and `digest` return
+/// false. For one thread.
+class SequentialReader {
+ public:
+  /// Keeps a reference.
+  explicit SequentialReader(const PosixFile& file);
+  ~SequentialReader();
+  SequentialReader(const SequentialReader&) = delete;
+  SequentialReader& operator=(const SequentialReader&) = delete;
+
+  /// The bytes from @p begin to @p end will be asked for, in ascending order. Starts nothing yet.
+  void expect(std::uint64_t begin, std::uint64_t end) noexcept;
+
+  /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. False if that was not expected, or
+  /// did not work; then the digest is of no use.
+  [[nodiscard]] bool read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
+  /// Adds the bytes to @p digest. False as above.
+  [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest);
+
+  /// A few bytes that were read ahead, good until the next call. Empty: to be read as usual.
+  [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
+
+ private:
+  class Ahead;
+  /// Calls @p use(bytes) for one piece after the other.
+  template <class Use>
+  bool for_each_piece(std::uint64_t offset, std::uint64_t size, Use&& use);
+
+  const PosixFile& file_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  bool works_ = true;
+  std::unique_ptr<Ahead> ahead_;
+};
+
+// Small parts of a file that lie close to each other, read together.
+
+/// Small reads that go on behind the one before are served from a window of the file, which grows as long as they do: a
+/// call of the system for each would cost more than the bytes. For one thread.
+class WindowReader {
+ public:
+  /// What is larger is not looked for.
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
+
+  /// Keeps a reference.
+  explicit WindowReader(const PosixFile& file) : file_(file) {}
+
+  /// Most of this range will be asked for: the system begins to read it.
+  void expect(std::uint64_t begin, std::uint64_t end) const noexcept;
+
+  /// The bytes from @p offset on, good until the next call. Empty if they are to be read in the usual way, which also
+  /// tells what is wrong with them.
+  [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t size);
+
+ private:
+  /// Farther apart, what lies between would cost more than a call.
+  static constexpr std::uint64_t kMostBetween = std::uint64_t{8} << 10U;
+  static constexpr std::size_t kLeastWindow = std::size_t{16} << 10U;
+  static constexpr std::size_t kMostWindow = std::size_t{256} << 10U;
+
+  [[nodiscard]] bool holds(std::uint64_t offset, std::size_t size) const noexcept {
+    return offset >= begin_ && offset <= end_ && size <= end_ - offset;
+  }
+  void load(std::uint64_t offset);
+
+  const PosixFile& file_;
+  std::unique_ptr<std::byte[]> memory_;  ///< from the first window on
+  std::size_t window_ = kLeastWindow;    ///< the size of the next one
+  std::uint64_t begin_ = 0;              ///< of what the memory holds of the file
+  std::uint64_t end_ = 0;
+  std::uint64_t asked_ = ~std::uint64_t{0};  ///< the end of what was asked for last
+};
+
+// Reads large parts of a file out of the page cache.
+
+/// Pieces of the file are read into memory that stays in the processor's cache, get their checksum there, and are
+/// copied to their place past that cache: for places that begin in the middle of a line of the cache, as large memory
+/// from malloc does. The kernel's own copy to there would take half as long again. For one thread.
+class StagedReader {
+ public:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
+
+  /// Whether a read of many bytes from @p offset to @p to is faster this way: lines of the page cache do not become
+  /// lines there.
+  [[nodiscard]] static bool is_faster(const std::byte* to, std::uint64_t offset) noexcept;
+
+  /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. @throws as PosixFile::read_all
+  void read(const PosixFile& file, std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
+
+ private:
+  [[nodiscard]] std::span<std::byte> piece(std::uint64_t offset, std::size_t wanted);
+
+  std::unique_ptr<std::byte[]> memory_;  ///< from the first read on
+};
+
+}  // namespace reprieve::storage
