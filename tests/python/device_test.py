@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 import reprieve
-from reprieve._devices import is_on_device
+from reprieve._tensors import is_on_device
 from support import RANK, SIZE, Case
 
 _C = ctypes

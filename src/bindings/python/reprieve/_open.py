@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What handlers and managers have in common: how they are opened, closed, and what happens if nobody closes them."""
+"""What handlers and managers have in common: their settings and functions as a config of C, how they are opened, closed,
+and what happens if nobody closes them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,112 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ._errors import Error, Preempted, UsageError, ranks_are_missing
-from ._native import PREEMPTED, communicator, function
-from ._registry import Registry
-from ._settings import Config
+from ._native import CONSTANTS, NO_LIMIT, PREEMPTED, call, communicator, function
+from ._registry import Registry, checked_range
+
+_WAYS = {"leave": "EXIT_DEFAULT", "hold": "EXIT_HOLD", "raise": "EXIT_RETURN", "later": "EXIT_LATER"}
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """{"termination": {"grace_period_s": 30}} as {"termination.grace_period_s": "30"}."""
+    result: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            result |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            result[prefix + key] = str(value).lower()
+        elif isinstance(value, (list, tuple)):
+            result[prefix + key] = ",".join(map(str, value))
+        elif value is not None:  # None: what it is by default
+            result[prefix + key] = str(value)
+    return result
+
+
+class Config:
+    """A reprieve_config; what fails while it is made is kept by the registry, for all ranks."""
+
+    def __init__(self, registry: Registry, comm: Any) -> None:
+        self._registry = registry
+        self._comm = comm
+        self.handle = ctypes.c_void_p()
+        call("config_create", ctypes.byref(self.handle))
+
+    def set_settings(self, settings: Any) -> None:
+        """A path of a JSON file, or a dictionary of the same form, or with keys as "log.level"."""
+        if settings is None:
+            return
+        if isinstance(settings, (str, os.PathLike)):
+            call("config_load_file", self.handle, os.fsencode(settings))
+        elif isinstance(settings, Mapping):
+            for key, value in _flat(settings).items():
+                call("config_set", self.handle, key.encode(), value.encode())
+        else:
+            raise UsageError(f"settings is a {type(settings).__name__}: pass a dictionary, or the path of a JSON file")
+
+    def set_exit(self, way: Any) -> None:
+        """How to leave after the last save: a name, or a function (comm, exit code, path of the checkpoint)."""
+        if callable(way):
+
+            def leave(_comm: Any, code: int, path: bytes, _user: Any) -> None:
+                way(self._comm, code, os.fsdecode(path))
+
+            call("config_set_exit_fn", self.handle, self._registry.callback("exit_fn", leave), None)
+        elif way in _WAYS:
+            call("config_set_exit", self.handle, CONSTANTS[_WAYS[way]])
+        else:
+            raise UsageError(f"exit is {way!r}: pass a function, or one of {', '.join(map(repr, _WAYS))}")
+
+    def set_functions(
+        self,
+        step: Callable[[], int] | None = None,
+        save_files: Callable[[str, int, bool], None] | None = None,
+        watcher: Callable[[], Any] | None = None,
+        abort: Callable[[Any, int], None] | None = None,
+    ) -> None:
+        """Functions of the program, which the handler calls."""
+        callback = self._registry.callback
+        if step is not None:
+            count = step  # not None
+
+            def tell_step(_user: Any) -> int:
+                return checked_range(int(count()), "the program's own count of steps", 0, NO_LIMIT - 1)
+
+            call("config_set_step_fn", self.handle, callback("step_fn", tell_step, 0), None)
+        if save_files is not None:
+            save = save_files
+
+            def files(directory: bytes, number: int, is_chief: int, _user: Any) -> None:
+                save(os.fsdecode(directory), number, bool(is_chief))
+
+            call("config_set_save_fn", self.handle, callback("save_files_fn", files), None)
+        if watcher is not None:
+            ask = watcher
+
+            def watch(message: int, size: int, time_left: Any, _user: Any) -> int:
+                return _tell(ask(), message, size, time_left)
+
+            call("config_set_watcher_fn", self.handle, callback("watcher_fn", watch, 0), None)
+        if abort is not None:
+            end = abort
+            run = callback("abort_fn", lambda _comm, code, _user: end(self._comm, code))
+            call("config_set_abort_fn", self.handle, run, None)
+
+    def destroy(self) -> None:
+        call("config_destroy", ctypes.byref(self.handle))
+
+
+def _tell(answer: Any, message: int, size: int, time_left: Any) -> int:
+    """What a watcher returned: nothing, True, a text, or a text and the seconds that are left."""
+    text, left = answer if isinstance(answer, tuple) else (answer, None)
+    if not text:
+        return 0
+    if isinstance(text, str):
+        data = text.encode()[: size - 1] + b"\0"
+        ctypes.memmove(message, data, len(data))
+    if left is not None:
+        time_left[0] = left
+    return 1
+
 
 #: All that are open, the newest last. It keeps them alive: closing one is collective, so no collector may do it.
 _open_ones: list[Opened] = []

@@ -12,9 +12,8 @@ import numpy as np
 
 from ._entries import Entry, make_entry
 from ._errors import UsageError
-from ._markers import Replicated, Variable
+from ._markers import Node, Replicated, Slot, Variable
 from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
-from ._places import Node, Slot
 from ._tensors import ModelNode, is_model
 
 
