@@ -2,9 +2,11 @@
 // Which hosts a start gets, and the command that says so.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "supervisor/hosts.hpp"
 #include "supervisor/launcher.hpp"
+#include "supervisor/processes.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -109,6 +111,13 @@ TEST(LauncherCommand, RunsSomethingElseOnAHost) {
   EXPECT_EQ(on_nodes_of_srun({"nice", "srun", "-n", "4", "./a"}, {"b", "c"}),
             (Words{"srun", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "b", "c"}));
   EXPECT_FALSE(on_nodes_of_srun({"mpirun", "./a"}, {"b"}));
+}
+
+TEST(LauncherCommand, ARestKeepsTheCode) {
+  const pid_t child = spawn({with_rest({"sh", "-c", "exit $0", "3"})});
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
 }
 
 }  // namespace

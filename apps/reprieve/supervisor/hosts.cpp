@@ -170,7 +170,8 @@ void HostProbe::advance() {
   while (!waiting_.empty() && running_.size() < kMostAtATime) {
     const std::string host = waiting_.back();
     Running& started = running_[host];
-    started.command = std::make_unique<Command>(with_all_output(on_host(command_, host, words_)), EnvironmentChanges{});
+    started.command =
+        std::make_unique<Command>(with_all_output(on_host(command_, host, with_rest(words_))), EnvironmentChanges{});
     started.limit = Clock::now() + patience_;
     waiting_.pop_back();
   }
