@@ -125,7 +125,7 @@ void errors(const std::filesystem::path& folder) {
   int value = 0;
   state.add_replicated("value", value);
   reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, folder / "empty");
-  check(throws<OwnError>([&] { manager.restore_or_initialize([] { throw OwnError(); }); }),
+  check(throws<reprieve::ClusterError>([&] { manager.restore_or_initialize([] { throw OwnError(); }); }),
         "an error of the program, through the library");
 }
 
@@ -139,7 +139,7 @@ void hdf5(const std::filesystem::path& folder) {
   }
   std::vector<double> field(3);
   const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  const hid_t dataset = H5Dopen2(opened, "field", H5P_DEFAULT);
+  const hid_t dataset = H5Dopen2(opened, "/state/field", H5P_DEFAULT);
   check(dataset >= 0, "the dataset by HDF5");
   check(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, field.data()) >= 0, "a read by HDF5");
   check(H5Dclose(dataset) >= 0 && H5Fclose(opened) >= 0, "the end of HDF5");
