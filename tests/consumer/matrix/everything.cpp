@@ -76,16 +76,20 @@ bool throws(const std::function<void()>& call) {
   return false;
 }
 
-void save(const std::filesystem::path& folder, int argc) {
-  std::vector<double> field{1, 2, 3};
-  std::string word = "saved";
-  reprieve::Checkpoint state;
+void describe(reprieve::Checkpoint& state, int argc, std::vector<double>& field, std::string& word) {
   state.add_constant("n", argc);
   state.add_constant("half", 0.5);
   state.add_constant("name", "everything");
   state.add_distributed("field", field, {.global_shape = {3}, .offset = {0}, .extent = {3}});
   state.add_replicated("word", word);
   add_neighbours(state);
+}
+
+void save(const std::filesystem::path& folder, int argc) {
+  std::vector<double> field{1, 2, 3};
+  std::string word = "saved";
+  reprieve::Checkpoint state;
+  describe(state, argc, field, word);
   check(throws<reprieve::UsageError>([&] { state.add_replicated("word", word); }), "an error of the library");
 
   reprieve::PreemptionCheckpointHandler handler(MPI_COMM_WORLD, state, folder);
@@ -107,12 +111,7 @@ void restore(const std::filesystem::path& folder, int argc) {
   std::vector<double> field(3);
   std::string word;
   reprieve::Checkpoint state;
-  state.add_constant("n", argc);
-  state.add_constant("half", 0.5);
-  state.add_constant("name", "everything");
-  state.add_distributed("field", field, {.global_shape = {3}, .offset = {0}, .extent = {3}});
-  state.add_replicated("word", word);
-  add_neighbours(state);
+  describe(state, argc, field, word);
   reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, folder);
   check(manager.restore_or_initialize().has_value(), "a restore");
   check(field == std::vector<double>{7, 8, 3} && word == "saved", "what was restored");
@@ -125,7 +124,7 @@ void errors(const std::filesystem::path& folder) {
   int value = 0;
   state.add_replicated("value", value);
   reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, folder / "empty");
-  check(throws<OwnError>([&] { manager.restore_or_initialize([] { throw OwnError(); }); }),
+  check(throws<reprieve::ClusterError>([&] { manager.restore_or_initialize([] { throw OwnError(); }); }),
         "an error of the program, through the library");
 }
 
@@ -139,7 +138,7 @@ void hdf5(const std::filesystem::path& folder) {
   }
   std::vector<double> field(3);
   const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  const hid_t dataset = H5Dopen2(opened, "field", H5P_DEFAULT);
+  const hid_t dataset = H5Dopen2(opened, "/state/field", H5P_DEFAULT);
   check(dataset >= 0, "the dataset by HDF5");
   check(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, field.data()) >= 0, "a read by HDF5");
   check(H5Dclose(dataset) >= 0 && H5Fclose(opened) >= 0, "the end of HDF5");
