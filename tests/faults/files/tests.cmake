@@ -7,7 +7,8 @@ target_include_directories(file_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(file_tests SYSTEM PRIVATE ${HDF5_INCLUDE_DIRS})
 target_link_libraries(file_tests PRIVATE whole_file reprieve_internal reprieve_options ${HDF5_LIBRARIES} PkgConfig::xxhash
   GTest::gtest GTest::gmock)
-target_compile_definitions(file_tests PRIVATE REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+target_compile_definitions(file_tests PRIVATE REPRIEVE_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+  REPRIEVE_RECORDED_DIR="${CMAKE_CURRENT_LIST_DIR}/recorded")
 if(TARGET reprieve_tool)
   add_dependencies(file_tests reprieve_tool)
 endif()
