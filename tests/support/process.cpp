@@ -287,6 +287,7 @@ Command mpirun_command(const MpiCommand& command, const fs::path& shared_memory)
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   // `insert` keeps what the test has set.
   result.environment.insert({"OMPI_MCA_btl_vader_backing_directory", shared_memory.string()});
+  result.environment.insert({"PRTE_MCA_prte_tmpdir_base", shared_memory.string()});
   result.environment.merge(mpirun_environment());
   return result;
 }

@@ -100,7 +100,8 @@ struct MpiCommand {
 };
 
 namespace detail {
-/// Keeps the shared memory files of killed ranks out of /dev/shm; a base, so that it outlives the process.
+/// Keeps the shared memory files of killed ranks out of /dev/shm, and what a killed mpirun of Open MPI 5 leaves out of
+/// /tmp, where a later one with the same number would fail because of it. A base, so that it outlives the process.
 struct SharedMemoryDirectory {
   TemporaryDirectory shared_memory{"/dev/shm"};
 };
