@@ -27,7 +27,7 @@ TEST_P(Recorded, IsRestoredAndVerified) {
 }
 
 INSTANTIATE_TEST_SUITE_P(By, Recorded, testing::Values("hdf5-1.10.h5", "hdf5-1.14.h5"),
-                         [](const auto& info) { return info.index == 0 ? "Hdf5_1_10" : "Hdf5_1_14"; });
+                         [](const auto& file) { return file.index == 0 ? "Hdf5_1_10" : "Hdf5_1_14"; });
 
 /// Makes such a file: REPRIEVE_RECORD=FILE file_tests --gtest_also_run_disabled_tests --gtest_filter='*Records*'
 TEST(Recording, DISABLED_RecordsASample) {
