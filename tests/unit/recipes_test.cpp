@@ -93,8 +93,7 @@ TEST(Recipes, DebianBuildsWithPackagesOfTheList) {
   const std::size_t begin = control.find("Build-Depends:") + 14;
   const std::string depends = control.substr(begin, control.find("Standards-Version") - begin);
   static const std::regex name(R"((?:^|\n|,)\s*([a-z0-9][a-z0-9+.-]+))");
-  const std::set<std::string> of_debian{"debhelper-compat", "dh-sequence-python3",
-                                        "python3"};
+  const std::set<std::string> of_debian{"debhelper-compat", "dh-sequence-python3", "python3"};
   std::size_t count = 0;
   for (std::sregex_iterator found(depends.begin(), depends.end(), name); found != std::sregex_iterator(); ++found) {
     EXPECT_TRUE(of_debian.contains((*found)[1]) || says_word(list, (*found)[1])) << (*found)[1];
