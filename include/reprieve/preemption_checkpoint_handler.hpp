@@ -207,7 +207,7 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
 /// preemption is marked and tells the other ranks of the error.
 class REPRIEVE_EXPORT PreemptionScope {
  public:
-  ~PreemptionScope() noexcept(false);
+  ~PreemptionScope() noexcept(false);  // NOLINT(bugprone-exception-escape): it is meant to throw
   PreemptionScope(PreemptionScope&& other) noexcept;
   PreemptionScope(const PreemptionScope&) = delete;
   PreemptionScope& operator=(const PreemptionScope&) = delete;

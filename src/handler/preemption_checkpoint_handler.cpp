@@ -186,7 +186,7 @@ void PreemptionScope::close() {
   }
 }
 
-PreemptionScope::~PreemptionScope() noexcept(false) {
+PreemptionScope::~PreemptionScope() noexcept(false) {  // NOLINT(bugprone-exception-escape): it is meant to throw
   if (handler_ == nullptr) {
     return;
   }
