@@ -63,14 +63,12 @@ RunRecord open_run_record(const std::string& host) {
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// A step that a drill does not ask for is left out.
-std::optional<std::uint64_t> step_in(const Json& orders, const char* key) {
+std::optional<std::uint64_t> step_in(const nlohmann::json& orders, const char* key) {
   return orders.contains(key) ? std::optional(orders.at(key).get<std::uint64_t>()) : std::nullopt;
 }
 
-void put_step(Json& orders, const char* key, const std::optional<std::uint64_t>& step) {
+void put_step(nlohmann::json& orders, const char* key, const std::optional<std::uint64_t>& step) {
   if (step) {
     orders[key] = *step;
   }
@@ -92,7 +90,7 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
     return std::nullopt;
   }
   try {
-    const Json json = Json::parse(text);
+    const nlohmann::json json = nlohmann::json::parse(text);
     DrillOrders orders{json.at("subdirectory").get<std::string>(), json.at("leave_at_once").get<bool>(),
                        step_in(json, "save_at"), step_in(json, "leave_at")};
     const std::filesystem::path name = orders.subdirectory;
@@ -100,13 +98,13 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text) {
       throw ConfigError("the orders of a drill name no directory: " + text);
     }
     return orders;
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     throw ConfigError(std::string("the orders of a drill cannot be read: ") + error.what());
   }
 }
 
 std::string to_text(const DrillOrders& orders) {
-  Json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
+  nlohmann::json json{{"subdirectory", orders.subdirectory}, {"leave_at_once", orders.leave_at_once}};
   put_step(json, "save_at", orders.save_at);
   put_step(json, "leave_at", orders.leave_at);
   return json.dump();
@@ -127,20 +125,20 @@ Worker Worker::self(int rank, std::string host) {
   return {rank, std::move(host), ::getpid(), start_of_process(::getpid())};
 }
 
-Json to_json(const Worker& worker) {
+nlohmann::json to_json(const Worker& worker) {
   return {{"rank", worker.rank}, {"host", worker.host}, {"pid", worker.pid}, {"start", worker.start}};
 }
 
-std::vector<Worker> workers_from_json(const Json& document) {
+std::vector<Worker> workers_from_json(const nlohmann::json& document) {
   std::vector<Worker> workers;
   if (!document.is_array()) {
     return workers;
   }
-  for (const Json& each : document) {
+  for (const nlohmann::json& each : document) {
     try {
       workers.push_back({each.at("rank").get<int>(), each.at("host").get<std::string>(), each.at("pid").get<pid_t>(),
                          each.at("start").get<std::uint64_t>()});
-    } catch (const Json::exception& error) {
+    } catch (const nlohmann::json::exception& error) {
       log::debug("a process of a run cannot be read: {}", error.what());
     }
   }
@@ -165,8 +163,8 @@ std::uint64_t start_of_process(pid_t pid) {
   return fields && state != "Z" && state != "X" ? start : 0;
 }
 
-void write_worker_record(const std::filesystem::path& directory, const Json& workers) {
-  const std::string text = workers.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+void write_worker_record(const std::filesystem::path& directory, const nlohmann::json& workers) {
+  const std::string text = workers.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
   const Directory place = Directory::open(directory);
   place.write_text(kWorkerRecordName, text, place.file_mode(), false);
 }

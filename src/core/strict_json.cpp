@@ -12,17 +12,15 @@
 namespace reprieve::core {
 namespace {
 
-using Json = nlohmann::json;
-
 /// Notices keys that come twice in one object; the parser itself would keep the last.
 class DuplicateKeys {
  public:
-  void see(Json::parse_event_t event, const Json& value) {
-    if (event == Json::parse_event_t::object_start) {
+  void see(nlohmann::json::parse_event_t event, const nlohmann::json& value) {
+    if (event == nlohmann::json::parse_event_t::object_start) {
       open_.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
+    } else if (event == nlohmann::json::parse_event_t::object_end) {
       open_.pop_back();
-    } else if (event == Json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
+    } else if (event == nlohmann::json::parse_event_t::key && !open_.back().insert(value.get<std::string>()).second) {
       throw ConfigError(fmt::format("the key \"{}\" is there twice", value.get<std::string>()));
     }
   }
@@ -32,7 +30,7 @@ class DuplicateKeys {
 };
 
 /// The parser's message without its own error number.
-std::string reason_of(const Json::parse_error& error) {
+std::string reason_of(const nlohmann::json::parse_error& error) {
   const std::string message = error.what();
   const auto start = message.find("] ");
   return start == std::string::npos ? message : message.substr(start + 2);
@@ -61,24 +59,25 @@ bool nested_too_deep(std::string_view text) {
   return false;
 }
 
-std::string shown(const Json& value) {
+std::string shown(const nlohmann::json& value) {
   constexpr std::size_t kShown = 200;
-  const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
 }
 
-Json parse_object(const std::string& text) {
+nlohmann::json parse_object(const std::string& text) {
   if (nested_too_deep(text)) {
     throw ConfigError(fmt::format("arrays and objects are nested deeper than {} levels", kMaxJsonDepth));
   }
   DuplicateKeys duplicates;
-  Json document;
+  nlohmann::json document;
   try {
-    document = Json::parse(text, [&duplicates](int, Json::parse_event_t event, const Json& value) {
-      duplicates.see(event, value);
-      return true;
-    });
-  } catch (const Json::parse_error& error) {
+    document = nlohmann::json::parse(
+        text, [&duplicates](int, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
+          duplicates.see(event, value);
+          return true;
+        });
+  } catch (const nlohmann::json::parse_error& error) {
     throw ConfigError("not valid JSON: " + reason_of(error));
   }
   if (!document.is_object()) {

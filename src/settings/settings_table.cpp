@@ -209,7 +209,6 @@ core::Names<WriterKind> writer_names() {
 core::Table<ManagerOptions> manager_settings() {
   using core::duration;
   using O = ManagerOptions;
-  using Second = std::ratio<1>;
   return {
       // A program that looks for other files than it has written would begin at zero.
       core::only_in_code(core::text("prefix", &O::prefix, "checkpoint files are called <prefix>-<number>.h5",
