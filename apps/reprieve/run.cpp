@@ -264,7 +264,8 @@ void define_slurm(CLI::App& command, Options& options) {
                     ->group(kGroup);
   command
       .add_flag("--requeue-exit", options.requeue_exit,
-                "The site has RequeueExit set to the restart code: leave with it, instead of scontrol requeue")
+                "The site has RequeueExit set to the restart code: leave with it, instead of scontrol requeue, unless "
+                "the job is preempted")
       ->needs(slurm)
       ->group(kGroup);
   add_duration(command, "--slurm-poll", options.slurm_poll_s, "Ask Slurm so often")->needs(slurm)->group(kGroup);

@@ -26,10 +26,10 @@ void tell(Stage& stage, TrainingJob& job) {
 }
 
 /// Saved, left with the code that starts nothing again, and still able to go on.
-void check_saved_but_not_again(TrainingJob& job, const std::string& reason) {
-  job.wait_until_ended("FAILED");
+void check_saved_but_not_again(TrainingJob& job, const std::string& reason, const std::string& state = "FAILED") {
+  job.wait_until_ended(state);
   job.wait_until_said("not put back into the queue: " + reason);
-  check_equal("exit code", job.field("ExitCode"), "75:0");
+  check_equal("exit code", job.field("ExitCode"), state == "FAILED" ? "75:0" : "0:0");
   check_equal("restarts", job.field("Restarts"), "0");
   check_equal("status", job.summary().at("status"), "preempted");
 }
@@ -49,6 +49,23 @@ std::vector<TrainingJob> told_and_back(Stage& stage, const JobPlan& plan) {
   job.wait_until_requeued(1);
   job.check_completed(digest, 1);
   return {job};
+}
+
+std::vector<TrainingJob> preempted(Stage& stage, const JobPlan& plan) {
+  const std::string digest = undisturbed_digest(plan.training, kRanks);
+  TrainingJob job(stage.slurm(), plan);
+  job.wait_until_training(0);
+  stage.preempt_together({&job});
+  job.wait_until_requeued(1);
+  job.check_completed(digest, 1);
+  return {job};
+}
+
+/// An exit code alone would count as a launch that failed.
+std::vector<TrainingJob> preempted_goes_back_by_scontrol(Stage& stage, const JobPlan& plan) {
+  std::vector<TrainingJob> jobs = preempted(stage, plan);
+  jobs.front().wait_until_said("is back in the queue");
+  return jobs;
 }
 
 std::vector<TrainingJob> told_with_no_requeue(Stage& stage, JobPlan plan) {
@@ -177,27 +194,21 @@ struct WithRequeueExit {
     };
     return {scenario("by_code", by_code, told_and_back),
             scenario("by_code_cancelled", by_code, cancelled),
+            scenario("by_code_preempted", by_code, preempted_goes_back_by_scontrol),
             scenario("by_code_no_requeue", by_code, told_with_no_requeue),
             scenario("by_scontrol", plain, told_and_back),
             scenario("by_scontrol_cancelled", plain, cancelled),
             scenario("by_scontrol_no_requeue", plain, told_with_no_requeue)};
   }
-  static SlurmOptions options() { return {.cpus = kRanks * 6, .requeue_exit = 42}; }
+  static SlurmOptions options() { return {.cpus = kRanks * 7, .requeue_exit = 42}; }
 };
 REPRIEVE_STAGE_TEST(RequeueExit, WithRequeueExit);
 
 /// The site does not have preempt_send_user_signal: with mpirun, the supervisor alone finds out, by asking.
 struct WithoutUserSignal {
-  static std::vector<TrainingJob> preempted(Stage& stage, const std::string& launcher) {
-    const JobPlan plan =
-        plan_for(launcher + "_preempted", with_run_options(script_of_tree(launcher + ".sbatch"), "--slurm-poll 2s"));
-    const std::string digest = undisturbed_digest(kUsual, kRanks);
-    TrainingJob job(stage.slurm(), plan);
-    job.wait_until_training(0);
-    stage.preempt_together({&job});
-    job.wait_until_requeued(1);
-    job.check_completed(digest, 1);
-    return {job};
+  static std::vector<TrainingJob> preempted_by_asking(Stage& stage, const std::string& launcher) {
+    return preempted(stage, plan_for(launcher + "_preempted",
+                                     with_run_options(script_of_tree(launcher + ".sbatch"), "--slurm-poll 2s")));
   }
   static std::vector<TrainingJob> preempted_with_no_requeue(Stage& stage) {
     JobPlan plan = plan_for("preempted_no_requeue", with_run_options(script_of_tree("srun.sbatch"), "--slurm-poll 2s"));
@@ -206,7 +217,8 @@ struct WithoutUserSignal {
     TrainingJob job(stage.slurm(), plan);
     job.wait_until_training(0);
     stage.preempt_together({&job});
-    check_saved_but_not_again(job, "the job was submitted with --no-requeue");
+    check_saved_but_not_again(job, "the job was submitted with --no-requeue",
+                              stage.slurm().remembers_grace() ? "PREEMPTED" : "FAILED");
     return {job};
   }
   /// Slurm's SIGTERM to the ranks comes before they can know what it is.
@@ -223,8 +235,8 @@ struct WithoutUserSignal {
     return {job};
   }
   static std::vector<Scenario> scenarios() {
-    return {{"srun_preempted", [](Stage& stage) { return preempted(stage, "srun"); }},
-            {"mpirun_preempted", [](Stage& stage) { return preempted(stage, "mpirun"); }},
+    return {{"srun_preempted", [](Stage& stage) { return preempted_by_asking(stage, "srun"); }},
+            {"mpirun_preempted", [](Stage& stage) { return preempted_by_asking(stage, "mpirun"); }},
             {"preempted_no_requeue", preempted_with_no_requeue},
             {"killed_before_it_was_ready", killed_before_it_was_ready}};
   }

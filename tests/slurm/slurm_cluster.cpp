@@ -381,6 +381,13 @@ std::optional<int> SlurmCluster::array_task(int array, int task) {
   return std::nullopt;
 }
 
+bool SlurmCluster::remembers_grace() const {
+  std::istringstream words(command({"scontrol", "--version"}));  // "slurm-wlm 24.11.5"
+  std::string name, version;
+  words >> name >> version;
+  return version >= "24.05";
+}
+
 bool SlurmCluster::wait_for_job(int id, const std::function<bool(const JobFields&)>& wanted,
                                 std::chrono::seconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;

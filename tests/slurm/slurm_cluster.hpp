@@ -73,6 +73,10 @@ class SlurmCluster {
   /// The number of one task of a job array; nothing before it has started.
   [[nodiscard]] std::optional<int> array_task(int array, int task);
 
+  /// Whether this Slurm takes every end in a grace time for a preemption, and remembers the grace time after a requeue:
+  /// it does from 24.05 on, so the next end of the job is taken for one too.
+  [[nodiscard]] bool remembers_grace() const;
+
   /// Waits until the fields of the job are as wanted; false if they are not within the limit.
   [[nodiscard]] bool wait_for_job(int id, const std::function<bool(const JobFields&)>& wanted,
                                   std::chrono::seconds limit);

@@ -98,6 +98,9 @@ class TrainingJob {
   void wait_until_said(const std::string& text);
   /// Waits for the end of the job; it must be @p state.
   void wait_until_ended(const std::string& state);
+  /// After the end of the job: it was requeued so often before its program finished. Where Slurm remembers a grace
+  /// time, it may have started the job once more after that; there was nothing to do then.
+  void check_restarts(int times) const;
   /// Waits for the end of the job that was requeued so often; its state must be that of an undisturbed run.
   void check_completed(const std::string& digest, int restarts);
 

@@ -146,6 +146,13 @@ TEST(Requeue, JobThatSlurmIsSignallingRuns) {
   EXPECT_EQ(requeue_refusal(facts), std::nullopt);
 }
 
+TEST(Requeue, InAGraceTimeNotByTheExitCode) {
+  SlurmJobInfo job = *parse_slurm_job(kJob);
+  EXPECT_EQ(requeue_way(RequeueWay::exit_code, job), RequeueWay::exit_code);
+  job.preempted = true;
+  EXPECT_EQ(requeue_way(RequeueWay::exit_code, job), RequeueWay::scontrol);
+}
+
 TEST(Requeue, OnlyAJobThatRunsAndIsKnown) {
   RequeueFacts facts = saved_job();
   facts.job->state = "CANCELLED";

@@ -415,7 +415,7 @@ int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
     return saved ? kSavedButNotAgain : verdict.exit_code;
   }
   const int again = saved ? verdict.exit_code : run_->progress().restart_code();
-  if (settings_.slurm->way == RequeueWay::exit_code) {
+  if (requeue_way(settings_.slurm->way, *slurm_->job()) == RequeueWay::exit_code) {
     say("requeue", fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", again));
     return again;
   }

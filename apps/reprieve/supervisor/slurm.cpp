@@ -98,4 +98,8 @@ std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
   return std::nullopt;
 }
 
+RequeueWay requeue_way(RequeueWay chosen, const SlurmJobInfo& job) {
+  return job.preempted ? RequeueWay::scontrol : chosen;
+}
+
 }  // namespace reprieve::supervisor

@@ -77,6 +77,10 @@ struct RequeueFacts {
 /// if Slurm is preempting the job: at the end of the grace time Slurm would have done so itself.
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts);
 
+/// How the job gets back, where the settings say @p chosen. In a grace time always by scontrol: Slurm 24.05 and later
+/// put a job that ends then back by themselves, take that for a launch that failed, and hold the job at the fifth time.
+RequeueWay requeue_way(RequeueWay chosen, const SlurmJobInfo& job);
+
 /// The exit code in a Slurm job for a saved run that must not start again: where the site has set RequeueExit, the
 /// restart code itself would start it.
 inline constexpr int kSavedButNotAgain = 75;
