@@ -88,9 +88,9 @@ if(REPRIEVE_OPEN_MPI)
       ENVIRONMENT "${reprieve_mpi_environment}")
   endwhile()
   add_test(NAME consumer.quick COMMAND ${CMAKE_CURRENT_LIST_DIR}/quick.sh
-    ${PROJECT_SOURCE_DIR}/apps/guide/quick.md ${consumer_folder}/${this_link} ${consumer_folder}/quick)
+    ${PROJECT_SOURCE_DIR}/apps/guide/quick.md ${installed} ${consumer_folder}/quick)
   set_tests_properties(consumer.quick PROPERTIES
-    LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_${this_link} PROCESSORS 3
+    LABELS consumer TIMEOUT 600 FIXTURES_REQUIRED consumer_installed PROCESSORS 3
     ENVIRONMENT "${reprieve_mpi_environment}")
 endif()
 
