@@ -11,7 +11,7 @@ usage: apps/quickstart.sh [--ranks N] [--no-install] [--keep]
 Installs the packages that are missing (as root or with sudo), builds into build/release, and then trains a neural
 network three times: undisturbed; preempted in the middle by SIGTERM to one rank; and resumed after that.
 Says OK, and exits with 0, if the resumed run ends in the same state as the undisturbed one.
-Takes about 4 minutes on two free cores, besides the download of 130 MB of packages.
+Takes about 3 minutes on two free cores, besides the download of 130 MB of packages.
   --ranks N      MPI ranks (default: 4); more than there are cores is fine
   --no-install   leave the packages alone
   --keep         keep checkpoints, summaries and logs, and say where they are
