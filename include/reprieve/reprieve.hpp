@@ -2,12 +2,12 @@
 #pragma once
 
 /// @file
-/// Everything: what a C++ program includes.
+/// Everything: what a C++ program includes. Beside it are three headers for those who need them: containers.hpp,
+/// eigen.hpp, kokkos.hpp.
 
 #include "reprieve/annotation.hpp"
 #include "reprieve/checkpoint.hpp"
 #include "reprieve/checkpoint_manager.hpp"
-#include "reprieve/containers.hpp"
 #include "reprieve/element_type.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/layout.hpp"

@@ -88,8 +88,9 @@ template <class T>
 void tell_how_to_store() {
   static_assert(!std::is_const_v<T>, "this variable is const: a restore could not write it");
   static_assert(std::is_const_v<T> || Storable<T>,
-                "Reprieve cannot store this type: specialise reprieve::Serializer for it, or, if it is a plain struct, "
-                "describe its members by reprieve::enable_record (apps/guide/state.md)");
+                "Reprieve cannot store this type. A container of the standard library needs reprieve/containers.hpp. A "
+                "plain struct needs reprieve::enable_record, any other type a reprieve::Serializer "
+                "(apps/guide/state.md)");
 }
 
 template <Element T>

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "reprieve/containers.hpp"
 #include "reprieve/reprieve.hpp"
 #include "storage_fixture.hpp"
 

@@ -108,8 +108,8 @@ const Names kStandardHeadersOfC{"stddef.h", "stdint.h"};
 const Names kSlowHeaders{"algorithm", "format", "fstream", "future", "iostream", "mutex",
                          "numeric",   "random", "ranges",  "regex",  "thread",   "valarray"};
 
-/// Those that are of use only with another library.
-const Names kAdapters{"eigen.hpp", "kokkos.hpp"};
+/// Those that a program includes only if it needs them: the others must not take them in.
+const Names kAdapters{"containers.hpp", "eigen.hpp", "kokkos.hpp"};
 
 struct Include {
   bool is_own = false;  ///< in quotes
