@@ -41,6 +41,8 @@ struct NearCopy {
   std::uint64_t known_run = 0;
   std::uint64_t known_save = 0;  ///< 0: there was none
 
+  [[nodiscard]] std::uint64_t step() const { return run_calls.value_or(number); }
+
   friend bool operator==(const NearCopy&, const NearCopy&) = default;
 };
 

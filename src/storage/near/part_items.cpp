@@ -47,20 +47,6 @@ void add_item(std::vector<WriteItem>& items, Dataset dataset, Box box, const std
   items.push_back({std::move(dataset), {data, std::move(box), std::move(dense)}, is_all});
 }
 
-/// @param buffer  for a piece at a time, so small that it stays in the processor's cache
-std::uint64_t digest_of(const Part& part, std::uint64_t offset, std::size_t size, std::span<std::byte> buffer,
-                        Xxh3Stream& digest) {
-  digest.reset();
-  while (size > 0) {
-    const std::span piece = buffer.first(std::min(size, buffer.size()));
-    part.read(offset, piece);
-    digest.update(piece);
-    offset += piece.size();
-    size -= piece.size();
-  }
-  return digest.digest();
-}
-
 }  // namespace
 
 std::vector<PartRow> rows_of(const Part& part, const FileIndex& index) {
@@ -99,24 +85,16 @@ void check_tables(const Part& part, const FileIndex& index) {
   }
 }
 
-void check_part(const Part& part, const FileIndex& index) {
-  const std::vector<std::uint64_t>& checksums = part.tables().checksums;
-  Bytes buffer(kCachedBytes);
-  Xxh3Stream digest;
-  std::size_t next = 0;
-  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
-    const TiledSplit blocks = FileIndex::blocks_of(variable, row);
-    for (std::uint64_t i = 0; i < blocks.count(); ++i) {
-      const std::size_t bytes = bytes_of(blocks.block(i), variable.type.size_bytes);
-      if (next == checksums.size() || digest_of(part, offset, bytes, buffer, digest) != checksums[next++]) {
-        reject(part, "is damaged (checksum differs)");
-      }
-      offset += bytes;
+void check_part(const PartsSource& source, int rank, const FileIndex& index) {
+  BlockReader reader(source, "a near copy", index, true);
+  const auto first = static_cast<std::uint64_t>(rank);
+  const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
+    if (!reader.block_is_right(place)) {
+      throw CorruptError("the part of rank " + std::to_string(rank) + " of a near copy is damaged (checksum differs)");
     }
-  });
-  if (next != checksums.size()) {
-    reject(part, "holds more checksums than the table of boxes says");
-  }
+    return true;
+  };
+  for_each_block(reader, index, {first, first + 1}, check, [](std::uint64_t) {});
 }
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
@@ -192,16 +170,15 @@ void begin_assembly(const core::FileAddress& file, const StructureImage& image) 
   core::kill_point(core::KillPoint::drain_begun);
 }
 
-void add_part(const core::FileAddress& file, const Part& part, const FileIndex& index, bool durable) {
-  const PartMemory data = part.data();
-  const std::vector<WriteItem> items = items_of(part, data.bytes(), index);
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable) {
+  const std::vector<WriteItem> items = items_of(part, data, index);
   PosixFile target = PosixFile::open_to_write(file);
-  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.bytes().size());
+  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.size());
   const std::vector<std::uint64_t> checksums = write_items(stream, items);
   stream.finish();
   if (checksums != part.tables().checksums) {
-    throw CorruptError("the part of rank " + std::to_string(part.name().rank) +
-                       " of a near copy is damaged (checksum differs)");
+    reject(part, "is damaged (checksum differs)");
   }
   if (durable) {
     target.sync();

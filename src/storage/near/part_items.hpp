@@ -39,9 +39,6 @@ struct PartRow {
 /// Whether its tables fit those of that file. Reads nothing. @throws CorruptError that names the rank
 void check_tables(const Part& part, const FileIndex& index);
 
-/// Compares the checksums of all blocks. @throws CorruptError that names the rank
-void check_part(const Part& part, const FileIndex& index);
-
 // The blocks of a checkpoint that lies in parts.
 
 /// What this process can reach of a near copy.
@@ -79,6 +76,10 @@ class PartsSource final : public BlockSource {
   mutable std::vector<std::uint64_t> places_;
 };
 
+/// Compares the checksums of all blocks of the part of a rank. @param index  with checksums
+/// @throws CorruptError that names the rank
+void check_part(const PartsSource& source, int rank, const FileIndex& index);
+
 // One checkpoint file, made of the parts of a near copy: the same, byte for byte, as a save at that step would have
 // written. Local: each process adds the parts that it can reach.
 
@@ -86,8 +87,9 @@ class PartsSource final : public BlockSource {
 void begin_assembly(const core::FileAddress& file, const StructureImage& image);
 
 /// Writes the data of a part to their places in the file, which has been begun, and makes them durable.
-/// @throws CorruptError if the part is damaged: then the file is worth nothing; StorageError
-void add_part(const core::FileAddress& file, const Part& part, const FileIndex& index, bool durable);
+/// @param data  of the part @throws CorruptError if it is damaged: then the file is worth nothing; StorageError
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable);
 
 /// Completes the file, in which all parts are. @param index  with all checksums @throws StorageError
 void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable);

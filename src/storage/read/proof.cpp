@@ -53,50 +53,21 @@ class Proof {
   }
 
  private:
-  /// Calls @p visit(place, box) for the blocks that this rank proves, until it says no; not for those of small rows
-  /// that are right when they are read together with their neighbours.
-  template <class Visit>
-  void for_each_own_block(Visit&& visit) const {
-    const auto [first, end] = savers_proven_by(comm_.rank(), index_.metadata.world_size, comm_.size());
-    for (const StoredVariable& variable : index_.variables) {
-      const bool replicated = variable.distribution == state::Distribution::replicated;
-      const RowRange rows = replicated ? RowRange{0, variable.box_count} : index_.rows_of(variable, first, end);
-      for (std::size_t b = rows.begin; b < rows.end; ++b) {
-        if (is_small_and_right(variable, index_.view(variable, b))) {
-          continue;
-        }
-        const BoxRow row = index_.row(variable, b);
-        const TiledSplit split = FileIndex::blocks_of(variable, row);
-        for (std::uint64_t i = 0; i < split.count(); ++i) {
-          if (!is_own(variable, row.rank, i)) {
-            continue;
-          }
-          const Box block = split.block(i);
-          if (!visit(BlockReader::Place{variable, row, i, block}, b)) {
-            return;
-          }
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] bool is_own(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block) const {
-    return prover_of(variable, saver, block, index_.metadata.world_size, comm_.size()) == comm_.rank();
-  }
-
-  [[nodiscard]] bool is_small_and_right(const StoredVariable& variable, const BoxRowView& row) const {
-    return is_own(variable, row.rank, 0) && reader_.small_is_right(variable, row);
-  }
-
   std::vector<Suspect> check_share() {
+    const int saved_by = index_.metadata.world_size;
+    const auto [first, end] = savers_proven_by(comm_.rank(), saved_by, comm_.size());
+    const BlockShare share{first, end, true, [&](const auto& variable, std::uint64_t saver, std::uint64_t block) {
+                             return prover_of(variable, saver, block, saved_by, comm_.size()) == comm_.rank();
+                           }};
     std::vector<Suspect> found;
-    for_each_own_block([&](const BlockReader::Place& place, std::size_t box) {
+    const auto check = [&](const BlockReader::Place& place, std::size_t box) {
       if (!is_right(reader_, place)) {
         found.push_back(
             {static_cast<std::uint64_t>(&place.variable - index_.variables.data()), box, place.number, comm_.rank()});
       }
       return found.size() < kMostSuspectsPerRank;
-    });
+    };
+    for_each_block(reader_, index_, share, check, [](std::uint64_t) {});
     return found;
   }
 

@@ -264,16 +264,13 @@ std::set<std::string> Restorer::overwritten() const {
 /// What is damaged in there touches nothing when its turn comes.
 bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
   try {
-    return could_be_replaced_by(read_index(PosixFile::open_to_read(older)));
+    return overwrites_the_same(registry_, read_index(PosixFile::open_to_read(older)), *index_, comm_.rank(),
+                               comm_.size());
   } catch (const CorruptError&) {
     return true;
   } catch (const Error&) {
     return false;
   }
-}
-
-bool Restorer::could_be_replaced_by(const FileIndex& older) const {
-  return overwrites_the_same(registry_, older, *index_, comm_.rank(), comm_.size());
 }
 
 /// The file of another run may be retired or replaced by that run at any moment. Where checksums are compared, a seal

@@ -91,7 +91,6 @@ class Restorer {
   [[nodiscard]] std::set<std::string> overwritten() const;
   /// Whether @p older would overwrite the same variables. Local. False also if that cannot be told.
   [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
-  [[nodiscard]] bool could_be_replaced_by(const FileIndex& older) const;
   /// What the file says about itself, as soon as `look` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
   /// The same for whoever goes on with it; after `restore`. Then the restorer is good for nothing else.
