@@ -184,14 +184,8 @@ std::vector<FoundPart> EmergencySave::Work::parts() const {
 
 /// False if the part is not there any more, or if this was stopped.
 bool EmergencySave::Work::bring(const FoundPart& part) {
-  const auto directory = place.find();
-  if (!directory || !directory->contains(part.file) || !may_go_on()) {
-    return false;
-  }
-  const storage::PosixFile file(core::FileAddress(directory->path() / part.file),
-                                directory->open_file(part.file, O_RDONLY));
   brought.insert(part.file);
-  return bring_part(file, part, checkpoints, [this] { return may_go_on(); });
+  return place.flush(part, checkpoints, [this] { return may_go_on(); });
 }
 
 /// Steps 2 and 3, by the rank that comes first: the others of the host have nothing to add.

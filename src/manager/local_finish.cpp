@@ -397,32 +397,17 @@ std::string id_of(const CheckpointDirectory& checkpoints) {
   return record ? record->id : std::string();
 }
 
-/// False if it has gone meanwhile: another drain on this node may have been faster.
-bool flush_part(const core::Directory& place, const FoundPart& part, const CheckpointDirectory& checkpoints) {
-  try {
-    const storage::PosixFile file(core::FileAddress(place.path() / part.file), place.open_file(part.file, O_RDONLY));
-    return bring_part(file, part, checkpoints.place(), [] { return true; });
-  } catch (const StorageError&) {
-    if (place.contains(part.file)) {
-      throw;
-    }
-    return false;
-  }
-}
-
 /// What this node has of copies that are newer than the newest complete one. Returns how many parts.
-std::size_t flush(const std::vector<ListedCopy>& copies, const NearPlace& place,
-                  const CheckpointDirectory& checkpoints) {
-  const auto directory = place.find();
+std::size_t flush(const std::vector<ListedCopy>& copies, const NearPlace& place, const core::Directory& checkpoints) {
   std::size_t flushed = 0;
   for (const ListedCopy& copy : copies) {
-    if (copy.is_complete() || !directory) {
+    if (copy.is_complete()) {
       break;  // it needs nothing, and makes all older ones useless
     }
     for (const std::vector<FoundPart>& places : copy.parts) {
       const bool is_there = std::ranges::any_of(places, [](const FoundPart& part) { return part.host.empty(); });
-      if (!is_there && !places.empty() && flush_part(*directory, places.front(), checkpoints)) {
-        ++flushed;
+      if (!is_there && !places.empty() && place.flush(places.front(), checkpoints, [] { return true; })) {
+        ++flushed;  // another drain on this node may have been faster
       }
     }
   }
@@ -472,7 +457,7 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   std::size_t flushed = 0;
   if (!options.dry_run && !finisher.wanted().empty() && !finisher.wanted().front().is_complete()) {
     lock.reset();
-    flushed = flush(finisher.wanted(), place, checkpoints);
+    flushed = flush(finisher.wanted(), place, checkpoints.place());
     parts = choose();
   }
   DrainResult result = complete_newest(finisher, std::move(parts), options.dry_run);
@@ -484,7 +469,6 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   if (!options.dry_run) {
     const storage::SaveIdentity& newest = is_completed ? result.copy->save : finisher.target().newest_checkpoint;
     remove_brought_parts(checkpoints.place(), options.prefix, newest);
-    place.remove_left_overs(newest.run);
     place.remove_up_to(newest);
   }
   return result;

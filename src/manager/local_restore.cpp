@@ -3,7 +3,7 @@
 //
 // 1. The ranks choose the newest copy that may be taken (local_finish.cpp).
 // 2. If the number of ranks is that of the copy, and each rank has its own part on its host, the copy is restored from
-//    there. Each rank verifies its own part first, so no variable is touched by a corrupt one. The values that all
+//    there. Each rank verifies its own part before any variable is touched. The values that all
 //    ranks share lie in the part of rank 0: they are sent to the other hosts, which verify them as they read them.
 // 3. Otherwise, and if the registered state needs elements that lie on another host, the ranks make a checkpoint file
 //    of the copy (local_finish.cpp). It is restored as any other file.
@@ -75,7 +75,6 @@ class LocalRestore {
   [[nodiscard]] bool open(const ChosenParts& parts, Opened& opened);
   void learn_checksums(Opened& opened);
   void share_replicated(const ChosenParts& parts, Opened& opened);
-  [[nodiscard]] bool verify_own(const ChosenParts& parts, const Opened& opened);
   [[nodiscard]] std::optional<CheckpointInfo> restore(const ChosenParts& parts, bool& is_valid);
   [[nodiscard]] bool make_file(const ChosenParts& parts);
 
@@ -154,7 +153,6 @@ bool LocalRestore::open(const ChosenParts& parts, Opened& opened) {
       if (found.host == comm_.host()) {
         finisher_.try_part(found, [&] {
           const auto part = finisher_.open(found);
-          storage::check_tables(*part, opened.structure.index);
           opened.source.add(part, opened.structure.index);
           opened.own = found.name.rank == comm_.rank() ? part : opened.own;
         });
@@ -167,7 +165,7 @@ bool LocalRestore::open(const ChosenParts& parts, Opened& opened) {
   }
   learn_checksums(opened);
   share_replicated(parts, opened);
-  return verify_own(parts, opened);
+  return true;
 }
 
 /// Of all parts, on every rank.
@@ -220,15 +218,6 @@ void LocalRestore::share_replicated(const ChosenParts& parts, Opened& opened) {
   }
 }
 
-bool LocalRestore::verify_own(const ChosenParts& parts, const Opened& opened) {
-  const auto verify = [&] {
-    finisher_.try_part(parts[static_cast<std::size_t>(comm_.rank())],
-                       [&] { storage::check_part(opened.source, comm_.rank(), opened.structure.index); });
-  };
-  comm_.agree(core::capture(verify), kTakingCopy);
-  return finisher_.all_are_valid();
-}
-
 /// Nothing if a part is corrupt, or if this rank's host does not have all that it needs. @param is_valid  none is
 std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bool& is_valid) {
   finisher_.check_none_may_be_newer(parts);
@@ -246,11 +235,22 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
     const auto has = [&](const auto& variable, const auto& row) { return opened.source.has(variable, row); };
     return comm_.max(is_one_host || restorer.reads_only(has) ? 0 : 1, kTakingCopy) == 0;
   };
-  auto restored = walk_.local_copy(restorer, name, has_all);
-  if (restored && comm_.is_chief()) {
-    core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+  try {
+    auto restored = walk_.local_copy(restorer, name, has_all);
+    if (restored && comm_.is_chief()) {
+      core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+    }
+    return restored;
+  } catch (const CorruptError& error) {  // the same on all ranks
+    if (restorer.touched()) {
+      throw;
+    }
+    if (comm_.rank() == error.origin_rank()) {
+      finisher_.try_part(parts[static_cast<std::size_t>(comm_.rank())], [&] { throw error; });
+    }
+    is_valid = finisher_.all_are_valid();
   }
-  return restored;
+  return std::nullopt;
 }
 
 /// False if a part is corrupt.

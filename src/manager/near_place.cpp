@@ -175,31 +175,22 @@ std::vector<FoundPart> NearPlace::list(const std::string& host) const {
   return place ? parts_in(*place, host) : std::vector<FoundPart>();
 }
 
-void NearPlace::remove_left_overs(std::uint64_t run) const noexcept {
-  or_log([&] {
-    const auto place = find();
-    if (!place) {
-      return;
-    }
-    for (const core::DirectoryEntry& entry : place->list()) {
-      const auto of_run = run_of(entry.name);
-      if (entry.kind == core::EntryKind::file && of_run && *of_run < run && is_left(*place, entry.name)) {
-        place->remove_file(entry.name);
-      }
-    }
-    remove_empty();
-  });
-}
-
 void NearPlace::remove_up_to(const storage::SaveIdentity& newest) const noexcept {
   or_log([&] {
     const auto place = find();
     if (!place) {
       return;
     }
-    for (const FoundPart& part : parts_in(*place)) {
-      if (!is_newer(part.name.copy.save, newest) && is_left(*place, part.file)) {
-        place->remove_file(part.file);
+    std::set<std::string> unwanted;
+    for (const FoundPart& part : newest.save > 0 ? parts_in(*place) : std::vector<FoundPart>()) {
+      if (!is_newer(part.name.copy.save, newest)) {
+        unwanted.insert(part.file);
+      }
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      const auto run = entry.kind == core::EntryKind::file ? run_of(entry.name) : std::nullopt;
+      if (run && (*run < newest.run || unwanted.contains(entry.name)) && is_left(*place, entry.name)) {
+        place->remove_file(entry.name);
       }
     }
     remove_empty();
@@ -218,6 +209,23 @@ void NearPlace::remove_parts(std::uint64_t run, int rank, const std::vector<int>
       remove_empty();
     }
   });
+}
+
+bool NearPlace::flush(const FoundPart& part, const core::Directory& checkpoints,
+                      const std::function<bool()>& may_go_on) const {
+  const auto place = find();
+  if (!place || !may_go_on()) {
+    return false;
+  }
+  try {
+    const storage::PosixFile file(core::FileAddress(place->path() / part.file), place->open_file(part.file, O_RDONLY));
+    return bring_part(file, part, checkpoints, may_go_on);
+  } catch (const StorageError&) {
+    if (place->contains(part.file)) {
+      throw;
+    }
+    return false;
+  }
 }
 
 void NearPlace::make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const {

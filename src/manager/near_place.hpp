@@ -55,13 +55,17 @@ class NearPlace {
   /// The complete parts in it. What cannot be read is passed over. @param host  this one @throws StorageError as `make`
   [[nodiscard]] std::vector<FoundPart> list(const std::string& host) const;
 
+  /// Copies a complete part into the checkpoint directory, as `bring_part`. False also if it is not there any more.
+  bool flush(const FoundPart& part, const core::Directory& checkpoints, const std::function<bool()>& may_go_on) const;
+
   /// The parts that this rank keeps for others, of copies before that save, are none any more. @throws StorageError
   void make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const;
 
-  /// Removes what runs before @p run left, but for files that a living process has locked. Logs what goes wrong.
-  void remove_left_overs(std::uint64_t run) const noexcept;
-  /// Removes the complete parts of copies that are no newer than that save, as `remove_left_overs` does.
+  /// Removes what earlier runs left, and the complete parts that are no newer than that save, but for files that a
+  /// living process has locked. Logs what goes wrong.
   void remove_up_to(const storage::SaveIdentity& newest) const noexcept;
+  /// The same of earlier runs alone.
+  void remove_left_overs(std::uint64_t run) const noexcept { remove_up_to({"", run, 0}); }
   /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
   /// what goes wrong.
   void remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept;

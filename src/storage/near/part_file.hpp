@@ -144,8 +144,9 @@ class Part {
 
 // The place of one part, which is written over and over.
 
-/// One file of this rank, locked while this lives, so that nobody takes it for one of a dead run. Used by one thread at
-/// a time. Members throw StorageError and std::bad_alloc.
+/// One file, locked while this lives, so that nobody takes it for one of a dead run. It holds a part of this rank, or
+/// in memory one of a rank on another host, which comes piece by piece. Used by one thread at a time. Members throw
+/// StorageError and std::bad_alloc.
 class PartSlot {
  public:
   /// Makes the file. @param directory  lives as long as this
@@ -165,10 +166,16 @@ class PartSlot {
   /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
   /// @throws StorageError, std::bad_alloc
   [[nodiscard]] std::span<std::byte> whole();
-  [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
 
   /// Completes the part: checksums, tables, seal. @param items  as `copy` has left them
   void complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image);
+
+  /// A part of another host comes. What the slot held is no part any more. @param size  of the whole file
+  void begin_receiving(std::size_t size);
+  /// Where the bytes behind its seal belong.
+  [[nodiscard]] std::span<std::byte> received() const noexcept { return memory_.bytes().first(used_); }
+  /// Makes it a part. @param seal  the first bytes of the file
+  void seal_received(std::span<const std::byte> seal);
 
  private:
   void make_room(std::size_t size);
@@ -179,28 +186,6 @@ class PartSlot {
   bool in_memory_;
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;
-};
-
-// The place of a part of another host.
-
-/// A file in memory, which another process fills piece by piece. Written over and over; used by one thread at a time.
-/// Members throw StorageError and std::bad_alloc.
-class ReceivedPart {
- public:
-  /// Makes the file. @param directory  lives as long as this
-  ReceivedPart(const core::Directory& directory, const std::string& name);
-
-  /// What it held is no part any more. @param size  of the whole file that comes, seal included
-  void begin(std::size_t size);
-  /// Where the bytes behind the seal belong.
-  [[nodiscard]] std::span<std::byte> content() const noexcept { return memory_.bytes().first(size_); }
-  /// Makes it a part. @param seal  the first bytes of the file
-  void seal(std::span<const std::byte> seal);
-
- private:
-  PosixFile file_;
-  PartMemory memory_;  ///< behind the seal
-  std::size_t size_ = 0;
 };
 
 }  // namespace reprieve::storage

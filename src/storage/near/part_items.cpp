@@ -47,17 +47,22 @@ void add_item(std::vector<WriteItem>& items, Dataset dataset, Box box, const std
   items.push_back({std::move(dataset), {data, std::move(box), std::move(dense)}, is_all});
 }
 
-}  // namespace
-
+/// The rows of a part, ascending. @throws CorruptError if it is not of that file
 std::vector<PartRow> rows_of(const Part& part, const FileIndex& index) {
   std::vector<PartRow> rows;
   rows.reserve(part.tables().rows.size());
-  for_each_row(part, index, [&](const StoredVariable&, const BoxRow& row, std::uint64_t offset) {
+  std::uint64_t blocks = 0;
+  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
     rows.push_back({row.first_checksum, offset});
+    blocks += FileIndex::blocks_of(variable, row).count();
   });
+  if (blocks != part.tables().checksums.size()) {
+    reject(part, "holds another number of checksums than the table of boxes says");
+  }
   return rows;
 }
 
+/// The same as items that can be written into the file. @param data  of the part, to which the items refer
 std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data, const FileIndex& index) {
   std::vector<WriteItem> items;
   for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
@@ -75,27 +80,7 @@ std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> dat
   return items;
 }
 
-void check_tables(const Part& part, const FileIndex& index) {
-  std::uint64_t blocks = 0;
-  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t) {
-    blocks += FileIndex::blocks_of(variable, row).count();
-  });
-  if (blocks != part.tables().checksums.size()) {
-    reject(part, "holds another number of checksums than the table of boxes says");
-  }
-}
-
-void check_part(const PartsSource& source, int rank, const FileIndex& index) {
-  BlockReader reader(source, "a near copy", index, true);
-  const auto first = static_cast<std::uint64_t>(rank);
-  const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
-    if (!reader.block_is_right(place)) {
-      throw CorruptError("the part of rank " + std::to_string(rank) + " of a near copy is damaged (checksum differs)");
-    }
-    return true;
-  };
-  for_each_block(reader, index, {first, first + 1}, check, [](std::uint64_t) {});
-}
+}  // namespace
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
   const std::vector<PartRow> rows = rows_of(*part, index);

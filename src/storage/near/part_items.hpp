@@ -28,23 +28,12 @@ struct PartRow {
   std::uint64_t offset = 0;          ///< from the begin of the data
 };
 
-/// The rows of a part, ascending. @throws CorruptError if it is not of that file
-[[nodiscard]] std::vector<PartRow> rows_of(const Part& part, const FileIndex& index);
-
-/// The same as items that can be written into the file. @param data  of the part, to which the items refer
-/// @throws CorruptError
-[[nodiscard]] std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data,
-                                              const FileIndex& index);
-
-/// Whether its tables fit those of that file. Reads nothing. @throws CorruptError that names the rank
-void check_tables(const Part& part, const FileIndex& index);
-
 // The blocks of a checkpoint that lies in parts.
 
 /// What this process can reach of a near copy.
 class PartsSource final : public BlockSource {
  public:
-  /// Rows that lie in a part. It is kept open.
+  /// Rows that lie in a part. It is kept open. @throws CorruptError that names the rank, if it is not of that file
   void add(std::shared_ptr<const Part> part, const FileIndex& index);
   /// Rows that another process has sent. @param data  to which their offsets belong @param owner  keeps that memory
   void add(const std::vector<PartRow>& rows, std::span<const std::byte> data, std::shared_ptr<const void> owner);
@@ -75,10 +64,6 @@ class PartsSource final : public BlockSource {
   mutable std::uint64_t row_of_places_ = UINT64_MAX;
   mutable std::vector<std::uint64_t> places_;
 };
-
-/// Compares the checksums of all blocks of the part of a rank. @param index  with checksums
-/// @throws CorruptError that names the rank
-void check_part(const PartsSource& source, int rank, const FileIndex& index);
 
 // One checkpoint file, made of the parts of a near copy: the same, byte for byte, as a save at that step would have
 // written. Local: each process adds the parts that it can reach.
