@@ -118,8 +118,6 @@ class LocalFinisher {
 
   // The steps of which others make use.
 
-  /// The rank that has this part opened, verified and written: its own rank if that is on the part's host.
-  [[nodiscard]] int holder_of(const FoundPart& part) const;
   /// Not collective. @throws CorruptError if it is another part than was listed; StorageError
   [[nodiscard]] std::shared_ptr<const storage::Part> open(const FoundPart& part) const;
   /// Does @p work with a part. An error of the class @p Caught makes the part corrupt. Not collective.
@@ -140,6 +138,8 @@ class LocalFinisher {
   [[nodiscard]] static std::string name_of(const FoundPart& part) { return part.host + '/' + part.file; }
   template <class Work>
   void on_root(Work&& work);
+  /// The rank that has this part opened, verified and written: its own rank if that is on the part's host.
+  [[nodiscard]] int holder_of(const FoundPart& part) const;
   [[nodiscard]] std::vector<FoundPart> list() const;
   [[nodiscard]] ChosenParts choose_from(const std::vector<core::Bytes>& lists);
   [[nodiscard]] FoundPart best_of(const std::vector<FoundPart>& places) const;

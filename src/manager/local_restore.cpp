@@ -9,8 +9,6 @@
 //    of the copy (local_finish.cpp). It is restored as any other file.
 // With a corrupt part, step 1 comes again without it.
 
-#include "manager/local_restore.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +19,8 @@
 
 #include "core/log.hpp"
 #include "manager/local_finish.hpp"
+#include "manager/manager_impl.hpp"
+#include "manager/restore_walk.hpp"
 #include "storage/near/part_items.hpp"
 #include "storage/write/file_plan.hpp"
 

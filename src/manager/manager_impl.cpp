@@ -16,7 +16,6 @@
 #include "core/run_record.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/local_restore.hpp"
 #include "manager/near_copies.hpp"
 #include "manager/near_place.hpp"
 #include "manager/opening.hpp"

@@ -349,11 +349,6 @@ std::vector<FoundPart> brought_parts(const core::Directory& checkpoints) {
   return place ? parts_in(*place) : std::vector<FoundPart>();
 }
 
-storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file) {
-  const core::Directory place = checkpoints.open_directory(kBroughtName);
-  return {core::FileAddress(place.path() / file), place.open_file(file, O_RDONLY)};
-}
-
 std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints) {
   std::set<std::string> names;
   if (const auto place = checkpoints.find_directory(kBroughtName)) {

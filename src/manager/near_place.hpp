@@ -115,9 +115,6 @@ inline constexpr const char* kBroughtName = ".reprieve.parts";
 /// The complete ones. What cannot be read is passed over. @throws StorageError
 [[nodiscard]] std::vector<FoundPart> brought_parts(const core::Directory& checkpoints);
 
-/// @throws StorageError, also if it is gone
-[[nodiscard]] storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file);
-
 /// The names of all files in it, without a look into them. @throws StorageError
 [[nodiscard]] std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints);
 

@@ -99,4 +99,9 @@ class RestoreWalk {
   std::vector<Rejected> rejected_;  ///< newest first
 };
 
+/// Restores the newest complete node-local copy, if it is newer than all checkpoints of the directory and each rank has
+/// its own part on its host. Otherwise makes a checkpoint file of it, which is then the newest one, and returns
+/// nothing. local_restore.cpp states the steps. @throws as CheckpointManager::restore_or_initialize
+std::optional<CheckpointInfo> restore_local_copy(CheckpointManager::Impl& manager, RestoreWalk& walk);
+
 }  // namespace reprieve::manager

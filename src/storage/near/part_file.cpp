@@ -293,10 +293,6 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
   data_bytes_ = seal.data_bytes;
 }
 
-void Part::read(std::uint64_t offset, std::span<std::byte> into) const {
-  file_.read_all(into, kPartDataOffset + offset);
-}
-
 void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const {
   if (StagedReader::is_faster(into.data(), kPartDataOffset + offset)) {
     staged.read(file_, into, kPartDataOffset + offset, digest);

@@ -125,12 +125,10 @@ class Part {
   /// @throws StorageError
   [[nodiscard]] std::uint64_t file_bytes() const { return file_.size(); }
 
-  /// Some of the data. Where the file lies in memory this is faster than to map it: each page that is looked at for the
-  /// first time in a mapping costs more than its copy. Measured in a virtual machine with 256 MiB and their checksum:
-  /// 43 ms in pieces of 256 KiB, 180 ms in a mapping. @param offset  from the begin of the data
-  /// @throws StorageError, CorruptError if the data end before that
-  void read(std::uint64_t offset, std::span<std::byte> into) const;
-  /// The same of much. @param digest  to which the bytes are added, if there is one
+  /// Some of the data, which are added to the digest if there is one. Where the file lies in memory this is faster than
+  /// to map it: each page that is looked at for the first time in a mapping costs more than its copy. Measured in a
+  /// virtual machine with 256 MiB and their checksum: 43 ms in pieces of 256 KiB, 180 ms in a mapping.
+  /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
   /// All data. @throws StorageError, CorruptError; std::bad_alloc
   [[nodiscard]] PartMemory data() const;

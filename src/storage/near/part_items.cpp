@@ -101,23 +101,14 @@ void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byt
 }
 
 void PartsSource::add(const std::vector<PartRow>& rows, Read data) {
-  const auto middle = static_cast<std::ptrdiff_t>(rows_.size());
+  const auto shared = std::make_shared<const Read>(std::move(data));
   for (const PartRow& row : rows) {
-    rows_.push_back({row, data_.size()});
+    rows_.insert_or_assign(row.first_checksum, Row{shared, row.offset});
   }
-  std::inplace_merge(rows_.begin(), rows_.begin() + middle, rows_.end(),
-                     [](const Row& a, const Row& b) { return a.at.first_checksum < b.at.first_checksum; });
-  data_.push_back(std::move(data));
-}
-
-const PartsSource::Row* PartsSource::find(std::uint64_t first_checksum) const {
-  const auto found = std::lower_bound(rows_.begin(), rows_.end(), first_checksum,
-                                      [](const Row& row, std::uint64_t key) { return row.at.first_checksum < key; });
-  return found != rows_.end() && found->at.first_checksum == first_checksum ? &*found : nullptr;
 }
 
 bool PartsSource::has(const StoredVariable& variable, const BoxRow& row) const {
-  return volume(row.extent) * variable.type.size_bytes == 0 || find(row.first_checksum) != nullptr;
+  return volume(row.extent) * variable.type.size_bytes == 0 || rows_.contains(row.first_checksum);
 }
 
 /// Blocks lie one after the other.
@@ -140,11 +131,11 @@ std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const Bo
 
 void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
                        std::span<std::byte> content, Xxh3Stream* digest) const {
-  const Row* const found = find(row.first_checksum);
-  if (found == nullptr) {
+  const auto found = rows_.find(row.first_checksum);
+  if (found == rows_.end()) {
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a near copy is not on this host");
   }
-  data_[found->data](found->at.offset + place_in_row(variable, row, number), content, digest);
+  (*found->second.data)(found->second.offset + place_in_row(variable, row, number), content, digest);
 }
 
 void begin_assembly(const core::FileAddress& file, const StructureImage& image) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -48,17 +49,15 @@ class PartsSource final : public BlockSource {
   /// Adds what it has read to the digest if there is one.
   using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest)>;
   struct Row {
-    PartRow at;
-    std::size_t data = 0;  ///< which
+    std::shared_ptr<const Read> data;
+    std::uint64_t offset = 0;
   };
 
   void add(const std::vector<PartRow>& rows, Read data);
-  [[nodiscard]] const Row* find(std::uint64_t first_checksum) const;
   [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
                                            std::uint64_t number) const;
 
-  std::vector<Row> rows_;  ///< ascending
-  std::vector<Read> data_;
+  std::map<std::uint64_t, Row> rows_;  ///< by their first checksums
   mutable StagedReader staged_;
   // Where the blocks of the row begin that was read last.
   mutable std::uint64_t row_of_places_ = UINT64_MAX;
