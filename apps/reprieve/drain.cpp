@@ -14,7 +14,7 @@
 #include "command.hpp"
 #include "core/directory.hpp"
 #include "files.hpp"
-#include "manager/near_drain.hpp"
+#include "manager/local_finish.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
@@ -61,8 +61,6 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
-std::uint64_t step_of(const storage::NearCopy& copy) { return copy.run_calls.value_or(copy.number); }
-
 std::string brought_text(std::size_t brought, bool dry_run) {
   if (dry_run) {
     return "What this node has would be brought into the directory";
@@ -77,8 +75,8 @@ std::string text_of(const DrainResult& result, bool dry_run) {
     case DrainResult::Kind::nothing:
       return "no near copy is newer than the checkpoints";
     case DrainResult::Kind::completed:
-      return fmt::format("the near copy at step {} {} {}", step_of(*result.copy),
-                         dry_run ? "would become" : "has become", printable(result.file.string()));
+      return fmt::format("the near copy at step {} {} {}", result.copy->step(), dry_run ? "would become" : "has become",
+                         printable(result.file.string()));
     case DrainResult::Kind::incomplete:
       return fmt::format("{}. {}", result.why_incomplete, brought_text(result.brought, dry_run));
   }
@@ -92,7 +90,7 @@ Json to_json(const std::string& prefix, const DrainResult& result) {
             {"missing_ranks", result.missing},
             {"brought_parts", result.brought}};
   if (result.copy) {
-    json["step"] = step_of(*result.copy);
+    json["step"] = result.copy->step();
     json["number"] = result.copy->number;
     json["ranks"] = result.copy->ranks;
   }
@@ -103,7 +101,7 @@ Json to_json(const std::string& prefix, const DrainResult& result) {
 DrainResult drain(const Options& options, const std::string& prefix) {
   manager::CheckpointDirectory checkpoints(options.directory, prefix, true);
   const std::chrono::milliseconds wait(static_cast<std::int64_t>(options.wait_seconds * 1000));
-  return manager::NearDrain(checkpoints, {options.near, prefix, this_process(), wait, options.dry_run}).run();
+  return manager::drain(checkpoints, {options.near, prefix, this_process(), wait, options.dry_run});
 }
 
 /// Near copies are looked for below the name of the user who asks.

@@ -70,7 +70,7 @@ class AgreementThreads {
 namespace reprieve {
 
 namespace manager {
-class NearRescue;
+class EmergencySave;
 }
 
 struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
@@ -230,7 +230,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
   bool near_is_under_way_ = false;                        ///< to its partner
   std::chrono::steady_clock::time_point near_copy_time_;  ///< of the last one, or of the start
-  std::shared_ptr<manager::NearRescue> rescue_;           ///< of the near copies there are
+  std::shared_ptr<manager::EmergencySave> rescue_;        ///< of the near copies there are
   std::optional<handler::NoticeWatch> watch_;             ///< begins that rescue
   handler::AgreementThreads threads_;                     ///< their work uses what stands above
 

@@ -18,7 +18,6 @@
 #include "manager/directory_lock.hpp"
 #include "manager/near_copies.hpp"
 #include "manager/near_place.hpp"
-#include "manager/near_restore.hpp"
 #include "manager/opening.hpp"
 #include "manager/restore_walk.hpp"
 #include "manager/run_identity.hpp"
@@ -410,7 +409,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
   manager::RestoreWalk walk(*this);
   try {
     if (has_near_copies) {
-      if (auto restored = manager::NearRestore(*this, walk).newest()) {
+      if (auto restored = manager::restore_local_copy(*this, walk)) {
         return restored;
       }
     }
@@ -462,18 +461,9 @@ void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDi
 }
 
 std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
-  return numbers_from_chief([&] { return manager::find_candidates(directory, identity->directory_id()); });
-}
-
-std::vector<std::uint64_t> CheckpointManager::Impl::own_checkpoints() {
-  return numbers_from_chief([&] { return manager::find_own(directory, identity->directory_id()); });
-}
-
-std::vector<std::uint64_t> CheckpointManager::Impl::numbers_from_chief(
-    const std::function<std::vector<std::uint64_t>()>& find) {
   std::vector<std::uint64_t> numbers;
   const auto as_bytes = [&] {
-    numbers = find();
+    numbers = manager::find_candidates(directory, identity->directory_id());
     const auto view = std::as_bytes(std::span(numbers));
     return cluster::Bytes(view.begin(), view.end());
   };

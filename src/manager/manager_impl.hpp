@@ -92,8 +92,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::vector<CheckpointInfo> checkpoints();
   /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others. Collective.
   std::vector<std::uint64_t> candidates();
-  /// The same without foreign ones, and without a word in the log. Collective.
-  std::vector<std::uint64_t> own_checkpoints();
 
   /// The chief: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
   void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
@@ -173,7 +171,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   void lay_out_ahead();
   void agree_on_half_restored();
-  std::vector<std::uint64_t> numbers_from_chief(const std::function<std::vector<std::uint64_t>()>& find);
   /// The manager lives on after MPI_Finalize.
   void at_finalize() noexcept;
 

@@ -8,7 +8,7 @@
 //    The file is laid out as for a save, but not made.
 // 3. Every rank takes the seal of its slot away, and copies its part of the state there. The program goes on.
 // 4. A thread of each rank takes the checksums and writes head, tables and seal. There is no commit: a copy is complete
-//    when all of its parts have their seals (near_restore.cpp).
+//    when all of its parts have their seals (local_finish.cpp).
 // 5. With partners, the complete part goes to a rank of another host too (near_transfer.cpp), in pieces at the
 //    boundaries of the next steps, which makes the same file there. A partner that has no room for it is no failure.
 //
@@ -99,8 +99,9 @@ NearCopies::NearCopies(CheckpointManager::Impl& manager)
       owner_(NearOwner::of(manager)),
       place_(owner_.place(manager.options)),
       directory_(place_.make()),
-      rescue_(std::make_shared<NearRescue>(manager.directory.place(), place_,
-                                           NearRescue::Rank{owner_.run, manager.comm.rank(), manager.comm.size()})) {
+      rescue_(
+          std::make_shared<EmergencySave>(manager.directory.place(), place_,
+                                          EmergencySave::Rank{owner_.run, manager.comm.rank(), manager.comm.size()})) {
   if (manager.options.near_partner) {
     find_partners();
   }

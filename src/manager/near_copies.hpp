@@ -12,8 +12,8 @@
 #include <string>
 
 #include "core/threads.hpp"
+#include "manager/emergency_save.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/near_drain.hpp"
 #include "manager/near_place.hpp"
 #include "manager/near_transfer.hpp"
 #include "storage/near/part_file.hpp"
@@ -56,7 +56,7 @@ class [[gnu::visibility("hidden")]] NearCopies {
   [[nodiscard]] bool is_under_way() const noexcept { return transfer_ && !transfer_->done(); }
 
   /// What brings them into the checkpoint directory without the other ranks. It may be used for longer than this lives.
-  [[nodiscard]] const std::shared_ptr<NearRescue>& rescue() const noexcept { return rescue_; }
+  [[nodiscard]] const std::shared_ptr<EmergencySave>& rescue() const noexcept { return rescue_; }
 
   /// Waits until the copy that was taken last is complete on this rank, and at its partner, or has failed. With
   /// partners all ranks must call it.
@@ -92,7 +92,7 @@ class [[gnu::visibility("hidden")]] NearCopies {
   std::array<std::uint64_t, 2> saves_{};  ///< whose copies they hold, as `SaveIdentity::save`
   std::size_t next_ = 0;                  ///< the slot that the next copy goes to
   std::optional<core::BackgroundTask> task_;
-  std::shared_ptr<NearRescue> rescue_;
+  std::shared_ptr<EmergencySave> rescue_;
   std::unique_ptr<NearTransfer> transfer_;  ///< null without partners, and when MPI has ended
   std::vector<int> kept_;                   ///< the ranks of which this one keeps parts
   std::uint64_t completed_ = 0;

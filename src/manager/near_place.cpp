@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -11,8 +10,6 @@
 #include <charconv>
 #include <cstddef>
 #include <ctime>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
@@ -91,7 +88,7 @@ bool is_left(const core::Directory& directory, const std::string& file) {
 std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file) {
   try {
     const storage::PosixFile part(core::FileAddress(directory.path() / file), directory.open_file(file, O_RDONLY));
-    return FoundPart{file, storage::read_part_name(part), part.size()};
+    return FoundPart{file, storage::read_part_name(part), part.size(), {}};
   } catch (const Error& error) {
     core::log::debug("passed over: {}", error.what());
     return std::nullopt;
@@ -118,12 +115,13 @@ void or_log(Removal&& remove) noexcept {
 
 }  // namespace
 
-std::vector<FoundPart> parts_in(const core::Directory& directory) {
+std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host) {
   std::vector<FoundPart> found;
   for (const core::DirectoryEntry& entry : directory.list()) {
     if (entry.kind == core::EntryKind::file && run_of(entry.name)) {
       if (auto part = look_at(directory, entry.name)) {
         found.push_back(std::move(*part));
+        found.back().host = host;
       }
     }
   }
@@ -172,25 +170,9 @@ std::optional<core::Directory> NearPlace::find() const {
   return base ? find_own(*base, folder_) : std::nullopt;
 }
 
-std::vector<FoundPart> NearPlace::list() const {
+std::vector<FoundPart> NearPlace::list(const std::string& host) const {
   const auto place = find();
-  return place ? parts_in(*place) : std::vector<FoundPart>();
-}
-
-void NearPlace::remove_left_overs(std::uint64_t run) const noexcept {
-  or_log([&] {
-    const auto place = find();
-    if (!place) {
-      return;
-    }
-    for (const core::DirectoryEntry& entry : place->list()) {
-      const auto of_run = run_of(entry.name);
-      if (entry.kind == core::EntryKind::file && of_run && *of_run < run && is_left(*place, entry.name)) {
-        place->remove_file(entry.name);
-      }
-    }
-    remove_empty();
-  });
+  return place ? parts_in(*place, host) : std::vector<FoundPart>();
 }
 
 void NearPlace::remove_up_to(const storage::SaveIdentity& newest) const noexcept {
@@ -199,10 +181,16 @@ void NearPlace::remove_up_to(const storage::SaveIdentity& newest) const noexcept
     if (!place) {
       return;
     }
-    for (const FoundPart& part : parts_in(*place)) {
-      const storage::SaveIdentity& save = part.name.copy.save;
-      if (std::tie(save.run, save.save) <= std::tie(newest.run, newest.save) && is_left(*place, part.file)) {
-        place->remove_file(part.file);
+    std::set<std::string> unwanted;
+    for (const FoundPart& part : newest.save > 0 ? parts_in(*place) : std::vector<FoundPart>()) {
+      if (!is_newer(part.name.copy.save, newest)) {
+        unwanted.insert(part.file);
+      }
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      const auto run = entry.kind == core::EntryKind::file ? run_of(entry.name) : std::nullopt;
+      if (run && (*run < newest.run || unwanted.contains(entry.name)) && is_left(*place, entry.name)) {
+        place->remove_file(entry.name);
       }
     }
     remove_empty();
@@ -221,6 +209,23 @@ void NearPlace::remove_parts(std::uint64_t run, int rank, const std::vector<int>
       remove_empty();
     }
   });
+}
+
+bool NearPlace::flush(const FoundPart& part, const core::Directory& checkpoints,
+                      const std::function<bool()>& may_go_on) const {
+  const auto place = find();
+  if (!place || !may_go_on()) {
+    return false;
+  }
+  try {
+    const storage::PosixFile file(core::FileAddress(place->path() / part.file), place->open_file(part.file, O_RDONLY));
+    return bring_part(file, part, checkpoints, may_go_on);
+  } catch (const StorageError&) {
+    if (place->contains(part.file)) {
+      throw;
+    }
+    return false;
+  }
 }
 
 void NearPlace::make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const {
@@ -266,70 +271,8 @@ std::vector<NearFolder> near_folders(const fs::path& near_directory) {
   return folders;
 }
 
-namespace {
-
-/// Of this directory and prefix, and newer than all checkpoints.
-bool may_be_wanted(const storage::NearCopy& copy, const NearTarget& target) {
-  return copy.save.directory_id == target.directory_id && copy.directory_inode == target.inode &&
-         copy.prefix == target.prefix && is_newer(copy.save, target.newest_checkpoint);
-}
-
-bool has_gone_back(const storage::NearCopy& copy, const NearTarget& target) {
-  return is_newer({"", copy.known_run, copy.known_save}, target.newest_checkpoint) && !target.has_unreadable;
-}
-
-}  // namespace
-
-bool ListedCopy::is_complete() const { return missing().empty(); }
-
-std::vector<int> ListedCopy::missing() const {
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    if (parts[rank].empty()) {
-      ranks.push_back(static_cast<int>(rank));
-    }
-  }
-  return ranks;
-}
-
-std::string ListedCopy::incomplete_text() const {
-  constexpr std::size_t kMostNamed = 8;
-  const std::vector<int> ranks = missing();
-  const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostNamed));
-  const std::string others =
-      ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : std::string();
-  return fmt::format("the near copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
-                     copy.run_calls.value_or(copy.number), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
-}
-
 bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
   return std::tie(a.run, a.save) > std::tie(b.run, b.save);
-}
-
-std::vector<ListedCopy> wanted_copies(const std::vector<ListedPart>& parts, const NearTarget& target) {
-  std::map<std::string, ListedCopy> copies;  // by all that the parts of one copy have in common
-  for (const ListedPart& part : parts) {
-    if (!may_be_wanted(part.name.copy, target)) {
-      continue;
-    }
-    ListedCopy& copy = copies[storage::to_json({part.name.copy, 0}).dump()];
-    copy.copy = part.name.copy;
-    copy.parts.resize(static_cast<std::size_t>(part.name.copy.ranks));
-    copy.parts.at(static_cast<std::size_t>(part.name.rank)).push_back(part);
-  }
-  std::vector<ListedCopy> wanted;
-  for (auto& [name, copy] : copies) {
-    if (has_gone_back(copy.copy, target)) {
-      core::log::warning(
-          "a near copy at step {} is passed over, since a checkpoint that was there when it was taken is not there any "
-          "more",
-          copy.copy.run_calls.value_or(copy.copy.number));
-    } else {
-      wanted.push_back(std::move(copy));
-    }
-  }
-  std::ranges::sort(wanted, [](const auto& a, const auto& b) { return is_newer(a.copy.save, b.copy.save); });
-  return wanted;
 }
 
 namespace {
@@ -406,11 +349,6 @@ std::vector<FoundPart> brought_parts(const core::Directory& checkpoints) {
   return place ? parts_in(*place) : std::vector<FoundPart>();
 }
 
-storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file) {
-  const core::Directory place = checkpoints.open_directory(kBroughtName);
-  return {core::FileAddress(place.path() / file), place.open_file(file, O_RDONLY)};
-}
-
 std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints) {
   std::set<std::string> names;
   if (const auto place = checkpoints.find_directory(kBroughtName)) {
@@ -444,7 +382,7 @@ bool bring_part(const storage::PosixFile& part, const FoundPart& found, const co
 
 void remove_brought_parts(const core::Directory& checkpoints, const std::string& prefix,
                           const storage::SaveIdentity& newest) noexcept {
-  try {
+  or_log([&] {
     const auto place = checkpoints.find_directory(kBroughtName);
     if (!place) {
       return;
@@ -460,13 +398,11 @@ void remove_brought_parts(const core::Directory& checkpoints, const std::string&
       }
     }
     checkpoints.remove_empty_directory(kBroughtName);
-  } catch (const std::exception& error) {
-    core::log::warning("parts of near copies are left behind: {}", error.what());
-  }
+  });
 }
 
 void remove_brought_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept {
-  try {
+  or_log([&] {
     const auto place = checkpoints.find_directory(kBroughtName);
     if (!place) {
       return;
@@ -475,9 +411,7 @@ void remove_brought_parts(const core::Directory& checkpoints, const std::set<std
       place->remove_file(name);
     }
     checkpoints.remove_empty_directory(kBroughtName);
-  } catch (const std::exception& error) {
-    core::log::warning("parts of near copies are left behind: {}", error.what());
-  }
+  });
 }
 
 }  // namespace reprieve::manager

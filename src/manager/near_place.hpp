@@ -25,7 +25,11 @@ struct FoundPart {
   std::string file;  ///< its name in the place
   storage::PartName name;
   std::uint64_t bytes = 0;
+  std::string host{};  ///< on which it lies; empty: in the checkpoint directory, where all can read it
 };
+
+/// Whether @p a was made after @p b.
+[[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);
 
 /// `<near directory>/reprieve-<user>/<id>-<inode>-<prefix>/`, for this user alone; in it `<run>-<rank>.<slot>.part`,
 /// and `<run>-<rank>.<slot>.partner.part` of ranks of other hosts.
@@ -48,16 +52,20 @@ class NearPlace {
   /// Nothing if it is not there. @throws StorageError as `make`
   [[nodiscard]] std::optional<core::Directory> find() const;
 
-  /// The complete parts in it. What cannot be read is passed over. @throws StorageError as `make`
-  [[nodiscard]] std::vector<FoundPart> list() const;
+  /// The complete parts in it. What cannot be read is passed over. @param host  this one @throws StorageError as `make`
+  [[nodiscard]] std::vector<FoundPart> list(const std::string& host) const;
+
+  /// Copies a complete part into the checkpoint directory, as `bring_part`. False also if it is not there any more.
+  bool flush(const FoundPart& part, const core::Directory& checkpoints, const std::function<bool()>& may_go_on) const;
 
   /// The parts that this rank keeps for others, of copies before that save, are none any more. @throws StorageError
   void make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const;
 
-  /// Removes what runs before @p run left, but for files that a living process has locked. Logs what goes wrong.
-  void remove_left_overs(std::uint64_t run) const noexcept;
-  /// Removes the complete parts of copies that are no newer than that save, as `remove_left_overs` does.
+  /// Removes what earlier runs left, and the complete parts that are no newer than that save, but for files that a
+  /// living process has locked. Logs what goes wrong.
   void remove_up_to(const storage::SaveIdentity& newest) const noexcept;
+  /// The same of earlier runs alone.
+  void remove_left_overs(std::uint64_t run) const noexcept { remove_up_to({"", run, 0}); }
   /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
   /// what goes wrong.
   void remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept;
@@ -70,7 +78,7 @@ class NearPlace {
 };
 
 /// The complete parts in any directory. What cannot be read is passed over. @throws StorageError
-[[nodiscard]] std::vector<FoundPart> parts_in(const core::Directory& directory);
+[[nodiscard]] std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host = {});
 
 /// The checkpoint directories that have parts on this node: what `NearPlace::list` finds for each of them.
 struct NearFolder {
@@ -98,43 +106,6 @@ struct NearOwner {
   }
 };
 
-// Which near copies may be taken, by the parts that were found. Pure: no files are touched, no MPI.
-
-/// A complete part that somebody has found.
-struct ListedPart {
-  std::string host;  ///< on which it lies; empty: in the checkpoint directory, where all can read it
-  std::string file;
-  storage::PartName name;
-};
-
-/// All that was found of one copy.
-struct ListedCopy {
-  storage::NearCopy copy;
-  std::vector<std::vector<ListedPart>> parts;  ///< by rank; a part can lie at several places
-
-  [[nodiscard]] bool is_complete() const;
-  /// The ranks whose parts were not found.
-  [[nodiscard]] std::vector<int> missing() const;
-  /// "the near copy at step 7 of 2 ranks is not complete: parts of ranks 1 were not found here"
-  [[nodiscard]] std::string incomplete_text() const;
-};
-
-/// What a copy must fit to.
-struct NearTarget {
-  std::string directory_id;
-  std::uint64_t inode = 0;
-  std::string prefix;
-  storage::SaveIdentity newest_checkpoint{};  ///< all zero: there is none
-  bool has_unreadable = false;                ///< a checkpoint that cannot be read may be the newest
-};
-
-/// Whether @p a was made after @p b.
-[[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);
-
-/// The copies of that directory and prefix that are newer than all of its checkpoints, the newest first, whether
-/// complete or not. Not those that knew a checkpoint that is gone: the user has gone back. That is logged.
-[[nodiscard]] std::vector<ListedCopy> wanted_copies(const std::vector<ListedPart>& parts, const NearTarget& target);
-
 // Parts of near copies that nodes have brought into the checkpoint directory, where all nodes can read them: what one
 // node has is no checkpoint, and it may be gone before the others bring theirs. No MPI.
 
@@ -143,9 +114,6 @@ inline constexpr const char* kBroughtName = ".reprieve.parts";
 
 /// The complete ones. What cannot be read is passed over. @throws StorageError
 [[nodiscard]] std::vector<FoundPart> brought_parts(const core::Directory& checkpoints);
-
-/// @throws StorageError, also if it is gone
-[[nodiscard]] storage::PosixFile open_brought_part(const core::Directory& checkpoints, const std::string& file);
 
 /// The names of all files in it, without a look into them. @throws StorageError
 [[nodiscard]] std::set<std::string> names_of_brought_parts(const core::Directory& checkpoints);

@@ -288,10 +288,10 @@ void NearTransfer::take_offer(Incoming& incoming) {
     if (!part) {
       part.emplace(place_, NearPlace::partner_part_name(run_, incoming.from, static_cast<int>(slot)));
     }
-    part->begin(static_cast<std::size_t>(size));
+    part->begin_receiving(static_cast<std::size_t>(size));
     incoming.seal.resize(storage::kPartDataOffset);
     incoming.target = &*part;
-    incoming.pieces = {part->content().data(), part->content().size(), 0, {}};
+    incoming.pieces = {part->received().data(), part->received().size(), 0, {}};
     answer(incoming, true);
   } catch (const std::exception& error) {
     core::log::debug("the part of rank {} is not taken: {}", incoming.from, error.what());
@@ -331,7 +331,7 @@ bool NearTransfer::move_incoming(Incoming& incoming) {
       }
       incoming.answer = {1, 0};
       try {
-        incoming.target->seal(incoming.seal);
+        incoming.target->seal_received(incoming.seal);
       } catch (const Error& error) {
         core::log::debug("the part of rank {} is not sealed: {}", incoming.from, error.what());
         incoming.answer = {0, 0};

@@ -98,8 +98,8 @@ class NearTransfer {
     NearMessage answer{};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Request answering = MPI_REQUEST_NULL;
-    std::array<std::optional<storage::ReceivedPart>, 2> slots;
-    storage::ReceivedPart* target = nullptr;
+    std::array<std::optional<storage::PartSlot>, 2> slots;
+    storage::PartSlot* target = nullptr;
     storage::Bytes seal;
     Pieces pieces;
   };

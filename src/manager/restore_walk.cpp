@@ -82,12 +82,6 @@ std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory, const
   return numbers_of(entries);
 }
 
-std::vector<std::uint64_t> find_own(CheckpointDirectory& directory, const std::string& directory_id) {
-  std::vector<OrderEntry> entries = directory.in_order(directory_id);
-  std::erase_if(entries, [](const OrderEntry& entry) { return entry.origin == Origin::foreign; });
-  return numbers_of(entries);
-}
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,10 +96,6 @@ constexpr const char* kHalfRestored =
 const char* name_of(bool proven, bool verified) { return proven ? "proven" : verified ? "single" : "unverified"; }
 
 }  // namespace
-
-bool is_of_the_data(const Error& error) noexcept {
-  return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io;
-}
 
 std::optional<CheckpointInfo> RestoreWalk::newest(const std::vector<std::uint64_t>& numbers) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -162,29 +152,21 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
   }
 }
 
-std::optional<CheckpointInfo> RestoreWalk::near(storage::Restorer& restorer, const fs::path& name,
-                                                const std::function<std::optional<Pass>()>& choose) {
-  std::optional<Pass> pass;
+std::optional<CheckpointInfo> RestoreWalk::local_copy(storage::Restorer& restorer, const fs::path& name,
+                                                      const std::function<bool()>& may_restore) {
   try {
     look(restorer, name);
-    pass = choose();
-    if (!pass) {
+    if (!may_restore()) {
       return std::nullopt;
     }
     const auto info = [&] {
       const storage::FileIndex& index = *restorer.index();
       return make_info(name, index.metadata.number, index.metadata, index.file_size);
     };
-    return read_as(restorer, name, *pass, info);
+    return read_as(restorer, name, manager_.options.verify_on_restore ? Pass::proven : Pass::unverified, info);
   } catch (const Error& error) {
     note_failure(name, error);
     note_half_restored(restorer);
-    if (restorer.touched() && pass == Pass::single && is_of_the_data(error)) {
-      if (manager_.comm.is_chief()) {
-        core::log::warning("{}; looking at all parts of this near copy", error.what());
-      }
-      return std::nullopt;
-    }
     throw;
   } catch (...) {
     note_half_restored(restorer);

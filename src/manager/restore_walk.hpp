@@ -34,12 +34,6 @@ namespace reprieve::manager {
 [[nodiscard]] std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory,
                                                          const std::string& directory_id);
 
-/// The same, but never those of other directories, and nothing is logged.
-[[nodiscard]] std::vector<std::uint64_t> find_own(CheckpointDirectory& directory, const std::string& directory_id);
-
-/// Whether an error tells that what was read is wrong, or could not be read.
-[[nodiscard]] bool is_of_the_data(const Error& error) noexcept;
-
 class RestoreWalk {
  public:
   explicit RestoreWalk(CheckpointManager::Impl& manager) : manager_(manager) {}
@@ -51,24 +45,11 @@ class RestoreWalk {
   /// Restores this file and no other. @throws see CheckpointManager::restore
   CheckpointInfo one(const std::filesystem::path& file);
 
-  /// How often the data are read.
-  enum class Pass {
-    single,      ///< into the variables, with checks on the way
-    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
-    unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
-  };
-
-  /// Restores a near copy. Nothing if it is not to be restored, or if it turns out to be damaged, or not readable, in a
-  /// single pass: then the restorer has touched variables, and what is restored after it must overwrite them.
+  /// Restores a node-local copy whose parts are verified. Nothing if it is not to be restored.
   /// @param name  for messages
-  /// @param choose  called when the restorer has looked, and nothing is touched: nothing if the copy is not to be
-  /// restored. A copy that is to be proven has been when it returns.
-  std::optional<CheckpointInfo> near(storage::Restorer& restorer, const std::filesystem::path& name,
-                                     const std::function<std::optional<Pass>()>& choose);
-
-  /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a damaged block
-  /// of this one can do no harm. False also if that cannot be told.
-  [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+  /// @param may_restore  asked when the restorer has looked, and nothing is touched
+  std::optional<CheckpointInfo> local_copy(storage::Restorer& restorer, const std::filesystem::path& name,
+                                           const std::function<bool()>& may_restore);
 
   /// In a catch block: throws the error again with the word that variables were overwritten, if they were, and if it
   /// does not say so yet.
@@ -76,6 +57,13 @@ class RestoreWalk {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  /// How often the data are read.
+  enum class Pass {
+    single,      ///< into the variables, with checks on the way
+    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
+    unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
+  };
 
   /// A checkpoint that was passed over.
   struct Rejected {
@@ -86,6 +74,9 @@ class RestoreWalk {
 
   void keep_layout(storage::Restorer& restorer, const core::FileAddress& file);
   void look(storage::Restorer& restorer, const std::filesystem::path& file);
+  /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a damaged block
+  /// of this one can do no harm. False also if that cannot be told.
+  [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
                       std::optional<std::uint64_t> number, Pass pass);
@@ -107,5 +98,10 @@ class RestoreWalk {
   Clock::time_point start_;
   std::vector<Rejected> rejected_;  ///< newest first
 };
+
+/// Restores the newest complete node-local copy, if it is newer than all checkpoints of the directory and each rank has
+/// its own part on its host. Otherwise makes a checkpoint file of it, which is then the newest one, and returns
+/// nothing. local_restore.cpp states the steps. @throws as CheckpointManager::restore_or_initialize
+std::optional<CheckpointInfo> restore_local_copy(CheckpointManager::Impl& manager, RestoreWalk& walk);
 
 }  // namespace reprieve::manager

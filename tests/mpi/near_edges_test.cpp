@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <sys/time.h>
 
-#include "manager/near_drain.hpp"
+#include "manager/local_finish.hpp"
 #include "near_fixture.hpp"
 #include "storage/near/part_file.hpp"
 
@@ -74,10 +74,8 @@ TEST_P(NearEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint)
     }
     const auto drain = [&](const fs::path& place) {
       manager::CheckpointDirectory checkpoints(directory, "ckpt", true);
-      return manager::NearDrain(checkpoints,
-                                {place, "ckpt", manager::LockHolder::self("node", 1), std::chrono::seconds(5)})
-          .run()
-          .kind;
+      const auto self = manager::LockHolder::self("node", 1);
+      return manager::drain(checkpoints, {place, "ckpt", self, std::chrono::seconds(5)}).kind;
     };
     const auto remove = [](const fs::path& place, const auto& is_unwanted) {
       for (const fs::path& part : parts_in(place)) {

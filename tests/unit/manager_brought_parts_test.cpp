@@ -47,7 +47,7 @@ TEST_F(BroughtPartsTest, AreEqualToWhatLayInMemory) {
   EXPECT_TRUE(bring([] { return true; }));
   EXPECT_THAT(names(), ElementsAre(found.file));
   const core::Directory directory = core::Directory::open(checkpoints.path());
-  const storage::Part copy(open_brought_part(directory, found.file));
+  const storage::Part copy(storage::PosixFile::open_to_read(checkpoints / kBroughtName / found.file));
   EXPECT_EQ(copy.name(), found.name);
   EXPECT_EQ(copy.data_bytes(), kBroughtBytes);
   remove_brought_parts(directory, {found.file, "of-another.part"});

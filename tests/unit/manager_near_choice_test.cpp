@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "manager/near_place.hpp"
+#include "manager/local_finish.hpp"
 
 namespace reprieve::manager {
 namespace {
@@ -17,11 +17,11 @@ const NearTarget kTarget{"id", 7, "ckpt", {"id", 2, 10}};
 /// Of run 2, on two ranks, taken when save 10 was the newest checkpoint.
 storage::NearCopy copy_of(std::uint64_t save) { return {{"id", 2, save}, 7, "ckpt", save, save, 0, 2, 99, 2, 10}; }
 
-ListedPart part(const storage::NearCopy& copy, int rank, const std::string& host = "a") {
-  return {host, std::to_string(rank), {copy, rank}};
+FoundPart part(const storage::NearCopy& copy, int rank, const std::string& host = "a") {
+  return {std::to_string(rank), {copy, rank}, 0, host};
 }
 
-std::vector<ListedPart> both_parts(const storage::NearCopy& copy) { return {part(copy, 0), part(copy, 1)}; }
+std::vector<FoundPart> both_parts(const storage::NearCopy& copy) { return {part(copy, 0), part(copy, 1)}; }
 
 std::vector<std::uint64_t> saves(const std::vector<ListedCopy>& copies) {
   std::vector<std::uint64_t> found;
@@ -32,7 +32,7 @@ std::vector<std::uint64_t> saves(const std::vector<ListedCopy>& copies) {
 }
 
 TEST(NearChoice, TheNewestComesFirstCompleteOrNot) {
-  std::vector<ListedPart> parts = both_parts(copy_of(11));
+  std::vector<FoundPart> parts = both_parts(copy_of(11));
   parts.push_back(part(copy_of(13), 1));
   parts.push_back(part(copy_of(12), 1));
   parts.push_back(part(copy_of(12), 0, "b"));

@@ -50,7 +50,8 @@ TEST_P(PartFileTest, HoldsWhatWasWritten) {
   ASSERT_EQ(part.data_bytes(), kData.size());
   EXPECT_TRUE(std::ranges::equal(part.data().bytes(), std::as_bytes(std::span(kData))));
   std::string some(3, ' ');
-  part.read(4, std::as_writable_bytes(std::span(some)));
+  StagedReader staged;
+  part.read(4, std::as_writable_bytes(std::span(some)), nullptr, staged);
   EXPECT_EQ(some, "456");
 }
 

@@ -293,10 +293,6 @@ Part::Part(PosixFile file) : file_(std::move(file)) {
   data_bytes_ = seal.data_bytes;
 }
 
-void Part::read(std::uint64_t offset, std::span<std::byte> into) const {
-  file_.read_all(into, kPartDataOffset + offset);
-}
-
 void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const {
   if (StagedReader::is_faster(into.data(), kPartDataOffset + offset)) {
     staged.read(file_, into, kPartDataOffset + offset, digest);
@@ -417,25 +413,16 @@ void check_there_is_room(std::uint64_t bytes) {
 
 }  // namespace
 
-ReceivedPart::ReceivedPart(const core::Directory& directory, const std::string& name)
-    : file_(make_part_file(directory, name)) {}
-
-/// The space is taken before it is mapped: a write to a page that the system cannot give would end the process.
-void ReceivedPart::begin(std::size_t size) {
+void PartSlot::begin_receiving(std::size_t size) {
   void_part(file_);
-  size_ = size - kPartDataOffset;
-  if (size_ > memory_.bytes().size()) {
+  used_ = size - kPartDataOffset;
+  if (used_ > capacity()) {
     check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));
-    memory_ = PartMemory();
-    {
-      const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
-      file_.allocate(size);
-    }
-    memory_ = PartMemory::of_file(file_, kPartDataOffset, size_);
+    make_room(used_);
   }
 }
 
-void ReceivedPart::seal(std::span<const std::byte> seal) {
+void PartSlot::seal_received(std::span<const std::byte> seal) {
   core::kill_point(core::KillPoint::near_received);
   file_.write_all(seal, 0);
   core::kill_point(core::KillPoint::near_partner_sealed);

@@ -41,6 +41,8 @@ struct NearCopy {
   std::uint64_t known_run = 0;
   std::uint64_t known_save = 0;  ///< 0: there was none
 
+  [[nodiscard]] std::uint64_t step() const { return run_calls.value_or(number); }
+
   friend bool operator==(const NearCopy&, const NearCopy&) = default;
 };
 
@@ -123,12 +125,10 @@ class Part {
   /// @throws StorageError
   [[nodiscard]] std::uint64_t file_bytes() const { return file_.size(); }
 
-  /// Some of the data. Where the file lies in memory this is faster than to map it: each page that is looked at for the
-  /// first time in a mapping costs more than its copy. Measured in a virtual machine with 256 MiB and their checksum:
-  /// 43 ms in pieces of 256 KiB, 180 ms in a mapping. @param offset  from the begin of the data
-  /// @throws StorageError, CorruptError if the data end before that
-  void read(std::uint64_t offset, std::span<std::byte> into) const;
-  /// The same of much. @param digest  to which the bytes are added, if there is one
+  /// Some of the data, which are added to the digest if there is one. Where the file lies in memory this is faster than
+  /// to map it: each page that is looked at for the first time in a mapping costs more than its copy. Measured in a
+  /// virtual machine with 256 MiB and their checksum: 43 ms in pieces of 256 KiB, 180 ms in a mapping.
+  /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
   /// All data. @throws StorageError, CorruptError; std::bad_alloc
   [[nodiscard]] PartMemory data() const;
@@ -142,8 +142,9 @@ class Part {
 
 // The place of one part, which is written over and over.
 
-/// One file of this rank, locked while this lives, so that nobody takes it for one of a dead run. Used by one thread at
-/// a time. Members throw StorageError and std::bad_alloc.
+/// One file, locked while this lives, so that nobody takes it for one of a dead run. It holds a part of this rank, or
+/// in memory one of a rank on another host, which comes piece by piece. Used by one thread at a time. Members throw
+/// StorageError and std::bad_alloc.
 class PartSlot {
  public:
   /// Makes the file. @param directory  lives as long as this
@@ -163,10 +164,16 @@ class PartSlot {
   /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
   /// @throws StorageError, std::bad_alloc
   [[nodiscard]] std::span<std::byte> whole();
-  [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
 
   /// Completes the part: checksums, tables, seal. @param items  as `copy` has left them
   void complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image);
+
+  /// A part of another host comes. What the slot held is no part any more. @param size  of the whole file
+  void begin_receiving(std::size_t size);
+  /// Where the bytes behind its seal belong.
+  [[nodiscard]] std::span<std::byte> received() const noexcept { return memory_.bytes().first(used_); }
+  /// Makes it a part. @param seal  the first bytes of the file
+  void seal_received(std::span<const std::byte> seal);
 
  private:
   void make_room(std::size_t size);
@@ -177,28 +184,6 @@ class PartSlot {
   bool in_memory_;
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;
-};
-
-// The place of a part of another host.
-
-/// A file in memory, which another process fills piece by piece. Written over and over; used by one thread at a time.
-/// Members throw StorageError and std::bad_alloc.
-class ReceivedPart {
- public:
-  /// Makes the file. @param directory  lives as long as this
-  ReceivedPart(const core::Directory& directory, const std::string& name);
-
-  /// What it held is no part any more. @param size  of the whole file that comes, seal included
-  void begin(std::size_t size);
-  /// Where the bytes behind the seal belong.
-  [[nodiscard]] std::span<std::byte> content() const noexcept { return memory_.bytes().first(size_); }
-  /// Makes it a part. @param seal  the first bytes of the file
-  void seal(std::span<const std::byte> seal);
-
- private:
-  PosixFile file_;
-  PartMemory memory_;  ///< behind the seal
-  std::size_t size_ = 0;
 };
 
 }  // namespace reprieve::storage

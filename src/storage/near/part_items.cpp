@@ -47,31 +47,22 @@ void add_item(std::vector<WriteItem>& items, Dataset dataset, Box box, const std
   items.push_back({std::move(dataset), {data, std::move(box), std::move(dense)}, is_all});
 }
 
-/// @param buffer  for a piece at a time, so small that it stays in the processor's cache
-std::uint64_t digest_of(const Part& part, std::uint64_t offset, std::size_t size, std::span<std::byte> buffer,
-                        Xxh3Stream& digest) {
-  digest.reset();
-  while (size > 0) {
-    const std::span piece = buffer.first(std::min(size, buffer.size()));
-    part.read(offset, piece);
-    digest.update(piece);
-    offset += piece.size();
-    size -= piece.size();
-  }
-  return digest.digest();
-}
-
-}  // namespace
-
+/// The rows of a part, ascending. @throws CorruptError if it is not of that file
 std::vector<PartRow> rows_of(const Part& part, const FileIndex& index) {
   std::vector<PartRow> rows;
   rows.reserve(part.tables().rows.size());
-  for_each_row(part, index, [&](const StoredVariable&, const BoxRow& row, std::uint64_t offset) {
+  std::uint64_t blocks = 0;
+  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
     rows.push_back({row.first_checksum, offset});
+    blocks += FileIndex::blocks_of(variable, row).count();
   });
+  if (blocks != part.tables().checksums.size()) {
+    reject(part, "holds another number of checksums than the table of boxes says");
+  }
   return rows;
 }
 
+/// The same as items that can be written into the file. @param data  of the part, to which the items refer
 std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data, const FileIndex& index) {
   std::vector<WriteItem> items;
   for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
@@ -89,35 +80,7 @@ std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> dat
   return items;
 }
 
-void check_tables(const Part& part, const FileIndex& index) {
-  std::uint64_t blocks = 0;
-  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t) {
-    blocks += FileIndex::blocks_of(variable, row).count();
-  });
-  if (blocks != part.tables().checksums.size()) {
-    reject(part, "holds another number of checksums than the table of boxes says");
-  }
-}
-
-void check_part(const Part& part, const FileIndex& index) {
-  const std::vector<std::uint64_t>& checksums = part.tables().checksums;
-  Bytes buffer(kCachedBytes);
-  Xxh3Stream digest;
-  std::size_t next = 0;
-  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
-    const TiledSplit blocks = FileIndex::blocks_of(variable, row);
-    for (std::uint64_t i = 0; i < blocks.count(); ++i) {
-      const std::size_t bytes = bytes_of(blocks.block(i), variable.type.size_bytes);
-      if (next == checksums.size() || digest_of(part, offset, bytes, buffer, digest) != checksums[next++]) {
-        reject(part, "is damaged (checksum differs)");
-      }
-      offset += bytes;
-    }
-  });
-  if (next != checksums.size()) {
-    reject(part, "holds more checksums than the table of boxes says");
-  }
-}
+}  // namespace
 
 void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
   const std::vector<PartRow> rows = rows_of(*part, index);
@@ -138,23 +101,14 @@ void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byt
 }
 
 void PartsSource::add(const std::vector<PartRow>& rows, Read data) {
-  const auto middle = static_cast<std::ptrdiff_t>(rows_.size());
+  const auto shared = std::make_shared<const Read>(std::move(data));
   for (const PartRow& row : rows) {
-    rows_.push_back({row, data_.size()});
+    rows_.insert_or_assign(row.first_checksum, Row{shared, row.offset});
   }
-  std::inplace_merge(rows_.begin(), rows_.begin() + middle, rows_.end(),
-                     [](const Row& a, const Row& b) { return a.at.first_checksum < b.at.first_checksum; });
-  data_.push_back(std::move(data));
-}
-
-const PartsSource::Row* PartsSource::find(std::uint64_t first_checksum) const {
-  const auto found = std::lower_bound(rows_.begin(), rows_.end(), first_checksum,
-                                      [](const Row& row, std::uint64_t key) { return row.at.first_checksum < key; });
-  return found != rows_.end() && found->at.first_checksum == first_checksum ? &*found : nullptr;
 }
 
 bool PartsSource::has(const StoredVariable& variable, const BoxRow& row) const {
-  return volume(row.extent) * variable.type.size_bytes == 0 || find(row.first_checksum) != nullptr;
+  return volume(row.extent) * variable.type.size_bytes == 0 || rows_.contains(row.first_checksum);
 }
 
 /// Blocks lie one after the other.
@@ -177,11 +131,11 @@ std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const Bo
 
 void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
                        std::span<std::byte> content, Xxh3Stream* digest) const {
-  const Row* const found = find(row.first_checksum);
-  if (found == nullptr) {
+  const auto found = rows_.find(row.first_checksum);
+  if (found == rows_.end()) {
     throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a near copy is not on this host");
   }
-  data_[found->data](found->at.offset + place_in_row(variable, row, number), content, digest);
+  (*found->second.data)(found->second.offset + place_in_row(variable, row, number), content, digest);
 }
 
 void begin_assembly(const core::FileAddress& file, const StructureImage& image) {
@@ -192,16 +146,15 @@ void begin_assembly(const core::FileAddress& file, const StructureImage& image) 
   core::kill_point(core::KillPoint::drain_begun);
 }
 
-void add_part(const core::FileAddress& file, const Part& part, const FileIndex& index, bool durable) {
-  const PartMemory data = part.data();
-  const std::vector<WriteItem> items = items_of(part, data.bytes(), index);
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable) {
+  const std::vector<WriteItem> items = items_of(part, data, index);
   PosixFile target = PosixFile::open_to_write(file);
-  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.bytes().size());
+  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.size());
   const std::vector<std::uint64_t> checksums = write_items(stream, items);
   stream.finish();
   if (checksums != part.tables().checksums) {
-    throw CorruptError("the part of rank " + std::to_string(part.name().rank) +
-                       " of a near copy is damaged (checksum differs)");
+    reject(part, "is damaged (checksum differs)");
   }
   if (durable) {
     target.sync();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,26 +29,12 @@ struct PartRow {
   std::uint64_t offset = 0;          ///< from the begin of the data
 };
 
-/// The rows of a part, ascending. @throws CorruptError if it is not of that file
-[[nodiscard]] std::vector<PartRow> rows_of(const Part& part, const FileIndex& index);
-
-/// The same as items that can be written into the file. @param data  of the part, to which the items refer
-/// @throws CorruptError
-[[nodiscard]] std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data,
-                                              const FileIndex& index);
-
-/// Whether its tables fit those of that file. Reads nothing. @throws CorruptError that names the rank
-void check_tables(const Part& part, const FileIndex& index);
-
-/// Compares the checksums of all blocks. @throws CorruptError that names the rank
-void check_part(const Part& part, const FileIndex& index);
-
 // The blocks of a checkpoint that lies in parts.
 
 /// What this process can reach of a near copy.
 class PartsSource final : public BlockSource {
  public:
-  /// Rows that lie in a part. It is kept open.
+  /// Rows that lie in a part. It is kept open. @throws CorruptError that names the rank, if it is not of that file
   void add(std::shared_ptr<const Part> part, const FileIndex& index);
   /// Rows that another process has sent. @param data  to which their offsets belong @param owner  keeps that memory
   void add(const std::vector<PartRow>& rows, std::span<const std::byte> data, std::shared_ptr<const void> owner);
@@ -62,17 +49,15 @@ class PartsSource final : public BlockSource {
   /// Adds what it has read to the digest if there is one.
   using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest)>;
   struct Row {
-    PartRow at;
-    std::size_t data = 0;  ///< which
+    std::shared_ptr<const Read> data;
+    std::uint64_t offset = 0;
   };
 
   void add(const std::vector<PartRow>& rows, Read data);
-  [[nodiscard]] const Row* find(std::uint64_t first_checksum) const;
   [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
                                            std::uint64_t number) const;
 
-  std::vector<Row> rows_;  ///< ascending
-  std::vector<Read> data_;
+  std::map<std::uint64_t, Row> rows_;  ///< by their first checksums
   mutable StagedReader staged_;
   // Where the blocks of the row begin that was read last.
   mutable std::uint64_t row_of_places_ = UINT64_MAX;
@@ -86,8 +71,9 @@ class PartsSource final : public BlockSource {
 void begin_assembly(const core::FileAddress& file, const StructureImage& image);
 
 /// Writes the data of a part to their places in the file, which has been begun, and makes them durable.
-/// @throws CorruptError if the part is damaged: then the file is worth nothing; StorageError
-void add_part(const core::FileAddress& file, const Part& part, const FileIndex& index, bool durable);
+/// @param data  of the part @throws CorruptError if it is damaged: then the file is worth nothing; StorageError
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable);
 
 /// Completes the file, in which all parts are. @param index  with all checksums @throws StorageError
 void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -83,20 +84,6 @@ class BlockReader {
   /// Waits for what is on its way to devices. @throws what their memory throws
   void finish() const { staging_.finish(); }
 
-  /// Compares the checksum of every block of a row; @p found gets the region of each block that differs, and @p done
-  /// the size of each block after it was read. @throws StorageError, CorruptError if the file ends too early
-  template <class Found, class Done>
-  void check_box(const StoredVariable& variable, const BoxRow& row, Found&& found, Done&& done) {
-    const TiledSplit split = FileIndex::blocks_of(variable, row);
-    for (std::uint64_t i = 0; i < split.count(); ++i) {
-      const Box block = split.block(i);
-      if (!block_is_right({variable, row, i, block})) {
-        found(region_of(variable, row, block));
-      }
-      done(bytes_of(block, variable.type.size_bytes));
-    }
-  }
-
   /// Where a row lies in the file, if that is a few bytes side by side: one block.
   struct SmallPlace {
     std::uint64_t offset = 0;
@@ -117,7 +104,8 @@ class BlockReader {
     std::uint64_t number = 0;  ///< of the block among those of the row
     const Box& block;
   };
-  /// Reads one block, wherever its bytes go, and compares its checksum. @throws as check_box
+  /// Reads one block, wherever its bytes go, and compares its checksum. @throws StorageError, CorruptError if the file
+  /// ends too early
   [[nodiscard]] bool block_is_right(const Place& place);
   /// The block in words.
   [[nodiscard]] static std::string region_of(const StoredVariable& variable, const BoxRow& row, const Box& block);
@@ -166,5 +154,48 @@ class BlockReader {
   mutable state::Staging staging_;
   Bytes buffer_;
 };
+
+// The one loop that verifies.
+
+/// Some blocks of a file: of the rows that ranks of the saving run wrote, those that are taken.
+struct BlockShare {
+  std::uint64_t first = 0;         ///< of these ranks
+  std::uint64_t end = UINT64_MAX;  ///< before this one
+  bool all_replicated = false;     ///< the rows of replicated variables too, whoever wrote them
+  /// Whether a block is taken, by its variable, the rank that wrote it, and its number in the row.
+  std::function<bool(const StoredVariable&, std::uint64_t, std::uint64_t)> takes = [](const auto&, auto, auto) {
+    return true;
+  };
+};
+
+/// Calls @p visit(place, row) for each block of the share, until it says no. Small rows are read together with their
+/// neighbours: for those that are right, @p passed(bytes) is called instead.
+/// @throws what the two throw; StorageError, CorruptError if the file ends too early
+template <class Visit, class Passed>
+void for_each_block(const BlockReader& reader, const FileIndex& index, const BlockShare& share, Visit&& visit,
+                    Passed&& passed) {
+  for (const StoredVariable& variable : index.variables) {
+    const bool takes_all = share.all_replicated && variable.distribution == state::Distribution::replicated;
+    const RowRange rows = takes_all ? RowRange{0, variable.box_count} : index.rows_of(variable, share.first, share.end);
+    for (std::size_t b = rows.begin; b < rows.end; ++b) {
+      const BoxRowView view = index.view(variable, b);
+      if (share.takes(variable, view.rank, 0) && reader.small_is_right(variable, view)) {
+        passed(volume(view.extent) * variable.type.size_bytes);
+        continue;
+      }
+      const BoxRow row = index.row(variable, b);
+      const TiledSplit split = FileIndex::blocks_of(variable, row);
+      for (std::uint64_t i = 0; i < split.count(); ++i) {
+        if (!share.takes(variable, row.rank, i)) {
+          continue;
+        }
+        const Box block = split.block(i);
+        if (!visit(BlockReader::Place{variable, row, i, block}, b)) {
+          return;
+        }
+      }
+    }
+  }
+}
 
 }  // namespace reprieve::storage

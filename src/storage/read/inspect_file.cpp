@@ -31,24 +31,21 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
     reader.expect_all();
   }
   std::uint64_t done = 0;
-  const std::uint64_t all = index.state_bytes();
-  for (const StoredVariable& variable : index.variables) {
-    const auto tell = [&](std::uint64_t bytes) {
-      done += bytes;
-      if (progress) {
-        progress(done, all);
-      }
-    };
-    const auto note = [&](const std::string& region) { damage.push_back({variable.name, region, "checksum differs"}); };
-    for (std::size_t b = 0; b < variable.box_count; ++b) {
-      const BoxRowView row = index.view(variable, b);
-      if (reader.small_is_right(variable, row)) {
-        tell(volume(row.extent) * variable.type.size_bytes);
-      } else {
-        reader.check_box(variable, index.row(variable, b), note, tell);
-      }
+  const auto tell = [&](std::uint64_t bytes) {
+    done += bytes;
+    if (progress) {
+      progress(done, index.state_bytes());
     }
-  }
+  };
+  const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
+    if (!reader.block_is_right(place)) {
+      const std::string region = BlockReader::region_of(place.variable, place.row, place.block);
+      damage.push_back({place.variable.name, region, "checksum differs"});
+    }
+    tell(bytes_of(place.block, place.variable.type.size_bytes));
+    return true;
+  };
+  for_each_block(reader, index, {}, check, tell);
 }
 
 }  // namespace

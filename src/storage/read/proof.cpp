@@ -15,12 +15,12 @@ namespace {
 constexpr std::size_t kMostSuspectsPerRank = 4;
 constexpr std::size_t kMostSuspects = 64;
 
-/// A block that was not what was written, as a rank has read it.
+/// A block that was not what was written, as a rank has read it. Sent as it is.
 struct Suspect {
   std::uint64_t variable = 0;
   std::uint64_t box = 0;  ///< of the variable
   std::uint64_t block = 0;
-  int finder = 0;
+  std::int64_t finder = 0;
 };
 
 enum class Finding : std::uint8_t { not_read, right, wrong };
@@ -53,88 +53,36 @@ class Proof {
   }
 
  private:
-  /// Calls @p visit(place, box) for the blocks that this rank proves, until it says no; not for those of small rows
-  /// that are right when they are read together with their neighbours.
-  template <class Visit>
-  void for_each_own_block(Visit&& visit) const {
-    const auto [first, end] = savers_proven_by(comm_.rank(), index_.metadata.world_size, comm_.size());
-    for (const StoredVariable& variable : index_.variables) {
-      const bool replicated = variable.distribution == state::Distribution::replicated;
-      const RowRange rows = replicated ? RowRange{0, variable.box_count} : index_.rows_of(variable, first, end);
-      for (std::size_t b = rows.begin; b < rows.end; ++b) {
-        if (is_small_and_right(variable, index_.view(variable, b))) {
-          continue;
-        }
-        const BoxRow row = index_.row(variable, b);
-        const TiledSplit split = FileIndex::blocks_of(variable, row);
-        for (std::uint64_t i = 0; i < split.count(); ++i) {
-          if (!is_own(variable, row.rank, i)) {
-            continue;
-          }
-          const Box block = split.block(i);
-          if (!visit(BlockReader::Place{variable, row, i, block}, b)) {
-            return;
-          }
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] bool is_own(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block) const {
-    return prover_of(variable, saver, block, index_.metadata.world_size, comm_.size()) == comm_.rank();
-  }
-
-  [[nodiscard]] bool is_small_and_right(const StoredVariable& variable, const BoxRowView& row) const {
-    return is_own(variable, row.rank, 0) && reader_.small_is_right(variable, row);
-  }
-
   std::vector<Suspect> check_share() {
+    const int saved_by = index_.metadata.world_size;
+    const auto [first, end] = savers_proven_by(comm_.rank(), saved_by, comm_.size());
+    const BlockShare share{first, end, true, [&](const auto& variable, std::uint64_t saver, std::uint64_t block) {
+                             return prover_of(variable, saver, block, saved_by, comm_.size()) == comm_.rank();
+                           }};
     std::vector<Suspect> found;
-    for_each_own_block([&](const BlockReader::Place& place, std::size_t box) {
+    const auto check = [&](const BlockReader::Place& place, std::size_t box) {
       if (!is_right(reader_, place)) {
         found.push_back(
             {static_cast<std::uint64_t>(&place.variable - index_.variables.data()), box, place.number, comm_.rank()});
       }
       return found.size() < kMostSuspectsPerRank;
-    });
+    };
+    for_each_block(reader_, index_, share, check, [](std::uint64_t) {});
     return found;
   }
 
-  /// Those of all ranks, on all ranks; the first of each rank come first.
+  /// Those of all ranks, on all ranks.
   std::vector<Suspect> exchange(const std::vector<Suspect>& mine) {
-    Encoder message;
-    for (const Suspect& suspect : mine) {
-      message.word(suspect.variable);
-      message.word(suspect.box);
-      message.word(suspect.block);
+    const auto as_words = std::as_bytes(std::span(mine));
+    Bytes all;
+    for (const Bytes& of_rank : comm_.gather(as_words, what_)) {
+      all.insert(all.end(), of_rank.begin(), of_rank.end());
     }
-    const std::vector<Bytes> of_ranks = comm_.gather(message.take(), what_);
-    std::vector<Suspect> all;
-    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-      for (Decoder decoder(of_ranks[rank]); !decoder.at_end();) {
-        const std::uint64_t variable = decoder.word();
-        const std::uint64_t box = decoder.word();
-        all.push_back({variable, box, decoder.word(), static_cast<int>(rank)});
-      }
-    }
-    all.resize(std::min(all.size(), kMostSuspects));
-    Encoder list;
-    for (const Suspect& suspect : all) {
-      for (const std::uint64_t word :
-           {suspect.variable, suspect.box, suspect.block, static_cast<std::uint64_t>(suspect.finder)}) {
-        list.word(word);
-      }
-    }
-    Bytes bytes = list.take();
-    comm_.broadcast(bytes, 0, what_);
-    all.clear();
-    for (Decoder decoder(bytes); !decoder.at_end();) {
-      const std::uint64_t variable = decoder.word();
-      const std::uint64_t box = decoder.word();
-      const std::uint64_t block = decoder.word();
-      all.push_back({variable, box, block, static_cast<int>(decoder.word())});
-    }
-    return all;
+    all.resize(std::min(all.size(), kMostSuspects * sizeof(Suspect)));
+    comm_.broadcast(all, 0, what_);
+    std::vector<Suspect> suspects(all.size() / sizeof(Suspect));
+    std::ranges::copy(all, std::as_writable_bytes(std::span(suspects)).begin());
+    return suspects;
   }
 
   /// Two ranks besides the finder, one of them far away; a rank that is alone looks once more by itself.
@@ -174,7 +122,8 @@ class Proof {
     }
     const Suspect& first = suspects.front();
     throw StorageError(ErrorCode::io, "rank " + std::to_string(first.finder) + " on host " +
-                                          comm_.host_of(first.finder) + " reads wrong bits from " + file_ +
+                                          comm_.host_of(static_cast<int>(first.finder)) + " reads wrong bits from " +
+                                          file_ +
                                           ", which are right when they are read again: the checkpoint is sound, but "
                                           "that host's memory or its way to the disk is not; start again without it");
   }

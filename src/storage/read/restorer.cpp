@@ -264,16 +264,13 @@ std::set<std::string> Restorer::overwritten() const {
 /// What is damaged in there touches nothing when its turn comes.
 bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
   try {
-    return could_be_replaced_by(read_index(PosixFile::open_to_read(older)));
+    return overwrites_the_same(registry_, read_index(PosixFile::open_to_read(older)), *index_, comm_.rank(),
+                               comm_.size());
   } catch (const CorruptError&) {
     return true;
   } catch (const Error&) {
     return false;
   }
-}
-
-bool Restorer::could_be_replaced_by(const FileIndex& older) const {
-  return overwrites_the_same(registry_, older, *index_, comm_.rank(), comm_.size());
 }
 
 /// The file of another run may be retired or replaced by that run at any moment. Where checksums are compared, a seal
@@ -331,11 +328,28 @@ void Restorer::tell_about(const char* what, std::uint64_t bytes_of_rank) {
 }
 
 void Restorer::prove() {
-  if (verify_ && source_ == nullptr) {
-    open();
+  if (!verify_) {
+    return;
+  }
+  open();
+  if (source_ != nullptr) {
+    agreed("verifying", [&] { check_own_blocks(); });
+  } else {
     tell_about("verifying", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     storage::prove(comm_, *reader_, *index_, file_.string());
   }
+}
+
+/// Of what this rank saved.
+void Restorer::check_own_blocks() {
+  const auto first = static_cast<std::uint64_t>(comm_.rank());
+  const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
+    if (!reader_->block_is_right(place)) {
+      throw CorruptError("the part of rank " + std::to_string(first) + " is damaged (checksum differs)");
+    }
+    return true;
+  };
+  for_each_block(*reader_, *index_, {first, first + 1}, check, [](std::uint64_t) {});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

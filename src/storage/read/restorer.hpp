@@ -57,8 +57,8 @@ class Restorer {
  public:
   /// Keeps references to the communicator and the registry. @param verify  compare checksums
   Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress file, bool verify);
-  /// Restores what lies elsewhere than in a file: `look` and `prove` read nothing, so the caller proves it where that
-  /// is needed.
+  /// Restores what lies elsewhere than in a file, on as many ranks as saved it: `look` reads nothing, and in `prove`
+  /// each rank verifies what it saved itself. What is corrupt there is an error that names the rank.
   /// @param index  what a file of it would say about itself; @param source  of all that the ranks read, lives as long
   Restorer(cluster::Communicator& comm, const Checkpoint::Registry& registry, core::FileAddress name, FileIndex index,
            const BlockSource& source, bool verify);
@@ -91,7 +91,6 @@ class Restorer {
   [[nodiscard]] std::set<std::string> overwritten() const;
   /// Whether @p older would overwrite the same variables. Local. False also if that cannot be told.
   [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
-  [[nodiscard]] bool could_be_replaced_by(const FileIndex& older) const;
   /// What the file says about itself, as soon as `look` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
   /// The same for whoever goes on with it; after `restore`. Then the restorer is good for nothing else.
@@ -108,6 +107,7 @@ class Restorer {
   [[nodiscard]] int second_reader() const;
   void check_is_the_same(const PosixFile& opened) const;
   void open();
+  void check_own_blocks();
   void tell_about(const char* what, std::uint64_t bytes_of_rank);
   void add_differences(Differences more);
   void read_values();

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The emergency save. The job is about to end, and no step boundary comes at which all ranks could save together: the
+// step is longer than the grace period, or a rank hangs, or is gone. Then a thread of each rank that knows of the
+// notice does this, without a word to any other rank:
+//
+// 1. It flushes the newest complete part of its rank into the checkpoint directory, as `reprieve drain` does. There
+//    every node can read it, when this one is gone.
+// 2. It waits about as long as that took, so that the others come to the same. Then one rank of each host flushes those
+//    parts of the copy that lie on this host and were not flushed: of a rank that is stopped, or of another host that
+//    this one is the partner of.
+// 3. If parts of that copy are still missing, perhaps because a rank had not completed it, the older copy follows.
+//
+// There is no commit. The next start finds the parts, and makes a checkpoint file of them if all of them are there and
+// newer than all checkpoints (local_finish.cpp). A save of all ranks that is done in time is newer, and ends all this.
+//
+// The program goes on meanwhile, and may write over a part. What was read then is not kept: a part that is written
+// anew loses its seal first.
+
+#include "manager/emergency_save.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/log.hpp"
+#include "manager/checkpoint_list.hpp"
+#include "reprieve/error.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookWhileWaiting{20};
+/// How long the others are given to bring theirs: at least this, and at most that.
+constexpr Clock::duration kLeastWaitForOthers = milliseconds(500);
+constexpr Clock::duration kMostWaitForOthers = std::chrono::seconds(10);
+constexpr milliseconds kEmergencyEndLimit{10'000};
+
+}  // namespace
+
+/// All that the thread uses: it may be left behind.
+struct EmergencySave::Work {
+  Work(core::Directory checkpoint_directory, NearPlace where, Rank who)
+      : checkpoints(std::move(checkpoint_directory)), place(std::move(where)), self(who) {}
+
+  const core::Directory checkpoints;
+  const NearPlace place;
+  const Rank self;
+  std::atomic<bool> stopped{false};
+  std::atomic<Clock::rep> holds_until{0};
+  std::set<std::string> brought;  ///< files; for others only when the thread is done
+
+  void run();
+
+ private:
+  void flush();
+  [[nodiscard]] std::vector<FoundPart> parts() const;
+  bool bring(const FoundPart& part);
+  [[nodiscard]] bool bring_own(const std::vector<FoundPart>& parts);
+  void complete(const std::vector<FoundPart>& parts);
+  [[nodiscard]] bool is_complete(const FoundPart& one_part) const;
+  [[nodiscard]] bool has_part(const std::set<std::string>& names, int rank, int slot) const;
+  [[nodiscard]] bool has_room_for(const FoundPart& mine) const;
+  void wait(Clock::duration time) const;
+  [[nodiscard]] bool may_go_on() const;
+};
+
+EmergencySave::EmergencySave(const core::Directory& checkpoints, const NearPlace& place, Rank rank)
+    : work_(std::make_shared<Work>(core::Directory::open(checkpoints.path()), place, rank)) {
+  if (!work_->checkpoints.is(checkpoints)) {
+    throw StorageError(ErrorCode::io, checkpoints.path().string() + ": it is another directory than it was");
+  }
+}
+
+EmergencySave::~EmergencySave() { stop(); }
+
+void EmergencySave::begin() {
+  const std::lock_guard lock(mutex_);
+  if ((!task_ || task_->done()) && !work_->stopped) {
+    task_.emplace([work = work_] { work->run(); });
+  }
+}
+
+void EmergencySave::hold_for(milliseconds time) noexcept {
+  work_->holds_until = (Clock::now() + time).time_since_epoch().count();
+}
+
+bool EmergencySave::is_at_work() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return task_ && !task_->done();
+}
+
+/// A thread that a dead file system holds is left behind.
+void EmergencySave::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  work_->stopped = true;
+  if (task_ && !task_->wait_for(kEmergencyEndLimit)) {
+    core::log::warning("a near copy is still being brought to {}", work_->checkpoints.path().string());
+  }
+}
+
+void EmergencySave::end() noexcept {
+  stop();
+  const std::lock_guard lock(mutex_);
+  if (task_ && task_->done()) {
+    remove_brought_parts(work_->checkpoints, std::exchange(work_->brought, {}));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The thread.
+
+void EmergencySave::Work::run() {
+  try {
+    flush();
+  } catch (const Error& error) {
+    core::log::warning("rank {} could not bring its near copy to {}: {}", self.rank, checkpoints.path().string(),
+                       error.what());
+  }
+}
+
+void EmergencySave::Work::flush() {
+  const auto start = Clock::now();
+  const std::vector<FoundPart> here = parts();
+  const auto newest = std::ranges::find(here, self.rank, [](const FoundPart& part) { return part.name.rank; });
+  if (newest == here.end() || !has_room_for(*newest) || !bring_own(here)) {
+    return;
+  }
+  wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
+  complete(here);
+}
+
+/// For the parts of all ranks, if they are about as large as this one, and besides for the file of a save that may
+/// still come in time, if that has no place yet. A disk that is full would help nobody.
+bool EmergencySave::Work::has_room_for(const FoundPart& mine) const {
+  struct statvfs disk = {};
+  if (::fstatvfs(checkpoints.descriptor(), &disk) != 0) {
+    return true;  // it is found out by writing
+  }
+  const std::uint64_t available = disk.f_bavail * disk.f_frsize;
+  const std::uint64_t copies = checkpoints.contains(kSpareName) ? 1 : 2;
+  const std::uint64_t needed = copies * mine.bytes * static_cast<std::uint64_t>(self.ranks);
+  if (needed > available) {
+    core::log::warning("rank {} does not bring its near copy: {} has {} bytes left, and {} would be needed", self.rank,
+                       checkpoints.path().string(), available, needed);
+  }
+  return needed <= available;
+}
+
+/// Step 1. The newest that can be had.
+bool EmergencySave::Work::bring_own(const std::vector<FoundPart>& parts) {
+  const auto start = Clock::now();
+  for (const FoundPart& part : parts) {
+    if (part.name.rank == self.rank && bring(part)) {
+      core::log::info("rank {} has brought its near copy at step {} to {} in {:.3f} s, without the other ranks",
+                      self.rank, part.name.copy.step(), checkpoints.path().string(),
+                      std::chrono::duration<double>(Clock::now() - start).count());
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Of this run, on this host; of the newest copy first.
+std::vector<FoundPart> EmergencySave::Work::parts() const {
+  std::vector<FoundPart> found = place.list({});
+  std::erase_if(found, [&](const FoundPart& part) {
+    return part.name.copy.save.run != self.run || part.name.copy.ranks != self.ranks;
+  });
+  std::ranges::sort(found, [](const auto& a, const auto& b) { return is_newer(a.name.copy.save, b.name.copy.save); });
+  return found;
+}
+
+/// False if the part is not there any more, or if this was stopped.
+bool EmergencySave::Work::bring(const FoundPart& part) {
+  brought.insert(part.file);
+  return place.flush(part, checkpoints, [this] { return may_go_on(); });
+}
+
+/// Steps 2 and 3, by the rank that comes first: the others of the host have nothing to add.
+void EmergencySave::Work::complete(const std::vector<FoundPart>& parts) {
+  const auto directory = place.find();
+  if (!directory || ::flock(directory->descriptor(), LOCK_EX | LOCK_NB) != 0) {
+    return;
+  }
+  for (auto part = parts.begin(); part != parts.end() && may_go_on();) {
+    const auto start = Clock::now();
+    const auto first = part;
+    const auto there = names_of_brought_parts(checkpoints);
+    for (; part != parts.end() && part->name.copy == first->name.copy; ++part) {
+      if (!has_part(there, part->name.rank, NearPlace::slot_of(part->file))) {
+        static_cast<void>(bring(*part));
+      }
+    }
+    wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
+    if (is_complete(*first)) {
+      return;
+    }
+  }
+}
+
+/// By the names alone: there may be ten thousand parts. The slot is the same for all parts of a copy.
+bool EmergencySave::Work::is_complete(const FoundPart& one_part) const {
+  const auto there = names_of_brought_parts(checkpoints);
+  const int slot = NearPlace::slot_of(one_part.file);
+  for (int rank = 0; rank < self.ranks; ++rank) {
+    if (!has_part(there, rank, slot)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// From its own host, or from that of its partner.
+bool EmergencySave::Work::has_part(const std::set<std::string>& names, int rank, int slot) const {
+  return names.contains(NearPlace::part_name(self.run, rank, slot)) ||
+         names.contains(NearPlace::partner_part_name(self.run, rank, slot));
+}
+
+void EmergencySave::Work::wait(Clock::duration time) const {
+  const auto end = Clock::now() + time;
+  while (!stopped && Clock::now() < end) {
+    std::this_thread::sleep_for(kLookWhileWaiting);
+  }
+}
+
+/// Waits while a checkpoint is written. False if there is nothing more to be done.
+bool EmergencySave::Work::may_go_on() const {
+  while (!stopped && Clock::now().time_since_epoch().count() < holds_until) {
+    std::this_thread::sleep_for(kLookWhileWaiting);
+  }
+  return !stopped;
+}
+
+}  // namespace reprieve::manager

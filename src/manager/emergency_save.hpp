@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The save that needs nobody: each rank flushes its node-local part into the checkpoint directory by itself.
+/// emergency_save.cpp states the protocol. No MPI.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/directory.hpp"
+#include "core/threads.hpp"
+#include "manager/near_place.hpp"
+
+namespace reprieve::manager {
+
+/// All members can be called by any thread. Not collective.
+class EmergencySave {
+ public:
+  struct Rank {
+    std::uint64_t run = 0;
+    int rank = 0;
+    int ranks = 0;
+  };
+
+  /// @param checkpoints  where the parts are brought to
+  /// @param place  where the parts of this host lie
+  EmergencySave(const core::Directory& checkpoints, const NearPlace& place, Rank rank);
+  /// As `end`, but what was brought stays.
+  ~EmergencySave();
+  EmergencySave(const EmergencySave&) = delete;
+  EmergencySave& operator=(const EmergencySave&) = delete;
+
+  /// Begins, on a thread, unless it is at work already. Returns at once.
+  void begin();
+  /// For so long nothing is written: a checkpoint of all ranks is, and needs the file system. 0: it goes on.
+  void hold_for(std::chrono::milliseconds time) noexcept;
+  /// The parts must stay as they are.
+  [[nodiscard]] bool is_at_work() const noexcept;
+
+  /// Stops it, and removes what it has brought: a checkpoint is newer.
+  void end() noexcept;
+
+ private:
+  struct Work;
+
+  void stop() noexcept;
+
+  std::shared_ptr<Work> work_;
+  mutable std::mutex mutex_;
+  std::optional<core::BackgroundTask> task_;
+};
+
+}  // namespace reprieve::manager

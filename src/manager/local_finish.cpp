@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node-local copy becomes a checkpoint file. A team does this together: the ranks of a program at its start, or one
+// process of the tool on a node. Rank 0 holds the lock of the directory.
+//
+// 1. List. One rank of each host lists the complete parts of that host. Rank 0 lists the flushed parts in the
+//    checkpoint directory.
+// 2. Choose. Rank 0 takes the newest copy of which every part lies somewhere, if it is newer than all checkpoints
+//    (`wanted_copies` has the rule). Each part gets a holder: a rank of its host.
+// 3. Learn the structure. The holder of the part of rank 0 sends the structure of the whole file.
+// 4. Write and verify. Rank 0 makes a staged file. The holders write their parts to their places in it, and compare
+//    the checksums of what they write. With a corrupt part, the file is removed, and step 1 comes again without it.
+// 5. Commit. Rank 0 adds the checksums and the seal, and commits the file as any other. Flushed parts that are no
+//    newer are removed.
+//
+// Several nodes that do not know each other run the tool one after the other. A node that does not find all parts of
+// the newest copy flushes its own parts into the checkpoint directory, without the lock. Then it tries once more: the
+// last node finds all parts. If that one is gone, the next start of the program looks for more on its own nodes.
+// A node gives back its parts when they are no newer than a checkpoint.
+
+#include "manager/local_finish.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+
+#include "core/kill_point.hpp"
+#include "core/log.hpp"
+#include "manager/checkpoint_list.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/near/part_items.hpp"
+#include "storage/read/inspect_file.hpp"
+#include "storage/write/file_plan.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+using nlohmann::json;
+
+/// Of this directory and prefix, and newer than all checkpoints.
+bool may_be_wanted(const storage::NearCopy& copy, const NearTarget& target) {
+  return copy.save.directory_id == target.directory_id && copy.directory_inode == target.inode &&
+         copy.prefix == target.prefix && copy.save.run < target.before_run &&
+         is_newer(copy.save, target.newest_checkpoint);
+}
+
+bool has_gone_back(const storage::NearCopy& copy, const NearTarget& target) {
+  return is_newer({"", copy.known_run, copy.known_save}, target.newest_checkpoint) && !target.has_unreadable;
+}
+
+}  // namespace
+
+std::vector<int> ListedCopy::missing() const {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (parts[rank].empty()) {
+      ranks.push_back(static_cast<int>(rank));
+    }
+  }
+  return ranks;
+}
+
+std::string ListedCopy::incomplete_text() const {
+  constexpr std::size_t kMostNamed = 8;
+  const std::vector<int> ranks = missing();
+  const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostNamed));
+  const std::string others =
+      ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : std::string();
+  return fmt::format("the near copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
+                     copy.step(), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
+}
+
+std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const NearTarget& target) {
+  std::map<std::string, ListedCopy> copies;  // by all that the parts of one copy have in common
+  for (const FoundPart& part : parts) {
+    if (!may_be_wanted(part.name.copy, target)) {
+      continue;
+    }
+    ListedCopy& copy = copies[storage::to_json({part.name.copy, 0}).dump()];
+    copy.copy = part.name.copy;
+    copy.parts.resize(static_cast<std::size_t>(part.name.copy.ranks));
+    copy.parts.at(static_cast<std::size_t>(part.name.rank)).push_back(part);
+  }
+  std::vector<ListedCopy> wanted;
+  for (auto& [name, copy] : copies) {
+    if (has_gone_back(copy.copy, target)) {
+      core::log::warning(
+          "a near copy at step {} is passed over, since a checkpoint that was there when it was taken is not there any "
+          "more",
+          copy.copy.step());
+    } else {
+      wanted.push_back(std::move(copy));
+    }
+  }
+  std::ranges::sort(wanted, [](const auto& a, const auto& b) { return is_newer(a.copy.save, b.copy.save); });
+  return wanted;
+}
+
+void Team::agree(const core::Outcome& mine) {
+  if (mine) {
+    core::throw_failure(*mine);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps 1 and 2.
+
+namespace {
+
+core::Bytes encode_parts(const std::vector<FoundPart>& parts) {
+  json list = json::array();
+  for (const FoundPart& part : parts) {
+    list.push_back({{"host", part.host}, {"file", part.file}, {"part", storage::to_json(part.name)}});
+  }
+  return core::to_bytes(list.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::vector<FoundPart> decode_parts(const core::Bytes& bytes) {
+  std::vector<FoundPart> parts;
+  for (const json& part : json::parse(core::to_text(bytes))) {
+    parts.push_back({part.at("file"), storage::part_from_json(part.at("part")), 0, part.at("host")});
+  }
+  return parts;
+}
+
+}  // namespace
+
+LocalFinisher::LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NearPlace> place,
+                             Options options)
+    : team_(team), checkpoints_(checkpoints), place_(std::move(place)), options_(std::move(options)) {}
+
+template <class Work>
+void LocalFinisher::on_root(Work&& work) {
+  team_.agree(team_.rank() == 0 ? core::capture(std::forward<Work>(work)) : core::Outcome());
+}
+
+std::vector<FoundPart> LocalFinisher::list() const {
+  const std::string& host = team_.host_of(team_.rank());
+  std::vector<FoundPart> parts;
+  const auto is_on_host = [&](int rank) { return team_.host_of(rank) == host; };
+  int first = 0;
+  while (!is_on_host(first)) {
+    ++first;
+  }
+  if (place_ && first == team_.rank()) {
+    parts = place_->list(host);
+  }
+  if (team_.rank() == 0) {
+    std::ranges::move(brought_parts(checkpoints_.place()), std::back_inserter(parts));
+  }
+  return parts;
+}
+
+ChosenParts LocalFinisher::choose() {
+  core::Bytes mine;
+  team_.agree(core::capture([&] { mine = encode_parts(list()); }));
+  const std::vector<core::Bytes> lists = team_.gather(mine);
+  core::Bytes chosen;
+  on_root([&] { chosen = encode_parts(choose_from(lists)); });
+  chosen = team_.broadcast(std::move(chosen), 0);
+  return decode_parts(chosen);
+}
+
+ChosenParts LocalFinisher::choose_from(const std::vector<core::Bytes>& lists) {
+  std::vector<FoundPart> parts;
+  for (const core::Bytes& list : lists) {
+    std::ranges::copy_if(decode_parts(list), std::back_inserter(parts),
+                         [&](const FoundPart& part) { return !corrupt_.contains(name_of(part)); });
+  }
+  target_ = find_target();
+  wanted_ = wanted_copies(parts, target_);
+  ChosenParts chosen;
+  const auto complete = std::ranges::find_if(wanted_, &ListedCopy::is_complete);
+  if (complete != wanted_.end()) {
+    std::ranges::transform(complete->parts, std::back_inserter(chosen),
+                           [&](const std::vector<FoundPart>& places) { return best_of(places); });
+  }
+  return chosen;
+}
+
+/// A part lies best on the host of the rank that needs it, and worst in the checkpoint directory.
+FoundPart LocalFinisher::best_of(const std::vector<FoundPart>& places) const {
+  const int rank = places.front().name.rank;
+  const auto order = [&](const FoundPart& part) {
+    const bool is_at_home = rank < team_.size() && team_.host_of(rank) == part.host;
+    return is_at_home ? 0 : part.host.empty() ? 2 : 1;
+  };
+  return *std::ranges::min_element(places, std::less(), order);
+}
+
+NearTarget LocalFinisher::find_target() {
+  NearTarget target{options_.directory_id, checkpoints_.place().status().st_ino, options_.prefix};
+  target.before_run = options_.before_run;
+  for (const OrderEntry& entry : checkpoints_.in_order(options_.directory_id)) {
+    if (entry.origin == Origin::own) {
+      target.newest_checkpoint = {entry.directory_id, entry.run, entry.save};
+    }
+    target.has_unreadable = target.has_unreadable || entry.origin == Origin::unreadable;
+  }
+  return target;
+}
+
+void LocalFinisher::check_none_may_be_newer(const ChosenParts& parts) {
+  on_root([&] {
+    for (const OrderEntry& entry : checkpoints_.in_order(options_.directory_id)) {
+      if (entry.origin != Origin::unreadable || entry.number < parts.front().name.copy.number) {
+        continue;
+      }
+      try {
+        static_cast<void>(storage::read_metadata(checkpoints_.file(entry.number)));
+      } catch (const CorruptError&) {
+        // A corrupt one is no newer state.
+      }
+    }
+  });
+}
+
+int LocalFinisher::holder_of(const FoundPart& part) const {
+  const int owner = part.name.rank;
+  if (owner < team_.size() && team_.host_of(owner) == part.host) {
+    return owner;
+  }
+  std::vector<int> ranks;  // all can read what is flushed
+  for (int rank = 0; rank < team_.size(); ++rank) {
+    if (part.host.empty() || team_.host_of(rank) == part.host) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks.at(static_cast<std::size_t>(owner) % ranks.size());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps 3 to 5.
+
+namespace {
+
+CopyStructure decode_structure(const core::Bytes& image, const FoundPart& first) {
+  CopyStructure structure{.image = storage::decode_structure_image(image), .index = storage::FileIndex()};
+  structure.index = structure.image.index(first.file);
+  if (structure.index.metadata.world_size != first.name.copy.ranks) {
+    throw CorruptError("a near copy is of another number of ranks than it says");
+  }
+  return structure;
+}
+
+}  // namespace
+
+bool LocalFinisher::finish(const ChosenParts& parts) {
+  check_none_may_be_newer(parts);
+  std::optional<CopyStructure> structure = structure_of(parts);
+  if (!structure) {
+    return false;
+  }
+  try {
+    const bool is_written = write(parts, *structure);
+    if (!is_written) {
+      on_root([&] { checkpoints_.recover(); });
+    }
+    return is_written;
+  } catch (const Error&) {
+    if (team_.rank() == 0) {
+      try {
+        checkpoints_.recover();
+      } catch (const Error& error) {
+        core::log::warning("{}", error.what());
+      }
+    }
+    throw;
+  }
+}
+
+std::optional<CopyStructure> LocalFinisher::structure_of(const ChosenParts& parts) {
+  const FoundPart& first = parts.front();
+  const int holder = holder_of(first);
+  core::Bytes image;
+  team_.agree(core::capture([&] {
+    if (team_.rank() == holder) {
+      try_part(first, [&] {
+        image = storage::encode(*open(first)->tables().image);
+        static_cast<void>(decode_structure(image, first));
+      });
+    }
+  }));
+  if (!all_are_valid()) {
+    return std::nullopt;
+  }
+  image = team_.broadcast(std::move(image), holder);
+  CopyStructure structure;
+  team_.agree(core::capture([&] { structure = decode_structure(image, first); }));
+  return structure;
+}
+
+std::shared_ptr<const storage::Part> LocalFinisher::open(const FoundPart& part) const {
+  const auto directory = part.host.empty() ? std::optional(checkpoints_.place().open_directory(kBroughtName))
+                         : place_          ? place_->find()
+                                           : std::nullopt;
+  if (!directory) {
+    throw CorruptError("the place of near copies is gone");
+  }
+  auto opened = std::make_shared<const storage::Part>(
+      storage::PosixFile(core::FileAddress(directory->path() / part.file), directory->open_file(part.file, O_RDONLY)));
+  if (opened->name() != part.name || (part.name.rank == 0 && !opened->tables().image)) {
+    throw CorruptError("it is another part than it was");
+  }
+  return opened;
+}
+
+bool LocalFinisher::all_are_valid() {
+  const json mine = std::exchange(corrupt_here_, {});
+  const auto of_ranks = team_.gather(core::to_bytes(mine.dump(-1, ' ', false, json::error_handler_t::replace)));
+  core::Bytes answer(1);
+  on_root([&] {
+    for (const core::Bytes& of_rank : of_ranks) {
+      for (const auto& [part, why] : json::parse(core::to_text(of_rank)).get<std::map<std::string, std::string>>()) {
+        corrupt_.insert(part);
+        core::log::error("a part of a near copy is damaged and passed over: {}: {}", part, why);
+        options_.corrupt(part, why);
+        answer[0] = std::byte{1};
+      }
+    }
+  });
+  return team_.broadcast(std::move(answer), 0)[0] == std::byte{0};
+}
+
+bool LocalFinisher::write(const ChosenParts& parts, CopyStructure& structure) {
+  const storage::NearCopy& copy = parts.front().name.copy;
+  const StagedName staged{copy.number, copy.time_us};
+  on_root([&] {
+    options_.check_lock();
+    checkpoints_.prepare_staging(staged.number);
+    storage::begin_assembly(checkpoints_.staged_file(staged), structure.image);
+  });
+  core::Bytes mine;
+  team_.agree(core::capture([&] { mine = write_own(parts, structure, checkpoints_.staged_file(staged)); }));
+  const std::vector<core::Bytes> of_ranks = team_.gather(mine);
+  if (!all_are_valid()) {
+    return false;
+  }
+  on_root([&] {
+    std::vector<core::Bytes> checksums(parts.size());
+    for (const core::Bytes& message : of_ranks) {
+      for (storage::Decoder decoder(message); !decoder.at_end();) {
+        const std::uint64_t rank = decoder.word();
+        checksums.at(static_cast<std::size_t>(rank)) = decoder.bytes();
+      }
+    }
+    storage::place_checksums(structure.index, checksums);
+    storage::end_assembly(checkpoints_.staged_file(staged), structure.image, structure.index, options_.durable);
+    options_.check_lock();
+    checkpoints_.commit(staged, false);
+    core::kill_point(core::KillPoint::drain_committed);
+    options_.committed(structure.index.metadata);
+    checkpoints_.recover();
+    remove_brought_parts(checkpoints_.place(), options_.prefix, copy.save);
+  });
+  return true;
+}
+
+/// Writes the parts that this rank holds, up to a corrupt one. Returns their ranks and checksums.
+core::Bytes LocalFinisher::write_own(const ChosenParts& parts, const CopyStructure& structure,
+                                     const core::FileAddress& file) {
+  storage::Encoder checksums;
+  for (const FoundPart& found : parts) {
+    if (holder_of(found) != team_.rank() || !corrupt_here_.empty()) {
+      continue;
+    }
+    std::shared_ptr<const storage::Part> part;
+    storage::PartMemory data;
+    try_part(found, [&] {
+      part = open(found);
+      data = part->data();
+    });
+    // What the file system refuses now is an error of the file, not of the part.
+    try_part<CorruptError>(found, [&] {
+      if (part && corrupt_here_.empty()) {
+        storage::add_part(file, *part, data.bytes(), structure.index, options_.durable);
+        checksums.word(static_cast<std::uint64_t>(found.name.rank));
+        checksums.bytes(std::as_bytes(std::span(part->tables().checksums)));
+      }
+    });
+  }
+  return checksums.take();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One node.
+
+namespace {
+
+std::string id_of(const CheckpointDirectory& checkpoints) {
+  const auto record = read_directory_record(checkpoints.place());
+  return record ? record->id : std::string();
+}
+
+/// What this node has of copies that are newer than the newest complete one. Returns how many parts.
+std::size_t flush(const std::vector<ListedCopy>& copies, const NearPlace& place, const core::Directory& checkpoints) {
+  std::size_t flushed = 0;
+  for (const ListedCopy& copy : copies) {
+    if (copy.is_complete()) {
+      break;  // it needs nothing, and makes all older ones useless
+    }
+    for (const std::vector<FoundPart>& places : copy.parts) {
+      const bool is_there = std::ranges::any_of(places, [](const FoundPart& part) { return part.host.empty(); });
+      if (!is_there && !places.empty() && place.flush(places.front(), checkpoints, [] { return true; })) {
+        ++flushed;  // another drain on this node may have been faster
+      }
+    }
+  }
+  return flushed;
+}
+
+/// Makes a file of the newest copy that is complete. @param parts  of the last choice
+DrainResult complete_newest(LocalFinisher& finisher, ChosenParts parts, bool dry_run) {
+  while (!parts.empty()) {
+    if (dry_run) {
+      finisher.check_none_may_be_newer(parts);
+    }
+    if (dry_run || finisher.finish(parts)) {
+      return {.kind = DrainResult::Kind::completed, .copy = parts.front().name.copy};
+    }
+    parts = finisher.choose();
+  }
+  if (finisher.wanted().empty()) {
+    return {};
+  }
+  const ListedCopy& newest = finisher.wanted().front();
+  return {.kind = DrainResult::Kind::incomplete,
+          .copy = newest.copy,
+          .missing = newest.missing(),
+          .why_incomplete = newest.incomplete_text()};
+}
+
+}  // namespace
+
+DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options) {
+  const std::string directory_id = id_of(checkpoints);
+  if (directory_id.empty()) {
+    return {};  // no run of a version that takes near copies was ever here
+  }
+  const NearPlace place(options.near_directory, directory_id, checkpoints.place().status().st_ino, options.prefix);
+  Team alone(options.self.host);
+  std::optional<DirectoryLock> lock;
+  LocalFinisher finisher(
+      alone, checkpoints, place,
+      {.directory_id = directory_id, .prefix = options.prefix, .check_lock = [&] { lock->check_held(); }});
+  const auto choose = [&] {
+    lock.emplace(checkpoints.path() / kLockName, options.self, options.lock_timeout,
+                 options.dry_run ? DirectoryLock::Mark::kept : DirectoryLock::Mark::written);
+    return finisher.choose();
+  };
+  ChosenParts parts = choose();
+  std::size_t flushed = 0;
+  if (!options.dry_run && !finisher.wanted().empty() && !finisher.wanted().front().is_complete()) {
+    lock.reset();
+    flushed = flush(finisher.wanted(), place, checkpoints.place());
+    parts = choose();
+  }
+  DrainResult result = complete_newest(finisher, std::move(parts), options.dry_run);
+  result.brought = flushed;
+  const bool is_completed = result.kind == DrainResult::Kind::completed;
+  if (is_completed) {
+    result.file = checkpoints.path() / format_name(options.prefix, result.copy->number, kCheckpointSuffix);
+  }
+  if (!options.dry_run) {
+    const storage::SaveIdentity& newest = is_completed ? result.copy->save : finisher.target().newest_checkpoint;
+    remove_brought_parts(checkpoints.place(), options.prefix, newest);
+    place.remove_up_to(newest);
+  }
+  return result;
+}
+
+std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
+                                         const std::filesystem::path& near_directory) {
+  const std::string id = id_of(checkpoints);
+  const std::uint64_t inode = checkpoints.place().status().st_ino;
+  std::set<std::string> prefixes;
+  const auto add = [&](const std::vector<FoundPart>& parts) {
+    for (const FoundPart& part : parts) {
+      if (part.name.copy.save.directory_id == id && part.name.copy.directory_inode == inode) {
+        prefixes.insert(part.name.copy.prefix);
+      }
+    }
+  };
+  for (const NearFolder& folder : near_folders(near_directory)) {
+    add(folder.parts);
+  }
+  add(brought_parts(checkpoints.place()));
+  return prefixes;
+}
+
+}  // namespace reprieve::manager

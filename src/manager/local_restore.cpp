@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The start from a node-local copy:
+//
+// 1. The ranks choose the newest copy that may be taken (local_finish.cpp).
+// 2. If the number of ranks is that of the copy, and each rank has its own part on its host, the copy is restored from
+//    there. Each rank verifies its own part before any variable is touched. The values that all
+//    ranks share lie in the part of rank 0: they are sent to the other hosts, which verify them as they read them.
+// 3. Otherwise, and if the registered state needs elements that lie on another host, the ranks make a checkpoint file
+//    of the copy (local_finish.cpp). It is restored as any other file.
+// With a corrupt part, step 1 comes again without it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/log.hpp"
+#include "manager/local_finish.hpp"
+#include "manager/manager_impl.hpp"
+#include "manager/restore_walk.hpp"
+#include "storage/near/part_items.hpp"
+#include "storage/write/file_plan.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+constexpr const char* kTakingCopy = "taking a near copy of the run before";
+
+class AllRanks final : public Team {
+ public:
+  explicit AllRanks(cluster::Communicator& comm) : Team(comm.host()), comm_(comm) {}
+
+  [[nodiscard]] int rank() const override { return comm_.rank(); }
+  [[nodiscard]] int size() const override { return comm_.size(); }
+  [[nodiscard]] const std::string& host_of(int rank) const override { return comm_.host_of(rank); }
+  void agree(const core::Outcome& mine) override { comm_.agree(mine, kTakingCopy); }
+  [[nodiscard]] core::Bytes broadcast(core::Bytes bytes, int root) override {
+    comm_.broadcast(bytes, root, kTakingCopy);
+    return bytes;
+  }
+  [[nodiscard]] std::vector<core::Bytes> gather(const core::Bytes& mine) override {
+    return comm_.gather(mine, kTakingCopy);
+  }
+
+ private:
+  cluster::Communicator& comm_;
+};
+
+class LocalRestore {
+ public:
+  LocalRestore(CheckpointManager::Impl& manager, RestoreWalk& walk, const NearOwner& owner)
+      : manager_(manager),
+        comm_(manager.comm),
+        walk_(walk),
+        place_(owner.place(manager.options)),
+        team_(comm_),
+        finisher_(make_finisher(owner)) {}
+
+  std::optional<CheckpointInfo> newest();
+
+ private:
+  /// A copy whose parts lie where they are needed.
+  struct Opened {
+    std::shared_ptr<const storage::Part> own;
+    CopyStructure structure;
+    storage::PartsSource source;  ///< all parts on this host, and what all ranks share
+  };
+
+  [[nodiscard]] LocalFinisher make_finisher(const NearOwner& owner);
+  [[nodiscard]] bool is_at_home(const ChosenParts& parts) const;
+  [[nodiscard]] bool open(const ChosenParts& parts, Opened& opened);
+  void learn_checksums(Opened& opened);
+  void share_replicated(const ChosenParts& parts, Opened& opened);
+  [[nodiscard]] std::optional<CheckpointInfo> restore(const ChosenParts& parts, bool& is_valid);
+  [[nodiscard]] bool make_file(const ChosenParts& parts);
+
+  CheckpointManager::Impl& manager_;
+  cluster::Communicator& comm_;
+  RestoreWalk& walk_;
+  NearPlace place_;
+  AllRanks team_;
+  LocalFinisher finisher_;
+};
+
+LocalFinisher LocalRestore::make_finisher(const NearOwner& owner) {
+  const ManagerOptions& options = manager_.options;
+  const auto committed = [this](const storage::FileMetadata& metadata) {
+    manager_.directory.remember(metadata.number, metadata);
+    manager_.note_committed(metadata);
+  };
+  const auto corrupt = [this](const std::string& part, const std::string& why) {
+    manager_.record("near_part_damaged", {{"place", part}, {"reason", why}});
+  };
+  return {team_,
+          manager_.directory,
+          options.near_directory.empty() ? std::nullopt : std::optional(place_),
+          {.directory_id = owner.directory_id,
+           .prefix = options.prefix,
+           .before_run = owner.run,
+           .durable = options.durable,
+           .check_lock = [this] { manager_.lock->check_held(); },
+           .committed = committed,
+           .corrupt = corrupt}};
+}
+
+std::optional<CheckpointInfo> LocalRestore::newest() {
+  for (;;) {
+    const ChosenParts parts = finisher_.choose();
+    if (parts.empty()) {
+      break;
+    }
+    bool is_valid = true;
+    if (is_at_home(parts)) {
+      if (auto restored = restore(parts, is_valid)) {
+        return restored;
+      }
+    }
+    if (is_valid && make_file(parts)) {
+      return std::nullopt;
+    }
+  }
+  const auto end = [&] {
+    if (!finisher_.wanted().empty()) {
+      core::log::warning(
+          "{}: they lie on hosts that are lost, or not part of this run (`reprieve drain` brings them); the newest "
+          "checkpoint counts",
+          finisher_.wanted().front().incomplete_text());
+    }
+    remove_brought_parts(manager_.directory.place(), manager_.options.prefix, finisher_.target().newest_checkpoint);
+  };
+  comm_.on_chief(end, kTakingCopy);
+  return std::nullopt;
+}
+
+bool LocalRestore::is_at_home(const ChosenParts& parts) const {
+  return parts.size() == static_cast<std::size_t>(comm_.size()) &&
+         std::ranges::all_of(parts, [&](const FoundPart& part) { return comm_.host_of(part.name.rank) == part.host; });
+}
+
+/// False if a part is corrupt.
+bool LocalRestore::open(const ChosenParts& parts, Opened& opened) {
+  auto structure = finisher_.structure_of(parts);
+  if (!structure) {
+    return false;
+  }
+  opened.structure = std::move(*structure);
+  const auto reach = [&] {
+    for (const FoundPart& found : parts) {
+      if (found.host == comm_.host()) {
+        finisher_.try_part(found, [&] {
+          const auto part = finisher_.open(found);
+          opened.source.add(part, opened.structure.index);
+          opened.own = found.name.rank == comm_.rank() ? part : opened.own;
+        });
+      }
+    }
+  };
+  comm_.agree(core::capture(reach), kTakingCopy);
+  if (!finisher_.all_are_valid()) {
+    return false;
+  }
+  learn_checksums(opened);
+  share_replicated(parts, opened);
+  return true;
+}
+
+/// Of all parts, on every rank.
+void LocalRestore::learn_checksums(Opened& opened) {
+  storage::FileIndex& index = opened.structure.index;
+  const auto of_ranks = comm_.gather(std::as_bytes(std::span(opened.own->tables().checksums)), kTakingCopy);
+  cluster::Bytes table;
+  comm_.on_chief(
+      [&] {
+        storage::place_checksums(index, of_ranks);
+        const auto bytes = std::as_bytes(index.checksums.span());
+        table.assign(bytes.begin(), bytes.end());
+      },
+      kTakingCopy);
+  comm_.broadcast(table, 0, kTakingCopy);
+  std::vector<std::uint64_t> words(table.size() / sizeof(std::uint64_t));
+  std::ranges::copy(table, std::as_writable_bytes(std::span(words)).begin());
+  index.checksums = storage::SharedWords(std::move(words));
+}
+
+/// They lie in the part of rank 0 alone.
+void LocalRestore::share_replicated(const ChosenParts& parts, Opened& opened) {
+  const std::string& first_host = parts.front().host;
+  if (std::ranges::all_of(parts, [&](const FoundPart& part) { return part.host == first_host; })) {
+    return;
+  }
+  std::vector<std::pair<const storage::StoredVariable*, storage::BoxRow>> rows;
+  std::vector<storage::PartRow> received;
+  std::uint64_t size = 0;
+  for (const storage::StoredVariable& variable : opened.structure.index.variables) {
+    if (variable.distribution == state::Distribution::replicated && variable.bytes() > 0) {
+      rows.emplace_back(&variable, opened.structure.index.row(variable, 0));
+      received.push_back({rows.back().second.first_checksum, size});
+      size += variable.bytes();
+    }
+  }
+  const auto fill = [&](std::span<std::byte> bytes) {
+    for (const auto& [variable, row] : rows) {
+      const storage::TiledSplit split = storage::FileIndex::blocks_of(*variable, row);
+      for (std::uint64_t i = 0; i < split.count(); ++i) {
+        const std::size_t block = storage::bytes_of(split.block(i), variable->type.size_bytes);
+        opened.source.read(*variable, row, i, bytes.first(block), nullptr);
+        bytes = bytes.subspan(block);
+      }
+    }
+  };
+  const cluster::CommonBytes common = comm_.broadcast_common(static_cast<std::size_t>(size), fill, 0, kTakingCopy);
+  if (comm_.host() != first_host) {
+    opened.source.add(received, common.bytes, common.owner);
+  }
+}
+
+/// Nothing if a part is corrupt, or if this rank's host does not have all that it needs. @param is_valid  none is
+std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bool& is_valid) {
+  finisher_.check_none_may_be_newer(parts);
+  Opened opened;
+  is_valid = open(parts, opened);
+  if (!is_valid) {
+    return std::nullopt;
+  }
+  const core::FileAddress name(place_.path() / parts.front().file);
+  storage::Restorer restorer(comm_, manager_.checkpoint.registry(), name, opened.structure.index, opened.source,
+                             manager_.options.verify_on_restore);
+  const auto has_all = [&] {
+    const bool is_one_host =
+        std::ranges::all_of(parts, [&](const FoundPart& part) { return part.host == comm_.host(); });
+    const auto has = [&](const auto& variable, const auto& row) { return opened.source.has(variable, row); };
+    return comm_.max(is_one_host || restorer.reads_only(has) ? 0 : 1, kTakingCopy) == 0;
+  };
+  try {
+    auto restored = walk_.local_copy(restorer, name, has_all);
+    if (restored && comm_.is_chief()) {
+      core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+    }
+    return restored;
+  } catch (const CorruptError& error) {  // the same on all ranks
+    if (restorer.touched()) {
+      throw;
+    }
+    if (comm_.rank() == error.origin_rank()) {
+      finisher_.try_part(parts[static_cast<std::size_t>(comm_.rank())], [&] { throw error; });
+    }
+    is_valid = finisher_.all_are_valid();
+  }
+  return std::nullopt;
+}
+
+/// False if a part is corrupt.
+bool LocalRestore::make_file(const ChosenParts& parts) {
+  const auto start = std::chrono::steady_clock::now();
+  const storage::NearCopy& copy = parts.front().name.copy;
+  const bool is_flushed = std::ranges::any_of(parts, [](const FoundPart& part) { return part.host.empty(); });
+  manager_.record("drain_started", {{"number", copy.number}, {"brought", is_flushed}});
+  if (comm_.is_chief()) {
+    core::log::info(
+        "a near copy of {} ranks at step {} lies on other hosts than this run needs it on: it becomes a checkpoint "
+        "first",
+        copy.ranks, copy.step());
+  }
+  if (!finisher_.finish(parts)) {
+    return false;
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  manager_.record("drained", {{"number", copy.number}, {"seconds", elapsed.count()}});
+  return true;
+}
+
+}  // namespace
+
+std::optional<CheckpointInfo> restore_local_copy(CheckpointManager::Impl& manager, RestoreWalk& walk) {
+  const NearOwner owner = NearOwner::of(manager);
+  if (!manager.options.near_directory.empty()) {
+    manager.near_owner = owner;
+  }
+  return LocalRestore(manager, walk, owner).newest();
+}
+
+}  // namespace reprieve::manager
