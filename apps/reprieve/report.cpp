@@ -23,8 +23,8 @@
 #include "manager/checkpoint_directory.hpp"
 #include "report_page.hpp"
 #include "reprieve/error.hpp"
-#include "run_report.hpp"
 #include "text.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 
@@ -239,9 +239,9 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   }
   std::vector<RunReport> reports;
   for (const fs::path& directory : directories) {
-    const auto events = core::read_events(directory / manager::kEventLogName, core::kLongestLog);
-    if (const auto status = look_at(directory, events)) {
-      reports.push_back(report_run(*status, events, question, now));
+    const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
+    if (const auto status = look_at(directory, timeline)) {
+      reports.push_back(timeline.report(*status, question, now));
     }
   }
   if (reports.empty()) {

@@ -341,9 +341,9 @@ const char* word_of(Ending ending) {
   }
 }
 
-class Timeline {
+class TimelinePicture {
  public:
-  explicit Timeline(const RunReport& report)
+  explicit TimelinePicture(const RunReport& report)
       : report_(report),
         time_{report.length_s(), kPictureLeft, kPictureRight},
         step_{greatest_step(), kPlotBottom, kPlotTop} {}
@@ -545,7 +545,7 @@ std::string legend_mark(const std::string& shape, const char* words) {
 
 }  // namespace
 
-std::string timeline_chart(const RunReport& report) { return Timeline(report).draw(); }
+std::string timeline_chart(const RunReport& report) { return TimelinePicture(report).draw(); }
 
 std::string timeline_legend() {
   std::string items;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "run_report.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 

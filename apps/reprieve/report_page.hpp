@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "run_report.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 

@@ -326,7 +326,7 @@ void NearRestore::drain(const Choice& choice, Opened& opened) {
   const StagedName staged{choice.copy.number, choice.copy.time_us};
   const bool durable = manager_.options.durable;
   const auto file = [&] { return manager_.directory.staged_file(staged); };
-  manager_.record("drain_started", {{"number", staged.number}, {"brought", !choice.lies_on_hosts()}});
+  manager_.record(events::DrainStarted{staged.number, !choice.lies_on_hosts()});
   try {
     comm.on_chief(
         [&] {
@@ -365,7 +365,7 @@ void NearRestore::drain(const Choice& choice, Opened& opened) {
     throw;
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  manager_.record("drained", {{"number", staged.number}, {"seconds", elapsed.count()}});
+  manager_.record(events::Drained{staged.number, elapsed.count()});
 }
 
 // Whether a near copy is sound, and whether it would do harm if it were not: the second step of those above.
@@ -404,7 +404,7 @@ bool NearRestore::all_are_sound(const json& damaged) {
     for (const auto& [place, why] : found.items()) {
       damaged_.insert(place);
       core::log::error("a part of a near copy is damaged and passed over: {}: {}", place, why.get<std::string>());
-      manager_.record("near_part_damaged", {{"place", place}, {"reason", why}});
+      manager_.record(events::NearPartDamaged{place, why});
     }
   }
   return manager_.comm.max(damaged.empty() ? 0 : 1, kVerifying) == 0;

@@ -9,6 +9,7 @@
 #include "core/event_log.hpp"
 #include "report_charts.hpp"
 #include "report_page.hpp"
+#include "support/logged_events.hpp"
 
 namespace reprieve::tool {
 namespace {
@@ -30,8 +31,8 @@ PageEvent page_event(const char* name, int at_s, PageEvent fields = PageEvent::o
 }
 
 RunReport report_on(const std::vector<PageEvent>& events, const std::string& directory = "run") {
-  const auto status = status_of(directory, events, false);
-  return report_run(status.value_or(RunStatus{}), events, {}, kPageNoon);
+  const Timeline timeline(test::log_of(events));
+  return timeline.report(timeline.status(directory, false).value_or(RunStatus{}), {}, kPageNoon);
 }
 
 /// One that was preempted, killed, and failed, as often as wanted; everything it says is @p words.
