@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <sstream>
 #include <utility>
 
 #include "core/event_log.hpp"
@@ -29,17 +30,10 @@ double TimeSums::total_s() const {
 
 std::span<const TimeKind> time_kinds() {
   static constexpr std::array kKinds{
-      TimeKind{"kept", "Kept steps", "work that a checkpoint, a near copy or the end of the run has kept",
-               &TimeSums::kept_s},
-      TimeKind{"lost", "Lost steps", "work that had to be done again, or has to be", &TimeSums::lost_s},
-      TimeKind{"unsaved", "Not saved yet", "work since the last checkpoint of a run that goes on",
-               &TimeSums::unsaved_s},
-      TimeKind{"save", "Saves", "the program stood still", &TimeSums::save_s},
-      TimeKind{"restore", "Restore", "a checkpoint was read", &TimeSums::restore_s},
-      TimeKind{"startup", "Start-up", "from the start to the first step, without the restore", &TimeSums::startup_s},
-      TimeKind{"queue", "Between starts", "nothing ran: in the queue, or nobody had started it", &TimeSums::down_s},
-      TimeKind{"unknown", "Unknown", "after the last word of a killed start: it worked on, or was gone already",
-               &TimeSums::unknown_s},
+      TimeKind{"kept", &TimeSums::kept_s},       TimeKind{"lost", &TimeSums::lost_s},
+      TimeKind{"unsaved", &TimeSums::unsaved_s}, TimeKind{"save", &TimeSums::save_s},
+      TimeKind{"restore", &TimeSums::restore_s}, TimeKind{"startup", &TimeSums::startup_s},
+      TimeKind{"queue", &TimeSums::down_s},      TimeKind{"unknown", &TimeSums::unknown_s},
   };
   return kKinds;
 }
@@ -62,28 +56,9 @@ void ReportedStart::note_that_it_reached(std::uint64_t step) {
   }
 }
 
-const char* to_string(Source source) {
-  constexpr std::array kNames{"the beginning", "a checkpoint", "a near copy", "a near copy on other nodes",
-                              "a near copy that was brought"};
-  return kNames.at(static_cast<std::size_t>(source));
-}
-
 const char* to_string(Ending ending) {
   constexpr std::array kNames{"working", "saved", "finished", "failed", "killed", "untold"};
   return kNames.at(static_cast<std::size_t>(ending));
-}
-
-Quantiles quantiles(std::vector<double> values) {
-  if (values.empty()) {
-    return {};
-  }
-  std::sort(values.begin(), values.end());
-  // The smallest value that so large a part of all does not exceed.
-  const auto at = [&](double part) {
-    const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(values.size())));
-    return values[std::max<std::size_t>(rank, 1) - 1];
-  };
-  return {at(0.5), at(0.9), values.back()};
 }
 
 namespace {
@@ -108,6 +83,8 @@ Json start_json(const ReportedStart& start) {
           {"ranks", start.ranks},
           {"begin_s", start.begin_s},
           {"ready_s", start.ready_s},
+          {"restore_begin_s", or_null(start.restore_begin_s)},
+          {"restore_end_s", or_null(start.restore_end_s)},
           {"end_s", start.end_s},
           {"restored", to_id(start.source)},
           {"saved_by_near_copy", start.saved_by_near},
@@ -146,6 +123,47 @@ Json reported_notice_json(const ReportedNotice& notice) {
           {"left_s", or_null(notice.left_s)}};
 }
 
+const char* to_string(Fate fate) {
+  constexpr std::array kNames{"kept", "lost", "unsaved", "unknown"};
+  return kNames.at(static_cast<std::size_t>(fate));
+}
+
+/// Neighbours with the same fate are one.
+Json spans_json(const std::vector<WorkSpan>& spans) {
+  Json list = Json::array();
+  for (auto span = spans.begin(); span != spans.end();) {
+    const auto end = std::find_if(
+        span, spans.end(), [&](const WorkSpan& one) { return one.start != span->start || one.fate != span->fate; });
+    list.push_back({{"start", span->start + 1},
+                    {"begin_s", span->begin_s},
+                    {"end_s", std::prev(end)->end_s},
+                    {"fate", to_string(span->fate)}});
+    span = end;
+  }
+  return list;
+}
+
+/// The steps over time, as many as a picture can show, and the last of each start.
+Json points_json(const RunReport& report) {
+  Json list = Json::array();
+  const StepPoint* last = nullptr;
+  for (auto point = report.points.begin(); point != report.points.end(); ++point) {
+    const bool ends_start = std::next(point) == report.points.end() || std::next(point)->start != point->start;
+    if (last == nullptr || last->start != point->start || ends_start ||
+        point->at_s >= last->at_s + report.length_s() / 2000) {
+      list.push_back({{"start", point->start + 1}, {"at_s", point->at_s}, {"step", point->step}});
+      last = &*point;
+    }
+  }
+  return list;
+}
+
+std::string advice_text(const Advice& advice) {
+  std::ostringstream text;
+  print_text(text, advice);
+  return text.str();
+}
+
 template <class Item>
 Json list_json(const std::vector<Item>& items, Json (*convert)(const Item&)) {
   Json list = Json::array();
@@ -170,7 +188,11 @@ Json to_json(const RunReport& report, TimePoint now) {
           {"saves", list_json(report.saves, save_json)},
           {"near_copies", list_json(report.near_copies, near_json)},
           {"notices", list_json(report.notices, reported_notice_json)},
-          {"advice", to_json(report.advice)}};
+          {"spans", spans_json(report.spans)},
+          {"points", points_json(report)},
+          {"asked_grace_s", or_null(report.advice.question.grace_s)},
+          {"advice", to_json(report.advice)},
+          {"advice_text", advice_text(report.advice)}};
 }
 
 void WorkLedger::add(const WorkSpan& span) {

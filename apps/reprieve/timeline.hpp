@@ -36,11 +36,9 @@ struct TimeSums {
   [[nodiscard]] double total_s() const;
 };
 
-/// One of the sums, with its name for programs and for people.
+/// One of the sums, with its name.
 struct TimeKind {
   const char* id;
-  const char* title;
-  const char* meaning;
   double TimeSums::*seconds;
 };
 std::span<const TimeKind> time_kinds();
@@ -71,7 +69,6 @@ enum class Source {
   nodes,      ///< a checkpoint that it made of a near copy on other nodes than it needed it on
   rescued,    ///< the same of parts that ranks or nodes had brought into the directory
 };
-const char* to_string(Source source);
 
 enum class Ending {
   working,   ///< it has not ended
@@ -164,14 +161,6 @@ struct RunReport {
 
   [[nodiscard]] double length_s() const { return times.total_s(); }
 };
-
-/// Of several numbers; zeros if there are none.
-struct Quantiles {
-  double median = 0;
-  double upper = 0;  ///< 90th percentile
-  double greatest = 0;
-};
-Quantiles quantiles(std::vector<double> values);
 
 Json to_json(const RunReport& report, TimePoint now);
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "core/event_log.hpp"
-#include "report_page.hpp"
+#include "report.hpp"
 #include "support/logged_events.hpp"
 
 namespace reprieve::tool {

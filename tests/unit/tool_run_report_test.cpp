@@ -304,17 +304,6 @@ TEST(RunReport, AnEmptyLogHasNoStarts) {
   EXPECT_EQ(report.length_s(), 0);
 }
 
-TEST(RunReport, Quantiles) {
-  EXPECT_EQ(quantiles({}).greatest, 0);
-  const Quantiles one = quantiles({3});
-  EXPECT_EQ(one.median, 3);
-  EXPECT_EQ(one.upper, 3);
-  const Quantiles ten = quantiles({10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
-  EXPECT_EQ(ten.median, 5);
-  EXPECT_EQ(ten.upper, 9);
-  EXPECT_EQ(ten.greatest, 10);
-}
-
 TEST(RunReport, Json) {
   const Log log = Log().start(0).ready(0, 0).save(10, 100).failed(3, 130);
   const Json json = to_json(log.report(), log.now());
