@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
+#include "core/event_log.hpp"
 #include "measure.hpp"
 #include "raw_file.hpp"
 #include "reprieve/reprieve.hpp"
@@ -93,11 +92,9 @@ std::vector<RestorePath> restore_paths(MPI_Comm comm, Workload& workload, const 
 /// restore.
 std::string last_pass(const fs::path& events) {
   std::string pass;
-  std::ifstream stream(events);
-  for (std::string line; std::getline(stream, line);) {
-    const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object() && event.value("event", "") == "restore") {
-      pass = event.value("pass", "-");
+  for (const auto& logged : core::read_events(events)) {
+    if (const auto* restored = std::get_if<reprieve::events::Restored>(&logged.event)) {
+      pass = restored->pass;
     }
   }
   return pass;

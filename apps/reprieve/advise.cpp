@@ -18,7 +18,7 @@
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
 #include "supervisor/costs.hpp"
-#include "supervisor/run_progress.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 
@@ -423,7 +423,7 @@ supervisor::RunHistory read_histories(const Options& options) {
       throw UsageError(fmt::format("{} has no event log ({}): the setting checkpoints.event_log writes one",
                                    directory.string(), manager::kEventLogName));
     }
-    history.add(supervisor::read_history(core::read_events(log, core::kLongestLog)));
+    history.add(Timeline(core::read_events(log, core::kLongestLog)).history());
   }
   return history;
 }

@@ -21,6 +21,7 @@
 #include "status.hpp"
 #include "termination/preemption_watcher.hpp"
 #include "text.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 
@@ -188,9 +189,9 @@ std::vector<NearListEntry> list_near(const std::filesystem::path& near, const st
 
 std::optional<std::filesystem::path> near_directory_of(const std::filesystem::path& directory) {
   std::optional<std::filesystem::path> near;
-  for (const LogEvent& event : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
-    if (text_in(event, "event") == "start") {
-      near = text_in(event, "near_directory");
+  for (const auto& logged : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
+    if (const auto* start = std::get_if<events::Start>(&logged.event)) {
+      near = start->near_directory.value_or("");
     }
   }
   std::error_code ignored;
@@ -283,12 +284,12 @@ std::set<fs::path> run_directories(const fs::path& top) {
   return found;
 }
 
-std::optional<RunStatus> look_at(const fs::path& directory, const std::vector<nlohmann::json>& events) {
+std::optional<RunStatus> look_at(const fs::path& directory, const Timeline& timeline) {
   termination::RunFollower follower(directory);
-  auto status = status_of(directory, events, !follower.living().empty());
+  auto status = timeline.status(directory, !follower.living().empty());
   if (status && status->state == RunState::gone && chief_lives(*status)) {
     // With a handler the list of its ranks says more: another process may have got the number of a chief that has gone.
-    auto alone = status_of(directory, events, true);
+    auto alone = timeline.status(directory, true);
     return alone->has_handler ? status : alone;
   }
   return status;

@@ -23,6 +23,8 @@
 
 namespace reprieve::tool {
 
+class Timeline;
+
 /// Throws UsageError, with what to do, unless @p file is a file.
 void require_file(const std::filesystem::path& file);
 
@@ -110,6 +112,6 @@ std::set<std::filesystem::path> run_directories(const std::filesystem::path& top
 
 /// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log tells of no
 /// run.
-std::optional<RunStatus> look_at(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events);
+std::optional<RunStatus> look_at(const std::filesystem::path& directory, const Timeline& timeline);
 
 }  // namespace reprieve::tool

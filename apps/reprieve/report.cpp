@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
+#include "report.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,14 +23,24 @@
 #include "core/event_log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "report_page.hpp"
 #include "reprieve/error.hpp"
-#include "run_report.hpp"
+#include "reprieve/version.hpp"
 #include "text.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 
 namespace {
+
+constexpr std::string_view kTemplate =
+#include "report_template.inc"
+    ;
+
+void replace_all(std::string& text, std::string_view old, std::string_view by) {
+  for (std::size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + by.size())) {
+    text.replace(at, old.size(), by);
+  }
+}
 
 /// What is between the quotes of a label.
 std::string label_text(const std::string& value) {
@@ -153,6 +165,18 @@ std::string sample_line(const Metric& metric, const RunReport& report, const Sam
 
 }  // namespace
 
+std::string report_page(const Json& reports, TimePoint now) {
+  std::string data = reports.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const auto& [character, escape] : {std::pair{"<", "\\u003c"}, {">", "\\u003e"}, {"&", "\\u0026"}}) {
+    replace_all(data, character, escape);  // no tag and no entity, whatever a log says
+  }
+  std::string page(kTemplate);
+  replace_all(page, "@MADE@", utc_time(now));
+  replace_all(page, "@VERSION@", REPRIEVE_VERSION);
+  const std::string_view place = "@DATA@";
+  return page.replace(page.find(place), place.size(), data);
+}
+
 std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat format, TimePoint now) {
   std::string text;
   for (const Metric& metric : metrics()) {
@@ -239,9 +263,9 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   }
   std::vector<RunReport> reports;
   for (const fs::path& directory : directories) {
-    const auto events = core::read_events(directory / manager::kEventLogName, core::kLongestLog);
-    if (const auto status = look_at(directory, events)) {
-      reports.push_back(report_run(*status, events, question, now));
+    const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
+    if (const auto status = look_at(directory, timeline)) {
+      reports.push_back(timeline.report(*status, question, now));
     }
   }
   if (reports.empty()) {
@@ -340,17 +364,17 @@ int run(const Options& options) {
   if (!options.openmetrics.empty()) {
     write_out(options.openmetrics, metrics_text(reports, MetricsFormat::openmetrics, now), kMetricsMarker);
   }
+  Json all = Json::array();
+  for (const RunReport& report : reports) {
+    all.push_back(to_json(report, now));
+  }
   if (options.json) {
-    Json all = Json::array();
-    for (const RunReport& report : reports) {
-      all.push_back(to_json(report, now));
-    }
     print_json(std::cout, all);
   }
   const bool is_page_alone = options.prometheus.empty() && options.openmetrics.empty() && !options.json;
   if (is_page_alone || !options.page.empty()) {
     const std::string page = options.page.empty() ? "report.html" : options.page;
-    if (write_out(page, report_page(reports, now), kPageMarker) && !options.json) {
+    if (write_out(page, report_page(all, now), kPageMarker) && !options.json) {
       std::cout << fmt::format("{}: the report of {}\n", printable(page), count_text(reports.size(), "run"));
     }
   }

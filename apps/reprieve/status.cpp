@@ -21,9 +21,9 @@
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/run_progress.hpp"
 #include "termination/slurm_job.hpp"
 #include "text.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 
@@ -53,40 +53,18 @@ std::vector<QueuedJob> parse_squeue(const std::string& text) {
 
 namespace {
 
-using Event = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
-using Stage = supervisor::ChiefProgress::Stage;
 
-std::string name_of(const Event& event) { return text_in(event, "event"); }
+bool works(RunState state) {
+  return state == RunState::starting || state == RunState::running || state == RunState::leaving;
+}
 
-std::optional<TimePoint> time_of(const Event& event) { return core::time_of_event(text_in(event, "time")); }
+Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
 
-/// How many steps were made between two events of one start, and in which time.
-class Pace {
- public:
-  void begin(const Event& ready) {
-    first_ = ready;
-    last_ = ready;
-  }
-  void take(const Event& event) {
-    if (!first_.is_null() && event.contains("run_calls")) {
-      last_ = event;
-    }
-  }
-  [[nodiscard]] std::optional<double> steps_per_second() const {
-    const double seconds = number_in(last_, "monotonic_s").value_or(0) - number_in(first_, "monotonic_s").value_or(0);
-    const auto steps = static_cast<double>(count_in(last_, "run_calls").value_or(0)) -
-                       static_cast<double>(count_in(first_, "run_calls").value_or(0));
-    return seconds > 0 && steps > 0 ? std::optional(steps / seconds) : std::nullopt;
-  }
+}  // namespace
 
- private:
-  Event first_;
-  Event last_;
-};
-
-/// @param saves_alone  it has saved, and no handler was ready before
 RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone) {
+  using Stage = supervisor::ChiefProgress::Stage;
   switch (chief.stage) {
     case Stage::saved:
       return RunState::saved;
@@ -109,21 +87,6 @@ RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves
   }
   return chief.leaving ? RunState::leaving : RunState::running;
 }
-
-bool works(RunState state) {
-  return state == RunState::starting || state == RunState::running || state == RunState::leaving;
-}
-
-NearState near_in(const Event& event) {
-  NearState near{count_in(event, "step").value_or(0), count_in(event, "bytes").value_or(0),
-                 core::time_of_event(text_in(event, "taken"))};
-  near.has_partners = flag_in(event, "partner");
-  return near;
-}
-
-Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
-
-}  // namespace
 
 const char* to_string(RunState state) {
   constexpr std::array kNames{"starting", "running", "leaving", "saved", "finished", "failed", "gone", "ended"};
@@ -168,65 +131,6 @@ void RunStatus::take(const NearState& copy) {
   if (!saved || !saved->step || copy.step > *saved->step) {
     near = copy;
   }
-}
-
-std::optional<RunStatus> status_of(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events,
-                                   bool lives) {
-  RunStatus status;
-  supervisor::ChiefProgress chief;
-  Pace pace;
-  bool saves = false;
-  for (const Event& event : events) {
-    const std::string name = name_of(event);
-    chief.take(event);
-    pace.take(event);
-    if (name == "start") {
-      ++status.starts;
-      status.started = time_of(event);
-      status.message.clear();
-      status.has_handler = false;
-      status.near.reset();
-      status.near_directory = text_in(event, "near_directory");
-      saves = false;
-      pace = {};
-    } else if (name == "ready") {
-      status.has_handler = true;
-      status.total_steps = count_in(event, "total_steps").value_or(0);
-      status.job_end = core::time_of_event(text_in(event, "job_end"));
-      status.slurm_job = text_in(event, "slurm_job");
-      pace.begin(event);
-    } else if (name == "save_finished") {
-      saves = true;
-      status.saved = SavedState{count_in(event, "number").value_or(0), chief.newest_step,
-                                count_in(event, "bytes").value_or(0), time_of(event)};
-      if (const auto near = std::exchange(status.near, std::nullopt)) {
-        status.take(*near);  // a save in the background may be of an older step
-      }
-    } else if (name == "near_copies" && event.contains("step")) {
-      status.take(near_in(event));
-    } else if (name == "finished" || name == "exit") {
-      status.near.reset();  // an orderly end gives the memory back
-    } else if (name == "notice") {
-      status.message = text_in(event, "source");
-    } else if (name == "went_on") {
-      status.message.clear();
-    }
-    if (event.contains("run_calls")) {
-      status.told_step = count_in(event, "run_calls").value_or(status.told_step);
-      status.told_at = time_of(event);
-    }
-  }
-  if (status.starts == 0) {
-    return std::nullopt;
-  }
-  status.directory = directory;
-  status.state = state_of(chief, lives, saves && !status.has_handler);
-  status.message = chief.error && status.state == RunState::failed ? chief.error->message : status.message;
-  status.host = chief.host;
-  status.pid = chief.pid;
-  status.ranks = chief.world_size;
-  status.steps_per_second = pace.steps_per_second();
-  return status;
 }
 
 Json to_json(const RunStatus& status, TimePoint now) {
@@ -348,8 +252,8 @@ std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
   for (const fs::path& top : directories) {
     require_directory(top);
     for (const fs::path& directory : run_directories(top)) {
-      const auto events = core::read_events(directory / manager::kEventLogName, core::kLongestLog);
-      if (auto status = look_at(directory.lexically_normal(), events)) {
+      const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
+      if (auto status = look_at(directory.lexically_normal(), timeline)) {
         look_at_near(*status);
         runs.push_back(std::move(*status));
       }

@@ -6,7 +6,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "core/event_log.hpp"
+#include "supervisor/run_progress.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -36,50 +36,16 @@ struct QueuedJob {
 /// Reads its answer. Lines of another form are left out.
 [[nodiscard]] std::vector<QueuedJob> parse_squeue(const std::string& text);
 
-// What stands in an event. Logs may be of another version, cut, or written by anybody: what is not of the expected
-// type is not there.
-
-using LogEvent = nlohmann::json;
-
 /// Thirty years: a time beyond it is none, but a broken log.
 inline constexpr double kLongestTime = 1e9;
-
-inline std::string text_in(const LogEvent& event, const char* key) {
-  const auto found = event.find(key);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-inline bool flag_in(const LogEvent& event, const char* key) {
-  const auto found = event.find(key);
-  return found != event.end() && found->is_boolean() && found->get<bool>();
-}
-
-inline std::optional<double> number_in(const LogEvent& event, const char* key) {
-  const auto found = event.find(key);
-  const bool is_number = found != event.end() && found->is_number();
-  return is_number && std::isfinite(found->get<double>()) ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-inline std::optional<std::uint64_t> count_in(const LogEvent& event, const char* key) {
-  const auto found = event.find(key);
-  const bool is_count = found != event.end() && found->is_number_integer() &&
-                        (found->is_number_unsigned() || found->get<std::int64_t>() >= 0);
-  return is_count ? std::optional(found->get<std::uint64_t>()) : std::nullopt;
-}
-
-inline int small_number_in(const LogEvent& event, const char* key, int otherwise) {
-  const double value = number_in(event, key).value_or(otherwise);
-  return std::abs(value) < 1e9 ? static_cast<int>(value) : otherwise;
-}
 
 /// Nothing unless @p seconds is a time that somebody can have waited.
 inline std::optional<double> plausible(std::optional<double> seconds) {
   return seconds && *seconds >= 0 && *seconds < kLongestTime ? seconds : std::nullopt;
 }
 
-/// Seconds since 1970, with the fraction.
-inline std::optional<double> wall_clock_in(const LogEvent& event) {
-  const std::string text = text_in(event, "time");
+/// Seconds since 1970, with the fraction. @param text  the time of an event
+inline std::optional<double> wall_clock_of(const std::string& text) {
   const auto whole = core::time_of_event(text);
   if (!whole) {
     return std::nullopt;
@@ -160,11 +126,8 @@ struct RunStatus {
   void take(const NearState& copy);
 };
 
-/// @param events  of the directory's event log, oldest first
-/// @param lives  whether a process of the run that stands last in the log lives, as far as can be seen from here
-/// Nothing if the log tells of no run.
-std::optional<RunStatus> status_of(const std::filesystem::path& directory, const std::vector<nlohmann::json>& events,
-                                   bool lives);
+/// @param saves_alone  it has saved, and no handler was ready before
+RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone);
 
 Json to_json(const RunStatus& status, TimePoint now);
 

@@ -18,7 +18,6 @@
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
-#include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/save.hpp"
 
@@ -98,15 +97,11 @@ EventLog& EventLog::operator=(EventLog&& other) noexcept {
   return *this;
 }
 
-void EventLog::record(const std::string& event, const nlohmann::json& fields) {
+void EventLog::write(const Event& event) {
   if (descriptor_ < 0) {
     return;
   }
-  nlohmann::ordered_json line{
-      {"event", event}, {"time", event_time(std::chrono::system_clock::now())}, {"monotonic_s", monotonic_seconds()}};
-  for (const auto& [key, value] : fields.items()) {
-    line[key] = value;
-  }
+  const auto line = to_json({event, event_time(std::chrono::system_clock::now()), monotonic_seconds()});
   // Text from signals, host names and exceptions may not be UTF-8; a replacement character is better than no event.
   const std::string text =
       (torn_ ? "\n" : "") + line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
@@ -128,7 +123,7 @@ void EventLog::report_failure(const std::string& problem) {
   failed_ = true;
 }
 
-std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::size_t tail_bytes) {
+std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::size_t tail_bytes) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {
     return {};  // a pipe, or a device, would never end
@@ -140,18 +135,14 @@ std::vector<nlohmann::json> read_events(const std::filesystem::path& file, std::
   const auto size = static_cast<std::size_t>(std::max<std::streamoff>(0, stream.tellg()));
   const std::size_t start = size > tail_bytes ? size - tail_bytes : 0;
   stream.seekg(static_cast<std::streamoff>(start));
-  std::vector<nlohmann::json> events;
+  std::vector<LoggedEvent> events;
   std::string line;
   if (start > 0) {
     std::getline(stream, line);  // most likely the rest of a line
   }
   while (std::getline(stream, line)) {
-    if (nested_too_deep(line)) {
-      continue;
-    }
-    auto event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object() && event.contains("event")) {
-      events.push_back(std::move(event));
+    if (auto event = event_from_text(line)) {
+      events.push_back(std::move(*event));
     }
   }
   return events;

@@ -6,10 +6,11 @@
 
 #include <chrono>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "core/events.hpp"
 
 namespace reprieve::core {
 
@@ -30,9 +31,8 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  /// Adds `event`, `time` (UTC, ISO 8601 with microseconds) and `monotonic_s` to the fields (a JSON object) and writes
-  /// the line.
-  void record(const std::string& event, const nlohmann::json& fields);
+  /// Writes the line, with the time of now.
+  void write(const Event& event);
 
  private:
   void report_failure(const std::string& problem);
@@ -51,8 +51,7 @@ inline constexpr std::size_t kLongestLog = std::size_t{256} << 20;
 /// The events of a log, oldest first. Lines that are not JSON objects (cut by a crash, or foreign) are passed over, and
 /// so is what lies more than @p tail_bytes before the end of the file. Empty if the file does not exist or cannot be
 /// read.
-std::vector<nlohmann::json> read_events(const std::filesystem::path& file,
-                                        std::size_t tail_bytes = std::size_t{1} << 20);
+std::vector<LoggedEvent> read_events(const std::filesystem::path& file, std::size_t tail_bytes = std::size_t{1} << 20);
 
 /// A time as the events have it ("2026-03-01T12:00:00.000000Z"): later ones are greater as texts too.
 std::string event_time(std::chrono::system_clock::time_point time);

@@ -49,8 +49,8 @@ class RunRecord {
   RunRecord() = default;
   RunRecord(EventLog log, std::shared_ptr<const int> place) : log_(std::move(log)), place_(std::move(place)) {}
 
-  /// As `EventLog::record`.
-  void record(const std::string& event, const nlohmann::json& fields) { log_.record(event, fields); }
+  /// As `EventLog::write`.
+  void write(const Event& event) { log_.write(event); }
 
  private:
   EventLog log_;

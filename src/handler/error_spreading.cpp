@@ -119,7 +119,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
     text = message["message"];
     code = static_cast<ErrorCode>(message["code"].get<std::int32_t>());
     if (comm_.is_chief()) {
-      log_.failed(run_calls, origin_rank, code, text);
+      log_.write(events::Failed{origin_rank, to_string(code), text, run_calls});
     }
   };
   const core::Outcome spread_as = core::capture([&] { comm_.together(spread, kSpreading); });

@@ -82,7 +82,7 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   }
   const bool by_threads = handler::threads_are_wanted(comm_, config);
   Checkpoint::Registry& registry = manager.impl().checkpoint.registry();
-  manager.impl().run_record.record("handler", core::Json::object());
+  manager.impl().run_record.write(events::HandlerBegun{});
   storage::check_registration(comm_, registry);
   state_use_ = registry.use();
   restored = manager.restore_or_initialize();
@@ -136,7 +136,7 @@ void PreemptionCheckpointHandler::Impl::heed_the_end() {
   }
   const bool has_last_state = restored && run_calls >= *already_finished;
   const bool refused = !has_last_state && !manager.options().restart_finished;
-  log_.already_finished(*already_finished, refused);
+  log_.write(events::AlreadyFinished{*already_finished, refused});
   if (comm_.is_chief()) {
     core::log::info("the run in {} is already finished, at step {}", manager.directory().string(), *already_finished);
   }

@@ -15,11 +15,10 @@ namespace reprieve::handler {
 
 namespace {
 
-using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
-Json names_of(const std::vector<int>& signals) {
-  Json names = Json::array();
+std::vector<std::string> names_of(const std::vector<int>& signals) {
+  std::vector<std::string> names;
   for (const int signal : signals) {
     names.push_back(termination::signal_name(signal));
   }
@@ -40,78 +39,44 @@ std::optional<termination::WallClock::time_point> end_of_job(const TerminationCo
 
 void RunLog::ready(std::uint64_t run_calls, const TerminationConfig& config, const PlatformInfo& platform,
                    std::string_view agreement) {
-  Json fields{{"run_calls", run_calls},
-              {"signals", names_of(*config.signals)},
-              {"restart_code", *config.restart_code},
-              {"platform", to_string(platform.platform)},
-              {"device", to_string(platform.device)},
-              {"agreement", agreement}};
+  events::Ready event{.run_calls = run_calls,
+                      .signals = names_of(*config.signals),
+                      .restart_code = *config.restart_code,
+                      .platform = to_string(platform.platform),
+                      .device = to_string(platform.device),
+                      .agreement = std::string(agreement),
+                      .slurm_job = termination::slurm_job_id(core::environment_variable)};
   if (config.total_steps > 0) {
-    fields["total_steps"] = config.total_steps;
+    event.total_steps = config.total_steps;
   }
   if (const auto end = end_of_job(config)) {
-    fields["job_end"] = core::event_time(*end);
+    event.job_end = core::event_time(*end);
   }
-  if (const auto job = termination::slurm_job_id(core::environment_variable)) {
-    fields["slurm_job"] = *job;
-  }
-  manager_.record("ready", fields);
-}
-
-void RunLog::already_finished(std::uint64_t run_calls, bool refused) {
-  manager_.record("already_finished", {{"run_calls", run_calls}, {"refused", refused}});
+  manager_.record(event);
 }
 
 void RunLog::agreed(const TerminationNotice& notice, std::uint64_t run_calls, std::int64_t boundary) {
   const double age = seconds_since(notice.time);
-  Json fields{{"source", notice.source},
-              {"message", notice.message},
-              {"age_s", age},
-              {"rank", notice.rank},
-              {"host", notice.host}};
+  events::Notice event{notice.source, notice.message, age, notice.rank, notice.host, std::nullopt};
   if (notice.deadline) {
-    fields["time_left_s"] = -seconds_since(*notice.deadline);
+    event.time_left_s = -seconds_since(*notice.deadline);
   }
-  manager_.record("notice", fields);
-  manager_.record("agreement", {{"run_calls", run_calls}, {"boundary", boundary}, {"seconds_from_notice", age}});
-}
-
-void RunLog::longest_step(std::uint64_t run_calls, std::chrono::nanoseconds length) {
-  manager_.record("steps", {{"run_calls", run_calls}, {"longest_step_s", Seconds(length).count()}});
-}
-
-void RunLog::save_skipped(std::uint64_t step) { manager_.record("save_skipped", {{"number", step}}); }
-
-void RunLog::trains_on(std::uint64_t run_calls, Seconds time_left) {
-  manager_.record("train_on", {{"run_calls", run_calls}, {"time_left_s", time_left.count()}});
+  manager_.record(event);
+  manager_.record(events::Agreement{run_calls, boundary, age});
 }
 
 void RunLog::leaves(std::uint64_t run_calls, const ExitContext& context) {
-  manager_.record("exit", {{"run_calls", run_calls},
-                           {"exit_code", context.exit_code},
-                           {"checkpoint", context.checkpoint},
-                           {"seconds_from_notice", seconds_since(context.notice.time)}});
-}
-
-void RunLog::went_on(std::uint64_t run_calls) { manager_.record("went_on", {{"run_calls", run_calls}}); }
-
-void RunLog::finished(std::uint64_t run_calls) { manager_.record("finished", {{"run_calls", run_calls}}); }
-
-void RunLog::failed(std::uint64_t run_calls, int rank, ErrorCode code, const std::string& message) {
-  manager_.record("error",
-                  {{"rank", rank}, {"error", to_string(code)}, {"message", message}, {"run_calls", run_calls}});
+  manager_.record(events::Exit{run_calls, context.exit_code, context.checkpoint, seconds_since(context.notice.time)});
 }
 
 void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool only_record) {
-  const Json fields{{"run_calls", run_calls}, {"step_s", Seconds(length).count()}};
+  const events::StepReached event{run_calls, Seconds(length).count()};
   if (only_record) {
-    manager_.run_record.record("step", fields);
+    manager_.run_record.write(event);
   } else {
-    manager_.record("step", fields);
+    manager_.record(event);
   }
 }
-
-void RunLog::arrivals(const Json& of_ranks) { manager_.record("arrivals", {{"ranks", of_ranks}}); }
 
 Rehearsal::Rehearsal(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(std::move(orders)), log_(log) {
   if (orders_) {
@@ -144,11 +109,16 @@ void Rehearsal::tell_arrivals(cluster::Communicator& comm, const std::optional<t
   if (!orders_) {
     return;
   }
-  nlohmann::json arrival{{"rank", comm.rank()}, {"host", comm.host()}};
+  events::Arrivals::OfRank arrival{.rank = comm.rank(), .host = comm.host()};
   if (mine) {
-    arrival.update({{"source", mine->source}, {"message", mine->message}, {"age_s", seconds_since(mine->time)}});
+    arrival.source = mine->source;
+    arrival.message = mine->message;
+    arrival.age_s = seconds_since(mine->time);
   }
-  log_.arrivals(cluster::gather(comm, arrival, "telling where the notice arrived"));
+  const auto all = cluster::gather(comm, core::to_json(arrival), "telling where the notice arrived");
+  if (const auto event = core::event_from_json({{"event", events::Arrivals::kName}, {"ranks", all}})) {
+    log_.write(event->event);
+  }
 }
 
 }  // namespace reprieve::handler

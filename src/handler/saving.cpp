@@ -190,7 +190,7 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
   requested_ = cluster::RequestedSave::none;
   saver_.start_clock();
   if (saver_.is_busy()) {
-    log_.save_skipped(steps());
+    log_.write(events::SaveSkipped{steps()});
     if (comm_.is_chief()) {
       core::log::info("the checkpoint at step {} is left out: the one before is still being written", steps());
     }
@@ -331,7 +331,7 @@ bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {
   policy_.train_on();
   if (comm_.is_chief()) {
     core::log::info("{:.1f} s are left: training on, with another checkpoint before the end", inputs.time_left.count());
-    log_.trains_on(run_calls, inputs.time_left);
+    log_.write(events::TrainOn{run_calls, Seconds(inputs.time_left).count()});
   }
   return true;
 }
@@ -366,7 +366,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   policy_.stop_training();
   is_over = config.return_when_saved;
   if (!is_over) {
-    log_.went_on(run_calls);
+    log_.write(events::WentOn{run_calls});
     unlearn_notice();
   }
 }
@@ -383,12 +383,11 @@ void PreemptionCheckpointHandler::Impl::warn_if_save_does_not_fit(std::chrono::d
 }
 
 void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const {
-  const auto events = core::read_events(manager.directory() / manager::kEventLogName);
-  const auto save = std::find_if(events.rbegin(), events.rend(), [](const Json& event) {
-    return event.value("event", Json()) == "save_finished" && event.value("seconds", Json()).is_number();
-  });
-  if (save != events.rend()) {
-    warn_if_save_does_not_fit(Seconds((*save)["seconds"].get<double>()), "the last save of an earlier run");
+  const auto log = core::read_events(manager.directory() / manager::kEventLogName);
+  const auto is_save = [](const auto& logged) { return std::holds_alternative<events::SaveFinished>(logged.event); };
+  if (const auto save = std::find_if(log.rbegin(), log.rend(), is_save); save != log.rend()) {
+    warn_if_save_does_not_fit(Seconds(std::get<events::SaveFinished>(save->event).seconds),
+                              "the last save of an earlier run");
   }
 }
 
@@ -398,7 +397,7 @@ void PreemptionCheckpointHandler::Impl::tell_longest_step() {
     longest_step_ = std::max(longest_step_, threads_->take_longest_step());
   }
   if (longest_step_.count() > 0) {
-    log_.longest_step(run_calls, longest_step_);
+    log_.write(events::LongestStep{run_calls, Seconds(longest_step_).count()});
     longest_step_ = {};
   }
 }
@@ -526,7 +525,7 @@ void PreemptionCheckpointHandler::Impl::close() {
   }
   tell_longest_step();
   if (!is_over) {
-    log_.finished(run_calls);
+    log_.write(events::Finished{run_calls});
     // Not where a program left its loop without a word: nobody knows then whether all steps are done.
     if (met_at_ > 0 && agreement_.index() == met_at_) {
       manager.impl().mark_finished(run_calls);

@@ -326,7 +326,7 @@ nlohmann::json json_of(const CheckpointInfo& info) {
           {"time", info.time.time_since_epoch().count()},
           {"size_bytes", info.size_bytes},
           {"kind", static_cast<int>(info.reason.kind)},
-          {"reason", to_json(info.reason)},
+          {"reason", core::to_json(info.reason)},
           {"files", info.files_directory ? info.files_directory->string() : ""}};
 }
 
@@ -357,20 +357,6 @@ CheckpointInfo info_from_json(const nlohmann::json& json) {
 }
 
 }  // namespace
-
-nlohmann::json to_json(const SaveReason& reason) {
-  return {{"kind", to_string(reason.kind)},
-          {"rank", reason.rank},
-          {"host", reason.host},
-          {"source", reason.source},
-          {"message", reason.message}};
-}
-
-void put_if_known(nlohmann::json& fields, const char* name, const std::optional<std::uint64_t>& number) {
-  if (number) {
-    fields[name] = *number;
-  }
-}
 
 // CBOR, since it carries strings as they are: paths and messages need not be UTF-8.
 cluster::Bytes encode(const std::vector<CheckpointInfo>& checkpoints) {

@@ -173,11 +173,7 @@ std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& direct
 /// The regular files in a directory, in any order. @throws StorageError
 std::vector<std::filesystem::path> regular_files(const std::filesystem::path& directory);
 
-// What is known about checkpoints, as bytes that travel from the chief to the other ranks, and as JSON for events.
-
-nlohmann::json to_json(const SaveReason& reason);
-/// Adds a field to those of an event, if there is anything to tell.
-void put_if_known(nlohmann::json& fields, const char* name, const std::optional<std::uint64_t>& number);
+// What is known about checkpoints, as bytes that travel from the chief to the other ranks.
 
 cluster::Bytes encode(const std::vector<CheckpointInfo>& checkpoints);
 std::vector<CheckpointInfo> decode(const cluster::Bytes& bytes);

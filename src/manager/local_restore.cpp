@@ -93,7 +93,7 @@ LocalFinisher LocalRestore::make_finisher(const NearOwner& owner) {
     manager_.note_committed(metadata);
   };
   const auto corrupt = [this](const std::string& part, const std::string& why) {
-    manager_.record("near_part_damaged", {{"place", part}, {"reason", why}});
+    manager_.record(events::NearPartDamaged{part, why});
   };
   return {team_,
           manager_.directory,
@@ -258,7 +258,7 @@ bool LocalRestore::make_file(const ChosenParts& parts) {
   const auto start = std::chrono::steady_clock::now();
   const storage::NearCopy& copy = parts.front().name.copy;
   const bool is_flushed = std::ranges::any_of(parts, [](const FoundPart& part) { return part.host.empty(); });
-  manager_.record("drain_started", {{"number", copy.number}, {"brought", is_flushed}});
+  manager_.record(events::DrainStarted{copy.number, is_flushed});
   if (comm_.is_chief()) {
     core::log::info(
         "a near copy of {} ranks at step {} lies on other hosts than this run needs it on: it becomes a checkpoint "
@@ -269,7 +269,7 @@ bool LocalRestore::make_file(const ChosenParts& parts) {
     return false;
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  manager_.record("drained", {{"number", copy.number}, {"seconds", elapsed.count()}});
+  manager_.record(events::Drained{copy.number, elapsed.count()});
   return true;
 }
 

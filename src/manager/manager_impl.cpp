@@ -149,9 +149,7 @@ void CheckpointManager::Impl::open_directory() {
   try {
     lock_directory();
   } catch (const Error& error) {
-    run_record.record(
-        "open_failed",
-        {{"directory", directory.path().string()}, {"error", to_string(error.code())}, {"message", error.what()}});
+    run_record.write(events::OpenFailed{directory.path().string(), to_string(error.code()), error.what()});
     throw;
   }
 }
@@ -181,24 +179,24 @@ void CheckpointManager::Impl::lock_directory() {
     directory.remove_spare();
   }
   if (options.event_log) {
-    events = core::EventLog(directory.path() / manager::kEventLogName);
+    event_log = core::EventLog(directory.path() / manager::kEventLogName);
   }
-  nlohmann::json fields{{"host", self.host},
-                        {"pid", self.pid},
-                        {"world_size", self.world_size},
-                        {"directory", directory.path().string()},
-                        {"run", identity->run()},
-                        {"library_version", REPRIEVE_VERSION}};
+  events::Start event{.host = self.host,
+                      .pid = self.pid,
+                      .world_size = self.world_size,
+                      .directory = directory.path().string(),
+                      .run = identity->run(),
+                      .library_version = REPRIEVE_VERSION};
   if (!environment.empty()) {
-    fields["environment"] = environment;
+    event.environment = environment;
   }
   if (!options.near_directory.empty()) {
-    fields["near_directory"] = options.near_directory;
+    event.near_directory = options.near_directory;
   }
   if (in_new_directory) {
-    fields["in_new_directory"] = true;  // the drill removes it again
+    event.in_new_directory = true;  // the drill removes it again
   }
-  record("start", fields);
+  record(event);
 }
 
 /// Near copies are for the next start after a crash: a run that comes to an orderly end leaves none. A handler knows
@@ -258,10 +256,10 @@ std::optional<std::uint64_t> CheckpointManager::Impl::finished_at() {
   return finished < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(finished));
 }
 
-void CheckpointManager::Impl::record(const std::string& event, const nlohmann::json& fields) {
+void CheckpointManager::Impl::record(const core::Event& event) {
   if (comm.is_chief()) {
-    events.record(event, fields);
-    run_record.record(event, fields);
+    event_log.write(event);
+    run_record.write(event);
   }
 }
 
@@ -350,10 +348,7 @@ std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& re
 
 void CheckpointManager::Impl::tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
   tell([&] {
-    nlohmann::json fields{
-        {"error", to_string(error.code())}, {"message", error.what()}, {"origin_rank", error.origin_rank()}};
-    manager::put_if_known(fields, "number", number);
-    record("save_failed", fields);
+    record(events::SaveFailed{to_string(error.code()), error.what(), error.origin_rank(), number});
     if (comm.is_chief()) {
       core::log::error("{} was not saved: {}", number ? fmt::format("checkpoint {}", *number) : "a checkpoint",
                        error.what());
@@ -456,7 +451,7 @@ void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDi
   const manager::RetentionPolicy policy{options.max_to_keep, options.keep_every};
   may_have_left_over = !retirement.remove;
   for (const std::uint64_t number : directory.retire(policy, newest, identity->directory_id(), retirement)) {
-    record("retired", {{"number", number}});
+    record(events::Retired{number});
   }
 }
 

@@ -111,7 +111,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
 
   /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on the
   /// chief; nothing on the other ranks. Not collective.
-  void record(const std::string& event, const nlohmann::json& fields);
+  void record(const core::Event& event);
 
   /// Runs @p telling, which tells somebody of an error that is on its way to the program: that must not be lost behind
   /// one of the telling itself, which would be this rank's alone.
@@ -140,7 +140,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   manager::CheckpointDirectory directory;
   std::optional<manager::DirectoryLock> lock;  ///< the chief's
   storage::LayoutCache layout;
-  core::EventLog events;                 ///< the chief's
+  core::EventLog event_log;              ///< the chief's
   core::RunRecord run_record;            ///< the chief's
   bool has_compared_replicated = false;  ///< the first save does; the same on all ranks
 

@@ -329,7 +329,7 @@ void NearCopies::tell_failure(const Error& error) noexcept {
     return;
   }
   manager_.tell([&] {
-    manager_.record("near_copy_failed", {{"message", error.what()}, {"failures", failures_}});
+    manager_.record(events::NearCopyFailed{error.what(), failures_});
     if (manager_.comm.is_chief()) {
       core::log::warning("no near copy was taken ({} so far): {}", failures_, error.what());
     }
@@ -344,18 +344,14 @@ void NearCopies::tell_complete(bool with_partner) {
   }
   told_ = now;
   const std::chrono::system_clock::time_point taken{std::chrono::microseconds(last_.time_us)};
-  manager_.record("near_copies", {{"count", completed_},
-                                  {"seconds", blocked_.count() / static_cast<double>(taken_)},
-                                  {"step", last_.step},
-                                  {"taken", core::event_time(taken)},
-                                  {"bytes", last_.bytes},
-                                  {"partner", with_partner}});
+  manager_.record(events::NearCopies{completed_, blocked_.count() / static_cast<double>(taken_), last_.step,
+                                     core::event_time(taken), last_.bytes, with_partner});
 }
 
 /// Once: it stays so.
 void NearCopies::tell_lonely() {
   if (!std::exchange(has_told_lonely_, true)) {
-    manager_.record("near_copy_without_partner", nlohmann::json::object());
+    manager_.record(events::NearCopyWithoutPartner{});
     if (manager_.comm.is_chief()) {
       core::log::warning(
           "a near copy lies on one host only: a partner had no room for it; the loss of a host loses it");

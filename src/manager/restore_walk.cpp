@@ -183,7 +183,7 @@ void RestoreWalk::keep_layout(storage::Restorer& restorer, const core::FileAddre
 
 void RestoreWalk::look(storage::Restorer& restorer, const fs::path& file) {
   start_ = Clock::now();
-  manager_.record("restore_started", {{"file", file.filename().string()}});
+  manager_.record(events::RestoreStarted{file.filename().string()});
   try {
     restorer.look();
   } catch (const StorageError& error) {
@@ -277,14 +277,9 @@ CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path&
   core::kill_point(core::KillPoint::restore_done);
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   manager_.checkpoint.registry().half_restored = {};
-  nlohmann::json fields{{"file", file.filename().string()},
-                        {"number", info.number},
-                        {"world_size", info.world_size},
-                        {"bytes", info.size_bytes},
-                        {"pass", name_of(pass == Pass::proven, pass != Pass::unverified)},
-                        {"seconds", elapsed.count()}};
-  put_if_known(fields, "run_calls", info.run_calls);
-  manager_.record("restore", fields);
+  manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,
+                                   name_of(pass == Pass::proven, pass != Pass::unverified), elapsed.count(),
+                                   info.run_calls});
   if (manager_.comm.is_chief()) {
     core::log::info("restored {}, saved by {} ranks, in {:.3f} s", file.string(), info.world_size, elapsed.count());
   }
@@ -292,10 +287,8 @@ CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path&
 }
 
 void RestoreWalk::note_failure(const fs::path& file, const Error& error) {
-  manager_.record("restore_failed", {{"file", file.filename().string()},
-                                     {"error", to_string(error.code())},
-                                     {"message", error.what()},
-                                     {"origin_rank", error.origin_rank()}});
+  manager_.record(
+      events::RestoreFailed{file.filename().string(), to_string(error.code()), error.what(), error.origin_rank()});
 }
 
 void RestoreWalk::note_half_restored(const storage::Restorer& restorer) {
@@ -312,7 +305,7 @@ void RestoreWalk::reject(std::uint64_t number, const storage::Restorer& restorer
   if (restorer.index()) {
     rejected.run_calls = restorer.index()->metadata.run_calls;
   }
-  manager_.record("passed_over", {{"number", number}, {"file", file.filename().string()}, {"reason", error.what()}});
+  manager_.record(events::PassedOver{number, file.filename().string(), error.what()});
   if (manager_.comm.is_chief()) {
     core::log::error("{} is damaged and passed over: {}", file.string(), error.what());
   }
@@ -349,19 +342,18 @@ void RestoreWalk::tell_fallback(const CheckpointInfo& info) {
   }
   const Rejected& newest = rejected_.front();
   const std::string file = manager_.directory.file(newest.number).filename().string();
-  nlohmann::json fields{{"file", info.path.filename().string()}, {"instead_of", file}};
-  put_if_known(fields, "run_calls", info.run_calls);
+  events::Fallback event{info.path.filename().string(), file, info.run_calls, std::nullopt};
   std::string cost = "all work since that was saved is lost and has to be done again";
   if (info.run_calls) {
     cost = fmt::format("all work since step {} is lost and has to be done again", *info.run_calls);
   }
   if (newest.run_calls && info.run_calls && *newest.run_calls >= *info.run_calls) {
     const std::uint64_t lost = *newest.run_calls - *info.run_calls;
-    fields["steps_lost"] = lost;
+    event.steps_lost = lost;
     cost =
         fmt::format("{} steps, {} to {}, are lost and have to be done again", lost, *info.run_calls, *newest.run_calls);
   }
-  manager_.record("fallback", fields);
+  manager_.record(event);
   if (manager_.comm.is_chief()) {
     core::log::error("restored {} instead of {}, which is damaged: {}", info.path.filename().string(), file, cost);
   }

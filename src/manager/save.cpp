@@ -172,9 +172,7 @@ void Save::begin() {
   request_.number = staged_.number;
   manager_.last_number = staged_.number;
   what_ = fmt::format("save {}", staged_.number);
-  nlohmann::json fields{{"number", staged_.number}, {"reason", manager::to_json(request_.reason)}};
-  put_if_known(fields, "run_calls", request_.run_calls);
-  manager_.record("save_started", fields);
+  manager_.record(events::SaveStarted{staged_.number, request_.reason, request_.run_calls});
 }
 
 fs::path Save::write_directory() const {
@@ -320,14 +318,8 @@ SaveReport Save::report(Clock::duration mine) {
 
 void Save::record_finished(const SaveReport& report) {
   const std::string file = report.path.filename().string();
-  nlohmann::json fields{{"number", report.number},
-                        {"file", file},
-                        {"bytes", report.bytes},
-                        {"seconds", report.seconds},
-                        {"blocked_seconds", report.blocked_seconds},
-                        {"reason", manager::to_json(request_.reason)}};
-  put_if_known(fields, "run_calls", request_.run_calls);
-  manager_.record("save_finished", fields);
+  manager_.record(events::SaveFinished{report.number, file, report.bytes, report.seconds, report.blocked_seconds,
+                                       request_.reason, request_.run_calls});
   if (manager_.comm.is_chief()) {
     core::log::info("saved {}: {} bytes of state in {:.3f} s ({})", file, report.bytes, report.seconds,
                     to_string(request_.reason.kind));

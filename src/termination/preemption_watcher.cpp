@@ -36,22 +36,11 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 
-PreemptionMessage message_of(const Json& event) {
-  const auto text = [&](const char* key) {
-    const auto found = event.find(key);
-    return found != event.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-  PreemptionMessage message{-1, text("host"), text("source"), text("message"), std::chrono::system_clock::now()};
-  if (const auto rank = event.find("rank"); rank != event.end() && rank->is_number_integer()) {
-    message.rank = rank->get<int>();
-  }
-  if (const auto time = parse_iso_time(text("time"))) {
-    message.time = *time;
-  }
-  if (const auto age = event.find("age_s"); age != event.end() && age->is_number()) {
-    message.time -= std::chrono::duration_cast<std::chrono::system_clock::duration>(
-        std::chrono::duration<double>(age->get<double>()));
-  }
+PreemptionMessage message_of(const events::Notice& notice, const std::string& time) {
+  PreemptionMessage message{notice.rank, notice.host, notice.source, notice.message,
+                            parse_iso_time(time).value_or(std::chrono::system_clock::now())};
+  message.time -=
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(notice.age_s));
   return message;
 }
 
@@ -138,15 +127,11 @@ std::optional<std::string> RunFollower::next_line() {
 
 std::optional<PreemptionMessage> RunFollower::next_notice() {
   while (const auto line = next_line()) {
-    const Json event = Json::parse(*line, nullptr, false);
-    if (!event.is_object()) {
-      continue;
-    }
-    const auto name = event.value("event", Json());
-    if (name == "ready") {
+    const auto logged = core::event_from_text(*line);
+    if (logged && std::holds_alternative<events::Ready>(logged->event)) {
       hold_record();
-    } else if (name == "notice") {
-      return message_of(event);
+    } else if (logged && std::holds_alternative<events::Notice>(logged->event)) {
+      return message_of(std::get<events::Notice>(logged->event), logged->time);
     }
   }
   return std::nullopt;

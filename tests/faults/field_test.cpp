@@ -65,9 +65,13 @@ int FieldTest::expect_sound_checkpoints() const {
 }
 
 std::vector<nlohmann::json> FieldTest::events(const std::string& name) const {
-  auto events = core::read_events(checkpoints() / "events.jsonl");
-  std::erase_if(events, [&](const nlohmann::json& event) { return event.at("event") != name; });
-  return events;
+  std::vector<nlohmann::json> found;
+  for (const auto& logged : core::read_events(checkpoints() / "events.jsonl")) {
+    if (nlohmann::json event = core::to_json(logged); event.at("event") == name) {
+      found.push_back(std::move(event));
+    }
+  }
+  return found;
 }
 
 std::string FieldTest::digest_in(const std::string& output) {

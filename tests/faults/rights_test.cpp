@@ -131,7 +131,7 @@ TEST_F(PlantedLink, IsNotFollowedByWhoWrites) {
   fs::create_symlink(victim_ / "file", link);
   EXPECT_THROW(static_cast<void>(storage::PosixFile::open_to_write(link)), StorageError);
   EXPECT_THROW(static_cast<void>(storage::PosixFile::create(link)), StorageError);
-  core::EventLog(link).record("start", {});
+  core::EventLog(link).write(events::Start{});
   EXPECT_THROW(manager::DirectoryLock(link, manager::LockHolder::self("here", 1), std::chrono::milliseconds(0)),
                StorageError);
   expect_untouched();

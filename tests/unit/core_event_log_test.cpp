@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/event_log.hpp"
@@ -43,7 +44,7 @@ class EventLogFile : public ::testing::Test {
 };
 
 TEST_F(EventLogFile, LineHoldsEventTimesAndFields) {
-  EventLog(file_).record("save_finished", {{"bytes", 12}, {"path", "ckpt-1.h5"}});
+  EventLog(file_).write(events::SaveFinished{.file = "ckpt-1.h5", .bytes = 12});
   ASSERT_EQ(lines().size(), 1U);
   EXPECT_THAT(lines()[0], ::testing::StartsWith(R"({"event":"save_finished","time":")"));
   const auto event = json::parse(lines()[0]);
@@ -51,25 +52,25 @@ TEST_F(EventLogFile, LineHoldsEventTimesAndFields) {
               MatchesRegex(R"(20[0-9][0-9]-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+\.[0-9]{6}Z)"));
   EXPECT_GT(event.at("monotonic_s").get<double>(), 0);
   EXPECT_EQ(event.at("bytes"), 12);
-  EXPECT_EQ(event.at("path"), "ckpt-1.h5");
+  EXPECT_EQ(event.at("file"), "ckpt-1.h5");
 }
 
 TEST_F(EventLogFile, AppendsToWhatIsThere) {
-  EventLog(file_).record("one", json::object());
-  EventLog(file_).record("two", json::object());
+  EventLog(file_).write(events::Retired{1});
+  EventLog(file_).write(events::Retired{2});
   ASSERT_EQ(lines().size(), 2U);
-  EXPECT_EQ(json::parse(lines()[1]).at("event"), "two");
+  EXPECT_EQ(json::parse(lines()[1]).at("number"), 2);
 }
 
 TEST_F(EventLogFile, ALineThatWasCutSpoilsNoOther) {
   std::ofstream(file_) << R"({"event":"cut in the mid)";
-  EventLog(file_).record("next", json::object());
+  EventLog(file_).write(events::Retired{7});
   ASSERT_EQ(lines().size(), 2U);
-  EXPECT_EQ(json::parse(lines()[1]).at("event"), "next");
+  EXPECT_EQ(json::parse(lines()[1]).at("number"), 7);
 }
 
 TEST_F(EventLogFile, BytesThatAreNotUtf8AreReplaced) {
-  EventLog(file_).record("notice", {{"message", "broken \xff text"}});
+  EventLog(file_).write(events::Notice{.message = "broken \xff text"});
   ASSERT_EQ(lines().size(), 1U);
   EXPECT_THAT(json::parse(lines()[0]).at("message").get<std::string>(), HasSubstr("broken"));
 }
@@ -79,7 +80,7 @@ TEST_F(EventLogFile, LinesOfSeveralWritersStayWhole) {
   const auto write = [this](const std::string& name) {
     EventLog log(file_);
     for (std::size_t i = 0; i < kLines; ++i) {
-      log.record(name, {{"payload", std::string(500, 'x')}});
+      log.write(events::Failed{.message = name + std::string(500, 'x')});
     }
   };
   {
@@ -96,7 +97,7 @@ TEST_F(EventLogFile, MovedLogGoesOn) {
   EventLog first(file_);
   EventLog second;
   second = std::move(first);
-  second.record("moved", json::object());
+  second.write(events::Retired{});
   EXPECT_EQ(lines().size(), 1U);
 }
 
@@ -128,8 +129,8 @@ TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
   {
     EventLog log(file_);
     const NoRoom no_room;
-    log.record("one", json::object());
-    log.record("two", json::object());
+    log.write(events::Retired{});
+    log.write(events::Retired{});
   }
   ASSERT_EQ(::dup2(before, STDERR_FILENO), STDERR_FILENO);
   ::close(before);
@@ -146,11 +147,57 @@ TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
 TEST_F(EventLogFile, WhatIsNoFileIsLoggedOnceAndNotWrittenTo) {
   ::testing::internal::CaptureStderr();
   EventLog log("/dev/full");
-  log.record("one", json::object());
-  log.record("two", json::object());
+  log.write(events::Retired{});
+  log.write(events::Retired{});
   const std::string shown = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(shown, HasSubstr("/dev/full: not a regular file"));
   EXPECT_EQ(shown.find("event log"), shown.rfind("event log"));
+}
+
+TEST_F(EventLogFile, WhatIsWrittenIsReadBackAsTheSameStruct) {
+  SaveReason reason{.kind = SaveReason::Kind::preemption, .rank = 3, .host = "n1", .source = "file", .message = "m"};
+  EventLog log(file_);
+  log.write(events::SaveFinished{7, "ckpt-7.h5", 12, 0.5, 0.25, reason, 100});
+  log.write(events::Arrivals{{{.rank = 0, .host = "n1"}, {1, "n2", "signal SIGTERM", "", 0.125}}});
+  const auto events = read_events(file_);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_GT(events[0].monotonic_s.value(), 0);
+  EXPECT_EQ(time_of_event(events[0].time).has_value(), true);
+  const auto& save = std::get<events::SaveFinished>(events[0].event);
+  EXPECT_EQ(save.number, 7U);
+  EXPECT_EQ(save.blocked_seconds, 0.25);
+  EXPECT_EQ(save.run_calls, 100U);
+  EXPECT_EQ(to_json(save.reason.value()), to_json(reason));
+  const auto& ranks = std::get<events::Arrivals>(events[1].event).ranks;
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_FALSE(ranks[0].source);
+  EXPECT_EQ(ranks[1].age_s, 0.125);
+}
+
+template <std::size_t... Places>
+std::vector<Event> one_of_each(std::index_sequence<Places...> /*places*/) {
+  return {Event(std::in_place_index<Places>)...};
+}
+
+TEST(Events, EachHasItsOwnNameAndFieldsOfTheWrongTypeKeepTheirDefaults) {
+  for (const Event& event : one_of_each(std::make_index_sequence<std::variant_size_v<Event>>())) {
+    json written = to_json({event, "", std::nullopt});
+    EXPECT_EQ(event_from_json(written).value().event.index(), event.index()) << written;
+    json broken = written;
+    for (auto& [name, value] : broken.items()) {
+      value = name == "event" ? value : json::array({17});
+    }
+    EXPECT_EQ(json(to_json(event_from_json(broken).value())), written) << broken;
+  }
+}
+
+TEST(Events, OfAnotherVersionTellTheirStep) {
+  const auto logged = event_from_text(R"({"event": "of a later version", "run_calls": 5, "monotonic_s": 2.5})");
+  EXPECT_TRUE(std::holds_alternative<events::Unknown>(logged.value().event));
+  EXPECT_EQ(step_of(logged->event), 5U);
+  EXPECT_EQ(logged->monotonic_s, 2.5);
+  EXPECT_FALSE(event_from_text("{}"));
+  EXPECT_FALSE(event_from_text("no JSON"));
 }
 
 /// A reader would wait for ever for somebody who writes into it.
@@ -162,13 +209,13 @@ TEST_F(EventLogFile, APipeIsNotRead) {
 TEST_F(EventLogFile, ADirectoryThatIsNotThereIsLogged) {
   ::testing::internal::CaptureStderr();
   EventLog log(directory_ / "missing" / "events.jsonl");
-  log.record("lost", json::object());
+  log.write(events::Retired{});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("No such file or directory"));
 }
 
 TEST(EventLog, ClosedOneRecordsNothing) {
   ::testing::internal::CaptureStderr();
-  EventLog().record("nowhere", json::object());
+  EventLog().write(events::Retired{});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), IsEmpty());
 }
 

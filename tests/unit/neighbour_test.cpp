@@ -141,7 +141,7 @@ TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
       }
     });
     EXPECT_TRUE(as_user(kVictim, [&] {
-      core::EventLog(checkpoints_ / "events.jsonl").record("start", {});
+      core::EventLog(checkpoints_ / "events.jsonl").write(events::Start{});
       EXPECT_THROW(manager::DirectoryLock(checkpoints_ / ".reprieve.lock", manager::LockHolder::self("here", 1), {}),
                    StorageError);
       manager::CheckpointDirectory directory(checkpoints_, "ckpt", true);

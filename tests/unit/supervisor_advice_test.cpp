@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "supervisor/costs.hpp"
+#include "support/logged_events.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -74,6 +76,8 @@ Json at(double time, const char* name, Json fields = Json::object()) {
   fields["monotonic_s"] = time;
   return fields;
 }
+
+RunHistory read_history(const std::vector<Json>& events) { return tool::Timeline(test::log_of(events)).history(); }
 
 Json save_finished(double time, int run_calls, double seconds, const char* kind) {
   return at(time, "save_finished",

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "supervisor/launcher.hpp"
+#include "support/logged_events.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -71,8 +72,8 @@ TEST(LauncherTable, KnowsVersionsAndExecutables) {
 
 RunProgress one_chief(const std::vector<std::string>& signals) {
   RunProgress progress;
-  progress.take("r", {{"event", "start"}, {"host", "here"}, {"pid", 30}, {"directory", "/c"}});
-  progress.take("r", {{"event", "ready"}, {"signals", signals}});
+  progress.take("r", test::logged({{"event", "start"}, {"host", "here"}, {"pid", 30}, {"directory", "/c"}}));
+  progress.take("r", test::logged({{"event", "ready"}, {"signals", signals}}));
   return progress;
 }
 

@@ -7,6 +7,7 @@
 
 #include "supervisor/restart_policy.hpp"
 #include "supervisor/run_progress.hpp"
+#include "support/logged_events.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 
 class NoticePlanTest : public ::testing::Test {
  protected:
-  void happen(const char* event) { progress_.take("record", Json{{"event", event}}); }
+  void happen(const char* event) { progress_.take("record", test::logged({{"event", event}})); }
   bool due(std::chrono::milliseconds at) { return plan_.send_is_due(progress_, start_ + at); }
 
   NoticePlan plan_{60s};
@@ -173,19 +174,22 @@ TEST(RestartPolicy, TheLoopBeginsAnewWhereTheNextRunBeginsElsewhere) {
 }
 
 TEST(SupervisorEvent, DescribesWhatTheRunRecorded) {
-  const auto saved =
-      describe({{"event", "save_finished"}, {"file", "ckpt-7.h5"}, {"run_calls", 7}, {"seconds", 0.25}, {"number", 7}});
+  const auto saved = describe(test::logged(
+      {{"event", "save_finished"}, {"file", "ckpt-7.h5"}, {"run_calls", 7}, {"seconds", 0.25}, {"number", 7}}));
   ASSERT_TRUE(saved);
   EXPECT_EQ(saved->name, "save_finished");
   EXPECT_EQ(saved->text, "saved ckpt-7.h5 (step 7) in 0.25 s");
   EXPECT_EQ(saved->fields["number"], 7);
-  EXPECT_TRUE(describe({{"event", "save_finished"}}));  // nothing else in it: still words
-  const auto fallback = describe(
-      {{"event", "fallback"}, {"file", "ckpt-5.h5"}, {"instead_of", "ckpt-7.h5"}, {"run_calls", 5}, {"steps_lost", 2}});
+  EXPECT_TRUE(describe(test::logged({{"event", "save_finished"}})));  // nothing else in it: still words
+  const auto fallback = describe(test::logged({{"event", "fallback"},
+                                               {"file", "ckpt-5.h5"},
+                                               {"instead_of", "ckpt-7.h5"},
+                                               {"run_calls", 5},
+                                               {"steps_lost", 2}}));
   ASSERT_TRUE(fallback);
   EXPECT_EQ(fallback->text,
             "WORK IS LOST: ckpt-7.h5 is damaged, the run goes on from ckpt-5.h5 (step 5), 2 steps before");
-  EXPECT_FALSE(describe({{"event", "retired"}, {"number", 7}}));
+  EXPECT_FALSE(describe(test::logged({{"event", "retired"}, {"number", 7}})));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "supervisor/run_progress.hpp"
+#include "support/logged_events.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -27,10 +28,12 @@ const Json kExit{
 const Json kFinished{{"event", "finished"}, {"run_calls", 30}};
 const Json kError{{"event", "error"}, {"error", "cluster"}, {"message", "rank 1 failed"}};
 
+void take(RunProgress& progress, const char* record, const Json& event) { progress.take(record, test::logged(event)); }
+
 RunProgress progress_of(std::initializer_list<Json> events) {
   RunProgress progress;
   for (const Json& event : events) {
-    progress.take("n1.7.jsonl", event);
+    take(progress, "n1.7.jsonl", event);
   }
   return progress;
 }
@@ -44,10 +47,10 @@ TEST(RunProgress, ReadyOnlyWhenTheRanksWatchTheirSignals) {
 
 TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
   RunProgress progress = progress_of({kStartEvent, kReady});
-  progress.take("n1.8.jsonl", kStartEvent);
-  progress.take("n1.8.jsonl", {{"event", "handler"}});
+  take(progress, "n1.8.jsonl", kStartEvent);
+  take(progress, "n1.8.jsonl", {{"event", "handler"}});
   EXPECT_FALSE(progress.ready());
-  progress.take("n1.8.jsonl", kReady);
+  take(progress, "n1.8.jsonl", kReady);
   EXPECT_TRUE(progress.ready());
 }
 
@@ -55,18 +58,18 @@ TEST(RunProgress, ReadyOnlyWhenEveryChiefIs) {
 TEST(RunProgress, ManagersWithoutAHandlerAreNotWaitedFor) {
   const Json handler{{"event", "handler"}};
   RunProgress progress = progress_of({kStartEvent, handler});
-  progress.take("n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
+  take(progress, "n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
   EXPECT_FALSE(progress.ready());
-  progress.take("n1.7.jsonl", kReady);
+  take(progress, "n1.7.jsonl", kReady);
   EXPECT_TRUE(progress.ready());
   EXPECT_FALSE(progress.notice_arrived());
-  progress.take("n1.7.1.jsonl", kReading);
+  take(progress, "n1.7.1.jsonl", kReading);
   EXPECT_FALSE(progress.ready()) << "it is reading";
-  progress.take("n1.7.1.jsonl", kRestored);
+  take(progress, "n1.7.1.jsonl", kRestored);
   EXPECT_TRUE(progress.ready());
-  progress.take("n1.7.jsonl", kNotice);
+  take(progress, "n1.7.jsonl", kNotice);
   EXPECT_TRUE(progress.notice_arrived());
-  progress.take("n1.7.jsonl", kExit);
+  take(progress, "n1.7.jsonl", kExit);
   EXPECT_EQ(judge(progress, 1).end, End::saved);
 }
 
@@ -81,7 +84,7 @@ TEST(RunProgress, WhoGoesBackToACheckpointInItsWorkStaysReady) {
   for (const auto& more : std::vector<std::vector<Json>>{{kReading}, {kReading, kRestored}, {kReading, failed}}) {
     RunProgress progress = progress_of({kStartEvent, kReady});
     for (const Json& event : more) {
-      progress.take("n1.7.jsonl", event);
+      take(progress, "n1.7.jsonl", event);
     }
     EXPECT_TRUE(progress.ready());
     EXPECT_FALSE(progress.notice_arrived());
@@ -94,11 +97,11 @@ TEST(RunProgress, WhatAnExtraManagerCouldNotDoCountsOnlyWhereNoHandlerCameToItsE
   const Json failed{{"event", "restore_failed"}, {"error", "mismatch"}, {"message", "another shape"}};
   for (const bool preempted : {true, false}) {
     RunProgress progress = progress_of({kStartEvent, {{"event", "handler"}}, kReady});
-    progress.take("n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
-    progress.take("n1.7.1.jsonl", kReading);
-    progress.take("n1.7.1.jsonl", failed);
+    take(progress, "n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
+    take(progress, "n1.7.1.jsonl", kReading);
+    take(progress, "n1.7.1.jsonl", failed);
     EXPECT_NE(progress.error(), nullptr);
-    progress.take("n1.7.jsonl", preempted ? kExit : kFinished);
+    take(progress, "n1.7.jsonl", preempted ? kExit : kFinished);
     EXPECT_EQ(judge(progress, preempted ? 43 : 0).end, preempted ? End::saved : End::finished);
   }
 }
@@ -114,7 +117,7 @@ TEST(RunProgress, ARestoreInTheMiddleOfTheWorkThatNobodyCatchesIsTheReason) {
 TEST(RunProgress, AManagerWithoutAHandlerDoesNotHideThatTheRunIsFinished) {
   const Json refused{{"event", "already_finished"}, {"refused", true}, {"run_calls", 100}};
   RunProgress progress = progress_of({kStartEvent, {{"event", "handler"}}, refused});
-  progress.take("n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
+  take(progress, "n1.7.1.jsonl", {{"event", "start"}, {"directory", "/data/part"}});
   EXPECT_EQ(judge(progress, 1).end, End::finished);
 }
 
@@ -184,15 +187,15 @@ TEST(Verdict, WhatAnotherProgramHasMadeGoodCountsNoMore) {
     return event;
   };
   RunProgress progress;
-  progress.take("n1.9.jsonl", at(kStartEvent, "2026-03-01T12:00:00.000000Z"));
-  progress.take("n1.9.jsonl", kReady);
-  progress.take("n1.7.jsonl", at(kStartEvent, "2026-03-01T12:00:05.000000Z"));
-  progress.take("n1.7.jsonl", kReady);
+  take(progress, "n1.9.jsonl", at(kStartEvent, "2026-03-01T12:00:00.000000Z"));
+  take(progress, "n1.9.jsonl", kReady);
+  take(progress, "n1.7.jsonl", at(kStartEvent, "2026-03-01T12:00:05.000000Z"));
+  take(progress, "n1.7.jsonl", kReady);
   EXPECT_EQ(judge(progress, 0).end, End::failed);
-  progress.take("n1.7.jsonl", kFinished);
+  take(progress, "n1.7.jsonl", kFinished);
   EXPECT_EQ(judge(progress, 0).end, End::finished);
-  progress.take("n1.8.jsonl", at({{"event", "start"}, {"directory", "/data/other"}}, "2026-03-01T12:00:03.000000Z"));
-  progress.take("n1.8.jsonl", kReady);
+  take(progress, "n1.8.jsonl", at({{"event", "start"}, {"directory", "/data/other"}}, "2026-03-01T12:00:03.000000Z"));
+  take(progress, "n1.8.jsonl", kReady);
   EXPECT_EQ(judge(progress, 0).end, End::failed);  // another directory
 }
 
@@ -214,10 +217,10 @@ TEST(Verdict, NotSavedWhenTheProgramWentOnAndCrashed) {
 
 TEST(Verdict, NotSavedWhenOneOfTwoChiefsDid) {
   RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
-  progress.take("n1.8.jsonl", kStartEvent);
-  progress.take("n1.8.jsonl", kReady);
+  take(progress, "n1.8.jsonl", kStartEvent);
+  take(progress, "n1.8.jsonl", kReady);
   EXPECT_EQ(judge(progress, 137).end, End::failed);
-  progress.take("n1.8.jsonl", kFinished);
+  take(progress, "n1.8.jsonl", kFinished);
   EXPECT_EQ(judge(progress, 43).end, End::saved);
 }
 
@@ -235,8 +238,8 @@ TEST(Verdict, NotFinishedWhenTheRecordEndsInTheMiddleOfSomething) {
   EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice}), 0).exit_code, 1);
   EXPECT_EQ(judge(progress_of({kStartEvent, kReady, kNotice, kSaved20}), 0).exit_code, 1);
   RunProgress progress = progress_of({kStartEvent, kReady, kNotice, kSaved20, kExit});
-  progress.take("n1.8.jsonl", kStartEvent);
-  progress.take("n1.8.jsonl", kReady);
+  take(progress, "n1.8.jsonl", kStartEvent);
+  take(progress, "n1.8.jsonl", kReady);
   EXPECT_EQ(judge(progress, 0).end, End::failed);
 }
 

@@ -24,13 +24,12 @@ TEST(RunRecord, WhatIsWrittenIsReadOnce) {
   ASSERT_EQ(::unsetenv(core::kRunDirectoryVariable), 0);
   RunRecordReader reader(directory.path());
   EXPECT_TRUE(reader.read_new().empty());
-  record.record("ready", {{"run_calls", 3}});
+  record.write(events::Ready{.run_calls = 3});
   const auto first = reader.read_new();
   ASSERT_EQ(first.size(), 1U);
-  EXPECT_EQ(first[0].event["event"], "ready");
-  EXPECT_EQ(first[0].event["run_calls"], 3);
+  EXPECT_EQ(std::get<events::Ready>(first[0].logged.event).run_calls, 3U);
   EXPECT_TRUE(reader.read_new().empty());
-  record.record("finished", nlohmann::json::object());
+  record.write(events::Finished{});
   EXPECT_EQ(reader.read_new().size(), 1U);
 }
 
@@ -40,20 +39,20 @@ TEST(RunRecord, ManagersThatAreOpenAtOnceHaveOneEach) {
   ASSERT_EQ(::setenv(core::kRunDirectoryVariable, directory.path().c_str(), 1), 0);
   const auto files = [&] { return std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()); };
   core::RunRecord first = core::open_run_record("n1");
-  first.record("start", nlohmann::json::object());
+  first.write(events::Start{});
   {
     core::RunRecord second = core::open_run_record("n1");
-    second.record("start", nlohmann::json::object());
+    second.write(events::Start{});
     EXPECT_EQ(files(), 2);
   }
-  core::open_run_record("n1").record("start", nlohmann::json::object());
+  core::open_run_record("n1").write(events::Start{});
   EXPECT_EQ(files(), 2) << "what was closed leaves its place to the next one";
   ASSERT_EQ(::unsetenv(core::kRunDirectoryVariable), 0);
 }
 
 TEST(RunRecord, NoSupervisorNoRecord) {
   ASSERT_EQ(::unsetenv(core::kRunDirectoryVariable), 0);
-  core::open_run_record("n1").record("ready", nlohmann::json::object());  // goes nowhere
+  core::open_run_record("n1").write(events::Ready{});  // goes nowhere
 }
 
 TEST(RunRecord, LinesAreReadWhenTheyAreComplete) {
@@ -69,8 +68,8 @@ TEST(RunRecord, LinesAreReadWhenTheyAreComplete) {
   std::ofstream(directory / "notes.txt") << R"({"event": "ready"})" << '\n';
   const auto events = reader.read_new();
   ASSERT_EQ(events.size(), 2U);
-  EXPECT_EQ(events[0].event["event"], "start");
-  EXPECT_EQ(events[1].event["event"], "ready");
+  EXPECT_TRUE(std::holds_alternative<events::Start>(events[0].logged.event));
+  EXPECT_TRUE(std::holds_alternative<events::Ready>(events[1].logged.event));
   EXPECT_EQ(events[1].record, "n1.7.jsonl");
 }
 
@@ -132,7 +131,7 @@ TEST(RunDirectory, BelowAnotherSupervisorsItIsThatOnes) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(orders), {}), "orders");
   const auto events = RunRecordReader(outer.path()).read_new();
   ASSERT_EQ(events.size(), 1U) << "the outer supervisor reads it, also when the inner one is gone";
-  EXPECT_EQ(events[0].event["event"], "ready");
+  EXPECT_TRUE(std::holds_alternative<events::Ready>(events[0].logged.event));
 }
 
 }  // namespace

@@ -43,20 +43,15 @@ std::string this_host() {
 
 class Watcher : public ::testing::Test {
  protected:
-  void add_event(const std::string& event, const nlohmann::json& fields) const {
-    core::EventLog(directory_ / core::kEventLogName).record(event, fields);
-  }
-  void add_notice(int rank) const {
-    add_event("notice",
-              {{"rank", rank}, {"host", "node7"}, {"source", "signal SIGTERM"}, {"message", "x"}, {"age_s", 2}});
-  }
+  void add_event(const core::Event& event) const { core::EventLog(directory_ / core::kEventLogName).write(event); }
+  void add_notice(int rank) const { add_event(events::Notice{"signal SIGTERM", "x", 2, rank, "node7"}); }
   void list(const std::vector<core::Worker>& workers) const {
     nlohmann::json document = nlohmann::json::array();
     for (const core::Worker& worker : workers) {
       document.push_back(to_json(worker));
     }
     core::write_worker_record(directory_.path(), document);
-    add_event("ready", {});
+    add_event(events::Ready{});
   }
   [[nodiscard]] static core::Worker worker_of(const Process& process, int rank) {
     return {rank, this_host(), process.pid(), core::start_of_process(process.pid())};

@@ -9,7 +9,8 @@
 #include <stdexcept>
 
 #include "core/event_log.hpp"
-#include "report_page.hpp"
+#include "report.hpp"
+#include "support/logged_events.hpp"
 
 namespace reprieve::tool {
 namespace {
@@ -35,8 +36,8 @@ RunReport run_of_metrics(const std::string& directory, bool lives) {
   if (!lives) {
     events.push_back(metric_event("error", 15, {{"run_calls", 100}}));
   }
-  const auto status = status_of(directory, events, lives);
-  return report_run(*status, events, {}, kMetricsNoon + 20s);
+  const Timeline timeline(test::log_of(events));
+  return timeline.report(timeline.status(directory, lives).value(), {}, kMetricsNoon + 20s);
 }
 
 /// name{label="value",...} -> value. Labels stand in the order of their names.

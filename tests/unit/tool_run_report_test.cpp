@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "core/event_log.hpp"
-#include "run_report.hpp"
+#include "support/logged_events.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 namespace {
@@ -71,8 +72,8 @@ class Log {
   }
 
   [[nodiscard]] RunReport report(bool lives = false, double later_s = 0) const {
-    const RunStatus status = status_of("run", events_, lives).value_or(RunStatus{});
-    return report_run(status, events_, {}, now(later_s));
+    const Timeline timeline(test::log_of(events_));
+    return timeline.report(timeline.status("run", lives).value_or(RunStatus{}), {}, now(later_s));
   }
   [[nodiscard]] TimePoint now(double later_s = 0) const {
     return kReportNoon + std::chrono::microseconds(std::llround((wall_s_ + later_s) * 1e6));
@@ -298,20 +299,9 @@ TEST(RunReport, WorkThatARestoreThrowsAwayIsLostSavedOrNot) {
 }
 
 TEST(RunReport, AnEmptyLogHasNoStarts) {
-  const RunReport report = report_run({}, {}, {}, kReportNoon);
+  const RunReport report = Timeline().report({}, {}, kReportNoon);
   EXPECT_TRUE(report.starts.empty());
   EXPECT_EQ(report.length_s(), 0);
-}
-
-TEST(RunReport, Quantiles) {
-  EXPECT_EQ(quantiles({}).greatest, 0);
-  const Quantiles one = quantiles({3});
-  EXPECT_EQ(one.median, 3);
-  EXPECT_EQ(one.upper, 3);
-  const Quantiles ten = quantiles({10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
-  EXPECT_EQ(ten.median, 5);
-  EXPECT_EQ(ten.upper, 9);
-  EXPECT_EQ(ten.greatest, 10);
 }
 
 TEST(RunReport, Json) {

@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "core/event_log.hpp"
-#include "status.hpp"
+#include "support/logged_events.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 namespace {
@@ -30,12 +31,12 @@ Event save(std::chrono::seconds at, int step) {
 }
 
 RunStatus status(const std::vector<Event>& events, bool lives = true) {
-  return status_of("run", events, lives).value_or(RunStatus{});
+  return Timeline(test::log_of(events)).status("run", lives).value_or(RunStatus{});
 }
 
 TEST(RunStatus, NoneWithoutAStart) {
-  EXPECT_FALSE(status_of("run", {}, true).has_value());
-  EXPECT_FALSE(status_of("run", {event("retired", 0s)}, true).has_value());
+  EXPECT_FALSE(Timeline().status("run", true).has_value());
+  EXPECT_FALSE(Timeline({test::logged(event("retired", 0s))}).status("run", true).has_value());
 }
 
 TEST(RunStatus, OfARunThatWorks) {

@@ -5,7 +5,6 @@
 /// What saves, restarts and notices cost in past runs; how often to save, and how much grace that needs. Pure.
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace reprieve::supervisor {
@@ -36,9 +35,6 @@ struct RunHistory {
   /// Adds the runs of another directory.
   void add(const RunHistory& other);
 };
-
-/// @param events  of one event log, oldest first; unknown ones and those of other versions count for nothing
-RunHistory read_history(const std::vector<nlohmann::json>& events);
 
 // How often to save against failures that come without notice. Pure; all times in seconds.
 //

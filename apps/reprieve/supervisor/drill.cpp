@@ -105,7 +105,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
-using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kWait = 20ms;
@@ -239,88 +238,81 @@ void Drill::pump(std::chrono::milliseconds limit) {
 }
 
 void Drill::take(const RecordedEvent& recorded) {
-  const Json& event = recorded.event;
-  take_start(event, *current_);
+  const core::Event& event = recorded.logged.event;
+  std::visit([&](const auto& one) { on_start(one); }, event);
   if (watches_notice()) {
-    take_notice(event, since_notice(recorded));
+    std::visit([&, seconds = since_notice(recorded)](const auto& one) { on_notice(one, seconds); }, event);
   }
 }
 
-void Drill::take_start(const Json& event, ObservedStart& start) {
-  const auto name = event.value("event", "");
-  if (name == "start") {
-    const fs::path opened = event.value("directory", "");
-    start.opened = true;
-    start.directory = chosen_directory(opened, subdirectory_);
-    start.world_size = event.value("world_size", 0);
-    start.in_scratch &= opened.filename() == subdirectory_;
-    if (opened.filename() == subdirectory_) {
-      scratch_.insert(opened);
-    }
-    if (event.value("in_new_directory", false)) {
-      new_directories_.insert(start.directory);
-    }
-  } else if (name == "ready") {
-    start.ready = true;
-    start.begins_at = event.value("run_calls", std::uint64_t{0});
-    last_step_ = start.begins_at;
-  } else if (name == "restore") {
-    start.restored_step = event.value("run_calls", std::uint64_t{0});
-    start.restore_s = event.value("seconds", 0.0);
-    start.error.clear();  // a damaged checkpoint was passed over
-  } else if (name == "step") {
-    last_step_ = event.value("run_calls", std::uint64_t{0});
-  } else if (name == "open_failed" || name == "restore_failed" || name == "error") {
-    start.error = event.value("message", "");
-  } else if (name == "save_finished") {
-    start.saves.push_back({event.value("run_calls", std::uint64_t{0}),
-                           start.directory / subdirectory_ / event.value("file", ""), event.value("seconds", 0.0)});
-  } else if (name == "exit") {
-    start.left_at = event.value("run_calls", std::uint64_t{0});
-  } else if (name == "finished") {
-    start.finished_at = event.value("run_calls", std::uint64_t{0});
+void Drill::on_start(const events::Start& event) {
+  const fs::path opened = event.directory;
+  current_->opened = true;
+  current_->directory = chosen_directory(opened, subdirectory_);
+  current_->world_size = event.world_size;
+  current_->in_scratch &= opened.filename() == subdirectory_;
+  if (opened.filename() == subdirectory_) {
+    scratch_.insert(opened);
+  }
+  if (event.in_new_directory.value_or(false)) {
+    new_directories_.insert(current_->directory);
   }
 }
 
-void Drill::take_notice(const Json& event, double seconds) {
+void Drill::on_start(const events::Ready& event) {
+  current_->ready = true;
+  current_->begins_at = last_step_ = event.run_calls.value_or(0);
+}
+
+void Drill::on_start(const events::Restored& event) {
+  current_->restored_step = event.run_calls.value_or(0);
+  current_->restore_s = event.seconds;
+  current_->error.clear();  // a damaged checkpoint was passed over
+}
+
+void Drill::on_start(const events::SaveFinished& event) {
+  current_->saves.push_back(
+      {event.run_calls.value_or(0), current_->directory / subdirectory_ / event.file, event.seconds});
+}
+
+void Drill::on_notice(const events::Agreement& event, double seconds) {
+  facts_.notice->agreed_s = seconds;
+  say(fmt::format("{:.3f} s: all ranks agreed on step {}", seconds, event.run_calls.value_or(0)));
+}
+
+void Drill::note_step(double seconds) {
+  facts_.notice->longest_step_s = std::max(facts_.notice->longest_step_s, seconds);
+}
+
+void Drill::on_notice(const events::SaveFinished& event, double seconds) {
   ObservedNotice& notice = *facts_.notice;
-  const auto name = event.value("event", "");
-  if (name == "agreement") {
-    notice.agreed_s = seconds;
-    say(fmt::format("{:.3f} s: all ranks agreed on step {}", seconds, event.value("run_calls", std::uint64_t{0})));
-  } else if (name == "step" || name == "steps") {
-    notice.longest_step_s =
-        std::max({notice.longest_step_s, event.value("step_s", 0.0), event.value("longest_step_s", 0.0)});
-  } else if (name == "save_finished") {
-    const bool for_notice = event.value("/reason/kind"_json_pointer, "") == "preemption";
-    if (!for_notice) {
-      notice.older_step = event.value("run_calls", std::uint64_t{0});
-      return;
-    }
-    notice.saved_s = seconds;
-    notice.saved_step = event.value("run_calls", std::uint64_t{0});
-    notice.save_s = std::max(notice.save_s, event.value("seconds", 0.0));
-    notice.checkpoint = facts_.first.directory / scratch_name_ / event.value("file", "");
-    say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
-  } else if (name == "train_on") {
-    notice.trained_on_s = event.value("time_left_s", 0.0);
-    say(fmt::format("{:.3f} s: going on, since the program counts on {:.3g} s more", seconds, *notice.trained_on_s));
-  } else if (name == "save_failed") {
-    notice.save_error = event.value("message", "");
-  } else if (name == "exit") {
-    notice.left_s = seconds;
-    notice.restart_code = event.value("exit_code", 0);
-    say(fmt::format("{:.3f} s: the ranks leave with code {}", seconds, notice.restart_code));
-  } else if (name == "arrivals") {
-    take_arrivals(event, seconds);
+  if (!event.reason || event.reason->kind != SaveReason::Kind::preemption) {
+    notice.older_step = event.run_calls.value_or(0);
+    return;
   }
+  notice.saved_s = seconds;
+  notice.saved_step = event.run_calls.value_or(0);
+  notice.save_s = std::max(notice.save_s, event.seconds);
+  notice.checkpoint = facts_.first.directory / scratch_name_ / event.file;
+  say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
 }
 
-void Drill::take_arrivals(const Json& event, double seconds) {
-  for (const Json& rank : event.value("ranks", Json::array())) {
-    if (rank.contains("source")) {
-      facts_.notice->arrivals.push_back({rank.value("rank", 0), rank.value("host", ""), rank.value("source", ""),
-                                         std::max(0.0, seconds - rank.value("age_s", 0.0))});
+void Drill::on_notice(const events::TrainOn& event, double seconds) {
+  facts_.notice->trained_on_s = event.time_left_s;
+  say(fmt::format("{:.3f} s: going on, since the program counts on {:.3g} s more", seconds, event.time_left_s));
+}
+
+void Drill::on_notice(const events::Exit& event, double seconds) {
+  facts_.notice->left_s = seconds;
+  facts_.notice->restart_code = event.exit_code;
+  say(fmt::format("{:.3f} s: the ranks leave with code {}", seconds, event.exit_code));
+}
+
+void Drill::on_notice(const events::Arrivals& event, double seconds) {
+  for (const auto& rank : event.ranks) {
+    if (rank.source) {
+      facts_.notice->arrivals.push_back(
+          {rank.rank, rank.host, *rank.source, std::max(0.0, seconds - rank.age_s.value_or(0))});
     }
   }
 }
@@ -330,11 +322,10 @@ double Drill::since_notice() const { return Seconds(Clock::now() - *notice_at_).
 /// The clock of another host says nothing here: then it counts when the event was read.
 double Drill::since_notice(const RecordedEvent& recorded) const {
   const auto chief = run_->progress().chiefs().find(recorded.record);
-  if (chief == run_->progress().chiefs().end() || chief->second.host != host_ ||
-      !recorded.event.contains("monotonic_s")) {
+  if (chief == run_->progress().chiefs().end() || chief->second.host != host_ || !recorded.logged.monotonic_s) {
     return since_notice();
   }
-  return recorded.event.value("monotonic_s", 0.0) - Seconds(notice_at_->time_since_epoch()).count();
+  return *recorded.logged.monotonic_s - Seconds(notice_at_->time_since_epoch()).count();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

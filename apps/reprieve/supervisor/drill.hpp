@@ -220,9 +220,28 @@ class Drill {
   void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command);
   void pump(std::chrono::milliseconds limit);
   void take(const RecordedEvent& recorded);
-  void take_start(const nlohmann::json& event, ObservedStart& start);
-  void take_notice(const nlohmann::json& event, double seconds);
-  void take_arrivals(const nlohmann::json& event, double seconds);
+  /// What an event says of the start, and, once there is a notice, of that. @param seconds  since the notice
+  void on_start(const auto&) {}
+  void on_start(const events::Start& event);
+  void on_start(const events::Ready& event);
+  void on_start(const events::Restored& event);
+  void on_start(const events::StepReached& event) { last_step_ = event.run_calls.value_or(0); }
+  void on_start(const events::OpenFailed& event) { current_->error = event.message; }
+  void on_start(const events::RestoreFailed& event) { current_->error = event.message; }
+  void on_start(const events::Failed& event) { current_->error = event.message; }
+  void on_start(const events::SaveFinished& event);
+  void on_start(const events::Exit& event) { current_->left_at = event.run_calls.value_or(0); }
+  void on_start(const events::Finished& event) { current_->finished_at = event.run_calls.value_or(0); }
+  void on_notice(const auto&, double) {}
+  void on_notice(const events::Agreement& event, double seconds);
+  void on_notice(const events::StepReached& event, double) { note_step(event.step_s); }
+  void on_notice(const events::LongestStep& event, double) { note_step(event.longest_step_s); }
+  void on_notice(const events::SaveFinished& event, double seconds);
+  void on_notice(const events::TrainOn& event, double seconds);
+  void on_notice(const events::SaveFailed& event, double) { facts_.notice->save_error = event.message; }
+  void on_notice(const events::Exit& event, double seconds);
+  void on_notice(const events::Arrivals& event, double seconds);
+  void note_step(double seconds);
   [[nodiscard]] double since_notice(const RecordedEvent& recorded) const;
   [[nodiscard]] double since_notice() const;
 

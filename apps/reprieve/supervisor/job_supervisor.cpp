@@ -268,15 +268,14 @@ void JobSupervisor::look_for_hung_launchers() {
 bool JobSupervisor::pressing() const { return plan_.requested() || kill_at_ || !run_->progress().ready(); }
 
 void JobSupervisor::read_record() {
-  for (const RecordedEvent& recorded : run_->read_record()) {
-    if (recorded.event["event"] == "save_finished") {
+  for (const auto& [record, logged] : run_->read_record()) {
+    if (std::holds_alternative<events::SaveFinished>(logged.event)) {
       last_save_ = Clock::now();
     }
-    if (recorded.event["event"] == "notice" && recorded.event.contains("source") &&
-        recorded.event["source"] == "deadline") {
+    if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
       request("the ranks say that the job is about to end");  // another start would meet the same end
     }
-    if (const auto event = describe(recorded.event); event && settings_.on_event) {
+    if (const auto event = describe(logged); event && settings_.on_event) {
       settings_.on_event(*event);
     }
   }

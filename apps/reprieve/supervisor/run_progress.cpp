@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <type_traits>
+#include <utility>
 
 #include "core/log.hpp"
 #include "termination/platform.hpp"
@@ -18,153 +16,99 @@ namespace reprieve::supervisor {
 
 namespace {
 
-using Json = nlohmann::json;
 using Stage = ChiefProgress::Stage;
-
-/// The member's value, or nothing if there is none of that type: records may come from another version of the library.
-template <class T>
-std::optional<T> get(const Json& event, const char* key) {
-  const auto member = event.find(key);
-  constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-  if (member == event.end() || (is_count && !member->is_number_integer())) {
-    return std::nullopt;
-  }
-  try {
-    return member->get<T>();
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
-}
-
-std::string text(const Json& event, const char* key) { return get<std::string>(event, key).value_or(""); }
-
-void on_start(ChiefProgress& chief, const Json& event) {
-  const auto newest = chief.newest;
-  const auto newest_step = chief.newest_step;
-  chief = {};
-  chief.newest = newest;
-  chief.newest_step = newest_step;
-  chief.started = text(event, "time");
-  chief.directory = text(event, "directory");
-  chief.near_directory = text(event, "near_directory");
-  chief.host = text(event, "host");
-  chief.pid = get<int>(event, "pid").value_or(0);
-  chief.world_size = get<int>(event, "world_size").value_or(0);
-}
-
-void on_handler(ChiefProgress& chief, const Json&) {
-  chief.has_handler = true;
-  chief.stage = Stage::starting;
-}
 
 /// A program that goes back to a checkpoint in the middle of its work watches its signals as before.
 bool is_at_work(const ChiefProgress& chief) { return chief.stage == Stage::running; }
 
-void on_restore_started(ChiefProgress& chief, const Json& event) {
-  if (!is_at_work(chief)) {
-    chief.stage = Stage::restoring;
-    chief.restoring = chief.directory / text(event, "file");
-    chief.error.reset();
+/// What an event changes.
+struct Reaction {
+  ChiefProgress& chief;
+  const std::string& time;
+
+  void operator()(const auto&) const {}
+  void operator()(const events::Start& event) const {
+    ChiefProgress next;
+    next.newest = chief.newest;
+    next.newest_step = chief.newest_step;
+    next.started = time;
+    next.directory = event.directory;
+    next.near_directory = event.near_directory.value_or("");
+    next.host = event.host;
+    next.pid = event.pid;
+    next.world_size = event.world_size;
+    chief = std::move(next);
   }
-}
-
-void on_restore(ChiefProgress& chief, const Json& event) {
-  if (!is_at_work(chief)) {
-    chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
+  void operator()(const events::HandlerBegun&) const {
+    chief.has_handler = true;
+    chief.stage = Stage::starting;
   }
-  chief.uncaught.reset();
-  chief.restored = get<std::uint64_t>(event, "number");
-  chief.restored_step = get<std::uint64_t>(event, "run_calls");
-}
-
-void on_ready(ChiefProgress& chief, const Json& event) {
-  chief.has_handler = true;
-  chief.stage = Stage::running;
-  chief.signals = get<std::vector<std::string>>(event, "signals").value_or(std::vector<std::string>{});
-  chief.restart_code = get<int>(event, "restart_code").value_or(0);
-}
-
-void on_save_finished(ChiefProgress& chief, const Json& event) {
-  chief.uncaught.reset();
-  if (const auto number = get<std::uint64_t>(event, "number")) {
-    chief.newest = *number;
-    chief.newest_step = get<std::uint64_t>(event, "run_calls");
+  void operator()(const events::RestoreStarted& event) const {
+    if (!is_at_work(chief)) {
+      chief.stage = Stage::restoring;
+      chief.restoring = chief.directory / event.file;
+      chief.error.reset();
+    }
   }
-}
-
-void on_exit(ChiefProgress& chief, const Json& event) {
-  chief.stage = Stage::saved;
-  chief.leaving = false;
-  chief.saved = SavedExit{text(event, "checkpoint"), get<int>(event, "exit_code").value_or(0),
-                          get<double>(event, "seconds_from_notice").value_or(0)};
-}
-
-void on_notice(ChiefProgress& chief, const Json&) {
-  chief.noticed = true;
-  chief.leaving = true;
-}
-
-void on_went_on(ChiefProgress& chief, const Json&) {
-  chief.stage = Stage::running;
-  chief.leaving = false;
-}
-
-void on_finished(ChiefProgress& chief, const Json&) {
-  chief.stage = Stage::finished;
-  chief.leaving = false;
-}
-
-/// The program says so in its own way, by an error for one: that is no failure.
-void on_already_finished(ChiefProgress& chief, const Json& event) {
-  if (get<bool>(event, "refused").value_or(false)) {
-    chief.already_finished = get<std::uint64_t>(event, "run_calls");
+  void operator()(const events::Restored& event) const {
+    if (!is_at_work(chief)) {
+      chief.stage = chief.has_handler ? Stage::starting : Stage::opened;
+    }
+    chief.uncaught.reset();
+    chief.restored = event.number;
+    chief.restored_step = event.run_calls;
+  }
+  void operator()(const events::Ready& event) const {
+    chief.has_handler = true;
+    chief.stage = Stage::running;
+    chief.signals = event.signals;
+    chief.restart_code = event.restart_code;
+  }
+  void operator()(const events::SaveFinished& event) const {
+    chief.uncaught.reset();
+    chief.newest = event.number;
+    chief.newest_step = event.run_calls;
+  }
+  void operator()(const events::Exit& event) const {
+    chief.stage = Stage::saved;
+    chief.leaving = false;
+    chief.saved = SavedExit{event.checkpoint, event.exit_code, event.seconds_from_notice};
+  }
+  void operator()(const events::Notice&) const { chief.noticed = chief.leaving = true; }
+  void operator()(const events::WentOn&) const {
+    chief.stage = Stage::running;
+    chief.leaving = false;
+  }
+  void operator()(const events::Finished&) const {
     chief.stage = Stage::finished;
+    chief.leaving = false;
   }
-}
-
-RunError error_of(const Json& event) { return {text(event, "error"), text(event, "message")}; }
-
-void on_failure(ChiefProgress& chief, const Json& event) {
-  chief.stage = Stage::failed;
-  chief.error = error_of(event);
-}
-
-/// The program may try again.
-void on_open_failed(ChiefProgress& chief, const Json& event) {
-  chief.directory = text(event, "directory");
-  on_failure(chief, event);
-}
-
-/// One at work may catch the error.
-void on_restore_failed(ChiefProgress& chief, const Json& event) {
-  if (is_at_work(chief)) {
-    chief.uncaught = error_of(event);
-  } else {
-    on_failure(chief, event);
+  /// The program says so in its own way, by an error for one: that is no failure.
+  void operator()(const events::AlreadyFinished& event) const {
+    if (event.refused) {
+      chief.already_finished = event.run_calls;
+      chief.stage = Stage::finished;
+    }
   }
-}
-
-using Reaction = std::function<void(ChiefProgress&, const Json&)>;
-
-const std::map<std::string, Reaction>& reactions() {
-  static const std::map<std::string, Reaction> table{
-      {"start", on_start},
-      {"handler", on_handler},
-      {"restore_started", on_restore_started},
-      {"restore", on_restore},
-      {"open_failed", on_open_failed},
-      {"restore_failed", on_restore_failed},
-      {"ready", on_ready},
-      {"save_finished", on_save_finished},
-      {"notice", on_notice},
-      {"exit", on_exit},
-      {"went_on", on_went_on},
-      {"error", on_failure},
-      {"finished", on_finished},
-      {"already_finished", on_already_finished},
-  };
-  return table;
-}
+  void operator()(const events::Failed& event) const { fail({event.error, event.message}); }
+  /// The program may try again.
+  void operator()(const events::OpenFailed& event) const {
+    chief.directory = event.directory;
+    fail({event.error, event.message});
+  }
+  /// One at work may catch the error.
+  void operator()(const events::RestoreFailed& event) const {
+    if (is_at_work(chief)) {
+      chief.uncaught = RunError{event.error, event.message};
+    } else {
+      fail({event.error, event.message});
+    }
+  }
+  void fail(RunError error) const {
+    chief.stage = Stage::failed;
+    chief.error = std::move(error);
+  }
+};
 
 bool is_starting(const ChiefProgress& chief) {
   return chief.stage == Stage::starting || chief.stage == Stage::restoring;
@@ -179,14 +123,7 @@ bool has_ended(const ChiefProgress& chief) {
 
 }  // namespace
 
-void ChiefProgress::take(const Json& event) {
-  const auto reaction = reactions().find(text(event, "event"));
-  if (reaction == reactions().end()) {
-    return;
-  }
-  reaction->second(*this, event);
-  run_calls = get<std::uint64_t>(event, "run_calls").value_or(run_calls);
-}
+void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
 bool RunProgress::ready() const {
   return has_handler() &&
@@ -415,86 +352,65 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
 
 namespace {
 
-/// The value of a member as text, whatever its type; "?" if it is missing.
-std::string show(const Json& event, const char* key) {
-  const auto member = event.find(key);
-  if (member == event.end()) {
-    return "?";
+std::string step_text(events::Step step) { return step ? std::to_string(*step) : "?"; }
+
+std::string time_text(double seconds) { return core::seconds_text(std::chrono::duration<double>(seconds)); }
+
+/// Empty for those that only tools care about.
+struct EventWords {
+  std::string operator()(const auto&) const { return ""; }
+  std::string operator()(const events::Restored& e) const {
+    return fmt::format("restored {} (step {}) in {}", e.file.ends_with(".part") ? "a near copy" : e.file,
+                       step_text(e.run_calls), time_text(e.seconds));
   }
-  return member->is_string() ? member->get<std::string>() : member->dump();
-}
-
-std::string seconds(const Json& event, const char* key) {
-  const auto member = event.find(key);
-  return member != event.end() && member->is_number()
-             ? core::seconds_text(std::chrono::duration<double>(member->get<double>()))
-             : "? s";
-}
-
-using Wording = std::function<std::string(const Json&)>;
-
-const std::map<std::string, Wording>& words() {
-  static const std::map<std::string, Wording> table{
-      {"restore",
-       [](const Json& e) {
-         const std::string file = show(e, "file");
-         return fmt::format("restored {} (step {}) in {}", file.ends_with(".part") ? "a near copy" : file,
-                            show(e, "run_calls"), seconds(e, "seconds"));
-       }},
-      {"drained",
-       [](const Json& e) {
-         return fmt::format("made checkpoint {} of a near copy in {}", show(e, "number"), seconds(e, "seconds"));
-       }},
-      {"fallback",
-       [](const Json& e) {
-         return fmt::format("WORK IS LOST: {} is damaged, the run goes on from {} (step {}){}", show(e, "instead_of"),
-                            show(e, "file"), show(e, "run_calls"),
-                            e.contains("steps_lost") ? ", " + show(e, "steps_lost") + " steps before" : "");
-       }},
-      {"restore_failed",
-       [](const Json& e) { return fmt::format("cannot restore {}: {}", show(e, "file"), show(e, "message")); }},
-      {"ready", [](const Json& e) { return fmt::format("the ranks are ready, at step {}", show(e, "run_calls")); }},
-      {"agreement",
-       [](const Json& e) {
-         return fmt::format("the notice arrived: all ranks agreed on step {}", show(e, "run_calls"));
-       }},
-      {"save_finished",
-       [](const Json& e) {
-         return fmt::format("saved {} (step {}) in {}", show(e, "file"), show(e, "run_calls"), seconds(e, "seconds"));
-       }},
-      {"save_failed",
-       [](const Json& e) {
-         return fmt::format("checkpoint {} was NOT saved: {}", show(e, "number"), show(e, "message"));
-       }},
-      {"train_on",
-       [](const Json& e) {
-         return fmt::format("going on, {} are left: another save before the end", seconds(e, "time_left_s"));
-       }},
-      {"exit",
-       [](const Json& e) {
-         return fmt::format("the ranks leave with code {}, {} after the notice", show(e, "exit_code"),
-                            seconds(e, "seconds_from_notice"));
-       }},
-      {"went_on", [](const Json&) { return std::string("the program goes on after the notice"); }},
-      {"error", [](const Json& e) { return fmt::format("error: {}", show(e, "message")); }},
-      {"already_finished",
-       [](const Json& e) { return fmt::format("the run is already finished, at step {}", show(e, "run_calls")); }},
-      {"finished", [](const Json& e) { return fmt::format("the steps are done: {}", show(e, "run_calls")); }},
-  };
-  return table;
-}
+  std::string operator()(const events::Drained& e) const {
+    return fmt::format("made checkpoint {} of a near copy in {}", e.number, time_text(e.seconds));
+  }
+  std::string operator()(const events::Fallback& e) const {
+    return fmt::format("WORK IS LOST: {} is damaged, the run goes on from {} (step {}){}", e.instead_of, e.file,
+                       step_text(e.run_calls), e.steps_lost ? fmt::format(", {} steps before", *e.steps_lost) : "");
+  }
+  std::string operator()(const events::RestoreFailed& e) const {
+    return fmt::format("cannot restore {}: {}", e.file, e.message);
+  }
+  std::string operator()(const events::Ready& e) const {
+    return fmt::format("the ranks are ready, at step {}", step_text(e.run_calls));
+  }
+  std::string operator()(const events::Agreement& e) const {
+    return fmt::format("the notice arrived: all ranks agreed on step {}", step_text(e.run_calls));
+  }
+  std::string operator()(const events::SaveFinished& e) const {
+    return fmt::format("saved {} (step {}) in {}", e.file, step_text(e.run_calls), time_text(e.seconds));
+  }
+  std::string operator()(const events::SaveFailed& e) const {
+    return fmt::format("checkpoint {} was NOT saved: {}", step_text(e.number), e.message);
+  }
+  std::string operator()(const events::TrainOn& e) const {
+    return fmt::format("going on, {} are left: another save before the end", time_text(e.time_left_s));
+  }
+  std::string operator()(const events::Exit& e) const {
+    return fmt::format("the ranks leave with code {}, {} after the notice", e.exit_code,
+                       time_text(e.seconds_from_notice));
+  }
+  std::string operator()(const events::WentOn&) const { return "the program goes on after the notice"; }
+  std::string operator()(const events::Failed& e) const { return "error: " + e.message; }
+  std::string operator()(const events::AlreadyFinished& e) const {
+    return "the run is already finished, at step " + step_text(e.run_calls);
+  }
+  std::string operator()(const events::Finished& e) const { return "the steps are done: " + step_text(e.run_calls); }
+};
 
 }  // namespace
 
-std::optional<SupervisorEvent> describe(const Json& recorded) {
-  const std::string name = show(recorded, "event");
-  const auto entry = words().find(name);
-  if (entry == words().end()) {
+std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded) {
+  std::string text = std::visit(EventWords(), recorded.event);
+  if (text.empty()) {
     return std::nullopt;
   }
-  Json fields = recorded;
+  nlohmann::json fields = core::to_json(recorded);
+  std::string name = fields["event"];
   fields.erase("event");
-  return SupervisorEvent{name, entry->second(recorded), std::move(fields)};
+  return SupervisorEvent{std::move(name), std::move(text), std::move(fields)};
 }
 
 }  // namespace reprieve::supervisor

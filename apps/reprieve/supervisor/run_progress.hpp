@@ -9,10 +9,11 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "core/events.hpp"
 
 namespace reprieve::supervisor {
 
@@ -43,8 +44,8 @@ struct ChiefProgress {
     finished,   ///< the handler was closed normally
   };
 
-  /// Takes the next event of the record; unknown ones change nothing.
-  void take(const nlohmann::json& event);
+  /// Takes the next event; those that say nothing of the stage change nothing.
+  void take(const core::LoggedEvent& logged);
 
   Stage stage = Stage::opened;
   bool has_handler = false;
@@ -58,7 +59,6 @@ struct ChiefProgress {
   int restart_code = 0;                           ///< 0: not told yet
   bool noticed = false;                           ///< the ranks have agreed on a notice
   bool leaving = false;                           ///< and have neither left nor gone on since
-  std::uint64_t run_calls = 0;                    ///< as last told
   std::filesystem::path restoring;                ///< the file of stage `restoring`
   std::optional<std::uint64_t> restored;          ///< number of the checkpoint that was restored
   std::optional<std::uint64_t> restored_step;     ///< its calls of run, if they are known
@@ -74,7 +74,7 @@ struct ChiefProgress {
 class RunProgress {
  public:
   /// @param record  the name of the file that the event is from: one for each manager
-  void take(const std::string& record, const nlohmann::json& event) { chiefs_[record].take(event); }
+  void take(const std::string& record, const core::LoggedEvent& event) { chiefs_[record].take(event); }
 
   [[nodiscard]] const std::map<std::string, ChiefProgress>& chiefs() const noexcept { return chiefs_; }
 
@@ -158,6 +158,6 @@ struct SupervisorEvent {
 };
 
 /// An event of the run's record as one of the supervisor's; nothing for those that only tools care about.
-std::optional<SupervisorEvent> describe(const nlohmann::json& recorded);
+std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded);
 
 }  // namespace reprieve::supervisor

@@ -204,9 +204,8 @@ void RunRecordReader::read_file(const std::filesystem::path& file, std::vector<R
   stream.seekg(position);
   for (std::string line; std::getline(stream, line) && !stream.eof();) {
     position += static_cast<std::streamoff>(line.size()) + 1;
-    auto event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object() && event.contains("event")) {
-      events.push_back({record, std::move(event)});
+    if (auto logged = core::event_from_text(line)) {
+      events.push_back({record, std::move(*logged)});
     }
   }
 }
@@ -243,7 +242,7 @@ void SupervisedRun::on_ended(const EndedChild& child) {
 std::vector<RecordedEvent> SupervisedRun::read_record() {
   std::vector<RecordedEvent> events = reader_.read_new();
   for (const RecordedEvent& event : events) {
-    progress_.take(event.record, event.event);
+    progress_.take(event.record, event.logged);
   }
   return events;
 }
@@ -309,10 +308,9 @@ RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::files
   const std::string start = core::event_time(started_wall_clock_);
   RunProgress progress;
   for (const auto& each : directories) {
-    for (const nlohmann::json& event : core::read_events(each / core::kEventLogName, core::kLongestLog)) {
-      const auto time = event.find("time");
-      if (time != event.end() && time->is_string() && time->get_ref<const std::string&>() >= start) {
-        progress.take(each.string(), event);
+    for (const auto& logged : core::read_events(each / core::kEventLogName, core::kLongestLog)) {
+      if (logged.time >= start) {
+        progress.take(each.string(), logged);
       }
     }
   }

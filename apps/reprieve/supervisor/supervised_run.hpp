@@ -60,7 +60,7 @@ class RunDirectory {
 /// One event, and the name of the record that it is from.
 struct RecordedEvent {
   std::string record;
-  nlohmann::json event;
+  core::LoggedEvent logged;
 };
 
 /// Follows all records in a run directory.

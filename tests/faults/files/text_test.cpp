@@ -90,7 +90,8 @@ TEST(HostileText, AnEventLogIsReadAroundBadLines) {
       [&](std::size_t) {
         const auto events = core::read_events(file);
         const auto copy = events;
-        return copy.size() == 2 && copy[1]["event"] == "finished" ? Fate::unchanged : Fate::wrong;
+        return copy.size() == 2 && std::holds_alternative<events::Finished>(copy[1].event) ? Fate::unchanged
+                                                                                           : Fate::wrong;
       });
   EXPECT_EQ(tally[Fate::unchanged], 1U) << testing::PrintToString(tally.bad);
 }

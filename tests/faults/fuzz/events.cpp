@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   file.write_all(std::as_bytes(std::span(data, size)), 0);
   for (const std::size_t tail : {size + 1, size / 2}) {
     const auto events = reprieve::core::read_events(file.path(), tail);
-    for (const nlohmann::json& event : std::vector<nlohmann::json>(events)) {
-      if (event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).empty()) {
+    for (const auto& logged : std::vector(events)) {
+      if (to_json(logged).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).empty()) {
         std::abort();
       }
     }

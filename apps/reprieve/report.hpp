@@ -8,27 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "run_report.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 
 /// What every page begins with, and by which it is known as one of ours.
 inline constexpr std::string_view kPageMarker = "<!DOCTYPE html><!-- made by reprieve report -->";
 
-/// HTML that is well-formed XML too. @param now  when it is made
-std::string report_page(const std::vector<RunReport>& reports, TimePoint now);
-
-/// What the page says of one run.
-std::string run_section(const RunReport& report, std::size_t number, TimePoint now);
-
-/// Of the page: its colours and its form.
-std::string_view page_style();
-
-/// "2026-03-01 12:00:00 UTC", as an element that a browser can show in the local time.
-std::string time_element(TimePoint time);
-
-/// The part of the time between the first start and the end that went into steps that were kept, and into lost ones.
-std::string kept_text(const RunReport& report);
+/// report.html, with the JSON of the reports in it, from which its script draws. HTML that is well-formed XML too.
+/// @param reports  what `report --json` prints  @param now  when the page is made
+std::string report_page(const Json& reports, TimePoint now);
 
 // The report as numbers for a monitoring system: the text formats of Prometheus and OpenMetrics. Pure.
 

@@ -2,8 +2,9 @@
 #pragma once
 
 /// @file
-/// What became of a run: all its starts, and where the time went. From its event log. Pure.
+/// What became of a run: all its starts, how it stands, and where the time went. From its event log. Pure.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "advise.hpp"
+#include "core/events.hpp"
 #include "status.hpp"
+#include "supervisor/run_progress.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -33,11 +36,9 @@ struct TimeSums {
   [[nodiscard]] double total_s() const;
 };
 
-/// One of the sums, with its name for programs and for people.
+/// One of the sums, with its name.
 struct TimeKind {
   const char* id;
-  const char* title;
-  const char* meaning;
   double TimeSums::*seconds;
 };
 std::span<const TimeKind> time_kinds();
@@ -68,7 +69,6 @@ enum class Source {
   nodes,      ///< a checkpoint that it made of a near copy on other nodes than it needed it on
   rescued,    ///< the same of parts that ranks or nodes had brought into the directory
 };
-const char* to_string(Source source);
 
 enum class Ending {
   working,   ///< it has not ended
@@ -122,10 +122,10 @@ struct ReportedNotice {
   std::string message;
   std::string host;
   int rank = -1;
-  std::optional<double> grace_s;  ///< if it came with a deadline
-  std::optional<double> agreed_s;
-  std::optional<double> committed_s;
-  std::optional<double> left_s;
+  std::optional<double> grace_s{};  ///< if it came with a deadline
+  std::optional<double> agreed_s{};
+  std::optional<double> committed_s{};
+  std::optional<double> left_s{};
 };
 
 /// What a start told about its near copies last.
@@ -162,27 +162,14 @@ struct RunReport {
   [[nodiscard]] double length_s() const { return times.total_s(); }
 };
 
-/// Of several numbers; zeros if there are none.
-struct Quantiles {
-  double median = 0;
-  double upper = 0;  ///< 90th percentile
-  double greatest = 0;
-};
-Quantiles quantiles(std::vector<double> values);
-
-/// @param status  what status_of says of the same events
-RunReport report_run(const RunStatus& status, const std::vector<nlohmann::json>& events, const AdviceQuestion& question,
-                     TimePoint now);
-
 Json to_json(const RunReport& report, TimePoint now);
 
 // Which pieces of work are kept, while the events of a run are gone through. Pure.
 
 class WorkLedger {
  public:
-  /// @param spans  of all starts so far; lives as long as this
-  explicit WorkLedger(std::vector<WorkSpan>& spans) : spans_(spans) {}
-
+  /// Of all starts so far.
+  [[nodiscard]] const std::vector<WorkSpan>& spans() const noexcept { return spans_; }
   /// A piece of work of this start is over; nothing has kept it yet.
   void add(const WorkSpan& span);
   /// How many pieces of this start nothing has kept.
@@ -205,15 +192,119 @@ class WorkLedger {
   void take_back(std::vector<std::size_t>& places, std::uint64_t step);
   void split(std::size_t place, std::uint64_t step);
 
-  std::vector<WorkSpan>& spans_;
+  std::vector<WorkSpan> spans_;
   std::vector<std::size_t> open_;          ///< places of spans of this start
   std::vector<std::size_t> perhaps_lost_;  ///< of the last start that had some
   std::vector<std::size_t> kept_;          ///< those that a later start can still go back behind, oldest first
 };
 
-// From the events of a log to the starts of the run and its pieces of work. Pure.
+/// The one fold over an event log: each event is taken once, as it comes. Within a start the monotonic clock counts,
+/// between two of them the wall clock.
+class Timeline {
+ public:
+  Timeline() = default;
+  explicit Timeline(const std::vector<core::LoggedEvent>& events);
 
-/// Everything but the sums: how much of the work each start kept is in the fate of the spans.
-RunReport walk_events(const RunStatus& status, const std::vector<nlohmann::json>& events, TimePoint now);
+  void take(const core::LoggedEvent& logged);
+
+  /// How the last start stands. Nothing if the log tells of no start.
+  /// @param lives  whether a process of that start lives, as far as can be seen from here
+  [[nodiscard]] std::optional<RunStatus> status(const std::filesystem::path& directory, bool lives) const;
+  /// What saves, restores and notices cost, over all starts.
+  [[nodiscard]] supervisor::RunHistory history() const;
+  /// All starts. @param status  what `status` says
+  [[nodiscard]] RunReport report(const RunStatus& status, const AdviceQuestion& question, TimePoint now) const;
+
+ private:
+  /// What the time that passes is counted as.
+  enum class Phase { startup, restore, work };
+  struct Saving {
+    std::optional<std::uint64_t> number;
+    std::size_t spans = 0;  ///< open ones, which the save keeps
+  };
+  /// A moment of the monotonic clock, and the step then.
+  struct Mark {
+    double time_s = 0;
+    std::uint64_t step = 0;
+  };
+
+  void on(const auto&) {}  // other events tell nothing of the time
+  void on(const events::Start& event);
+  void on(const events::RestoreStarted& event);
+  void on(const events::Restored& event);
+  void on(const events::RestoreFailed&) { end_restore(); }
+  void on(const events::PassedOver&) { end_restore(); }
+  void on(const events::DrainStarted& event);
+  void on(const events::NearCopies& event);
+  void on(const events::Ready& event);
+  void on(const events::StepReached& event);
+  void on(const events::LongestStep& event);
+  void on(const events::Notice& event);
+  void on(const events::Agreement& event);
+  void on(const events::SaveStarted& event);
+  void on(const events::SaveFinished& event);
+  void on(const events::SaveFailed&);
+  void on(const events::SaveSkipped&) { ++report_.skipped_saves; }
+  void on(const events::Exit& event);
+  void on(const events::WentOn& event);
+  void on(const events::Finished& event);
+
+  void pass_time(const core::LoggedEvent& logged);
+  void spend(double seconds);
+  void end_before(const core::LoggedEvent& start);
+  void end_restore();
+  void begin_at(std::optional<std::uint64_t> step);
+  void begin_work();
+  void begin_work_in_retrospect();
+  void open_span();
+  void close_span();
+  void tell_step(std::optional<std::uint64_t> step);
+  void begin_save(std::uint64_t number, std::optional<std::uint64_t> step);
+  void note_costs(const events::SaveFinished& event, double blocked_s);
+  void stood_still(double seconds);
+  void keep_all();
+  /// How long the last start was at work, as far as it told.
+  [[nodiscard]] double observed_s() const { return status_.has_handler ? std::max(0.0, clock_s_ - start_clock_s_) : 0; }
+  void count_steps(std::optional<std::uint64_t> step);
+  ReportedNotice* open_notice();
+  [[nodiscard]] double since(const ReportedNotice& notice) const { return now_s_ - notice.at_s; }
+  [[nodiscard]] Ending ending() const;
+  void end_last_start(const RunStatus& status, TimePoint now);
+  void end_start(double gap_s);
+  [[nodiscard]] double longest_silence_s(double told_s);
+  void finish_spans(Fate fate);
+  [[nodiscard]] std::optional<std::uint64_t> steps_in(double seconds) const;
+  [[nodiscard]] std::string why();
+  [[nodiscard]] std::string why_killed();
+  ReportedStart& current() { return report_.starts.back(); }
+
+  RunReport report_;                 ///< without sums, spans and advice
+  RunStatus status_;                 ///< without what the chief tells
+  supervisor::RunHistory history_;   ///< without the time of the last start
+  supervisor::ChiefProgress chief_;  ///< of the last start
+  std::optional<TimePoint> event_time_;
+  double now_s_ = 0;  ///< since the first start
+  std::optional<double> wall_s_;
+  std::optional<double> monotonic_s_;
+  double start_clock_s_ = 0;  ///< the monotonic clock at the start, and now
+  double clock_s_ = 0;
+  Phase phase_ = Phase::startup;
+  double startup_s_ = 0;  ///< since the start, or since the restore
+  bool saves_ = false;
+  bool has_ended_ = false;        ///< with a word, after a handler was ready
+  bool saves_by_itself_ = false;  ///< also without a notice
+  double interval_s_ = 0;         ///< the longest work between two saves
+  bool tells_steps_ = false;      ///< programs with an older library do not
+  double longest_step_s_ = 0;
+  std::string restoring_;
+  std::optional<Saving> saving_;
+  std::optional<WorkSpan> span_;  ///< the work of now
+  WorkLedger ledger_;
+  std::optional<Mark> pace_from_;  ///< when the steps of this start began
+  Mark pace_to_;                   ///< its last word
+  std::optional<Mark> mark_;       ///< since when no save interrupted the steps
+  double save_began_s_ = 0;
+  std::optional<double> last_periodic_s_;
+};
 
 }  // namespace reprieve::tool

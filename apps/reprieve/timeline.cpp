@@ -1,0 +1,830 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "timeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "core/event_log.hpp"
+#include "handler/step_news.hpp"
+#include "supervisor/costs.hpp"
+
+namespace reprieve::tool {
+
+void TimeSums::add(const TimeSums& other) {
+  for (const TimeKind& kind : time_kinds()) {
+    this->*kind.seconds += other.*kind.seconds;
+  }
+}
+
+double TimeSums::total_s() const {
+  double total = 0;
+  for (const TimeKind& kind : time_kinds()) {
+    total += this->*kind.seconds;
+  }
+  return total;
+}
+
+std::span<const TimeKind> time_kinds() {
+  static constexpr std::array kKinds{
+      TimeKind{"kept", &TimeSums::kept_s},       TimeKind{"lost", &TimeSums::lost_s},
+      TimeKind{"unsaved", &TimeSums::unsaved_s}, TimeKind{"save", &TimeSums::save_s},
+      TimeKind{"restore", &TimeSums::restore_s}, TimeKind{"startup", &TimeSums::startup_s},
+      TimeKind{"queue", &TimeSums::down_s},      TimeKind{"unknown", &TimeSums::unknown_s},
+  };
+  return kKinds;
+}
+
+WorkSpan WorkSpan::cut_at(std::uint64_t step) {
+  WorkSpan rest = *this;
+  const double part = static_cast<double>(step - *from) / static_cast<double>(*to - *from);
+  to = rest.from = step;
+  work_s *= part;
+  end_s = rest.begin_s = begin_s + (end_s - begin_s) * part;
+  rest.work_s -= work_s;
+  return rest;
+}
+
+void ReportedStart::note_that_it_reached(std::uint64_t step) {
+  if (perhaps_lost_steps && step_to && step > *step_to) {
+    const std::uint64_t told_later = step - *step_to;
+    const bool is_more = *perhaps_lost_steps > told_later;
+    perhaps_lost_steps = is_more ? std::optional(*perhaps_lost_steps - told_later) : std::nullopt;
+  }
+}
+
+const char* to_string(Ending ending) {
+  constexpr std::array kNames{"working", "saved", "finished", "failed", "killed", "untold"};
+  return kNames.at(static_cast<std::size_t>(ending));
+}
+
+namespace {
+
+Json time_sums_json(const TimeSums& times) {
+  Json json = Json::object();
+  for (const TimeKind& kind : time_kinds()) {
+    json[std::string(kind.id) + "_s"] = times.*kind.seconds;
+  }
+  return json;
+}
+
+const char* to_id(Source source) {
+  constexpr std::array kIds{"nothing", "checkpoint", "near_copy", "near_copy_of_other_nodes", "near_copy_brought"};
+  return kIds.at(static_cast<std::size_t>(source));
+}
+
+Json start_json(const ReportedStart& start) {
+  return {{"time", start.time ? Json(utc_time(*start.time)) : Json()},
+          {"host", start.host},
+          {"pid", start.pid},
+          {"ranks", start.ranks},
+          {"begin_s", start.begin_s},
+          {"ready_s", start.ready_s},
+          {"restore_begin_s", or_null(start.restore_begin_s)},
+          {"restore_end_s", or_null(start.restore_end_s)},
+          {"end_s", start.end_s},
+          {"restored", to_id(start.source)},
+          {"saved_by_near_copy", start.saved_by_near},
+          {"step_from", or_null(start.step_from)},
+          {"step_to", or_null(start.step_to)},
+          {"ending", to_string(start.ending)},
+          {"why", start.why},
+          {"lost_steps", start.lost_steps},
+          {"perhaps_lost_steps", or_null(start.perhaps_lost_steps)},
+          {"times", time_sums_json(start.times)}};
+}
+
+Json save_json(const ReportedSave& save) {
+  return {{"at_s", save.at_s},   {"number", save.number},   {"step", or_null(save.step)},
+          {"bytes", save.bytes}, {"seconds", save.seconds}, {"blocked_s", save.blocked_s}};
+}
+
+Json near_json(const ReportedNear& near) {
+  return {{"start", near.start + 1},
+          {"count", near.count},
+          {"seconds", near.seconds},
+          {"bytes", near.bytes},
+          {"partners", near.has_partners}};
+}
+
+Json reported_notice_json(const ReportedNotice& notice) {
+  return {{"at_s", notice.at_s},
+          {"start", notice.start + 1},
+          {"source", notice.source},
+          {"message", notice.message},
+          {"host", notice.host},
+          {"rank", notice.rank},
+          {"grace_s", or_null(notice.grace_s)},
+          {"agreed_s", or_null(notice.agreed_s)},
+          {"committed_s", or_null(notice.committed_s)},
+          {"left_s", or_null(notice.left_s)}};
+}
+
+const char* to_string(Fate fate) {
+  constexpr std::array kNames{"kept", "lost", "unsaved", "unknown"};
+  return kNames.at(static_cast<std::size_t>(fate));
+}
+
+/// Neighbours with the same fate are one.
+Json spans_json(const std::vector<WorkSpan>& spans) {
+  Json list = Json::array();
+  for (auto span = spans.begin(); span != spans.end();) {
+    const auto end = std::find_if(
+        span, spans.end(), [&](const WorkSpan& one) { return one.start != span->start || one.fate != span->fate; });
+    list.push_back({{"start", span->start + 1},
+                    {"begin_s", span->begin_s},
+                    {"end_s", std::prev(end)->end_s},
+                    {"fate", to_string(span->fate)}});
+    span = end;
+  }
+  return list;
+}
+
+/// The steps over time, as many as a picture can show, and the last of each start.
+Json points_json(const RunReport& report) {
+  Json list = Json::array();
+  const StepPoint* last = nullptr;
+  for (auto point = report.points.begin(); point != report.points.end(); ++point) {
+    const bool ends_start = std::next(point) == report.points.end() || std::next(point)->start != point->start;
+    if (last == nullptr || last->start != point->start || ends_start ||
+        point->at_s >= last->at_s + report.length_s() / 2000) {
+      list.push_back({{"start", point->start + 1}, {"at_s", point->at_s}, {"step", point->step}});
+      last = &*point;
+    }
+  }
+  return list;
+}
+
+std::string advice_text(const Advice& advice) {
+  std::ostringstream text;
+  print_text(text, advice);
+  return text.str();
+}
+
+template <class Item>
+Json list_json(const std::vector<Item>& items, Json (*convert)(const Item&)) {
+  Json list = Json::array();
+  for (const Item& item : items) {
+    list.push_back(convert(item));
+  }
+  return list;
+}
+
+}  // namespace
+
+Json to_json(const RunReport& report, TimePoint now) {
+  return {{"status", to_json(report.status, now)},
+          {"length_s", report.length_s()},
+          {"times", time_sums_json(report.times)},
+          {"kept_steps", report.kept_steps},
+          {"lost_steps", report.lost_steps},
+          {"failed_saves", report.failed_saves},
+          {"skipped_saves", report.skipped_saves},
+          {"clock_set_back", report.clock_set_back},
+          {"starts", list_json(report.starts, start_json)},
+          {"saves", list_json(report.saves, save_json)},
+          {"near_copies", list_json(report.near_copies, near_json)},
+          {"notices", list_json(report.notices, reported_notice_json)},
+          {"spans", spans_json(report.spans)},
+          {"points", points_json(report)},
+          {"asked_grace_s", or_null(report.advice.question.grace_s)},
+          {"advice", to_json(report.advice)},
+          {"advice_text", advice_text(report.advice)}};
+}
+
+void WorkLedger::add(const WorkSpan& span) {
+  open_.push_back(spans_.size());
+  spans_.push_back(span);
+}
+
+void WorkLedger::keep(std::size_t count) {
+  count = std::min(count, open_.size());  // a restore may have taken some back
+  for (std::size_t i = 0; i < count; ++i) {
+    spans_[open_[i]].fate = Fate::kept;
+    kept_.push_back(open_[i]);
+  }
+  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void WorkLedger::go_back_to(std::uint64_t step) {
+  take_back(open_, step);
+  take_back(kept_, step);
+}
+
+/// The work in these spans, the last ones of which come last, beyond @p step.
+void WorkLedger::take_back(std::vector<std::size_t>& places, std::uint64_t step) {
+  for (; !places.empty(); places.pop_back()) {
+    WorkSpan& span = spans_[places.back()];
+    if (!span.to || *span.to <= step) {
+      break;
+    }
+    if (span.from && *span.from < step) {
+      split(places.back(), step);
+      break;
+    }
+    span.fate = Fate::lost;
+  }
+}
+
+/// The part of a span of work beyond @p step is lost.
+void WorkLedger::split(std::size_t place, std::uint64_t step) {
+  WorkSpan lost = spans_[place].cut_at(step);
+  lost.fate = Fate::lost;
+  spans_.push_back(lost);
+}
+
+std::uint64_t WorkLedger::bring_back(std::uint64_t step) {
+  std::uint64_t steps = 0;
+  const std::vector<std::size_t> places = std::exchange(perhaps_lost_, {});
+  for (const std::size_t place : places) {
+    WorkSpan& span = spans_[place];
+    if (place == places.back() && span.to && *span.to < step) {
+      span.to = step;  // it had come further than it had told
+    }
+    if (span.from && *span.from >= step) {
+      continue;
+    }
+    span.fate = Fate::kept;
+    kept_.push_back(place);
+    if (span.from && span.to && *span.to > step) {
+      split(place, step);
+    }
+    steps += spans_[place].steps();
+  }
+  return steps;
+}
+
+void WorkLedger::end_start(Fate fate) {
+  for (const std::size_t place : open_) {
+    spans_[place].fate = fate;
+  }
+  if (fate != Fate::lost) {
+    perhaps_lost_.clear();
+  } else if (!open_.empty()) {
+    perhaps_lost_ = open_;
+  }
+  open_.clear();
+}
+
+namespace {
+
+using ChiefStage = supervisor::ChiefProgress::Stage;
+
+bool is_preemption(const std::optional<SaveReason>& reason) {
+  return reason && reason->kind == SaveReason::Kind::preemption;
+}
+
+/// What becomes of the work after the last save.
+Fate fate_of_rest(Ending ending) {
+  if (ending == Ending::untold) {
+    return Fate::untold;
+  }
+  return ending == Ending::saved || ending == Ending::finished ? Fate::kept : Fate::lost;
+}
+
+/// The work of the starts, by what became of it.
+void sum_up(RunReport& report) {
+  for (const WorkSpan& span : report.spans) {
+    ReportedStart& start = report.starts[span.start];
+    TimeSums work;
+    switch (span.fate) {
+      case Fate::kept:
+        work.kept_s = span.work_s;
+        report.kept_steps += span.steps();
+        break;
+      case Fate::lost:
+        work.lost_s = span.work_s;
+        start.lost_steps += span.steps();
+        break;
+      case Fate::unsaved:
+        work.unsaved_s = span.work_s;
+        break;
+      case Fate::untold:
+        work.unknown_s = span.work_s;
+        break;
+    }
+    start.times.add(work);
+  }
+  for (const ReportedStart& start : report.starts) {
+    report.times.add(start.times);
+    report.lost_steps += start.lost_steps;
+  }
+}
+
+}  // namespace
+
+Timeline::Timeline(const std::vector<core::LoggedEvent>& events) {
+  for (const core::LoggedEvent& event : events) {
+    take(event);
+  }
+}
+
+void Timeline::take(const core::LoggedEvent& logged) {
+  if (std::holds_alternative<events::Start>(logged.event)) {
+    end_before(logged);
+  } else if (report_.starts.empty()) {
+    return;  // the beginning of the log is missing
+  } else {
+    pass_time(logged);
+  }
+  clock_s_ = logged.monotonic_s.value_or(0);
+  event_time_ = core::time_of_event(logged.time);
+  chief_.take(logged);
+  const auto step = core::step_of(logged.event);
+  if (step) {
+    status_.told_step = *step;
+    status_.told_at = event_time_;
+    pace_to_ = {clock_s_, *step};
+  }
+  std::visit([&](const auto& event) { on(event); }, logged.event);
+  if (!std::holds_alternative<events::Ready>(logged.event) && !std::holds_alternative<events::Restored>(logged.event)) {
+    tell_step(step);
+  }
+}
+
+std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory, bool lives) const {
+  if (report_.starts.empty()) {
+    return std::nullopt;
+  }
+  RunStatus status = status_;
+  status.directory = directory;
+  status.starts = static_cast<int>(report_.starts.size());
+  status.started = report_.starts.back().time;
+  status.state = state_of(chief_, lives, saves_ && !status.has_handler);
+  status.message = chief_.error && status.state == RunState::failed ? chief_.error->message : status.message;
+  status.host = chief_.host;
+  status.pid = chief_.pid;
+  status.ranks = chief_.world_size;
+  status.near_directory = chief_.near_directory;
+  if (pace_from_) {
+    const double seconds = pace_to_.time_s - pace_from_->time_s;
+    const double steps = static_cast<double>(pace_to_.step) - static_cast<double>(pace_from_->step);
+    status.steps_per_second = seconds > 0 && steps > 0 ? std::optional(steps / seconds) : std::nullopt;
+  }
+  return status;
+}
+
+supervisor::RunHistory Timeline::history() const {
+  supervisor::RunHistory history = history_;
+  history.observed_s += observed_s();
+  return history;
+}
+
+RunReport Timeline::report(const RunStatus& status, const AdviceQuestion& question, TimePoint now) const {
+  Timeline whole = *this;
+  if (!report_.starts.empty()) {
+    whole.end_last_start(status, now);
+  }
+  RunReport report = std::move(whole.report_);
+  report.status = status;
+  report.spans = whole.ledger_.spans();
+  sum_up(report);
+  report.advice = advise(history(), question);
+  return report;
+}
+
+void Timeline::pass_time(const core::LoggedEvent& logged) {
+  if (logged.monotonic_s) {
+    spend(plausible(*logged.monotonic_s - monotonic_s_.value_or(*logged.monotonic_s)).value_or(0));
+    monotonic_s_ = logged.monotonic_s;
+  }
+  if (const auto wall = wall_clock_of(logged.time)) {
+    wall_s_ = wall;
+  }
+}
+
+void Timeline::spend(double seconds) {
+  now_s_ += seconds;
+  current().end_s = now_s_;
+  switch (phase_) {
+    case Phase::startup:
+      current().times.startup_s += seconds;
+      startup_s_ += seconds;
+      break;
+    case Phase::restore:
+      current().times.restore_s += seconds;
+      break;
+    case Phase::work:
+      span_->work_s += seconds;
+      span_->end_s = now_s_;
+      break;
+  }
+}
+
+/// The start before this one, if there was one, is over.
+void Timeline::end_before(const core::LoggedEvent& start) {
+  const auto wall = wall_clock_of(start.time);
+  if (!report_.starts.empty()) {
+    double gap_s = 0;
+    if (wall && wall_s_) {
+      report_.clock_set_back |= *wall < *wall_s_;
+      gap_s = plausible(*wall - *wall_s_).value_or(0);
+    }
+    end_start(gap_s);
+    history_.observed_s += observed_s();
+    history_.failed += status_.has_handler && !has_ended_ ? 1 : 0;
+  }
+  monotonic_s_ = start.monotonic_s;
+  start_clock_s_ = start.monotonic_s.value_or(0);
+  wall_s_ = wall ? wall : wall_s_;
+}
+
+void Timeline::on(const events::Start& event) {
+  saves_ = has_ended_ = status_.has_handler = false;
+  status_.near.reset();
+  status_.message.clear();
+  pace_from_.reset();
+  mark_.reset();
+  last_periodic_s_.reset();
+  phase_ = Phase::startup;
+  startup_s_ = 0;
+  ReportedStart start;
+  start.time = event_time_;
+  start.host = event.host;
+  start.pid = event.pid;
+  start.ranks = event.world_size;
+  start.begin_s = start.end_s = start.ready_s = now_s_;
+  report_.starts.push_back(std::move(start));
+}
+
+void Timeline::on(const events::RestoreStarted& event) {
+  close_span();
+  startup_s_ = 0;
+  phase_ = Phase::restore;
+  restoring_ = event.file;
+  if (!current().restore_begin_s) {
+    current().restore_begin_s = now_s_;
+  }
+}
+
+void Timeline::end_restore() {
+  if (phase_ == Phase::restore) {
+    phase_ = Phase::startup;
+    startup_s_ = 0;
+    current().restore_end_s = now_s_;
+  }
+}
+
+void Timeline::on(const events::Restored& event) {
+  end_restore();
+  history_.restores_s.push_back(event.seconds);
+  if (event.file.ends_with(".part")) {
+    current().source = Source::near_copy;
+  } else if (current().source == Source::nothing) {
+    current().source = Source::checkpoint;
+  }
+  if (event.run_calls) {
+    current().saved_by_near += ledger_.bring_back(*event.run_calls);
+    if (report_.starts.size() > 1) {
+      report_.starts[report_.starts.size() - 2].note_that_it_reached(*event.run_calls);
+    }
+  }
+  begin_at(event.run_calls);
+}
+
+void Timeline::on(const events::DrainStarted& event) {
+  current().source = event.brought ? Source::rescued : Source::nodes;
+}
+
+void Timeline::on(const events::NearCopies& event) {
+  history_.near_copies_s.push_back(event.seconds);
+  if (event.step) {
+    const auto taken = core::time_of_event(event.taken);
+    status_.take(NearState{*event.step, event.bytes, taken, event.partner});
+  }
+  const std::size_t start = report_.starts.size() - 1;
+  if (report_.near_copies.empty() || report_.near_copies.back().start != start) {
+    report_.near_copies.push_back({.start = start});
+  }
+  report_.near_copies.back() = {start, event.count, plausible(event.seconds).value_or(0), event.bytes, event.partner};
+}
+
+void Timeline::on(const events::Ready& event) {
+  status_.has_handler = true;
+  status_.total_steps = event.total_steps.value_or(0);
+  status_.job_end = core::time_of_event(event.job_end.value_or(""));
+  status_.slurm_job = event.slurm_job.value_or("");
+  ++history_.runs;
+  mark_ = pace_to_ = {clock_s_, event.run_calls.value_or(0)};
+  pace_from_ = pace_to_;
+  begin_at(event.run_calls);
+  begin_work();
+}
+
+/// The start goes on from this step: what was done beyond it is lost, checkpoint or not.
+void Timeline::begin_at(std::optional<std::uint64_t> step) {
+  if (!step) {
+    return;
+  }
+  current().step_from = current().step_to = step;
+  report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
+  ledger_.go_back_to(*step);
+}
+
+void Timeline::begin_work() {
+  if (phase_ != Phase::work) {
+    current().ready_s = now_s_;
+    open_span();
+    startup_s_ = 0;
+    phase_ = Phase::work;
+  }
+}
+
+/// Without a handler nobody says when the work begins: all since the start or the restore is counted as such.
+void Timeline::begin_work_in_retrospect() {
+  const double work_s = startup_s_;
+  begin_work();
+  current().times.startup_s -= work_s;
+  current().ready_s = span_->begin_s = now_s_ - work_s;
+  span_->work_s = work_s;
+}
+
+void Timeline::open_span() {
+  span_ = WorkSpan{.start = report_.starts.size() - 1, .begin_s = now_s_, .end_s = now_s_};
+  span_->from = span_->to = current().step_to;
+}
+
+void Timeline::close_span() {
+  if (span_) {
+    ledger_.add(*span_);
+    span_.reset();
+  }
+}
+
+void Timeline::tell_step(std::optional<std::uint64_t> step) {
+  if (!step || *step < current().step_to.value_or(0)) {
+    return;  // of a save in the background: an older step
+  }
+  current().step_to = step;
+  if (span_) {
+    span_->to = step;
+    span_->from = span_->from ? span_->from : step;
+  }
+  report_.points.push_back({report_.starts.size() - 1, now_s_, *step});
+}
+
+void Timeline::on(const events::SaveStarted& event) {
+  count_steps(event.run_calls);
+  save_began_s_ = clock_s_;
+  begin_save(event.number, event.run_calls);
+}
+
+void Timeline::begin_save(std::uint64_t number, std::optional<std::uint64_t> step) {
+  tell_step(step);
+  if (phase_ != Phase::work) {
+    begin_work_in_retrospect();
+  }
+  close_span();
+  open_span();
+  saving_ = Saving{number, ledger_.open()};
+}
+
+void Timeline::on(const events::SaveFinished& event) {
+  if (!saving_ || saving_->number != event.number || !span_) {  // the line of its beginning was cut
+    begin_save(event.number, event.run_calls);
+  }
+  const double seconds = plausible(event.seconds).value_or(0);
+  const double blocked_s = plausible(event.blocked_seconds).value_or(seconds);
+  stood_still(blocked_s);
+  saves_by_itself_ |= event.reason && !is_preemption(event.reason);
+  if (const std::size_t count = std::min(saving_->spans, ledger_.open()); count > 0) {
+    interval_s_ = std::max(interval_s_, ledger_.open_span(count - 1).work_s);
+  }
+  ledger_.keep(saving_->spans);
+  saving_.reset();
+  note_costs(event, blocked_s);
+  saves_ = true;
+  report_.saves.push_back({now_s_, event.number, event.run_calls, event.bytes, seconds, blocked_s});
+  status_.saved = SavedState{event.number, event.run_calls, event.bytes, event_time_};
+  if (const auto near = std::exchange(status_.near, std::nullopt)) {
+    status_.take(*near);  // a save in the background may be of an older step
+  }
+  if (ReportedNotice* notice = open_notice(); notice != nullptr && !notice->committed_s) {
+    notice->committed_s = since(*notice);
+  }
+}
+
+void Timeline::note_costs(const events::SaveFinished& event, double blocked_s) {
+  history_.saves_s.push_back(event.seconds);
+  if (!saves_) {
+    history_.first_saves_s.push_back(event.seconds);
+  }
+  history_.blocked_s.push_back(blocked_s);
+  history_.state_bytes = event.bytes;
+  if (event.reason && event.reason->kind == SaveReason::Kind::periodic) {
+    if (const double work_s = clock_s_ - blocked_s - last_periodic_s_.value_or(clock_s_); work_s > 0) {
+      history_.intervals_s.push_back(work_s);
+    }
+    last_periodic_s_ = clock_s_;
+  }
+  // Steps go on while a save is written in the background, and after any other.
+  mark_ = Mark{blocked_s < event.seconds ? save_began_s_ + blocked_s : clock_s_, event.run_calls.value_or(0)};
+}
+
+/// The steps since the last mark, which no save interrupted.
+void Timeline::count_steps(std::optional<std::uint64_t> step) {
+  if (mark_ && step.value_or(0) > mark_->step) {
+    history_.steps += *step - mark_->step;
+    history_.stepping_s += clock_s_ - mark_->time_s;
+  }
+  mark_.reset();
+}
+
+/// How much of a failed save in the background the program stood still is not known: all of it is taken.
+void Timeline::on(const events::SaveFailed& /*event*/) {
+  ++report_.failed_saves;
+  if (saving_ && span_) {
+    stood_still(span_->work_s);
+  }
+  saving_.reset();
+}
+
+void Timeline::stood_still(double seconds) {
+  const double part = std::min(seconds, span_->work_s);
+  span_->work_s -= part;
+  current().times.save_s += part;
+}
+
+void Timeline::keep_all() {
+  const bool works = span_.has_value();
+  close_span();
+  ledger_.keep(ledger_.open());
+  saving_.reset();
+  if (works) {
+    open_span();  // it may go on
+  }
+}
+
+void Timeline::on(const events::StepReached& event) {
+  tells_steps_ = true;
+  longest_step_s_ = std::max(longest_step_s_, plausible(event.step_s).value_or(0));
+}
+
+void Timeline::on(const events::LongestStep& event) {
+  longest_step_s_ = std::max(longest_step_s_, plausible(event.longest_step_s).value_or(0));
+  history_.longest_step_s = std::max(history_.longest_step_s, event.longest_step_s);
+}
+
+void Timeline::on(const events::Notice& event) {
+  status_.message = event.source;
+  const double age_s = plausible(event.age_s).value_or(0);
+  ReportedNotice notice{.at_s = now_s_ - age_s,
+                        .start = report_.starts.size() - 1,
+                        .source = event.source,
+                        .message = event.message,
+                        .host = event.host,
+                        .rank = event.rank};
+  if (event.time_left_s) {
+    notice.grace_s = plausible(*event.time_left_s + age_s);
+  }
+  report_.notices.push_back(std::move(notice));
+}
+
+void Timeline::on(const events::Agreement& event) {
+  history_.waits_s.push_back(event.seconds_from_notice);
+  if (ReportedNotice* notice = open_notice()) {
+    notice->agreed_s = plausible(event.seconds_from_notice);
+  }
+}
+
+void Timeline::on(const events::Exit& event) {
+  has_ended_ = true;
+  ++history_.preempted;
+  history_.notices_s.push_back(event.seconds_from_notice);
+  status_.near.reset();  // an orderly end gives the memory back
+  tell_step(event.run_calls);
+  if (ReportedNotice* notice = open_notice()) {
+    notice->left_s = since(*notice);
+  }
+  keep_all();
+}
+
+void Timeline::on(const events::WentOn& event) {
+  has_ended_ = false;
+  --history_.preempted;
+  status_.message.clear();
+  mark_ = Mark{clock_s_, event.run_calls.value_or(0)};
+}
+
+void Timeline::on(const events::Finished& event) {
+  count_steps(event.run_calls);
+  has_ended_ = true;
+  ++history_.finished;
+  status_.near.reset();
+  tell_step(event.run_calls);
+  keep_all();
+  ledger_.forget_kept();  // a run that begins anew takes nothing away from one that came to its end
+}
+
+ReportedNotice* Timeline::open_notice() {
+  const bool is_open = !report_.notices.empty() && report_.notices.back().start + 1 == report_.starts.size();
+  return is_open ? &report_.notices.back() : nullptr;
+}
+
+Ending Timeline::ending() const {
+  switch (chief_.stage) {
+    case ChiefStage::saved:
+      return Ending::saved;
+    case ChiefStage::failed:
+      return Ending::failed;
+    case ChiefStage::finished:
+      return Ending::finished;
+    default:
+      return saves_ && !status_.has_handler ? Ending::untold : Ending::killed;
+  }
+}
+
+void Timeline::end_last_start(const RunStatus& status, TimePoint now) {
+  const bool works =
+      status.state == RunState::starting || status.state == RunState::running || status.state == RunState::leaving;
+  if (!works) {
+    end_start(0);
+    return;
+  }
+  const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+  spend(plausible(now_s - wall_s_.value_or(now_s)).value_or(0));
+  current().ending = Ending::working;
+  finish_spans(Fate::unsaved);
+}
+
+void Timeline::end_start(double gap_s) {
+  ReportedStart& start = current();
+  start.ending = ending();
+  start.why = why();
+  const bool is_told = start.ending != Ending::killed && start.ending != Ending::untold;
+  const double told_s = span_ ? span_->work_s : 0;
+  finish_spans(fate_of_rest(start.ending));
+  const double perhaps_s = is_told || phase_ != Phase::work ? 0 : std::min(gap_s, longest_silence_s(told_s));
+  start.times.unknown_s += perhaps_s;
+  start.times.down_s += gap_s - perhaps_s;
+  if (start.ending == Ending::killed && start.times.unknown_s > 0) {
+    start.perhaps_lost_steps = steps_in(start.times.unknown_s);
+  }
+  now_s_ += gap_s;
+}
+
+/// For so long a start can work after its last word: it tells its step now and then, and when it saves.
+/// @param told_s  its work since the last save, up to its last word
+double Timeline::longest_silence_s(double told_s) {
+  double longest_s = kLongestTime;
+  if (saves_by_itself_) {
+    longest_s = std::max(0.0, interval_s_ - told_s);
+  }
+  if (tells_steps_) {
+    const std::chrono::duration<double> worked(std::clamp(current().end_s - current().ready_s, 0.0, kLongestTime));
+    const auto news = handler::news_interval(std::chrono::duration_cast<std::chrono::nanoseconds>(worked));
+    longest_s = std::min(longest_s, std::chrono::duration<double>(news).count() + longest_step_s_);
+  }
+  return longest_s;
+}
+
+void Timeline::finish_spans(Fate fate) {
+  close_span();
+  ledger_.end_start(fate);
+  saving_.reset();
+  if (current().ready_s == current().begin_s && phase_ != Phase::work) {
+    current().ready_s = current().end_s;
+  }
+}
+
+/// By the pace of this start.
+std::optional<std::uint64_t> Timeline::steps_in(double seconds) const {
+  double steps = 0, work_s = 0;
+  const auto& spans = ledger_.spans();
+  for (auto span = spans.rbegin(); span != spans.rend() && span->start + 1 == report_.starts.size(); ++span) {
+    steps += static_cast<double>(span->steps());
+    work_s += span->steps() > 0 ? span->work_s : 0;
+  }
+  const double count = work_s > 0 ? seconds * steps / work_s : 0;
+  return count >= 1 && count < 1e15 ? std::optional(static_cast<std::uint64_t>(count)) : std::nullopt;
+}
+std::string Timeline::why() {
+  switch (ending()) {
+    case Ending::failed:
+      return chief_.error ? chief_.error->message : "";
+    case Ending::saved:
+      return open_notice() != nullptr ? open_notice()->source : "";
+    case Ending::killed:
+      return why_killed();
+    default:
+      return "";
+  }
+}
+
+std::string Timeline::why_killed() {
+  if (phase_ == Phase::restore) {
+    return "while it read " + restoring_;
+  }
+  if (chief_.leaving && open_notice() != nullptr) {
+    return "after a notice (" + open_notice()->source + "), before its state was saved";
+  }
+  if (saving_) {
+    return "during a save";
+  }
+  return phase_ == Phase::work ? "while it worked" : "before its first step";
+}
+
+}  // namespace reprieve::tool

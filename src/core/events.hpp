@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The events of a run: one struct for each, with its name and its fields in the log. Rank 0 writes them
+/// (`EventLog::write`); every reader gets the same structs back.
+///
+/// The last line of a struct lists its fields, for both directions. A `std::optional` without a value is not written.
+/// Logs may be of another version, cut, or written by anybody: a field that is missing or of another type keeps its
+/// default. Times are in seconds. `run_calls` is the step: the calls of `run`, over all starts.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "reprieve/save.hpp"
+
+namespace reprieve::events {
+
+#define REPRIEVE_FIELD(member) field(#member, event.member);
+/// Visits each member with its name, which is that of the field.
+#define REPRIEVE_FIELDS(...)                                               \
+  static void fields(auto& event, auto&& field) {                          \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(REPRIEVE_FIELD, __VA_ARGS__)) \
+  }
+#define REPRIEVE_NAME(name) static constexpr const char* kName = name;
+#define REPRIEVE_EVENT(name, ...) \
+  REPRIEVE_NAME(name)             \
+  REPRIEVE_FIELDS(__VA_ARGS__)
+
+using Count = std::uint64_t;
+using Step = std::optional<Count>;
+
+// The start of a program.
+
+/// A manager has opened the checkpoint directory.
+struct Start {
+  std::string host{};  ///< of rank 0, as all that follows
+  int pid = 0;
+  int world_size = 0;
+  std::string directory{};
+  Count run = 0;
+  std::string library_version{};
+  std::optional<nlohmann::json> environment{};  ///< settings that the environment made
+  std::optional<std::string> near_directory{};  ///< of near copies, if it takes some
+  std::optional<bool> in_new_directory{};       ///< during a drill: the directory was not there before
+  REPRIEVE_EVENT("start", host, pid, world_size, directory, run, library_version, environment, near_directory,
+                 in_new_directory)
+};
+
+/// The directory could not be opened. In the run record alone.
+struct OpenFailed {
+  std::string directory{};
+  std::string error{};  ///< as `to_string(ErrorCode)` names it, as in all that follows
+  std::string message{};
+  REPRIEVE_EVENT("open_failed", directory, error, message)
+};
+
+/// A handler is being made. In the run record alone.
+struct HandlerBegun {
+  REPRIEVE_NAME("handler")
+  static void fields(auto&, auto&&) {}
+};
+
+struct RestoreStarted {
+  std::string file{};
+  REPRIEVE_EVENT("restore_started", file)
+};
+
+struct Restored {
+  std::string file{};  ///< a part of a near copy ends with ".part"
+  Count number = 0;
+  int world_size = 0;  ///< of the run that saved it
+  Count bytes = 0;
+  std::string pass{};  ///< "single", "proven" or "unverified": how often the data were read
+  double seconds = 0;
+  Step run_calls{};
+  REPRIEVE_EVENT("restore", file, number, world_size, bytes, pass, seconds, run_calls)
+};
+
+struct RestoreFailed {
+  std::string file{};
+  std::string error{};
+  std::string message{};
+  int origin_rank = -1;
+  REPRIEVE_EVENT("restore_failed", file, error, message, origin_rank)
+};
+
+/// A checkpoint is damaged: the next older one is tried.
+struct PassedOver {
+  Count number = 0;
+  std::string file{};
+  std::string reason{};
+  REPRIEVE_EVENT("passed_over", number, file, reason)
+};
+
+/// A damaged checkpoint cost work.
+struct Fallback {
+  std::string file{};
+  std::string instead_of{};
+  Step run_calls{};
+  Step steps_lost{};  ///< if the damaged one could still tell its step
+  REPRIEVE_EVENT("fallback", file, instead_of, run_calls, steps_lost)
+};
+
+/// From now on a notice is heard.
+struct Ready {
+  Step run_calls{};
+  std::vector<std::string> signals{};  ///< that are a notice: "SIGTERM", "SIGUSR1"
+  int restart_code = 0;
+  std::string platform{};
+  std::string device{};
+  std::string agreement{};               ///< "threads" or "boundaries"
+  Step total_steps{};                    ///< of the whole run, if it says so
+  std::optional<std::string> job_end{};  ///< UTC, if it is known
+  std::optional<std::string> slurm_job{};
+  REPRIEVE_EVENT("ready", run_calls, signals, restart_code, platform, device, agreement, total_steps, job_end,
+                 slurm_job)
+};
+
+/// An earlier start came to its end.
+struct AlreadyFinished {
+  Step run_calls{};
+  bool refused = false;  ///< this start makes no steps
+  REPRIEVE_EVENT("already_finished", run_calls, refused)
+};
+
+// Steps.
+
+/// The longest step, of the slowest rank, since the last such event; before each save and at the end. Short steps are
+/// measured several at a time: then it is their mean.
+struct LongestStep {
+  Step run_calls{};
+  double longest_step_s = 0;
+  REPRIEVE_EVENT("steps", run_calls, longest_step_s)
+};
+
+/// How far the run is: after 5 s, and later every minute. During a drill ten times a second, in the run record alone.
+struct StepReached {
+  Step run_calls{};
+  double step_s = 0;
+  REPRIEVE_EVENT("step", run_calls, step_s)
+};
+
+// Notices, and ends.
+
+/// All ranks know of a notice.
+struct Notice {
+  std::string source{};
+  std::string message{};
+  double age_s = 0;
+  int rank = -1;  ///< that had it
+  std::string host{};
+  std::optional<double> time_left_s{};  ///< if it came with a deadline
+  REPRIEVE_EVENT("notice", source, message, age_s, rank, host, time_left_s)
+};
+
+/// They stand at the same boundary.
+struct Agreement {
+  Step run_calls{};
+  std::int64_t boundary = 0;
+  double seconds_from_notice = 0;
+  REPRIEVE_EVENT("agreement", run_calls, boundary, seconds_from_notice)
+};
+
+/// The grace has room for another save: the run works on.
+struct TrainOn {
+  Step run_calls{};
+  double time_left_s = 0;
+  REPRIEVE_EVENT("train_on", run_calls, time_left_s)
+};
+
+/// The state is saved, and the ranks leave.
+struct Exit {
+  Step run_calls{};
+  int exit_code = 0;  ///< the restart code
+  std::string checkpoint{};
+  double seconds_from_notice = 0;
+  REPRIEVE_EVENT("exit", run_calls, exit_code, checkpoint, seconds_from_notice)
+};
+
+/// The program works on after `Exit`.
+struct WentOn {
+  Step run_calls{};
+  REPRIEVE_EVENT("went_on", run_calls)
+};
+
+/// An error that all ranks heard.
+struct Failed {
+  int rank = -1;
+  std::string error{};
+  std::string message{};
+  Step run_calls{};
+  REPRIEVE_EVENT("error", rank, error, message, run_calls)
+};
+
+struct Finished {
+  Step run_calls{};
+  REPRIEVE_EVENT("finished", run_calls)
+};
+
+/// Where a notice arrived, by itself. In the run record alone, during a drill.
+struct Arrivals {
+  struct OfRank {
+    int rank = -1;
+    std::string host{};
+    std::optional<std::string> source{};  ///< of the notice that the rank had itself, as all below
+    std::optional<std::string> message{};
+    std::optional<double> age_s{};
+    REPRIEVE_FIELDS(rank, host, source, message, age_s)
+  };
+  std::vector<OfRank> ranks{};
+  REPRIEVE_EVENT("arrivals", ranks)
+};
+
+// Saves.
+
+struct SaveStarted {
+  Count number = 0;
+  std::optional<SaveReason> reason{};
+  Step run_calls{};
+  REPRIEVE_EVENT("save_started", number, reason, run_calls)
+};
+
+struct SaveFinished {
+  Count number = 0;
+  std::string file{};
+  Count bytes = 0;  ///< of state
+  double seconds = 0;
+  std::optional<double> blocked_seconds{};  ///< for how long the program stood still; none: all the time
+  std::optional<SaveReason> reason{};
+  Step run_calls{};
+  REPRIEVE_EVENT("save_finished", number, file, bytes, seconds, blocked_seconds, reason, run_calls)
+};
+
+struct SaveFailed {
+  std::string error{};
+  std::string message{};
+  int origin_rank = -1;
+  std::optional<Count> number{};
+  REPRIEVE_EVENT("save_failed", error, message, origin_rank, number)
+};
+
+/// The save before was still being written in the background.
+struct SaveSkipped {
+  Count number = 0;
+  REPRIEVE_EVENT("save_skipped", number)
+};
+
+/// An old checkpoint was removed.
+struct Retired {
+  Count number = 0;
+  REPRIEVE_EVENT("retired", number)
+};
+
+// Near copies.
+
+/// Near copies of this start so far; at each power of two, and now and then.
+struct NearCopies {
+  Count count = 0;
+  double seconds = 0;    ///< for which each stopped the program, on average
+  Step step{};           ///< of the newest that is complete on all ranks
+  std::string taken{};   ///< UTC
+  Count bytes = 0;       ///< of one copy, of all ranks
+  bool partner = false;  ///< each part lies on another host too
+  REPRIEVE_EVENT("near_copies", count, seconds, step, taken, bytes, partner)
+};
+
+struct NearCopyFailed {
+  std::string message{};
+  Count failures = 0;
+  REPRIEVE_EVENT("near_copy_failed", message, failures)
+};
+
+/// A partner had no room.
+struct NearCopyWithoutPartner {
+  REPRIEVE_NAME("near_copy_without_partner")
+  static void fields(auto&, auto&&) {}
+};
+
+struct NearPartDamaged {
+  std::string place{};  ///< "<host>/<file>"
+  std::string reason{};
+  REPRIEVE_EVENT("near_part_damaged", place, reason)
+};
+
+/// A near copy becomes a checkpoint.
+struct DrainStarted {
+  Count number = 0;
+  bool brought = false;  ///< its parts lie in the checkpoint directory
+  REPRIEVE_EVENT("drain_started", number, brought)
+};
+
+struct Drained {
+  Count number = 0;
+  double seconds = 0;
+  REPRIEVE_EVENT("drained", number, seconds)
+};
+
+/// An event of another version of the library.
+struct Unknown {
+  Step run_calls{};
+  REPRIEVE_EVENT("", run_calls)
+};
+
+#undef REPRIEVE_EVENT
+#undef REPRIEVE_NAME
+#undef REPRIEVE_FIELDS
+#undef REPRIEVE_FIELD
+
+}  // namespace reprieve::events
+
+namespace reprieve::core {
+
+using Event =
+    std::variant<events::Unknown, events::Start, events::OpenFailed, events::HandlerBegun, events::RestoreStarted,
+                 events::Restored, events::RestoreFailed, events::PassedOver, events::Fallback, events::Ready,
+                 events::AlreadyFinished, events::LongestStep, events::StepReached, events::Notice, events::Agreement,
+                 events::TrainOn, events::Exit, events::WentOn, events::Failed, events::Finished, events::Arrivals,
+                 events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SaveSkipped, events::Retired,
+                 events::NearCopies, events::NearCopyFailed, events::NearCopyWithoutPartner, events::NearPartDamaged,
+                 events::DrainStarted, events::Drained>;
+
+/// One line of a log.
+struct LoggedEvent {
+  Event event;
+  std::string time;                   ///< UTC, as `event_time` writes it
+  std::optional<double> monotonic_s;  ///< the monotonic clock of rank 0
+};
+
+/// `event`, then the times, then the fields.
+nlohmann::ordered_json to_json(const LoggedEvent& logged);
+nlohmann::json to_json(const SaveReason& reason);
+nlohmann::json to_json(const events::Arrivals::OfRank& arrival);
+
+/// Nothing unless the line is an object with an `event`.
+std::optional<LoggedEvent> event_from_json(const nlohmann::json& line);
+std::optional<LoggedEvent> event_from_text(const std::string& line);
+
+/// The step that an event tells, if it tells one.
+events::Step step_of(const Event& event);
+
+}  // namespace reprieve::core
