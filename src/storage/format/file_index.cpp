@@ -342,12 +342,11 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
 }
 
 FileIndex parse(const IndexBytes& bytes, Rows rows) {
-  ReadManifest manifest = read_manifest(bytes.manifest);
   FileIndex index;
+  const json fields = read_manifest(bytes.manifest, &index.variables);
   index.file_size = bytes.file_size;
-  index.metadata = decode_metadata(manifest.fields);
-  index.variables = std::move(manifest.variables);
-  const auto dimensions = integer<std::uint64_t>(manifest.fields.at("box_dimensions"));
+  index.metadata = decode_metadata(fields);
+  const auto dimensions = integer<std::uint64_t>(fields.at("box_dimensions"));
   require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
   index.boxes = BoxTable(static_cast<std::size_t>(dimensions), bytes.boxes);
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
@@ -383,7 +382,7 @@ FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Row
 }
 
 FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name) {
-  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest_fields(manifest)); });
+  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest(manifest, nullptr)); });
 }
 
 namespace {
