@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
-#include "cluster/communicator.hpp"
 #include "core/directory.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "storage/format/file_index.hpp"
@@ -173,13 +173,26 @@ std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& direct
 /// The regular files in a directory, in any order. @throws StorageError
 std::vector<std::filesystem::path> regular_files(const std::filesystem::path& directory);
 
-// What is known about checkpoints, as bytes that travel from the chief to the other ranks, and as JSON for events.
+// What is known about checkpoints, as JSON for events.
 
 nlohmann::json to_json(const SaveReason& reason);
 /// Adds a field to those of an event, if there is anything to tell.
 void put_if_known(nlohmann::json& fields, const char* name, const std::optional<std::uint64_t>& number);
 
-cluster::Bytes encode(const std::vector<CheckpointInfo>& checkpoints);
-std::vector<CheckpointInfo> decode(const cluster::Bytes& bytes);
-
 }  // namespace reprieve::manager
+
+// And for messages from the chief to the other ranks.
+
+namespace reprieve {
+
+constexpr auto fields_of(const SaveReason*) {
+  using T = SaveReason;
+  return std::tuple(&T::kind, &T::rank, &T::host, &T::source, &T::message);
+}
+constexpr auto fields_of(const CheckpointInfo*) {
+  using T = CheckpointInfo;
+  return std::tuple(&T::path, &T::number, &T::run_calls, &T::run, &T::save, &T::directory_id, &T::world_size, &T::time,
+                    &T::size_bytes, &T::reason, &T::files_directory);
+}
+
+}  // namespace reprieve

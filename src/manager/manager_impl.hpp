@@ -129,9 +129,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// A save has failed. Not collective.
   void tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
 
-  /// Bytes that the chief makes, on every rank.
-  cluster::Bytes from_chief(const std::function<cluster::Bytes()>& make, std::string_view what);
-
   core::OwnerProcess owner;
   std::shared_ptr<cluster::Communicator> own_comm;  ///< its owner, before all that could fail on one rank
   cluster::Communicator& comm;
@@ -173,7 +170,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   void lay_out_ahead();
   void agree_on_half_restored();
-  std::vector<std::uint64_t> numbers_from_chief(const std::function<std::vector<std::uint64_t>()>& find);
   /// The manager lives on after MPI_Finalize.
   void at_finalize() noexcept;
 

@@ -240,7 +240,7 @@ std::string encode_manifest(const FileIndex& index, std::size_t room) {
   return text + "]}";
 }
 
-std::size_t place_of_list(const Bytes& manifest) {
+std::size_t place_of_list(std::span<const std::byte> manifest) {
   const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
   const std::size_t place = text.find(kListBegins);  // within a text its quotes would be escaped
   require(place != std::string_view::npos, "no list of variables");
@@ -481,7 +481,7 @@ StoredVariable read_variable(JsonCursor& in) {
   return variable;
 }
 
-std::string_view text_of(const Bytes& manifest) {
+std::string_view text_of(std::span<const std::byte> manifest) {
   return {reinterpret_cast<const char*>(manifest.data()), manifest.size()};
 }
 
@@ -490,7 +490,7 @@ constexpr std::size_t kLikelyEntryBytes = 160;
 
 }  // namespace
 
-json read_manifest(const Bytes& manifest, std::vector<StoredVariable>* variables) {
+json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables) {
   json fields = json::object();
   bool has_list = false;
   JsonCursor in(text_of(manifest));

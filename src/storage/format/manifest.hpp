@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,6 +45,6 @@ inline constexpr std::string_view kListBegins = R"(,"variables":[)";
 /// What a manifest says of the file, without the list of variables. The list goes to @p variables, without a document
 /// in memory. Null: the list is not read. Whether all this fits together is looked at by `parse_index`.
 /// @throws CorruptError, nlohmann::json::exception
-[[nodiscard]] nlohmann::json read_manifest(const Bytes& manifest, std::vector<StoredVariable>* variables);
+[[nodiscard]] nlohmann::json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables);
 
 }  // namespace reprieve::storage

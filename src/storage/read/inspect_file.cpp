@@ -41,11 +41,11 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
     };
     const auto note = [&](const std::string& region) { damage.push_back({variable.name, region, "checksum differs"}); };
     for (std::size_t b = 0; b < variable.box_count; ++b) {
-      const BoxRowView row = index.view(variable, b);
+      const BoxRow row = index.row(variable, b);
       if (reader.small_is_right(variable, row)) {
         tell(volume(row.extent) * variable.type.size_bytes);
       } else {
-        reader.check_box(variable, index.row(variable, b), note, tell);
+        reader.check_box(variable, row, note, tell);
       }
     }
   }
@@ -71,7 +71,7 @@ std::vector<VariableInfo> list_variables(const FileIndex& index) {
     info.tile = variable.tile;
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
-        info.rank_shapes.push_back(index.row(variable, rank).extent);
+        info.rank_shapes.push_back(to_extents(index.row(variable, rank).extent));
       }
     }
   }

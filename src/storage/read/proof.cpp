@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
@@ -22,6 +23,9 @@ struct Suspect {
   std::uint64_t block = 0;
   int finder = 0;
 };
+constexpr auto fields_of(const Suspect*) {
+  return std::tuple(&Suspect::variable, &Suspect::box, &Suspect::block, &Suspect::finder);
+}
 
 enum class Finding : std::uint8_t { not_read, right, wrong };
 
@@ -62,10 +66,10 @@ class Proof {
       const bool replicated = variable.distribution == state::Distribution::replicated;
       const RowRange rows = replicated ? RowRange{0, variable.box_count} : index_.rows_of(variable, first, end);
       for (std::size_t b = rows.begin; b < rows.end; ++b) {
-        if (is_small_and_right(variable, index_.view(variable, b))) {
+        const BoxRow row = index_.row(variable, b);
+        if (is_small_and_right(variable, row)) {
           continue;
         }
-        const BoxRow row = index_.row(variable, b);
         const TiledSplit split = FileIndex::blocks_of(variable, row);
         for (std::uint64_t i = 0; i < split.count(); ++i) {
           if (!is_own(variable, row.rank, i)) {
@@ -84,7 +88,7 @@ class Proof {
     return prover_of(variable, saver, block, index_.metadata.world_size, comm_.size()) == comm_.rank();
   }
 
-  [[nodiscard]] bool is_small_and_right(const StoredVariable& variable, const BoxRowView& row) const {
+  [[nodiscard]] bool is_small_and_right(const StoredVariable& variable, const BoxRow& row) const {
     return is_own(variable, row.rank, 0) && reader_.small_is_right(variable, row);
   }
 
@@ -100,41 +104,14 @@ class Proof {
     return found;
   }
 
-  /// Those of all ranks, on all ranks; the first of each rank come first.
+  /// Those of all ranks, on all ranks.
   std::vector<Suspect> exchange(const std::vector<Suspect>& mine) {
-    Encoder message;
-    for (const Suspect& suspect : mine) {
-      message.word(suspect.variable);
-      message.word(suspect.box);
-      message.word(suspect.block);
-    }
-    const std::vector<Bytes> of_ranks = comm_.gather(message.take(), what_);
     std::vector<Suspect> all;
-    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-      for (Decoder decoder(of_ranks[rank]); !decoder.at_end();) {
-        const std::uint64_t variable = decoder.word();
-        const std::uint64_t box = decoder.word();
-        all.push_back({variable, box, decoder.word(), static_cast<int>(rank)});
-      }
+    for (const std::vector<Suspect>& of_rank : comm_.gather_values(mine, what_)) {
+      all.insert(all.end(), of_rank.begin(), of_rank.end());
     }
     all.resize(std::min(all.size(), kMostSuspects));
-    Encoder list;
-    for (const Suspect& suspect : all) {
-      for (const std::uint64_t word :
-           {suspect.variable, suspect.box, suspect.block, static_cast<std::uint64_t>(suspect.finder)}) {
-        list.word(word);
-      }
-    }
-    Bytes bytes = list.take();
-    comm_.broadcast(bytes, 0, what_);
-    all.clear();
-    for (Decoder decoder(bytes); !decoder.at_end();) {
-      const std::uint64_t variable = decoder.word();
-      const std::uint64_t box = decoder.word();
-      const std::uint64_t block = decoder.word();
-      all.push_back({variable, box, block, static_cast<int>(decoder.word())});
-    }
-    return all;
+    return comm_.from_root(all, 0, what_);
   }
 
   /// Two ranks besides the finder, one of them far away; a rank that is alone looks once more by itself.
