@@ -23,6 +23,7 @@
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/description.hpp"
+#include "storage/format/layout.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
 #include "storage/write/file_plan.hpp"
 #include "workload.hpp"
@@ -98,12 +99,15 @@ class Pretended {
 
   /// @return seconds and bytes in the order of kSaveCosts
   std::vector<double> save() {
-    storage::Told told = tell();
-    const double told_bytes = total(told.numbers);
+    std::vector<storage::DescriptionMessage> told = tell();
+    double told_bytes = 0;
+    for (const storage::DescriptionMessage& message : told) {
+      told_bytes += static_cast<double>(message.numbers.size());
+    }
     storage::FileIndex index;
     storage::Places places;
     reset_peak_memory();
-    const double plan_s = seconds_of([&] { index = storage::plan_from(std::move(told), {}); });
+    const double plan_s = seconds_of([&] { index = storage::plan_file(std::move(told), {}); });
     const double structure_s = seconds_of([&] { file_ = std::make_unique<storage::LaidOutFile>(std::move(index)); });
     const double places_s =
         seconds_of([&] { places = storage::places_in(file_->index(), static_cast<int>(ranks_), 0); });
@@ -145,17 +149,17 @@ class Pretended {
   }
 
  private:
-  storage::Told tell() const {
-    const auto chiefs = storage::encode_descriptions(describe(0, ranks_, variables_));
-    storage::Told told{{chiefs.facts}, {}};
+  std::vector<storage::DescriptionMessage> tell() const {
+    std::vector<storage::DescriptionMessage> told;
     for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
       const Bytes one = storage::encode_descriptions(describe(rank, ranks_, 1)).numbers;
-      Bytes& all = told.numbers.emplace_back();
+      Bytes& all = told.emplace_back().numbers;
       all.reserve(one.size() * variables_);
       for (std::uint64_t v = 0; v < variables_; ++v) {
         all.insert(all.end(), one.begin(), one.end());
       }
     }
+    told.front().facts = storage::encode_descriptions(describe(0, ranks_, variables_)).facts;
     return told;
   }
 
@@ -167,21 +171,14 @@ class Pretended {
     return checksums;
   }
 
-  storage::IndexBytes stored_index() const {
-    const auto bytes_of = [](const auto& part) {
-      const auto bytes = std::as_bytes(std::span(part));
-      return Bytes(bytes.begin(), bytes.end());
-    };
+  storage::IndexBytes stored_index() {
     const auto words_of = [](std::span<const std::uint64_t> words) {
       return storage::SharedWords(std::vector<std::uint64_t>(words.begin(), words.end()));
     };
     const storage::FileIndex& index = file_->index();
-    const storage::Seal& seal = file_->seal();
-    return {bytes_of(storage::encode_manifest(index)),
-            words_of(index.boxes.words()),
-            words_of(index.checksums.span()),
-            index.file_size,
-            {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
+    manifest_ = storage::encode_manifest(index);
+    return {file_->seal(), words_of(index.boxes.words()), words_of(index.checksums.span()),
+            std::as_bytes(std::span(manifest_))};
   }
 
   /// A rank on as many ranks as before finds its rows of each variable.
@@ -201,12 +198,7 @@ class Pretended {
     const Description wanted = describe(ranks - 1, ranks, 1).front();
     return seconds_of([&] {
       for (const storage::StoredVariable& variable : index.variables) {
-        std::vector<Box> boxes;
-        boxes.reserve(variable.box_count);
-        for (std::size_t b = 0; b < variable.box_count; ++b) {
-          boxes.push_back(storage::FileIndex::dataset_box(variable, index.row(variable, b)));
-        }
-        const storage::BoxSearch search(std::move(boxes));
+        const storage::BoxSearch search(index.dataset_boxes(variable));
         for (const Box& box : wanted.boxes) {
           static_cast<void>(search.meeting(box));
         }
@@ -217,6 +209,7 @@ class Pretended {
   std::uint64_t ranks_;
   std::uint64_t variables_;
   std::unique_ptr<storage::LaidOutFile> file_;
+  std::string manifest_;
 };
 
 const std::vector<Cost> kSaveCosts{{"plan"},

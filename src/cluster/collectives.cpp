@@ -397,26 +397,20 @@ bool Communicator::share_on_node(const Nodes& nodes, CommonMemory& memory, std::
 
 namespace {
 
-Bytes packed(const nlohmann::json& document) {
-  return to_bytes(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+std::string text_of(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
-
-nlohmann::json unpacked(const Bytes& bytes) { return nlohmann::json::parse(to_text(bytes)); }
 
 }  // namespace
 
-nlohmann::json as_received(const nlohmann::json& document) { return unpacked(packed(document)); }
-
 nlohmann::json broadcast(Communicator& comm, const nlohmann::json& document, int root, std::string_view what) {
-  Bytes bytes = packed(document);
-  comm.broadcast(bytes, root, what);
-  return unpacked(bytes);
+  return nlohmann::json::parse(comm.from_root(text_of(document), root, what));
 }
 
 nlohmann::json gather(Communicator& comm, const nlohmann::json& document, std::string_view what) {
   nlohmann::json all = nlohmann::json::array();
-  for (const Bytes& each : comm.gather(packed(document), what)) {
-    all.push_back(unpacked(each));
+  for (const std::string& text : comm.gather_values(text_of(document), what)) {
+    all.push_back(nlohmann::json::parse(text));
   }
   return all;
 }

@@ -11,9 +11,6 @@
 
 namespace reprieve::cluster {
 
-/// @p document as another rank gets it. Not collective.
-[[nodiscard]] nlohmann::json as_received(const nlohmann::json& document);
-
 /// @p root's document on every rank.
 [[nodiscard]] nlohmann::json broadcast(Communicator& comm, const nlohmann::json& document, int root,
                                        std::string_view what);

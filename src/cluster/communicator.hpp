@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/message.hpp"
 #include "core/process.hpp"
 #include "core/values.hpp"
 
@@ -126,6 +127,38 @@ class Communicator {
   /// Each rank's parts for all of them against theirs for this one. What is in @p theirs is replaced; its memory, like
   /// that of @p mine, serves again in the next exchange. A rank that failed before says so, and all throw its failure.
   void exchange(Parts& mine, Parts& theirs, std::string_view what, const core::Outcome& failure = {});
+
+  // The same with values of any type that has messages (core/message.hpp).
+
+  /// @p root's value, on every rank.
+  template <class T>
+  [[nodiscard]] T from_root(const T& mine, int root, std::string_view what) {
+    Bytes bytes = rank_ == root ? core::to_message(mine) : Bytes();
+    broadcast(bytes, root, what);
+    return core::from_message<T>(bytes);
+  }
+  /// What @p make returns on the chief, on every rank. If it throws there, all throw.
+  template <class Make>
+  [[nodiscard]] auto from_chief(Make&& make, std::string_view what) -> std::invoke_result_t<Make&> {
+    Bytes bytes;
+    on_chief([&] { bytes = core::to_message(make()); }, what);
+    broadcast(bytes, 0, what);
+    return core::from_message<std::invoke_result_t<Make&>>(bytes);
+  }
+  /// All ranks' values on the chief, by rank; empty on the others. A rank with an empty container sends nothing.
+  template <class T>
+  [[nodiscard]] std::vector<T> gather_values(const T& mine, std::string_view what) {
+    bool is_empty = false;
+    if constexpr (requires { mine.empty(); }) {
+      is_empty = mine.empty();
+    }
+    std::vector<T> values;
+    for (const Bytes& bytes : gather(is_empty ? Bytes() : core::to_message(mine), what)) {
+      values.push_back(bytes.empty() ? T() : core::from_message<T>(bytes));
+    }
+    return values;
+  }
+
   std::int64_t max(std::int64_t value, std::string_view what);
   /// What one reduction tells of the digests and the values of all ranks.
   struct Comparison {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "core/directory.hpp"
 
@@ -23,6 +24,9 @@ struct AvailableMemory {
       UINT64_MAX;     ///< what the control group has left that has the least; the same if there is none
   std::string group;  ///< its directory: processes with the same share what it has
 };
+constexpr auto fields_of(const AvailableMemory*) {
+  return std::tuple(&AvailableMemory::of_node, &AvailableMemory::of_group, &AvailableMemory::group);
+}
 
 /// Linux promises memory that it does not have, and kills when it is used. What can be counted on stands in
 /// /proc/meminfo, and in the limits of this process's control groups and of all those above (version 2 and 1).

@@ -18,6 +18,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -109,6 +110,9 @@ struct Worker {
   /// This process.
   static Worker self(int rank, std::string host);
 };
+constexpr auto fields_of(const Worker*) {
+  return std::tuple(&Worker::rank, &Worker::host, &Worker::pid, &Worker::start);
+}
 
 nlohmann::json to_json(const Worker& worker);
 /// What is not of that form is left out.

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <nlohmann/json.hpp>
+#include <tuple>
 
-#include "cluster/collectives.hpp"
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
@@ -51,8 +50,6 @@ void remove_error_report(const std::filesystem::path& directory) noexcept {
 }  // namespace reprieve::handler
 
 namespace reprieve {
-
-using Json = nlohmann::json;
 
 namespace {
 
@@ -111,13 +108,7 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   std::string text;
   auto code = ErrorCode::cluster;
   const auto spread = [&] {
-    Json message;
-    if (comm_.rank() == origin_rank) {
-      message = {{"code", static_cast<std::int32_t>(mine.code)}, {"message", mine.message}};
-    }
-    message = cluster::broadcast(comm_, message, origin_rank, kSpreading);
-    text = message["message"];
-    code = static_cast<ErrorCode>(message["code"].get<std::int32_t>());
+    std::tie(code, text) = comm_.from_root(std::tuple(mine.code, mine.message), origin_rank, kSpreading);
     if (comm_.is_chief()) {
       log_.write(events::Failed{origin_rank, to_string(code), text, run_calls});
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/notices.hpp"
 
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 #include <utility>
 
-#include "cluster/collectives.hpp"
 #include "core/log.hpp"
 #include "core/values.hpp"
 
@@ -13,7 +13,6 @@ namespace reprieve::handler {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kSharing = "sharing a termination notice";
@@ -24,12 +23,14 @@ constexpr std::chrono::milliseconds kShortWait{10};
 constexpr std::int64_t kUsualWait = 2;
 
 /// Ages and not times, as the clocks of the ranks differ.
-Json encode(const termination::LocalNotice& notice, Clock::time_point now) {
-  Json message{{"source", notice.source}, {"message", notice.message}, {"age_s", Seconds(now - notice.time).count()}};
-  if (notice.deadline) {
-    message["time_left_s"] = Seconds(*notice.deadline - now).count();
-  }
-  return message;
+struct SharedNotice {
+  std::string source;
+  std::string message;
+  Seconds age{};
+  std::optional<Seconds> time_left;
+};
+constexpr auto fields_of(const SharedNotice*) {
+  return std::tuple(&SharedNotice::source, &SharedNotice::message, &SharedNotice::age, &SharedNotice::time_left);
 }
 
 }  // namespace
@@ -84,15 +85,19 @@ int Notices::earliest_rank(int otherwise) {
 
 TerminationNotice Notices::gather_from(int rank) {
   const auto now = Clock::now();
-  Json message;
+  SharedNotice notice;
   if (comm_.rank() == rank) {
-    message = encode(own().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt}), now);
+    const auto mine = own().value_or(termination::LocalNotice{"unknown", "", now, std::nullopt});
+    notice = {mine.source, mine.message, now - mine.time, std::nullopt};
+    if (mine.deadline) {
+      notice.time_left = *mine.deadline - now;
+    }
   }
-  message = cluster::broadcast(comm_, message, rank, kSharing);
-  const auto age = std::chrono::duration_cast<Clock::duration>(Seconds(message["age_s"].get<double>()));
-  TerminationNotice shared{rank, comm_.host_of(rank), message["source"], message["message"], now - age, {}};
-  if (message.contains("time_left_s")) {
-    shared.deadline = core::later(now, Seconds(message["time_left_s"].get<double>()));
+  notice = comm_.from_root(notice, rank, kSharing);
+  const auto age = std::chrono::duration_cast<Clock::duration>(notice.age);
+  TerminationNotice shared{rank, comm_.host_of(rank), notice.source, notice.message, now - age, {}};
+  if (notice.time_left) {
+    shared.deadline = core::later(now, *notice.time_left);
   }
   return shared;
 }

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 #include <utility>
 
-#include "cluster/collectives.hpp"
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
@@ -74,23 +74,17 @@ std::optional<termination::DeadlineSettings> deadline_of(const TerminationConfig
 
 /// Asked on the chief alone: a thousand ranks would overrun a metadata server.
 Surroundings find_surroundings(cluster::Communicator& comm, TerminationConfig& config, bool reads_settings) {
-  Json message;
-  comm.on_chief(
+  PlatformInfo where;
+  MetadataServer metadata{};
+  std::tie(where.platform, where.device, where.evidence, metadata) = comm.from_chief(
       [&] {
         const PlatformInfo found = where_we_are(config, lookup(reads_settings));
-        const auto metadata = filled_in(config, found).metadata;
-        message = {{"platform", to_string(found.platform)},
-                   {"device", to_string(found.device)},
-                   {"evidence", found.evidence},
-                   {"metadata", static_cast<int>(*metadata)}};
+        return std::tuple(found.platform, found.device, found.evidence, *filled_in(config, found).metadata);
       },
       "finding out where the job runs");
-  message = cluster::broadcast(comm, message, 0, "telling where the job runs");
-  PlatformInfo where{*platform_named(message["platform"].get<std::string>()),
-                     *device_named(message["device"].get<std::string>()), message["evidence"]};
   const bool grace_was_asked_for = config.grace_period.has_value();
   config = filled_in(std::move(config), where);
-  config.metadata = static_cast<MetadataServer>(message["metadata"].get<int>());
+  config.metadata = metadata;
   core::log::debug("platform: {} ({}), device: {}", to_string(where.platform), where.evidence, to_string(where.device));
   return {std::move(where), grace_was_asked_for};
 }
@@ -120,10 +114,14 @@ termination::SourceSettings sources_of(cluster::Communicator& comm, const Termin
 
 /// Without the list others see less, so nothing here is an error.
 std::unique_ptr<core::WorkerLock> record_workers(cluster::Communicator& comm, const std::filesystem::path& directory) {
-  const Json all = cluster::gather(comm, to_json(core::Worker::self(comm.rank(), comm.host())), "listing the ranks");
+  const auto all = comm.gather_values(core::Worker::self(comm.rank(), comm.host()), "listing the ranks");
   if (comm.is_chief()) {
     try {
-      core::write_worker_record(directory, all);
+      Json workers = Json::array();
+      for (const core::Worker& worker : all) {
+        workers.push_back(to_json(worker));
+      }
+      core::write_worker_record(directory, workers);
     } catch (const Error& error) {
       core::log::warning("{}; a supervisor cannot see when the ranks have gone", error.what());
     }

@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
-#include "cluster/communicator.hpp"
 #include "core/directory.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "storage/format/file_index.hpp"
@@ -173,9 +173,20 @@ std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& direct
 /// The regular files in a directory, in any order. @throws StorageError
 std::vector<std::filesystem::path> regular_files(const std::filesystem::path& directory);
 
-// What is known about checkpoints, as bytes that travel from the chief to the other ranks.
-
-cluster::Bytes encode(const std::vector<CheckpointInfo>& checkpoints);
-std::vector<CheckpointInfo> decode(const cluster::Bytes& bytes);
-
 }  // namespace reprieve::manager
+
+// And for messages from the chief to the other ranks.
+
+namespace reprieve {
+
+constexpr auto fields_of(const SaveReason*) {
+  using T = SaveReason;
+  return std::tuple(&T::kind, &T::rank, &T::host, &T::source, &T::message);
+}
+constexpr auto fields_of(const CheckpointInfo*) {
+  using T = CheckpointInfo;
+  return std::tuple(&T::path, &T::number, &T::run_calls, &T::run, &T::save, &T::directory_id, &T::world_size, &T::time,
+                    &T::size_bytes, &T::reason, &T::files_directory);
+}
+
+}  // namespace reprieve

@@ -30,6 +30,12 @@
 
 namespace reprieve {
 
+namespace {
+
+constexpr const char* kListing = "listing the checkpoints";
+
+}  // namespace
+
 CheckpointManager::CheckpointManager(MPI_Comm comm, Checkpoint& checkpoint, std::filesystem::path directory,
                                      ManagerOptions options)
     : impl_(Impl::open(comm, checkpoint, directory, std::move(options))) {}
@@ -138,9 +144,9 @@ CheckpointManager::Impl::Impl(const std::shared_ptr<cluster::Communicator>& rank
   core::log::set_rank(comm.rank());
   comm.set_timeout(manager::opening_timeout(options));
   comm.on_chief([this] { open_directory(); }, "opening the checkpoint directory");
-  const auto mark = [this] { return cluster::to_bytes(lock->mark()); };
-  manager::check_directory_is_shared(
-      comm, directory, cluster::to_text(from_chief(mark, "looking at the checkpoint directory from all ranks")));
+  const auto mark = [this] { return lock->mark(); };
+  manager::check_directory_is_shared(comm, directory,
+                                     comm.from_chief(mark, "looking at the checkpoint directory from all ranks"));
   comm.set_timeout(options.io_timeout);
 }
 
@@ -261,13 +267,6 @@ void CheckpointManager::Impl::record(const core::Event& event) {
     event_log.write(event);
     run_record.write(event);
   }
-}
-
-cluster::Bytes CheckpointManager::Impl::from_chief(const std::function<cluster::Bytes()>& make, std::string_view what) {
-  cluster::Bytes bytes;
-  comm.on_chief([&] { bytes = make(); }, what);
-  comm.broadcast(bytes, 0, what);
-  return bytes;
 }
 
 const manager::Constants& CheckpointManager::Impl::constants() {
@@ -456,16 +455,7 @@ void CheckpointManager::Impl::retire(std::uint64_t newest, manager::CheckpointDi
 }
 
 std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
-  std::vector<std::uint64_t> numbers;
-  const auto as_bytes = [&] {
-    numbers = manager::find_candidates(directory, identity->directory_id());
-    const auto view = std::as_bytes(std::span(numbers));
-    return cluster::Bytes(view.begin(), view.end());
-  };
-  const cluster::Bytes bytes = from_chief(as_bytes, "listing the checkpoints");
-  numbers.resize(bytes.size() / sizeof(std::uint64_t));
-  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(numbers)).begin());
-  return numbers;
+  return comm.from_chief([&] { return manager::find_candidates(directory, identity->directory_id()); }, kListing);
 }
 
 CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
@@ -495,22 +485,19 @@ void CheckpointManager::Impl::check_state_is_whole() const {
 }
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::latest() {
-  const auto find = [&] {
+  const char* what = "looking for the latest checkpoint";
+  const auto find = [&]() -> std::optional<CheckpointInfo> {
     std::vector<manager::OrderEntry> entries = directory.in_order(identity->directory_id());
     manager::drop_foreign(entries);
     std::reverse(entries.begin(), entries.end());  // newest first
     for (const manager::OrderEntry& entry : entries) {
-      if (const auto info = directory.info(entry.number)) {
-        return manager::encode({*info});
+      if (auto info = directory.info(entry.number)) {
+        return info;
       }
     }
-    return manager::encode({});
+    return std::nullopt;
   };
-  const auto latest = [&] {
-    const auto found = manager::decode(from_chief(find, "looking for the latest checkpoint"));
-    return found.empty() ? std::nullopt : std::optional(found.front());
-  };
-  return comm.together(latest, "looking for the latest checkpoint");
+  return comm.together([&] { return comm.from_chief(find, what); }, what);
 }
 
 std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
@@ -521,10 +508,9 @@ std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
         found.push_back(*info);
       }
     }
-    return manager::encode(found);
+    return found;
   };
-  return comm.together([&] { return manager::decode(from_chief(list, "listing the checkpoints")); },
-                       "listing the checkpoints");
+  return comm.together([&] { return comm.from_chief(list, kListing); }, kListing);
 }
 
 // What a manager does about near copies.

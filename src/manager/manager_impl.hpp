@@ -127,9 +127,6 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// A save has failed. Not collective.
   void tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
 
-  /// Bytes that the chief makes, on every rank.
-  cluster::Bytes from_chief(const std::function<cluster::Bytes()>& make, std::string_view what);
-
   core::OwnerProcess owner;
   std::shared_ptr<cluster::Communicator> own_comm;  ///< its owner, before all that could fail on one rank
   cluster::Communicator& comm;

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/collectives.hpp"
 #include "core/log.hpp"
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
@@ -64,17 +63,13 @@ fs::path agree_on_arguments(cluster::Communicator& comm, const fs::path& directo
   mine["directory"] = directory.lexically_normal().string();
   mine["read_environment"] = options.read_environment;
   check_same_on_all_ranks(comm, mine, what);
-  cluster::Bytes path = cluster::to_bytes(comm.is_chief() ? absolute_directory(directory).string() : "");
-  comm.broadcast(path, 0, what);
-  const fs::path agreed = cluster::to_text(path);
+  const fs::path agreed = comm.from_chief([&] { return absolute_directory(directory); }, what);
   return drill ? agreed / drill->subdirectory : agreed;
 }
 
 std::optional<core::DrillOrders> agree_on_drill(cluster::Communicator& comm) {
   constexpr const char* what = "looking for the orders of a drill";
-  cluster::Bytes orders = cluster::to_bytes(comm.is_chief() ? core::read_drill_orders() : "");
-  comm.broadcast(orders, 0, what);
-  return core::parse_drill_orders(cluster::to_text(orders));
+  return core::parse_drill_orders(comm.from_chief(core::read_drill_orders, what));
 }
 
 milliseconds opening_timeout(const ManagerOptions& options) {
@@ -120,6 +115,9 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
 namespace {
 
 using core::Json;
+
+/// Bytes that are not UTF-8 are replaced.
+std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// Whether @p directory is the first one that this process asks for.
 bool is_the_first(const fs::path& directory) {
@@ -169,15 +167,10 @@ Json read_environment(const fs::path& directory, const ManagerOptions& options) 
 
 Json agree_on_environment(cluster::Communicator& comm, const fs::path& directory, const ManagerOptions& options) {
   constexpr const char* what = "reading the environment";
-  Json values = Json::object();
-  comm.on_chief(
-      [&] {
-        if (options.read_environment) {
-          values = read_environment(directory, options);
-        }
-      },
-      what);
-  values = cluster::broadcast(comm, values, 0, what);
+  const auto read = [&] {
+    return text_of(options.read_environment ? read_environment(directory, options) : Json::object());
+  };
+  Json values = Json::parse(comm.from_chief(read, what));
   if (values.contains("log.level") || values.contains("log.other_ranks")) {
     Settings settings;
     settings::apply(values, settings);
@@ -216,17 +209,20 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
   return text;
 }
 
+/// Values as text, by key.
+using Values = std::map<std::string, std::string>;
+
 /// A line for each setting that is not the same everywhere: "io: "auto" on rank 0, "direct" on ranks 1-3".
-std::string differences_text(const Json& chiefs, const Json& differences) {
+std::string differences_text(const Values& chiefs, const std::vector<Values>& differences) {
   std::map<std::string, std::map<std::string, std::vector<std::size_t>>> ranks;  // by key and value
   for (std::size_t rank = 0; rank < differences.size(); ++rank) {
-    for (const auto& [key, value] : differences.at(rank).items()) {
-      ranks[key][value.dump()].push_back(rank);
+    for (const auto& [key, value] : differences[rank]) {
+      ranks[key][value].push_back(rank);
     }
   }
   std::string lines;
   for (const auto& [key, values] : ranks) {
-    lines += fmt::format("\n  {}: {} on rank 0", key, chiefs.at(key).dump());
+    lines += fmt::format("\n  {}: {} on rank 0", key, chiefs.at(key));
     for (const auto& [value, where] : values) {
       lines += fmt::format(", {} on {}", value, ranks_text(where));
     }
@@ -237,10 +233,13 @@ std::string differences_text(const Json& chiefs, const Json& differences) {
 }  // namespace
 
 void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std::string_view what) {
-  const Json chiefs = cluster::broadcast(comm, mine, 0, what);
-  const Json own = cluster::as_received(mine);
-  Json different = Json::object();
-  for (const auto& [key, value] : own.items()) {
+  Values own;
+  for (const auto& [key, value] : mine.items()) {
+    own[key] = text_of(value);
+  }
+  const Values chiefs = comm.from_root(own, 0, what);
+  Values different;
+  for (const auto& [key, value] : own) {
     if (value != chiefs.at(key)) {
       different[key] = value;
     }
@@ -248,7 +247,7 @@ void check_same_on_all_ranks(cluster::Communicator& comm, const Json& mine, std:
   if (comm.max(different.empty() ? 0 : 1, what) == 0) {
     return;
   }
-  const Json differences = cluster::gather(comm, different, what);
+  const std::vector<Values> differences = comm.gather_values(different, what);
   comm.on_chief(
       [&] {
         throw UsageError("the ranks were given different settings; they must be the same on all ranks:" +

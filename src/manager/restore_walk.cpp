@@ -234,12 +234,10 @@ bool RestoreWalk::could_be_replaced_by_all(const storage::Restorer& restorer, st
     return false;
   }
   const auto compare = [&] {
-    const bool alike = std::ranges::all_of(
+    return std::ranges::all_of(
         older, [&](std::uint64_t number) { return restorer.could_be_replaced_by(manager_.directory.file(number)); });
-    return cluster::Bytes{static_cast<std::byte>(alike ? 1 : 0)};
   };
-  const cluster::Bytes answer = manager_.from_chief(compare, "comparing the checkpoints");
-  return answer.front() == std::byte{1};
+  return manager_.comm.from_chief(compare, "comparing the checkpoints");
 }
 
 CheckpointInfo RestoreWalk::read(storage::Restorer& restorer, const fs::path& file, std::optional<std::uint64_t> number,
@@ -272,8 +270,7 @@ CheckpointInfo RestoreWalk::read_as(storage::Restorer& restorer, const fs::path&
     restorer.prove();
   }
   restorer.restore();
-  const auto as_bytes = [&] { return encode({make_info()}); };
-  CheckpointInfo info = decode(manager_.from_chief(as_bytes, "restoring")).front();
+  CheckpointInfo info = manager_.comm.from_chief(make_info, "restoring");
   core::kill_point(core::KillPoint::restore_done);
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   manager_.checkpoint.registry().half_restored = {};

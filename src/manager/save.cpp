@@ -45,11 +45,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "core/kill_point.hpp"
@@ -60,7 +60,6 @@
 #include "manager/near_copies.hpp"
 #include "manager/near_place.hpp"
 #include "reprieve/error.hpp"
-#include "storage/bytes/codec.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 #include "storage/write/data_stream.hpp"
 
@@ -136,10 +135,8 @@ Save::~Save() {
 
 void Save::begin() {
   cluster::Communicator& comm = manager_.comm;
-  // The number, whether it was asked for, the time, and which save of the directory it is.
-  std::array<std::int64_t, 4> chiefs{};
-  const auto view = std::as_writable_bytes(std::span(chiefs));
-  comm.on_chief(
+  bool chief_was_asked = false;
+  std::tie(staged_.number, staged_.time_us, save_, chief_was_asked) = comm.from_chief(
       [&] {
         manager_.lock->check_held();
         const std::uint64_t number = manager_.choose_number(request_);
@@ -148,17 +145,10 @@ void Save::begin() {
         retire_left_over();
         metadata_.identity = manager_.identity->next_save();
         metadata_.constants = manager_.constants();
-        chiefs = {static_cast<std::int64_t>(number), request_.number ? 1 : 0, wall_clock_us(),
-                  static_cast<std::int64_t>(metadata_.identity->save)};
         core::kill_point(core::KillPoint::save_staged);
+        return std::tuple(number, wall_clock_us(), metadata_.identity->save, request_.number.has_value());
       },
       step("preparing"));
-  cluster::Bytes bytes(view.begin(), view.end());
-  comm.broadcast(bytes, 0, step("preparing"));
-  std::copy(bytes.begin(), bytes.end(), view.begin());
-  staged_ = {static_cast<std::uint64_t>(chiefs[0]), chiefs[2]};
-  save_ = static_cast<std::uint64_t>(chiefs[3]);
-  const bool chief_was_asked = chiefs[1] != 0;
   comm.agree(core::capture([&] {
                if (request_.number.has_value() != chief_was_asked ||
                    request_.number.value_or(staged_.number) != staged_.number) {
@@ -365,14 +355,8 @@ void Save::retire() {
 }
 
 std::uint64_t save_by_function(CheckpointManager::Impl& manager, const CheckpointManager::SaveRequest& request) {
-  std::uint64_t number = 0;
-  const auto view = std::as_writable_bytes(std::span(&number, 1));
-  const auto choose = [&] {
-    number = manager.choose_number(request);
-    return cluster::Bytes(view.begin(), view.end());
-  };
-  const cluster::Bytes chosen = manager.from_chief(choose, "the save function");
-  std::copy(chosen.begin(), chosen.end(), view.begin());
+  const std::uint64_t number =
+      manager.comm.from_chief([&] { return manager.choose_number(request); }, "the save function");
   const std::string what = fmt::format("save {}: the save function", number);
   std::optional<core::WriteDirectory> scratch;
   manager.comm.agree(core::capture([&] {
@@ -487,27 +471,6 @@ struct Shared {
   [[nodiscard]] bool is_too_small() const { return needed > available - available / kFreePart; }
 };
 
-cluster::Bytes encode_demand(const CopyDemand& demand) {
-  storage::Encoder message;
-  message.text(demand.host);
-  message.word(demand.bytes);
-  message.word(demand.available.of_node);
-  message.word(demand.available.of_group);
-  message.text(demand.available.group);
-  return message.take();
-}
-
-CopyDemand decode_demand(const cluster::Bytes& bytes) {
-  storage::Decoder message(bytes);
-  CopyDemand demand;
-  demand.host = message.text();
-  demand.bytes = message.word();
-  demand.available.of_node = message.word();
-  demand.available.of_group = message.word();
-  demand.available.group = message.text();
-  return demand;
-}
-
 }  // namespace
 
 std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
@@ -531,15 +494,9 @@ bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::str
   if (comm.max(static_cast<std::int64_t>(bytes), what) == 0) {
     return true;  // all have memory from the last time
   }
-  const auto all = comm.gather(encode_demand({comm.host(), bytes, core::available_memory()}), what);
+  const auto demands = comm.gather_values(CopyDemand{comm.host(), bytes, core::available_memory()}, what);
   std::string reason;
-  comm.on_chief(
-      [&] {
-        std::vector<CopyDemand> demands;
-        std::ranges::transform(all, std::back_inserter(demands), decode_demand);
-        reason = why_copies_do_not_fit(demands);
-      },
-      what);
+  comm.on_chief([&] { reason = why_copies_do_not_fit(demands); }, what);
   if (!reason.empty() && tells) {
     core::log::warning("{}", reason);
   }

@@ -133,6 +133,9 @@ struct CopyDemand {
   std::uint64_t bytes = 0;
   core::AvailableMemory available;
 };
+constexpr auto fields_of(const CopyDemand*) {
+  return std::tuple(&CopyDemand::host, &CopyDemand::bytes, &CopyDemand::available);
+}
 
 /// Why the copies of all ranks do not fit together; empty if they do. Ranks of a host share its memory, ranks of a
 /// control group its limit; a part is left free for what else goes on.

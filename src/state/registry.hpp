@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/values.hpp"
@@ -96,6 +97,22 @@ void check_array(const std::string& name, DistributedArray& array, const devices
                  MemorySpace* named = nullptr);
 
 }  // namespace reprieve::state
+
+// Of public types, what goes into messages between ranks.
+
+namespace reprieve {
+
+constexpr auto fields_of(const ElementType*) {
+  return std::tuple(&ElementType::element_class, &ElementType::size_bytes);
+}
+constexpr auto fields_of(const Annotation*) {
+  return std::tuple(&Annotation::units, &Annotation::description, &Annotation::dims);
+}
+constexpr auto fields_of(const Member*) {
+  return std::tuple(&Member::name, &Member::type, &Member::offset, &Member::shape, &Member::members);
+}
+
+}  // namespace reprieve
 
 namespace reprieve {
 

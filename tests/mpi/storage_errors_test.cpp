@@ -217,7 +217,7 @@ TEST_F(StorageErrors, DamagedDataAreNamed) {
   const auto row = index().row(grid, grid.box_count - 1);
   on_chief([&] { flip(grid.file_offset + grid.bytes() - 1); });
   const std::string region =
-      "elements " + text_of(Box{row.offset, row.extent}) + " written by rank " + std::to_string(world_size() - 1);
+      "elements " + text_of(FileIndex::dataset_box(grid, row)) + " written by rank " + std::to_string(world_size() - 1);
   const SeenError error = restore_error(state_);
   EXPECT_EQ(error.code, ErrorCode::corrupt);
   EXPECT_THAT(error.message, AllOf(HasSubstr("'grid'"), HasSubstr(region)));

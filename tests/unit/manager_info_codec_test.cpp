@@ -4,11 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <vector>
 
+#include "core/message.hpp"
 #include "manager/checkpoint_list.hpp"
 
 namespace reprieve::manager {
 namespace {
+
+using Infos = std::vector<CheckpointInfo>;
+
+Infos sent(const Infos& infos) { return core::from_message<Infos>(core::to_message(infos)); }
 
 TEST(InfoCodec, EverythingArrives) {
   CheckpointInfo info;
@@ -24,7 +30,7 @@ TEST(InfoCodec, EverythingArrives) {
   info.reason = {SaveReason::Kind::preemption, 3, "node7", "signal SIGTERM", "maintenance"};
   info.files_directory = "/some/where/ckpt-12.files";
 
-  const auto decoded = decode(encode({info, CheckpointInfo{}}));
+  const auto decoded = sent({info, CheckpointInfo{}});
   ASSERT_EQ(decoded.size(), 2U);
   EXPECT_EQ(decoded[0].path, info.path);
   EXPECT_EQ(decoded[0].number, info.number);
@@ -45,13 +51,13 @@ TEST(InfoCodec, EverythingArrives) {
   EXPECT_EQ(decoded[1].run_calls, std::nullopt);
 }
 
-TEST(InfoCodec, NoCheckpoints) { EXPECT_TRUE(decode(encode({})).empty()); }
+TEST(InfoCodec, NoCheckpoints) { EXPECT_TRUE(sent({}).empty()); }
 
 TEST(InfoCodec, TextNeedNotBeUtf8) {
   CheckpointInfo info;
   info.path = "/latin\xe9/ckpt-1.h5";
   info.reason.message = "\xff\xfe";
-  const auto decoded = decode(encode({info}));
+  const auto decoded = sent({info});
   EXPECT_EQ(decoded.at(0).path, info.path);
   EXPECT_EQ(decoded.at(0).reason.message, info.reason.message);
 }

@@ -73,9 +73,8 @@ TEST(Descriptions, ThatAreCutShortAreNoticed) {
   }
   for (std::size_t size = 0; size < numbers.size(); ++size) {
     EXPECT_THROW(static_cast<void>(decode_descriptions(facts, numbers.first(size))), Error) << size;
-    EXPECT_THROW(static_cast<void>(plan_file(of_all_kinds(), {core::to_bytes(core::to_text(numbers.first(size)))}, {})),
-                 Error)
-        << size;
+    std::vector<DescriptionMessage> told{{message.facts, core::to_bytes(core::to_text(numbers.first(size)))}};
+    EXPECT_THROW(static_cast<void>(plan_file(std::move(told), {})), Error) << size;
   }
 }
 
@@ -151,13 +150,14 @@ class RandomRanks {
 TEST(PlanFromNumbers, IsThatOfWholeDescriptions) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     const auto by_rank = RandomRanks(seed).make(1 + seed % 5);
-    std::vector<Bytes> numbers;
+    std::vector<DescriptionMessage> told;
     for (const auto& descriptions : by_rank) {
       ASSERT_EQ(encode_descriptions(descriptions).facts, encode_descriptions(by_rank.front()).facts);
-      numbers.push_back(encode_descriptions(descriptions).numbers);
+      told.push_back({{}, encode_descriptions(descriptions).numbers});
     }
+    told.front().facts = encode_descriptions(by_rank.front()).facts;
     const FileIndex expected = plan_file(by_rank, {});
-    const FileIndex index = plan_file(by_rank.front(), std::move(numbers), {});
+    const FileIndex index = plan_file(std::move(told), {});
     EXPECT_EQ(encode_manifest(index), encode_manifest(expected));
     EXPECT_TRUE(std::ranges::equal(index.boxes.words(), expected.boxes.words()));
     EXPECT_EQ(index.checksums.size(), expected.checksums.size());

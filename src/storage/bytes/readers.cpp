@@ -339,4 +339,32 @@ void StagedReader::read(const PosixFile& file, std::span<std::byte> to, std::uin
   }
 }
 
+namespace {
+
+/// Smaller parts are mostly in the page cache when they are read: the kernel reads ahead itself.
+constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
+/// Smaller parts are read right where they belong.
+constexpr std::size_t kLeastStaged = std::size_t{256} << 10U;
+
+}  // namespace
+
+bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
+  if (to.size() >= kLeastAhead && !file_.seems_cached(offset, to.size()) && ahead_.read(to, offset, digest)) {
+    return true;
+  }
+  if (digest != nullptr) {
+    digest->reset();
+  }
+  if (to.size() < kLeastStaged || !StagedReader::is_faster(to.data(), offset)) {
+    return false;
+  }
+  staged_.read(file_, to, offset, digest);
+  return true;
+}
+
+std::span<const std::byte> FileReader::view(std::uint64_t offset, std::size_t size) {
+  const auto bytes = ahead_.view(offset, size);
+  return bytes.empty() ? windows_.at(offset, size) : bytes;
+}
+
 }  // namespace reprieve::storage

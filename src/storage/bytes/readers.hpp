@@ -118,4 +118,35 @@ class StagedReader {
   std::unique_ptr<std::byte[]> memory_;  ///< from the first read on
 };
 
+// The way to read a file: it chooses among those above.
+
+/// For one thread.
+class FileReader {
+ public:
+  /// Keeps a reference.
+  explicit FileReader(const PosixFile& file) : file_(file), ahead_(file), windows_(file) {}
+
+  /// The bytes from @p begin to @p end will be asked for, in ascending order.
+  void expect(std::uint64_t begin, std::uint64_t end) noexcept { ahead_.expect(begin, end); }
+  /// Most of them will be asked for in small parts.
+  void expect_small(std::uint64_t begin, std::uint64_t end) const noexcept { windows_.expect(begin, end); }
+
+  /// Fills @p to from @p offset, and adds the bytes to @p digest if there is one. False if `PosixFile::read_all` is as
+  /// fast; then the digest is as at its begin. @throws as PosixFile::read_all
+  [[nodiscard]] bool read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest);
+  /// Adds bytes that were read ahead to @p digest. False if they were not; then the digest is of no use.
+  [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
+    return ahead_.digest(offset, size, digest);
+  }
+  /// A few bytes, good until the next call. Empty: to be read in the usual way, which also tells what is wrong with
+  /// them.
+  [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
+
+ private:
+  const PosixFile& file_;
+  SequentialReader ahead_;
+  WindowReader windows_;
+  StagedReader staged_;
+};
+
 }  // namespace reprieve::storage

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "state/staging.hpp"
@@ -41,6 +42,10 @@ inline constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{4} << 20;
 /// else may write into them.
 inline constexpr std::uint64_t kRangeBytes = std::uint64_t{64} << 10U;
 
+[[nodiscard]] inline Extents to_extents(std::span<const std::uint64_t> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
 /// A box of array elements. A scalar is the box without dimensions, which holds one element.
 struct Box {
   Extents offset;
@@ -48,6 +53,7 @@ struct Box {
 
   friend bool operator==(const Box&, const Box&) = default;
 };
+constexpr auto fields_of(const Box*) { return std::tuple(&Box::offset, &Box::extent); }
 
 /// A box that lies in memory; `data` is its first element.
 template <class Byte>

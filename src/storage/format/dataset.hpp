@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "storage/bytes/checksum.hpp"
@@ -23,6 +24,9 @@ struct Dataset {
   std::size_t element_size = 1;
   Extents tile{};  ///< empty: in C order as a whole; else the shape of its tiles
 };
+constexpr auto fields_of(const Dataset*) {
+  return std::tuple(&Dataset::file_offset, &Dataset::shape, &Dataset::element_size, &Dataset::tile);
+}
 
 /// Where the bytes of a block begin in the file, if all lie side by side there. The block is as for `read_block`.
 [[nodiscard]] std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& block);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "core/log.hpp"
@@ -160,95 +161,25 @@ namespace {
 using Distribution = state::Distribution;
 using Words = std::vector<std::uint64_t>;
 
-constexpr std::uint64_t kSharedFlag = 1;
-constexpr std::uint64_t kCopyFlag = 2;
-constexpr std::uint64_t kAnnotatedFlag = 4;
-constexpr std::uint64_t kTextsFlag = 8;
-constexpr std::uint64_t kMembersFlag = 16;
-
-void encode_annotation(const Annotation& annotation, Encoder& message) {
-  message.text(annotation.units);
-  message.text(annotation.description);
-  message.word(annotation.dims.size());
-  for (const std::string& dim : annotation.dims) {
-    message.text(dim);
-  }
+/// What is equal on all ranks; but of the shape of a per-rank value that is only the number of dimensions.
+template <class Facts>
+auto equal_facts(Facts& facts) {
+  return std::tie(facts.name, facts.distribution, facts.type, facts.is_shared, facts.is_copy, facts.annotation,
+                  facts.members);
 }
 
-Annotation decode_annotation(Decoder& message) {
-  Annotation annotation{message.text(), message.text(), {}};
-  for (std::uint64_t left = message.word(); left > 0; --left) {
-    annotation.dims.push_back(message.text());
-  }
-  return annotation;
-}
-
-void encode_members(const Members& members, Encoder& message) {
-  message.word(members.size());
-  for (const Member& member : members) {
-    message.text(member.name);
-    message.word(static_cast<std::uint64_t>(member.type.element_class));
-    message.word(member.type.size_bytes);
-    message.word(member.offset);
-    message.words(member.shape);
-    encode_members(member.members, message);
-  }
-}
-
-Members decode_members(Decoder& message) {
-  Members members;
-  for (std::uint64_t left = message.word(); left > 0; --left) {
-    Member& member = members.emplace_back();
-    member.name = message.text();
-    member.type.element_class = static_cast<ElementClass>(message.word());
-    member.type.size_bytes = static_cast<std::uint32_t>(message.word());
-    member.offset = message.word();
-    member.shape = message.words();
-    member.members = decode_members(message);
-  }
-  return members;
-}
-
-std::uint64_t flags_of(const Description& description) {
-  return (description.is_shared ? kSharedFlag : 0) | (description.is_copy ? kCopyFlag : 0) |
-         (description.annotation.is_set() ? kAnnotatedFlag : 0) | (description.texts ? kTextsFlag : 0) |
-         (description.members.empty() ? 0 : kMembersFlag);
-}
-
-/// Of the shape of a per-rank value only the number of dimensions is the same on all ranks.
 void encode_facts(const Description& description, Encoder& message) {
-  message.text(description.name);
-  message.word(static_cast<std::uint64_t>(description.distribution));
-  message.word(static_cast<std::uint64_t>(description.type.element_class));
-  message.word(description.type.size_bytes);
-  const std::uint64_t flags = flags_of(description);
-  message.word(flags);
-  if ((flags & kAnnotatedFlag) != 0) {
-    encode_annotation(description.annotation, message);
-  }
-  if ((flags & kMembersFlag) != 0) {
-    encode_members(description.members, message);
-  }
+  message.put(equal_facts(description));
+  message.put(description.texts.has_value());
   const bool is_per_rank = description.distribution == Distribution::per_rank;
   message.words(is_per_rank ? Extents(description.shape.size(), 0) : description.shape);
 }
 
 Description decode_facts(Decoder& message) {
   Description description;
-  description.name = message.text();
-  description.distribution = static_cast<Distribution>(message.word());
-  description.type.element_class = static_cast<ElementClass>(message.word());
-  description.type.size_bytes = static_cast<std::uint32_t>(message.word());
-  const std::uint64_t flags = message.word();
-  description.is_shared = (flags & kSharedFlag) != 0;
-  description.is_copy = (flags & kCopyFlag) != 0;
-  if ((flags & kAnnotatedFlag) != 0) {
-    description.annotation = decode_annotation(message);
-  }
-  if ((flags & kMembersFlag) != 0) {
-    description.members = decode_members(message);
-  }
-  if ((flags & kTextsFlag) != 0) {
+  auto facts = equal_facts(description);
+  message.get(facts);
+  if (message.get<bool>()) {
     description.texts.emplace();
   }
   description.shape = message.words();
@@ -301,7 +232,7 @@ const Description& description_of(const LocalVariable& variable) { return variab
 
 template <class Variable>
 DescriptionMessage encode_all(std::span<const Variable> variables) {
-  constexpr std::size_t likely_bytes = 96;  // of the facts of one variable: to grow would be to copy them again
+  constexpr std::size_t likely_bytes = 128;  // of the facts of one variable: to grow would be to copy them again
   Encoder facts;
   Encoder numbers;
   facts.reserve(variables.size() * likely_bytes);
@@ -350,40 +281,23 @@ void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::
   }
 }
 
-void encode_boxes(std::span<const Box> boxes, Encoder& message) {
-  message.word(boxes.size());
-  for (const Box& box : boxes) {
-    message.words(box.offset);
-    message.words(box.extent);
-  }
-}
-
-std::vector<Box> decode_boxes(Decoder& message) {
-  std::vector<Box> boxes;
-  for (std::uint64_t left = message.word(); left > 0; --left) {
-    Box& box = boxes.emplace_back();
-    box.offset = message.words();
-    box.extent = message.words();
-  }
-  return boxes;
-}
-
 std::vector<Box> GatheredVariable::boxes() const {
   std::vector<Box> boxes;
   for_each_box([&](std::size_t, std::span<const std::uint64_t> offset, std::span<const std::uint64_t> extent) {
-    boxes.push_back({Extents(offset.begin(), offset.end()), Extents(extent.begin(), extent.end())});
+    boxes.push_back({to_extents(offset), to_extents(extent)});
   });
   return boxes;
 }
 
-Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Bytes> numbers) {
-  Gathered all{numbers.size()};
+Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> told) {
+  Gathered all{told.size()};
   all.variables.reserve(chiefs.size());
   for (Description& description : chiefs) {
     all.variables.push_back({std::move(description)});
   }
-  for (Bytes& of_rank : numbers) {
-    const Bytes message = std::exchange(of_rank, {});  // freed here: both forms at once would be twice the memory
+  for (DescriptionMessage& of_rank : told) {
+    const Bytes message =
+        std::exchange(of_rank.numbers, {});  // freed here: both forms at once would be twice the memory
     Decoder decoder(message);
     for (GatheredVariable& variable : all.variables) {
       const bool is_first = variable.numbers.empty();

@@ -95,9 +95,6 @@ struct DescriptionDigest {
 /// the longest.
 void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers);
 
-void encode_boxes(std::span<const Box> boxes, Encoder& message);
-[[nodiscard]] std::vector<Box> decode_boxes(Decoder& message);
-
 // What the chief knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
 // as nothing but numbers, since there may be very many of them. Pure.
 
@@ -130,9 +127,9 @@ struct Gathered {
 };
 
 /// @param chiefs  its own descriptions; all ranks have the same facts
-/// @param numbers  of each rank, the second part of its message
+/// @param told  by each rank: only the numbers are read
 /// @throws Error (internal) if a message is cut short
-[[nodiscard]] Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Bytes> numbers);
+[[nodiscard]] Gathered gather_numbers(std::vector<Description> chiefs, std::vector<DescriptionMessage> told);
 
 // Texts of many lengths as an array of texts of one length, padded with null bytes, as every HDF5 program reads them:
 // a list of texts, or the text of each rank. The shape of such an array and the length of its elements are found by

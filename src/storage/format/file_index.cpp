@@ -30,7 +30,7 @@ std::size_t end_of(std::size_t begin, std::size_t end, const ComesFirst& comes_f
 
 }  // namespace
 
-void BoxTableBuilder::add(const BoxRowView& row) {
+void BoxTableBuilder::add(const BoxRow& row) {
   words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
   for (const auto& numbers : {row.offset, row.extent}) {
     words_.insert(words_.end(), numbers.begin(), numbers.end());
@@ -38,7 +38,7 @@ void BoxTableBuilder::add(const BoxRowView& row) {
   }
 }
 
-BoxRowView BoxTable::view(std::size_t index, std::size_t offsets, std::size_t extents) const {
+BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents) const {
   const auto words = words_.span().subspan(index * row_words(), row_words());
   return {words[0], words[1], words[2], words.subspan(kFixedWords, offsets),
           words.subspan(kFixedWords + dimensions_, extents)};
@@ -58,14 +58,8 @@ std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
   return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
 }
 
-BoxRowView FileIndex::view(const StoredVariable& variable, std::size_t box) const {
-  return boxes.view(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
-}
-
 BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
-  const BoxRowView row = view(variable, box);
-  return {row.variable, row.rank, row.first_checksum, Extents(row.offset.begin(), row.offset.end()),
-          Extents(row.extent.begin(), row.extent.end())};
+  return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
 }
 
 RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const {
@@ -77,30 +71,48 @@ RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first,
 }
 
 /// Most boxes are smaller than a block.
-std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRowView& row) {
+std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRow& row) {
   const std::span<const std::uint64_t> extent = row.extent;
   const std::uint64_t tiles = tile_count(variable.tile, row.offset, extent);
   if (!variable.tile.empty() && volume(variable.tile) <= kMaxBlockBytes / variable.type.size_bytes) {
     return tiles;
   }
   if (tiles > 1) {
-    return TiledSplit(variable.dataset(), {{row.offset.begin(), row.offset.end()}, {extent.begin(), extent.end()}})
-        .count();
+    return blocks_of(variable, row).count();
   }
   const std::uint64_t elements = volume(extent);
   if (elements <= kMaxBlockBytes / variable.type.size_bytes) {
     return elements > 0 ? 1 : 0;
   }
-  const bool is_piece = variable.distribution == state::Distribution::per_rank;
-  Box box = is_piece ? whole({elements}) : whole({extent.begin(), extent.end()});
-  return BlockSplit(std::move(box), variable.type.size_bytes).count();
+  return BlockSplit(dataset_box(variable, row), variable.type.size_bytes).count();
 }
 
 Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
-  if (variable.distribution == state::Distribution::per_rank) {
-    return {row.offset, {volume(row.extent)}};
+  const bool is_piece = variable.distribution == state::Distribution::per_rank;
+  return {to_extents(row.offset), is_piece ? Extents{volume(row.extent)} : to_extents(row.extent)};
+}
+
+std::vector<Box> FileIndex::dataset_boxes(const StoredVariable& variable, RowRange rows) const {
+  std::vector<Box> found;
+  found.reserve(rows.end - rows.begin);
+  for (std::size_t b = rows.begin; b < rows.end; ++b) {
+    found.push_back(dataset_box(variable, row(variable, b)));
   }
-  return {row.offset, row.extent};
+  return found;
+}
+
+bool FileIndex::have_same_boxes(const StoredVariable& a, const StoredVariable& b) const {
+  if (a.distribution != b.distribution || a.box_count != b.box_count || a.shape.size() != b.shape.size()) {
+    return false;
+  }
+  for (std::size_t box = 0; box < a.box_count; ++box) {
+    const BoxRow in_a = row(a, box);
+    const BoxRow in_b = row(b, box);
+    if (!std::ranges::equal(in_a.offset, in_b.offset) || !std::ranges::equal(in_a.extent, in_b.extent)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 TiledSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& row) {
@@ -245,7 +257,7 @@ void check_variable(const FileIndex& index, std::size_t i) {
 }
 
 /// One row: who wrote it, and that it lies inside of its dataset. Returns its number of blocks.
-std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRowView& row) {
+std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, const BoxRow& row) {
   std::uint64_t bytes = 0;
   require(row.rank < static_cast<std::uint64_t>(index.metadata.world_size), variable, "written by an impossible rank");
   require(checked_bytes(row.extent, variable.type.size_bytes, bytes), variable, "impossible box");
@@ -296,7 +308,7 @@ void check_rows(const FileIndex& index) {
     for (std::size_t box = 0; box < variable.box_count; ++box) {
       const std::size_t number = variable.first_box + box;
       require(index.boxes.variable_of(number) == v, kNotInOrder);
-      const BoxRowView row = index.view(variable, box);
+      const BoxRow row = index.row(variable, box);
       require(per_rank ? row.rank == box : row.rank >= last_rank, variable, "the ranks are not in order");
       last_rank = row.rank;
       require(row.first_checksum == checksums, variable, "wrong place in the checksums");
@@ -312,7 +324,7 @@ void check_rows(const FileIndex& index) {
 }
 
 /// No byte of the file belongs to two things: the seal, the tables, the variables.
-void check_apart(const FileIndex& index, std::span<const Region> tables) {
+void check_apart(const FileIndex& index, const Seal& seal) {
   struct Owner {
     Region region;
     const char* name;
@@ -322,7 +334,7 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
     return owner.variable != nullptr ? quoted(*owner.variable) : owner.name;
   };
   std::vector<Owner> owners{{{0, kSealBytes}, "the seal"}};
-  for (const Region& table : tables) {
+  for (const Region& table : {seal.manifest.region, seal.boxes.region, seal.checksums.region}) {
     require(table.offset <= index.file_size && table.size <= index.file_size - table.offset,
             "a table lies outside of the file");
     owners.push_back({table, "a table"});
@@ -342,12 +354,11 @@ void check_apart(const FileIndex& index, std::span<const Region> tables) {
 }
 
 FileIndex parse(const IndexBytes& bytes, Rows rows) {
-  ReadManifest manifest = read_manifest(bytes.manifest);
   FileIndex index;
-  index.file_size = bytes.file_size;
-  index.metadata = decode_metadata(manifest.fields);
-  index.variables = std::move(manifest.variables);
-  const auto dimensions = integer<std::uint64_t>(manifest.fields.at("box_dimensions"));
+  const json fields = read_manifest(bytes.manifest, &index.variables);
+  index.file_size = bytes.seal.file_size;
+  index.metadata = decode_metadata(fields);
+  const auto dimensions = integer<std::uint64_t>(fields.at("box_dimensions"));
   require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
   index.boxes = BoxTable(static_cast<std::size_t>(dimensions), bytes.boxes);
   require(index.boxes.words().size() == index.boxes.size() * index.boxes.row_words(), "a table is cut short");
@@ -360,7 +371,7 @@ FileIndex parse(const IndexBytes& bytes, Rows rows) {
   if (rows == Rows::unknown) {
     check_rows(index);
   }
-  check_apart(index, bytes.regions);
+  check_apart(index, bytes.seal);
   return index;
 }
 
@@ -382,36 +393,9 @@ FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Row
   return named_in_errors(file_name, [&] { return parse(bytes, rows); });
 }
 
-FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name) {
-  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest_fields(manifest)); });
+FileMetadata parse_metadata(std::span<const std::byte> manifest, const std::string& file_name) {
+  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest(manifest, nullptr)); });
 }
-
-namespace {
-
-bool have_same_boxes(const FileIndex& index, const StoredVariable& a, const StoredVariable& b) {
-  if (a.box_count != b.box_count || a.shape.size() != b.shape.size()) {
-    return false;
-  }
-  for (std::size_t box = 0; box < a.box_count; ++box) {
-    const BoxRowView in_a = index.view(a, box);
-    const BoxRowView in_b = index.view(b, box);
-    if (!std::ranges::equal(in_a.offset, in_b.offset) || !std::ranges::equal(in_a.extent, in_b.extent)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-std::vector<Box> boxes_of(const FileIndex& index, const StoredVariable& variable) {
-  std::vector<Box> boxes;
-  boxes.reserve(variable.box_count);
-  for (std::size_t b = 0; b < variable.box_count; ++b) {
-    boxes.push_back(FileIndex::dataset_box(variable, index.row(variable, b)));
-  }
-  return boxes;
-}
-
-}  // namespace
 
 void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader, int readers) {
   const StoredVariable* apart = nullptr;  // many variables often lie on one grid
@@ -419,10 +403,10 @@ void check_boxes_apart(const FileIndex& index, const std::string& file_name, int
        v += static_cast<std::size_t>(readers)) {
     const StoredVariable& variable = index.variables[v];
     if (variable.distribution != state::Distribution::distributed ||
-        (apart != nullptr && have_same_boxes(index, *apart, variable))) {
+        (apart != nullptr && index.have_same_boxes(*apart, variable))) {
       continue;
     }
-    const std::vector<Box> boxes = boxes_of(index, variable);
+    const std::vector<Box> boxes = index.dataset_boxes(variable);
     if (const auto overlap = find_overlap(boxes); !overlap.empty()) {
       throw CorruptError(file_name + " contradicts itself: variable '" + variable.name + "': the boxes " +
                          text_of(boxes[overlap[0]]) + " and " + text_of(boxes[overlap[1]]) + " overlap");

@@ -5,12 +5,12 @@
 /// What a checkpoint file says about itself: the metadata, where each variable lies, which rank wrote which box, and
 /// the checksum of every block. Pure: in memory and as bytes, without files.
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "reprieve/save.hpp"
@@ -89,22 +89,13 @@ struct StoredVariable : VariableFacts {
   [[nodiscard]] Dataset dataset() const { return {file_offset, shape, type.size_bytes, tile}; }
 };
 
-/// One row of the table of boxes: a box that one rank wrote.
+/// One row of the table of boxes: a box that one rank wrote. Looks at the memory of the table.
 struct BoxRow {
   std::uint64_t variable = 0;
   std::uint64_t rank = 0;
-  std::uint64_t first_checksum = 0;  ///< index of the box's first block in the table of checksums
-  Extents offset;                    ///< per-rank: one number, the position of the piece in the dataset
-  Extents extent;                    ///< per-rank: the shape of the piece
-};
-
-/// The same without memory of its own.
-struct BoxRowView {
-  std::uint64_t variable = 0;
-  std::uint64_t rank = 0;
-  std::uint64_t first_checksum = 0;
-  std::span<const std::uint64_t> offset;
-  std::span<const std::uint64_t> extent;
+  std::uint64_t first_checksum = 0;       ///< index of the box's first block in the table of checksums
+  std::span<const std::uint64_t> offset;  ///< per-rank: one number, the position of the piece in the dataset
+  std::span<const std::uint64_t> extent;  ///< per-rank: the shape of the piece
 };
 
 /// The table of boxes as it lies in the file: rows of 64-bit words, sorted by variable, then by rank. Every row has
@@ -115,7 +106,7 @@ class BoxTable {
       : dimensions_(dimensions), words_(std::move(words)) {}
 
   /// Row @p index, with as many offsets and extents as asked for.
-  [[nodiscard]] BoxRowView view(std::size_t index, std::size_t offsets, std::size_t extents) const;
+  [[nodiscard]] BoxRow row(std::size_t index, std::size_t offsets, std::size_t extents) const;
   /// True if the room for more offsets and extents than asked for holds zeros.
   [[nodiscard]] bool padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const;
   [[nodiscard]] std::uint64_t variable_of(std::size_t index) const { return words_[index * row_words()]; }
@@ -141,7 +132,7 @@ class BoxTableBuilder {
   explicit BoxTableBuilder(std::size_t dimensions) : dimensions_(dimensions) {}
 
   void reserve(std::size_t rows) { words_.reserve(rows * BoxTable::words_per_row(dimensions_)); }
-  void add(const BoxRowView& row);
+  void add(const BoxRow& row);
   [[nodiscard]] std::size_t size() const noexcept { return words_.size() / BoxTable::words_per_row(dimensions_); }
   [[nodiscard]] BoxTable take() { return BoxTable(dimensions_, SharedWords(std::move(words_))); }
 
@@ -165,15 +156,22 @@ struct FileIndex {
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
-  [[nodiscard]] BoxRowView view(const StoredVariable& variable, std::size_t box) const;
   /// The rows that the ranks from @p first to before @p end wrote, found by halving: rows are in the order of ranks.
   [[nodiscard]] RowRange rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const;
   /// Dimensions of the extents in a variable's rows.
   [[nodiscard]] static std::size_t row_dimensions(const StoredVariable& variable);
   /// How many blocks the box of a row has.
-  [[nodiscard]] static std::uint64_t block_count(const StoredVariable& variable, const BoxRowView& row);
+  [[nodiscard]] static std::uint64_t block_count(const StoredVariable& variable, const BoxRow& row);
   /// That box in the dataset.
   [[nodiscard]] static Box dataset_box(const StoredVariable& variable, const BoxRow& row);
+  /// Those of some rows.
+  [[nodiscard]] std::vector<Box> dataset_boxes(const StoredVariable& variable, RowRange rows) const;
+  /// Those of all rows.
+  [[nodiscard]] std::vector<Box> dataset_boxes(const StoredVariable& variable) const {
+    return dataset_boxes(variable, {0, variable.box_count});
+  }
+  /// Whether two variables have the same boxes. Many often lie on one grid.
+  [[nodiscard]] bool have_same_boxes(const StoredVariable& a, const StoredVariable& b) const;
   /// The blocks of that row, each with a checksum of its own.
   [[nodiscard]] static TiledSplit blocks_of(const StoredVariable& variable, const BoxRow& row);
   /// The version that @p variables need.
@@ -190,21 +188,44 @@ struct FileIndex {
 /// other fields can take the place of these without a change to the rest
 [[nodiscard]] std::string encode_manifest(const FileIndex& index, std::size_t room = 0);
 /// Where the list begins, so what the fields can take. @throws CorruptError if no `encode_manifest` made it
-[[nodiscard]] std::size_t place_of_list(const Bytes& manifest);
+[[nodiscard]] std::size_t place_of_list(std::span<const std::byte> manifest);
 
 /// A range of bytes in the file.
 struct Region {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
+constexpr auto fields_of(const Region*) { return std::tuple(&Region::offset, &Region::size); }
 
-/// The parts of an index as they lie in a file, and as they travel between ranks.
+/// The same with its checksum.
+struct GuardedRegion {
+  Region region;
+  std::uint64_t digest = 0;
+};
+constexpr auto fields_of(const GuardedRegion*) { return std::tuple(&GuardedRegion::region, &GuardedRegion::digest); }
+
+/// What the start of a file says (seal.hpp).
+struct Seal {
+  std::uint64_t file_size = 0;
+  GuardedRegion manifest;
+  GuardedRegion boxes;
+  GuardedRegion checksums;
+  /// Of all bytes that belong neither to the seal nor to a variable nor to the table of checksums: HDF5's own
+  /// structures, the manifest, the table of boxes and what is unused.
+  std::uint64_t structure_digest = 0;
+  int format_version = 1;
+};
+constexpr auto fields_of(const Seal*) {
+  return std::tuple(&Seal::file_size, &Seal::manifest, &Seal::boxes, &Seal::checksums, &Seal::structure_digest,
+                    &Seal::format_version);
+}
+
+/// The parts of an index as they lie in a file.
 struct IndexBytes {
-  Bytes manifest;
+  Seal seal;
   SharedWords boxes;
   SharedWords checksums;
-  std::uint64_t file_size = 0;
-  std::array<Region, 3> regions{};  ///< where the three lie, in that order
+  std::span<const std::byte> manifest;  ///< somebody else owns its memory
 };
 
 /// Whether somebody else has checked the rows of a table that this process looks at.
@@ -217,7 +238,7 @@ enum class Rows : std::uint8_t { unknown, checked };
 [[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Rows rows = Rows::unknown);
 
 /// The metadata of a manifest, without what it says about the variables. @throws CorruptError
-[[nodiscard]] FileMetadata parse_metadata(const Bytes& manifest, const std::string& file_name);
+[[nodiscard]] FileMetadata parse_metadata(std::span<const std::byte> manifest, const std::string& file_name);
 
 /// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
 /// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough, or several that

@@ -256,7 +256,7 @@ class Planner {
   using Numbers = std::span<const std::uint64_t>;
 
   void add_row(StoredVariable& variable, std::size_t rank, Numbers offset, Numbers extent) {
-    const BoxRowView row{index_.variables.size() - 1, rank, checksums_, offset, extent};
+    const BoxRow row{index_.variables.size() - 1, rank, checksums_, offset, extent};
     rows_.add(row);
     ++variable.box_count;
     checksums_ += FileIndex::block_count(variable, row);
@@ -321,19 +321,25 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
   check_same_names(by_rank);
   check_same_kinds(by_rank);
   compare_texts(by_rank);
-  std::vector<Bytes> numbers;
-  numbers.reserve(by_rank.size());
+  std::vector<DescriptionMessage> told;
   for (const auto& descriptions : by_rank) {
-    numbers.push_back(encode_descriptions(descriptions).numbers);
+    told.push_back(encode_descriptions(descriptions));
   }
-  return plan_file(std::move(by_rank.front()), std::move(numbers), metadata, in_tiles);
+  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(told)), metadata, in_tiles);
 }
 
-FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers, const FileMetadata& metadata,
-                    bool in_tiles) {
-  // The list that is empty by then takes memory as long as this call: before the planning it is gone.
-  Gathered all = gather_numbers(std::move(chiefs), std::move(numbers));
-  return plan_gathered(std::move(all), metadata, in_tiles);
+FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, bool in_tiles) {
+  if (told.size() == 1 || told.back().facts.empty()) {
+    auto chiefs = decode_descriptions(told.front().facts, told.front().numbers);
+    told.front().facts = {};
+    return plan_gathered(gather_numbers(std::move(chiefs), std::move(told)), metadata, in_tiles);
+  }
+  ByRank by_rank;
+  by_rank.reserve(told.size());
+  for (const DescriptionMessage& message : told) {
+    by_rank.push_back(decode_descriptions(message.facts, message.numbers));
+  }
+  return plan_file(std::move(by_rank), metadata, in_tiles);
 }
 
 }  // namespace reprieve::storage

@@ -19,11 +19,10 @@ namespace reprieve::storage {
 [[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata,
                                   bool in_tiles = true);
 
-/// The same, where the facts of all ranks have been found equal. Takes little memory beside that of the messages.
-/// @param chiefs  its own descriptions
-/// @param numbers  of each rank, as encode_descriptions makes them
-/// @throws UsageError if boxes of one variable overlap
-[[nodiscard]] FileIndex plan_file(std::vector<Description> chiefs, std::vector<Bytes> numbers,
-                                  const FileMetadata& metadata, bool in_tiles = true);
+/// The same. Takes little memory beside that of the messages where the facts of all ranks are equal.
+/// @param told  by every rank, as encode_descriptions makes it; facts that are equal on all ranks by the chief alone
+/// @throws Error (internal) if a message is cut short. Cost: of the order of all boxes, with their logarithm.
+[[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata,
+                                  bool in_tiles = true);
 
 }  // namespace reprieve::storage

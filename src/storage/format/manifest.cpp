@@ -5,8 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <limits>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -131,6 +131,8 @@ json encode_list(const Members& members) {
   return list;
 }
 
+ElementClass element_class_named(std::string_view name) { return named<ElementClass>(kClassNames, name); }
+
 Extents extents_of(const json& list) {
   Extents lengths;
   for (const json& length : list) {
@@ -155,6 +157,13 @@ Members decode_list(const json& list) {
     }
   }
   return members;
+}
+
+void decode_rare_fields(const json& from, StoredVariable& variable) {
+  variable.annotation = decode_annotation(from);
+  if (from.contains("members")) {
+    variable.members = decode_list(from.at("members"));
+  }
 }
 
 json encode_variable(const StoredVariable& variable) {
@@ -210,19 +219,6 @@ FileMetadata decode_metadata(const json& from) {
   return metadata;
 }
 
-void decode_rare_fields(const json& from, StoredVariable& variable) {
-  variable.annotation = decode_annotation(from);
-  if (from.contains("members")) {
-    variable.members = decode_list(from.at("members"));
-  }
-}
-
-state::Distribution distribution_named(std::string_view name) {
-  return named<state::Distribution>(kDistributionNames, name);
-}
-
-ElementClass element_class_named(std::string_view name) { return named<ElementClass>(kClassNames, name); }
-
 std::string encode_fields(const FileIndex& index) {
   json fields = encode_metadata(index.metadata);
   fields["box_dimensions"] = index.boxes.dimensions();
@@ -244,7 +240,7 @@ std::string encode_manifest(const FileIndex& index, std::size_t room) {
   return text + "]}";
 }
 
-std::size_t place_of_list(const Bytes& manifest) {
+std::size_t place_of_list(std::span<const std::byte> manifest) {
   const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
   const std::size_t place = text.find(kListBegins);  // within a text its quotes would be escaped
   require(place != std::string_view::npos, "no list of variables");
@@ -253,415 +249,137 @@ std::size_t place_of_list(const Bytes& manifest) {
 
 namespace {
 
-/// Puts a JSON value together from what the parser meets.
-class JsonBuilder {
+/// Reads JSON from front to end without a document in memory: a manifest can have an entry for each of a hundred
+/// thousand variables. Texts and numbers in the form in which this library writes most of them are taken as they stand,
+/// which is ten times as fast; the JSON library reads all other values, and says what is wrong.
+class JsonCursor {
  public:
-  JsonBuilder() = default;
-  ~JsonBuilder() = default;
-  JsonBuilder(const JsonBuilder&) = delete;
-  JsonBuilder& operator=(const JsonBuilder&) = delete;
+  explicit JsonCursor(std::string_view text) : all_(text), rest_(text) {}
 
-  /// With an object, to which whatever comes belongs.
-  void begin_anew() {
-    open_.clear();
-    begin(json::object());
-  }
-  void key(std::string& name) { key_ = std::move(name); }
-  void begin(json container) { open_.push_back(&add(std::move(container))); }
-  void end() { open_.pop_back(); }
-  void value(json leaf) { add(std::move(leaf)); }
-  [[nodiscard]] json take() { return std::move(root_); }
-  [[nodiscard]] const json& root() const noexcept { return root_; }
-
- private:
-  json& add(json value) {
-    if (open_.empty()) {
-      return root_ = std::move(value);
+  /// Calls @p visit(key) for each member, which reads the value. Ends early if that returns false.
+  template <class Visit>
+  bool object(Visit&& visit) {
+    if (!takes('{')) {
+      static_cast<void>(value().get_ref<const json::object_t&>());
+      fail();
     }
-    json& container = *open_.back();
-    return container.is_array() ? container.emplace_back(std::move(value)) : container[key_] = std::move(value);
+    return members('}', [&] {
+      const std::string_view key = text();
+      expect(':');
+      return visit(key);
+    });
   }
 
-  json root_ = json::object();
-  std::vector<json*> open_;
-  std::string key_;
-};
-
-/// The entries of the list that hold most of its bytes are taken as they come; what few variables have is put together
-/// as JSON first.
-class EntryReader {
- public:
-  EntryReader() { others_.begin_anew(); }
-
-  void begin() {
-    variable_ = {};
-    field_ = Field::other;
-    seen_ = 0;
-    texts_ = false;
-    if (!others_.root().empty()) {
-      others_.begin_anew();
+  /// Calls @p visit() for each item, which reads it.
+  template <class Visit>
+  void list(Visit&& visit) {
+    if (!takes('[')) {
+      static_cast<void>(value().get_ref<const json::array_t&>());
+      fail();
     }
+    members(']', [&] {
+      visit();
+      return true;
+    });
   }
 
-  void key(std::string& name) {
-    if (depth_ > 0) {
-      others_.key(name);
-      return;
-    }
-    field_ = field_of(name);
-    if (field_ == Field::other) {
-      others_.key(name);
-    }
-  }
-
-  void begin_array() {
-    if (depth_ == 0 && is_list(field_)) {
-      in_list_ = true;
-      list().clear();
-    } else {
-      begin_other(json::array());
-    }
-  }
-  void begin_object() { begin_other(json::object()); }
-
-  void end_container() {
-    if (in_list_) {
-      in_list_ = false;
-      see();
-    } else {
-      others_.end();
-      --depth_;
-    }
-  }
-
-  /// A number, a text, or whatever else is no container.
-  void value(json leaf) {
-    if (in_list_) {
-      list().push_back(integer<std::uint64_t>(leaf));
-    } else if (depth_ > 0 || field_ == Field::other) {
-      others_.value(std::move(leaf));
-    } else {
-      set(std::move(leaf));
-      see();
-    }
-  }
-
-  [[nodiscard]] StoredVariable finish() {
-    for (std::size_t f = 0; f < kRequired; ++f) {
-      require((seen_ & (1U << f)) != 0, "a variable without one of its fields");
-    }
-    require((seen_ & (1U << static_cast<unsigned>(Field::tile))) == 0 || !variable_.tile.empty(),
-            "tiles without a shape");
-    take_texts();
-    if (!others_.root().empty()) {
-      decode_rare_fields(others_.root(), variable_);
-    }
-    return std::move(variable_);
-  }
-
- private:
-  /// Those that every variable has come first.
-  enum class Field : std::uint8_t { name, distribution, type, size, shape, offset, pieces, tile, copy, texts, other };
-  static constexpr std::size_t kRequired = 7;
-  static constexpr std::array<std::string_view, 10> kFields{
-      "name",        "distribution",     "class", "size_bytes", "shape",
-      "file_offset", "piece_dimensions", "tile",  "copy",       "texts"};
-
-  static Field field_of(std::string_view name) {
-    for (std::size_t f = 0; f < kFields.size(); ++f) {
-      if (kFields[f] == name) {
-        return static_cast<Field>(f);
+  /// Good until the next text.
+  std::string_view text() {
+    skip_space();
+    if (rest_.starts_with('"')) {
+      const std::string_view plain = rest_.substr(1, rest_.find('"', 1) - 1);
+      const bool is_plain = plain.size() + 1 < rest_.size() &&
+                            std::ranges::all_of(plain, [](char c) { return c >= 0x20 && c < 0x7f && c != '\\'; });
+      if (is_plain) {
+        rest_.remove_prefix(plain.size() + 2);
+        return plain;
       }
     }
-    return Field::other;
+    text_ = value().get<std::string>();
+    return text_;
   }
 
-  static bool is_list(Field field) { return field == Field::shape || field == Field::tile; }
-  Extents& list() { return field_ == Field::shape ? variable_.shape : variable_.tile; }
-  void see() { seen_ |= 1U << static_cast<unsigned>(field_); }
-
-  void begin_other(json container) {
-    require(depth_ > 0 || field_ == Field::other, "a list where something else is expected");
-    others_.begin(std::move(container));
-    ++depth_;
-  }
-
-  void set(json leaf) {
-    const auto text = [&]() -> std::string& { return leaf.get_ref<std::string&>(); };
-    switch (field_) {
-      case Field::name:
-        variable_.name = std::move(text());
-        break;
-      case Field::distribution:
-        variable_.distribution = distribution_named(text());
-        break;
-      case Field::type:
-        variable_.type.element_class = element_class_named(text());
-        break;
-      case Field::size:
-        variable_.type.size_bytes = integer<std::uint32_t>(leaf);
-        break;
-      case Field::offset:
-        variable_.file_offset = integer<std::uint64_t>(leaf);
-        break;
-      case Field::pieces:
-        variable_.piece_dimensions = integer<std::uint64_t>(leaf);
-        break;
-      case Field::copy:
-        variable_.is_copy = leaf.get<bool>();
-        break;
-      case Field::texts:
-        texts_ = leaf.get<bool>();
-        break;
-      default:
-        throw CorruptError("'" + core::shown(leaf) + "' where a list of integers is expected");
+  template <class Number>
+  Number number() {
+    skip_space();
+    std::uint64_t plain = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), plain);
+    const auto digits = static_cast<std::size_t>(end - rest_.data());
+    const bool is_whole =
+        digits < rest_.size() && (rest_[digits] == ',' || rest_[digits] == ']' || rest_[digits] == '}');
+    const bool is_json = digits == 1 || !rest_.starts_with('0');  // no zeros before it
+    if (error != std::errc{} || !is_whole || !is_json || !std::in_range<Number>(plain)) {
+      return integer<Number>(value());
     }
+    rest_.remove_prefix(digits);
+    return static_cast<Number>(plain);
   }
 
-  void take_texts() {
-    if (texts_) {
-      require(variable_.type.element_class == ElementClass::opaque && variable_.type.size_bytes > 1,
-              "impossible texts");
-      variable_.type.element_class = ElementClass::text;
-    } else {
-      require(!is_text_array(variable_), "a text of elements that are not bytes");
+  Extents numbers() {
+    skip_space();
+    if (!rest_.starts_with('[')) {
+      throw CorruptError("'" + core::shown(value()) + "' where a list of integers is expected");
     }
+    Extents found;
+    list([&] { found.push_back(number<std::uint64_t>()); });
+    return found;
   }
 
-  StoredVariable variable_;
-  Field field_ = Field::other;
-  unsigned seen_ = 0;
-  bool in_list_ = false;
-  bool texts_ = false;
-  std::size_t depth_ = 0;  ///< containers that are open within the entry
-  JsonBuilder others_;
-};
-
-/// Takes what the parser meets: entries of the list of variables to their reader, the rest to a JSON value.
-class ManifestReader : public json::json_sax_t {
- public:
-  enum class Until : std::uint8_t { end, list_of_variables };
-
-  explicit ManifestReader(Until until) : until_(until) {}
-
-  bool null() override { return value(nullptr); }
-  bool boolean(bool leaf) override { return value(leaf); }
-  bool number_integer(json::number_integer_t leaf) override { return value(leaf); }
-  bool number_unsigned(json::number_unsigned_t leaf) override { return value(leaf); }
-  bool number_float(json::number_float_t leaf, const std::string& /*text*/) override { return value(leaf); }
-  bool string(std::string& leaf) override { return value(std::move(leaf)); }
-  bool binary(json::binary_t& /*leaf*/) override { throw CorruptError("bytes where an integer is expected"); }
-
-  bool key(std::string& name) override {
-    if (in_entry()) {
-      entry_.key(name);
-      return true;
-    }
-    at_list_ = depth_ == 1 && name == kVariables;
-    fields_.key(name);
-    return true;
+  /// Whatever comes next.
+  json value() {
+    skip_space();
+    const std::string_view source = rest_.substr(0, length_of_value());
+    require(!core::nested_too_deep(source), kTooDeep);
+    rest_.remove_prefix(source.size());
+    return json::parse(source);
   }
 
-  bool start_object(std::size_t /*size*/) override {
-    deeper();
-    if (!in_list_) {
-      fields_.begin(json::object());
-    } else if (depth_ == kEntryDepth) {
-      entry_.begin();
-    } else {
-      entry_.begin_object();
+  /// Nothing but the end of the text comes next.
+  void expect_end() {
+    skip_space();
+    if (!rest_.empty()) {
+      fail();
     }
-    return true;
-  }
-
-  bool end_object() override {
-    if (!in_list_) {
-      fields_.end();
-    } else if (depth_ == kEntryDepth) {
-      variables_.push_back(entry_.finish());
-    } else {
-      entry_.end_container();
-    }
-    --depth_;
-    return true;
-  }
-
-  bool start_array(std::size_t /*size*/) override {
-    deeper();
-    if (in_list_) {
-      require(depth_ > kEntryDepth, kNoEntry);
-      entry_.begin_array();
-    } else if (at_list_ && depth_ == 2) {
-      in_list_ = true;
-      has_list_ = true;
-      variables_.clear();
-      // The list comes last, but for files of the first versions, which have the fields in the order of their names.
-      return until_ == Until::end || !fields_.root().contains("world_size");
-    } else {
-      fields_.begin(json::array());
-    }
-    return true;
-  }
-
-  bool end_array() override {
-    if (!in_list_) {
-      fields_.end();
-    } else if (depth_ == 2) {
-      in_list_ = at_list_ = false;
-    } else {
-      entry_.end_container();
-    }
-    --depth_;
-    return true;
-  }
-
-  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
-                   const nlohmann::detail::exception& error) override {
-    if (const auto* const not_json = dynamic_cast<const json::parse_error*>(&error)) {
-      throw *not_json;
-    }
-    throw CorruptError(error.what());
-  }
-
-  [[nodiscard]] ReadManifest take() {
-    json fields = fields_.take();
-    if (!has_list_) {
-      static_cast<void>(fields.at(kVariables).get_ref<const json::array_t&>());
-    }
-    return {std::move(fields), std::move(variables_)};
   }
 
  private:
-  static constexpr const char* kVariables = "variables";
-  static constexpr const char* kNoEntry = "something else in the list of variables";
-  static constexpr std::size_t kEntryDepth = 3;  // within the object of the manifest and the list
+  static constexpr const char* kTooDeep = "the manifest is nested too deep";
 
-  bool value(json leaf) {
-    if (in_list_) {
-      require(in_entry(), kNoEntry);
-      entry_.value(std::move(leaf));
-    } else {
-      fields_.value(std::move(leaf));
-    }
-    return true;
-  }
-
-  void deeper() { require(++depth_ <= core::kMaxJsonDepth, "the manifest is nested too deep"); }
-  [[nodiscard]] bool in_entry() const noexcept { return in_list_ && depth_ >= kEntryDepth; }
-
-  Until until_;
-  std::size_t depth_ = 0;
-  bool at_list_ = false;  ///< the key of the list was the last of the manifest itself
-  bool in_list_ = false;
-  bool has_list_ = false;
-  JsonBuilder fields_;
-  EntryReader entry_;
-  std::vector<StoredVariable> variables_;
-};
-
-std::string_view text_of(const Bytes& manifest) {
-  return {reinterpret_cast<const char*>(manifest.data()), manifest.size()};
-}
-
-ReadManifest read(std::string_view manifest, ManifestReader::Until until) {
-  ManifestReader reader(until);
-  static_cast<void>(json::sax_parse(manifest, &reader));  // errors are thrown; false says that it wants no more
-  return reader.take();
-}
-
-StoredVariable read_entry(std::string_view entry) {
-  ReadManifest alone = read(R"({"variables":[)" + std::string(entry) + "]}", ManifestReader::Until::end);
-  require(alone.variables.size() == 1, "an entry that is none");
-  return std::move(alone.variables.front());
-}
-
-/// Nothing if the list does not come last, or if it has another form than this library gives it.
-std::optional<ReadManifest> read_plain(std::string_view manifest) {
-  const std::size_t place = manifest.find(kListBegins);
-  if (place == std::string_view::npos) {
-    return std::nullopt;
-  }
-  auto variables = read_plain_list(manifest.substr(place + kListBegins.size()), read_entry);
-  if (!variables) {
-    return std::nullopt;
-  }
-  // With an empty list in its place, what comes before is a manifest as well, if it was one.
-  ReadManifest read_fields =
-      read(std::string(manifest.substr(0, place)) + std::string(kListBegins) + "]}", ManifestReader::Until::end);
-  read_fields.variables = std::move(*variables);
-  return read_fields;
-}
-
-}  // namespace
-
-ReadManifest read_manifest(const Bytes& manifest) {
-  auto plain = read_plain(text_of(manifest));
-  return plain ? std::move(*plain) : read(text_of(manifest), ManifestReader::Until::end);
-}
-
-json read_manifest_fields(const Bytes& manifest) {
-  return read(text_of(manifest), ManifestReader::Until::list_of_variables).fields;
-}
-
-namespace {
-
-/// Takes what it knows from the start of a text; what it does not know stays there.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : rest_(text) {}
-
-  bool takes(std::string_view expected) {
-    if (!rest_.starts_with(expected)) {
-      return false;
-    }
-    rest_.remove_prefix(expected.size());
-    return true;
-  }
-
-  /// As JSON has it: without a sign, and without zeros before it.
-  template <class Number>
-  bool takes_number(Number& number) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    const auto digits = static_cast<std::size_t>(end - rest_.data());
-    if (error != std::errc{} || (digits > 1 && rest_.front() == '0') || value > std::numeric_limits<Number>::max()) {
-      return false;
-    }
-    number = static_cast<Number>(value);
-    rest_.remove_prefix(digits);
-    return true;
-  }
-
-  bool takes_numbers(Extents& numbers) {
-    if (!takes("[")) {
-      return false;
-    }
-    if (takes("]")) {
+  template <class Visit>
+  bool members(char end, const Visit& visit) {
+    if (takes(end)) {
       return true;
     }
     do {
-      if (!takes_number(numbers.emplace_back())) {
+      if (!visit()) {
         return false;
       }
-    } while (takes(","));
-    return takes("]");
-  }
-
-  /// Up to the next quote. Texts with characters that JSON writes in another way, or that may be no UTF-8, are not
-  /// known here.
-  bool takes_text(std::string_view& text) {
-    text = rest_.substr(0, rest_.find('"'));
-    const bool is_plain =
-        std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f && c != '\\'; });
-    if (!is_plain || text.size() == rest_.size()) {
-      return false;
-    }
-    rest_.remove_prefix(text.size() + 1);
+    } while (takes(','));
+    expect(end);
     return true;
   }
 
-  /// From a brace to the one that closes it; empty if there is none. Whether it is JSON is for others to judge.
-  std::string_view take_object() {
+  void skip_space() {
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r' || rest_[0] == '\n')) {
+      rest_.remove_prefix(1);
+    }
+  }
+
+  bool takes(char c) {
+    skip_space();
+    const bool is_next = rest_.starts_with(c);
+    rest_.remove_prefix(is_next ? 1 : 0);
+    return is_next;
+  }
+
+  void expect(char c) {
+    if (!takes(c)) {
+      fail();
+    }
+  }
+
+  /// Whether it is JSON is for the library to judge.
+  [[nodiscard]] std::size_t length_of_value() const {
     std::size_t depth = 0;
     bool in_text = false;
     for (std::size_t i = 0; i < rest_.size(); ++i) {
@@ -671,75 +389,134 @@ class Scanner {
         in_text = c != '"';
       } else if (c == '"') {
         in_text = true;
-      } else if (c == '{') {
+      } else if (c == '{' || c == '[') {
         ++depth;
-      } else if (c == '}' && --depth == 0) {
-        const std::string_view object = rest_.substr(0, i + 1);
-        rest_.remove_prefix(i + 1);
-        return object;
+      } else if (depth == 0 && (c == ',' || c == ':' || c == '}' || c == ']')) {
+        return i;
+      } else if ((c == '}' || c == ']') && --depth == 0) {
+        return i + 1;
       }
     }
-    return {};
+    return rest_.size();
   }
 
-  [[nodiscard]] bool begins_with(char c) const noexcept { return rest_.starts_with(c); }
-  [[nodiscard]] std::size_t left() const noexcept { return rest_.size(); }
+  /// In the words of the library.
+  [[noreturn]] void fail() const {
+    require(!core::nested_too_deep(all_), kTooDeep);
+    const json document = json::parse(all_);
+    throw CorruptError("a manifest of another form: " + core::shown(document));
+  }
 
- private:
+  std::string_view all_;
   std::string_view rest_;
+  std::string text_;  ///< the last one that was not plain
 };
 
-/// The fields in the order of their names. False if the entry has another form.
-bool takes_entry(Scanner& text, StoredVariable& variable) {
-  std::string_view element_class;
-  std::string_view distribution;
-  std::string_view name;
-  const bool is_plain = text.takes(R"({"class":")") && text.takes_text(element_class) &&
-                        text.takes(R"(,"distribution":")") && text.takes_text(distribution) &&
-                        text.takes(R"(,"file_offset":)") && text.takes_number(variable.file_offset) &&
-                        text.takes(R"(,"name":")") && text.takes_text(name) && text.takes(R"(,"piece_dimensions":)") &&
-                        text.takes_number(variable.piece_dimensions) && text.takes(R"(,"shape":)") &&
-                        text.takes_numbers(variable.shape) && text.takes(R"(,"size_bytes":)") &&
-                        text.takes_number(variable.type.size_bytes) && text.takes("}");
-  if (!is_plain) {
-    return false;
+constexpr std::array<std::string_view, 10> kFields{"class", "distribution", "file_offset", "name",  "piece_dimensions",
+                                                   "shape", "size_bytes",   "copy",        "texts", "tile"};
+constexpr unsigned kRequired = (1U << 7U) - 1;  ///< the first seven, which every variable has
+
+/// Reads the field with that number.
+void read_field(JsonCursor& in, std::size_t field, StoredVariable& variable, bool& is_texts) {
+  switch (field) {
+    case 0:
+      variable.type.element_class = element_class_named(in.text());
+      return;
+    case 1:
+      variable.distribution = named<state::Distribution>(kDistributionNames, in.text());
+      return;
+    case 2:
+      variable.file_offset = in.number<std::uint64_t>();
+      return;
+    case 3:
+      variable.name = in.text();
+      return;
+    case 4:
+      variable.piece_dimensions = in.number<std::uint64_t>();
+      return;
+    case 5:
+      variable.shape = in.numbers();
+      return;
+    case 6:
+      variable.type.size_bytes = in.number<std::uint32_t>();
+      return;
+    case 7:
+      variable.is_copy = in.value().get<bool>();
+      return;
+    case 8:
+      is_texts = in.value().get<bool>();
+      return;
+    default:
+      variable.tile = in.numbers();
+      require(!variable.tile.empty(), "tiles without a shape");
   }
-  variable.type.element_class = element_class_named(element_class);
-  variable.distribution = distribution_named(distribution);
-  variable.name = name;
-  return variable.type.element_class != ElementClass::text || variable.type.size_bytes == 1;
 }
+
+StoredVariable read_variable(JsonCursor& in) {
+  StoredVariable variable;
+  unsigned seen = 0;
+  bool is_texts = false;
+  json others;  // what few variables have
+  in.object([&](std::string_view key) {
+    const auto field = static_cast<std::size_t>(std::ranges::find(kFields, key) - kFields.begin());
+    if (field == kFields.size()) {
+      const std::string name(key);
+      others[name] = in.value();
+    } else {
+      read_field(in, field, variable, is_texts);
+      seen |= 1U << field;
+    }
+    return true;
+  });
+  require((seen & kRequired) == kRequired, "a variable without one of its fields");
+  if (is_texts) {
+    require(variable.type.element_class == ElementClass::opaque && variable.type.size_bytes > 1, "impossible texts");
+    variable.type.element_class = ElementClass::text;
+  } else {
+    require(!is_text_array(variable), "a text of elements that are not bytes");
+  }
+  if (!others.is_null()) {
+    decode_rare_fields(others, variable);
+  }
+  return variable;
+}
+
+std::string_view text_of(std::span<const std::byte> manifest) {
+  return {reinterpret_cast<const char*>(manifest.data()), manifest.size()};
+}
+
+constexpr const char* kVariables = "variables";
+constexpr std::size_t kLikelyEntryBytes = 160;
 
 }  // namespace
 
-std::optional<std::vector<StoredVariable>> read_plain_list(
-    std::string_view list, const std::function<StoredVariable(std::string_view)>& read_other) {
-  std::vector<StoredVariable> variables;
-  Scanner text(list);
-  while (text.begins_with('{')) {
-    Scanner ahead = text;
-    StoredVariable& variable = variables.emplace_back();
-    if (takes_entry(ahead, variable)) {
-      text = ahead;
-    } else {
-      const std::string_view entry = text.take_object();
-      if (entry.empty()) {
-        return std::nullopt;
-      }
-      variable = read_other(entry);
+json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables) {
+  json fields = json::object();
+  bool has_list = false;
+  JsonCursor in(text_of(manifest));
+  const bool at_end = in.object([&](std::string_view key) {
+    if (key != kVariables) {
+      const std::string name(key);
+      fields[name] = in.value();
+      return true;
     }
-    if (variables.size() == 1) {  // the others will be about as long
-      const std::size_t bytes = list.size() - text.left();
-      variables.reserve(list.size() / bytes + 1);
+    has_list = true;
+    if (variables == nullptr) {
+      // The list comes last, but for files of the first versions, which have the fields in the order of their names.
+      return !fields.contains("world_size") && !in.value().is_null();
     }
-    if (!text.takes(",")) {
-      break;
-    }
-    if (!text.begins_with('{')) {
-      return std::nullopt;
-    }
+    variables->clear();
+    variables->reserve(manifest.size() / kLikelyEntryBytes);
+    in.list([&] { variables->push_back(read_variable(in)); });
+    return true;
+  });
+  if (at_end) {
+    in.expect_end();
   }
-  return text.takes("]}") && text.left() == 0 ? std::optional(std::move(variables)) : std::nullopt;
+  if (!has_list) {
+    static_cast<void>(fields.at(kVariables));  // throws
+  }
+  return fields;
 }
 
 }  // namespace reprieve::storage

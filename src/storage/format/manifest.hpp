@@ -5,10 +5,8 @@
 /// The manifest of a checkpoint file: its metadata and the list of its variables, as JSON. Pure.
 
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -41,40 +39,12 @@ T integer(const nlohmann::json& value) {
 /// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] FileMetadata decode_metadata(const nlohmann::json& from);
 
-/// Takes what few variables have from an entry of the list: annotation and members.
-/// @throws CorruptError, nlohmann::json::exception
-void decode_rare_fields(const nlohmann::json& from, StoredVariable& variable);
-
 /// Where the list of variables begins in what `encode_manifest` made of an index, with the comma before its name.
 inline constexpr std::string_view kListBegins = R"(,"variables":[)";
 
-/// @throws CorruptError if there is no such name
-[[nodiscard]] state::Distribution distribution_named(std::string_view name);
-[[nodiscard]] ElementClass element_class_named(std::string_view name);
-
-// Reads the manifest without a document in memory: it can have an entry for each of a hundred thousand variables.
-// Pure.
-
-struct ReadManifest {
-  nlohmann::json fields;  ///< all but the list of variables
-  std::vector<StoredVariable> variables;
-};
-
-/// Whether they fit together is looked at by `parse_index`.
+/// What a manifest says of the file, without the list of variables. The list goes to @p variables, without a document
+/// in memory. Null: the list is not read. Whether all this fits together is looked at by `parse_index`.
 /// @throws CorruptError, nlohmann::json::exception
-[[nodiscard]] ReadManifest read_manifest(const Bytes& manifest);
-
-/// What a manifest says of the file; ends before the list of variables. @throws CorruptError, nlohmann::json::exception
-[[nodiscard]] nlohmann::json read_manifest_fields(const Bytes& manifest);
-
-// The list of variables of a manifest, in the form in which this library writes most of it: read without a parser of
-// JSON, which takes ten times as long. Pure.
-
-/// @param list  what comes after the `[` of the list, up to the end of the manifest
-/// @param read_other  an entry that has more, or another form: it is given from brace to brace
-/// @return  nothing if the list is not made of such entries, or anything but the end of the manifest comes after it
-/// @throws what @p read_other throws; CorruptError
-[[nodiscard]] std::optional<std::vector<StoredVariable>> read_plain_list(
-    std::string_view list, const std::function<StoredVariable(std::string_view)>& read_other);
+[[nodiscard]] nlohmann::json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables);
 
 }  // namespace reprieve::storage

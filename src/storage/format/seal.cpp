@@ -2,6 +2,7 @@
 #include "storage/format/seal.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -89,6 +90,7 @@ void check_size(const PosixFile& file, const Seal& seal) {
   }
 }
 
+constexpr const char* kManifest = "manifest";
 constexpr const char* kBoxes = "table of boxes";
 constexpr const char* kChecksums = "table of checksums";
 
@@ -214,14 +216,15 @@ std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, co
 
 Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal) {
   check_size(file, seal);
-  check_place(file, seal, seal.manifest.region, "manifest");
+  check_place(file, seal, seal.manifest.region, kManifest);
   Bytes manifest(static_cast<std::size_t>(seal.manifest.region.size));
-  read_guarded(file, seal.manifest, "manifest", manifest);
+  read_guarded(file, seal.manifest, kManifest, manifest);
   return manifest;
 }
 
-void check_table_places(const PosixFile& file, const Seal& seal) {
+std::size_t table_bytes(const PosixFile& file, const Seal& seal) {
   check_size(file, seal);
+  check_place(file, seal, seal.manifest.region, kManifest);
   check_place(file, seal, seal.boxes.region, kBoxes);
   check_place(file, seal, seal.checksums.region, kChecksums);
   for (const GuardedRegion* table : {&seal.boxes, &seal.checksums}) {
@@ -229,28 +232,31 @@ void check_table_places(const PosixFile& file, const Seal& seal) {
       throw CorruptError(file.path().string() + " contradicts itself: a table is cut short");
     }
   }
+  return static_cast<std::size_t>(seal.boxes.region.size + seal.checksums.region.size + seal.manifest.region.size);
 }
 
 void read_tables(const PosixFile& file, const Seal& seal, std::span<std::byte> tables) {
   const auto boxes = static_cast<std::size_t>(seal.boxes.region.size);
+  const auto checksums = static_cast<std::size_t>(seal.checksums.region.size);
+  read_guarded(file, seal.manifest, kManifest, tables.subspan(boxes + checksums));
   read_guarded(file, seal.boxes, kBoxes, tables.first(boxes));
-  read_guarded(file, seal.checksums, kChecksums, tables.subspan(boxes));
+  read_guarded(file, seal.checksums, kChecksums, tables.subspan(boxes, checksums));
 }
 
-IndexBytes index_bytes(Bytes manifest, const SharedWords& tables, std::uint64_t file_size,
-                       const std::array<Region, 3>& regions) {
-  const auto boxes = static_cast<std::size_t>(regions[1].size / sizeof(std::uint64_t));
-  return {std::move(manifest), tables.part(0, boxes), tables.part(boxes, tables.size() - boxes), file_size, regions};
+IndexBytes index_bytes(const Seal& seal, std::span<const std::byte> tables, std::shared_ptr<const void> owner) {
+  const auto boxes = static_cast<std::size_t>(seal.boxes.region.size / sizeof(std::uint64_t));
+  const auto checksums = static_cast<std::size_t>(seal.checksums.region.size / sizeof(std::uint64_t));
+  const SharedWords words({reinterpret_cast<const std::uint64_t*>(tables.data()), boxes + checksums}, std::move(owner));
+  return {seal, words.part(0, boxes), words.part(boxes, checksums),
+          tables.subspan((boxes + checksums) * sizeof(std::uint64_t))};
 }
 
 IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal) {
-  Bytes manifest = read_manifest_bytes(file, seal);
-  check_table_places(file, seal);
-  const std::uint64_t bytes = seal.boxes.region.size + seal.checksums.region.size;
-  std::vector<std::uint64_t> tables(static_cast<std::size_t>(bytes / sizeof(std::uint64_t)));
-  read_tables(file, seal, std::as_writable_bytes(std::span(tables)));
-  return index_bytes(std::move(manifest), SharedWords(std::move(tables)), seal.file_size,
-                     {seal.manifest.region, seal.boxes.region, seal.checksums.region});
+  const std::size_t bytes = table_bytes(file, seal);
+  const auto memory = std::make_shared<std::vector<std::uint64_t>>(bytes / sizeof(std::uint64_t) + 1);
+  const auto tables = std::as_writable_bytes(std::span(*memory)).first(bytes);
+  read_tables(file, seal, tables);
+  return index_bytes(seal, tables, memory);
 }
 
 FileIndex read_index(const PosixFile& file) {
@@ -261,20 +267,6 @@ FileIndex read_index(const PosixFile& file) {
 
 namespace {
 
-void put(Encoder& message, const GuardedRegion& guarded) {
-  message.word(guarded.region.offset);
-  message.word(guarded.region.size);
-  message.word(guarded.digest);
-}
-
-GuardedRegion take_guarded(Decoder& message) {
-  GuardedRegion guarded;
-  guarded.region.offset = message.word();
-  guarded.region.size = message.word();
-  guarded.digest = message.word();
-  return guarded;
-}
-
 std::vector<std::uint64_t> as_words(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
   if (!words.empty()) {
@@ -284,18 +276,10 @@ std::vector<std::uint64_t> as_words(std::span<const std::byte> bytes) {
 }
 
 StructureImage decode_all(Decoder message) {
-  StructureImage image;
-  image.seal.file_size = message.word();
-  image.seal.manifest = take_guarded(message);
-  image.seal.boxes = take_guarded(message);
-  image.seal.checksums = take_guarded(message);
-  image.seal.structure_digest = message.word();
-  image.seal.format_version = static_cast<int>(message.word());
-  const std::vector<std::uint64_t> numbers = message.words();
+  StructureImage image{message.get<Seal>(), {}, {}};
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
-    image.regions.push_back({numbers[i], numbers[i + 1]});
-    bytes += numbers[i + 1];
+  for (std::uint64_t left = message.word() / 2; left > 0; --left) {
+    bytes += image.regions.emplace_back(message.get<Region>()).size;
   }
   image.content = message.bytes();
   require(bytes == image.content.size(), "the structure of a checkpoint is not as long as it says");
@@ -306,18 +290,11 @@ StructureImage decode_all(Decoder message) {
 
 Bytes encode(const StructureImage& image) {
   Encoder message;
-  message.word(image.seal.file_size);
-  put(message, image.seal.manifest);
-  put(message, image.seal.boxes);
-  put(message, image.seal.checksums);
-  message.word(image.seal.structure_digest);
-  message.word(static_cast<std::uint64_t>(image.seal.format_version));
-  std::vector<std::uint64_t> numbers;
+  message.put(image.seal);
+  message.word(2 * image.regions.size());
   for (const Region& region : image.regions) {
-    numbers.push_back(region.offset);
-    numbers.push_back(region.size);
+    message.put(region);
   }
-  message.words(numbers);
   message.bytes(image.content);
   return message.take();
 }
@@ -356,14 +333,10 @@ std::span<const std::byte> StructureImage::part(const Region& region) const {
 }
 
 FileIndex StructureImage::index(const std::string& file_name) const {
-  const auto manifest = part(seal.manifest.region);
-  IndexBytes bytes{Bytes(manifest.begin(), manifest.end()),
-                   SharedWords(as_words(part(seal.boxes.region))),
-                   SharedWords(std::vector<std::uint64_t>(
-                       static_cast<std::size_t>(seal.checksums.region.size / sizeof(std::uint64_t)))),
-                   seal.file_size,
-                   {seal.manifest.region, seal.boxes.region, seal.checksums.region}};
-  return parse_index(bytes, file_name);
+  std::vector<std::uint64_t> checksums(static_cast<std::size_t>(seal.checksums.region.size / sizeof(std::uint64_t)));
+  return parse_index({seal, SharedWords(as_words(part(seal.boxes.region))), SharedWords(std::move(checksums)),
+                      part(seal.manifest.region)},
+                     file_name);
 }
 
 void complete_file(const PosixFile& file, Seal seal, std::span<const std::uint64_t> checksums) {

@@ -5,9 +5,9 @@
 /// The seal: the first 4096 bytes of a checkpoint file, which HDF5 leaves alone (a "user block"). It is written last,
 /// so that it is also the mark of a complete file, and it guards every byte outside of the variables' data.
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,23 +16,6 @@
 #include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
-
-/// A range of the file with its checksum.
-struct GuardedRegion {
-  Region region;
-  std::uint64_t digest = 0;
-};
-
-struct Seal {
-  std::uint64_t file_size = 0;
-  GuardedRegion manifest;
-  GuardedRegion boxes;
-  GuardedRegion checksums;
-  /// Of all bytes that belong neither to the seal nor to a variable nor to the table of checksums: HDF5's own
-  /// structures, the manifest, the table of boxes and what is unused.
-  std::uint64_t structure_digest = 0;
-  int format_version = 1;
-};
 
 /// @throws UsageError if the tables are larger than a reader takes: known as soon as the file is laid out
 void check_table_sizes(const std::string& file_name, const Seal& seal);
@@ -64,18 +47,20 @@ void check_not_retired(const PosixFile& file, const Bytes& seal_at_begin);
 /// The digest that belongs into `Seal::structure_digest`, of the file as it is now.
 [[nodiscard]] std::uint64_t structure_digest(const PosixFile& file, const FileIndex& index, const Region& checksums);
 
-/// Reads the guarded parts of a file and compares their digests. @throws CorruptError, StorageError
-[[nodiscard]] IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal);
-
-/// The same in parts. First the manifest alone, whatever the other tables hold. @throws CorruptError, StorageError
+/// The manifest alone, whatever the other tables hold. @throws CorruptError, StorageError
 [[nodiscard]] Bytes read_manifest_bytes(const PosixFile& file, const Seal& seal);
-/// Of the tables of boxes and of checksums: that they lie in the file, and are of whole words. @throws CorruptError
-void check_table_places(const PosixFile& file, const Seal& seal);
-/// These two, one after the other, into memory of their size. @throws CorruptError, StorageError
+
+/// What the tables of a file take in memory: of boxes, of checksums, and the manifest, one after the other.
+/// @throws CorruptError if they do not lie in the file
+[[nodiscard]] std::size_t table_bytes(const PosixFile& file, const Seal& seal);
+/// Reads them and compares their digests. @param tables  of that size @throws CorruptError, StorageError
 void read_tables(const PosixFile& file, const Seal& seal, std::span<std::byte> tables);
-/// All of it together. @param tables  as `read_tables` has read them
-[[nodiscard]] IndexBytes index_bytes(Bytes manifest, const SharedWords& tables, std::uint64_t file_size,
-                                     const std::array<Region, 3>& regions);
+/// These tables as an index. @param tables  at an address for words @param owner  of their memory
+[[nodiscard]] IndexBytes index_bytes(const Seal& seal, std::span<const std::byte> tables,
+                                     std::shared_ptr<const void> owner);
+
+/// All of that, into memory of its own; the boxes keep that of the manifest. @throws CorruptError, StorageError
+[[nodiscard]] IndexBytes read_index_bytes(const PosixFile& file, const Seal& seal);
 
 /// All of the above: what the file says about itself.
 [[nodiscard]] FileIndex read_index(const PosixFile& file);

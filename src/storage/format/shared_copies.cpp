@@ -212,12 +212,7 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
 }
 
 std::vector<Box> parts_written_by(const FileIndex& index, const StoredVariable& variable, std::uint64_t rank) {
-  const RowRange rows = index.rows_of(variable, rank, rank + 1);
-  std::vector<Box> parts;
-  for (std::size_t b = rows.begin; b < rows.end; ++b) {
-    parts.push_back(FileIndex::dataset_box(variable, index.row(variable, b)));
-  }
-  return parts;
+  return index.dataset_boxes(variable, index.rows_of(variable, rank, rank + 1));
 }
 
 }  // namespace reprieve::storage

@@ -436,7 +436,7 @@ bool is_covered(const FileIndex& index) {
   return std::all_of(index.variables.begin(), index.variables.end(), [&](const StoredVariable& variable) {
     std::uint64_t held = 0;  // boxes do not overlap
     for (std::size_t b = 0; b < variable.box_count; ++b) {
-      held += volume(index.view(variable, b).extent);
+      held += volume(index.row(variable, b).extent);
     }
     return held == volume(variable.shape);
   });

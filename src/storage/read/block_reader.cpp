@@ -9,15 +9,6 @@
 
 namespace reprieve::storage {
 
-namespace {
-
-/// Smaller blocks are mostly in the page cache when they are read: the kernel reads ahead itself.
-constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
-/// Smaller blocks are read right where they belong.
-constexpr std::size_t kLeastStaged = std::size_t{256} << 10U;
-
-}  // namespace
-
 std::string BlockReader::region_of(const StoredVariable& variable, const BoxRow& row, const Box& block) {
   const std::string rank = std::to_string(row.rank);
   if (variable.distribution != state::Distribution::per_rank) {
@@ -34,7 +25,7 @@ std::uint64_t BlockReader::expected_digest(const Place& place) const {
 
 void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first,
                          std::uint64_t last) const {
-  if (!ahead_) {
+  if (!reader_) {
     return;
   }
   const Dataset dataset = variable.dataset();
@@ -42,29 +33,8 @@ void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split
   const auto begin = offset_if_dense(dataset, split.block(first));
   const auto end = offset_if_dense(dataset, last_block);
   if (begin && end && *begin < *end) {
-    ahead_->expect(*begin, *end + bytes_of(last_block, dataset.element_size));
+    reader_->expect(*begin, *end + bytes_of(last_block, dataset.element_size));
   }
-}
-
-bool BlockReader::read_ahead(const Place& place, std::span<std::byte> content) const {
-  if (!ahead_ || content.size() < kLeastAhead) {
-    return false;
-  }
-  const auto offset = offset_if_dense(place.variable.dataset(), place.block);
-  return offset && !file_->seems_cached(*offset, content.size()) &&
-         ahead_->read(content, *offset, verify_ ? &digest_ : nullptr);
-}
-
-bool BlockReader::read_staged(const Place& place, std::span<std::byte> content) const {
-  if (content.size() < kLeastStaged) {
-    return false;
-  }
-  const auto offset = offset_if_dense(place.variable.dataset(), place.block);
-  if (!offset || !StagedReader::is_faster(content.data(), *offset)) {
-    return false;
-  }
-  staged_.read(*file_, content, *offset, verify_ ? &digest_ : nullptr);
-  return true;
 }
 
 void BlockReader::read_once(const Place& place, std::span<std::byte> content) const {
@@ -72,21 +42,22 @@ void BlockReader::read_once(const Place& place, std::span<std::byte> content) co
   Xxh3Stream* const digest = verify_ ? &digest_ : nullptr;
   if (source_ != nullptr) {
     source_->read(place.variable, place.row, place.number, content, digest);
-  } else if (!read_ahead(place, content)) {
-    digest_.reset();
-    if (!read_staged(place, content)) {
-      read_block(*file_, place.variable.dataset(), place.block, content, digest);
-    }
+    return;
+  }
+  const Dataset dataset = place.variable.dataset();
+  const auto offset = offset_if_dense(dataset, place.block);
+  if (!offset || !reader_->read(content, *offset, digest)) {
+    read_block(*file_, dataset, place.block, content, digest);
   }
 }
 
 void BlockReader::expect_small(std::uint64_t begin, std::uint64_t end) const noexcept {
-  if (windows_) {
-    windows_->expect(begin, end);
+  if (reader_) {
+    reader_->expect_small(begin, end);
   }
 }
 
-std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVariable& variable, const BoxRowView& row) {
+std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
   const std::size_t element_size = variable.type.size_bytes;
   const std::uint64_t elements = volume(row.extent);
   if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.tile.empty()) {
@@ -100,15 +71,12 @@ std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVari
   return position ? std::optional(SmallPlace{place.offset + *position, place.size}) : std::nullopt;
 }
 
-std::span<const std::byte> BlockReader::small(const StoredVariable& variable, const BoxRowView& row) const {
-  const auto place = windows_ ? small_place(variable, row) : std::nullopt;
+std::span<const std::byte> BlockReader::small(const StoredVariable& variable, const BoxRow& row) const {
+  const auto place = reader_ ? small_place(variable, row) : std::nullopt;
   if (!place) {
     return {};
   }
-  auto bytes = ahead_->view(place->offset, place->size);
-  if (bytes.empty()) {
-    bytes = windows_->at(place->offset, place->size);
-  }
+  const auto bytes = reader_->view(place->offset, place->size);
   if (bytes.empty() || (verify_ && xxh3(bytes) != index_.checksums[static_cast<std::size_t>(row.first_checksum)])) {
     return {};
   }
@@ -118,8 +86,7 @@ std::span<const std::byte> BlockReader::small(const StoredVariable& variable, co
   return bytes;
 }
 
-bool BlockReader::read_small(const StoredVariable& variable, const BoxRowView& row,
-                             std::span<std::byte> content) const {
+bool BlockReader::read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const {
   const auto bytes = small(variable, row);
   if (bytes.empty() || bytes.size() != content.size()) {
     return false;
@@ -128,7 +95,7 @@ bool BlockReader::read_small(const StoredVariable& variable, const BoxRowView& r
   return true;
 }
 
-bool BlockReader::small_is_right(const StoredVariable& variable, const BoxRowView& row) const {
+bool BlockReader::small_is_right(const StoredVariable& variable, const BoxRow& row) const {
   return verify_ && !small(variable, row).empty();
 }
 
@@ -172,7 +139,7 @@ bool BlockReader::block_is_right(const Place& place) {
   const std::size_t size = bytes_of(place.block, place.variable.type.size_bytes);
   const auto offset = offset_if_dense(place.variable.dataset(), place.block);
   digest_.reset();
-  if (ahead_ && offset && ahead_->digest(*offset, size, digest_) && digest_.digest() == expected_digest(place)) {
+  if (reader_ && offset && reader_->digest(*offset, size, digest_) && digest_.digest() == expected_digest(place)) {
     if (news_ != nullptr) {
       news_->add(size);
     }
@@ -204,7 +171,7 @@ void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, st
 
 void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>& target) {
   if (const auto row = expected_row(variable, target.box)) {
-    if (!fill_small(variable, index_.view(variable, *row), target)) {
+    if (!fill_small(variable, index_.row(variable, *row), target)) {
       fill_from(variable, index_.row(variable, *row), target);
     }
     return;
@@ -244,49 +211,26 @@ std::optional<std::size_t> BlockReader::expected_row(const StoredVariable& varia
   if (expected_.begin == expected_.end) {
     return std::nullopt;
   }
-  const BoxRowView row = index_.view(variable, expected_.begin);
+  const BoxRow row = index_.row(variable, expected_.begin);
   if (!std::ranges::equal(row.offset, box.offset) || !std::ranges::equal(row.extent, box.extent)) {
     return std::nullopt;
   }
   return expected_.begin++;
 }
 
-bool BlockReader::fill_small(const StoredVariable& variable, const BoxRowView& row,
+bool BlockReader::fill_small(const StoredVariable& variable, const BoxRow& row,
                              const BoxView<std::byte>& target) const {
   const std::size_t element_size = variable.type.size_bytes;
   return target.space == nullptr && is_dense(target.box.extent, target.strides_bytes, element_size) &&
          read_small(variable, row, {target.data, bytes_of(target.box, element_size)});
 }
 
-/// Many variables often lie on one grid: what was made for the last one serves again.
-bool BlockReader::lies_as_searched(const StoredVariable& variable) const {
-  if (searched_ == nullptr || searched_->distribution != variable.distribution ||
-      searched_->box_count != variable.box_count || searched_->shape.size() != variable.shape.size()) {
-    return false;
-  }
-  for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRowView known = index_.view(*searched_, b);
-    const BoxRowView row = index_.view(variable, b);
-    if (!std::ranges::equal(known.offset, row.offset) || !std::ranges::equal(known.extent, row.extent)) {
-      return false;
-    }
-  }
-  return true;
-}
-
+/// What was made for the last variable serves one on the same grid too.
 const BoxSearch& BlockReader::places_of(const StoredVariable& variable) {
-  if (searched_ != &variable && lies_as_searched(variable)) {
-    searched_ = &variable;
+  if (searched_ == nullptr || (searched_ != &variable && !index_.have_same_boxes(*searched_, variable))) {
+    places_.emplace(index_.dataset_boxes(variable));
   }
-  if (searched_ != &variable) {
-    std::vector<Box> boxes;
-    boxes.reserve(variable.box_count);
-    for (std::size_t b = 0; b < variable.box_count; ++b) {
-      boxes.push_back(FileIndex::dataset_box(variable, index_.row(variable, b)));
-    }
-    places_.emplace(std::move(boxes));
-    searched_ = &variable;
-  }
+  searched_ = &variable;
   return *places_;
 }
 
@@ -319,7 +263,7 @@ void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, c
   std::size_t run_end = 0;  // of the blocks that are read ahead
   for (std::size_t n = 0; n < blocks.size(); ++n) {
     const std::uint64_t i = blocks[n];
-    if (ahead_ && n >= run_end && blocks.size() > 1) {
+    if (reader_ && n >= run_end && blocks.size() > 1) {
       run_end = n + run_inside(variable.dataset(), split, std::span(blocks).subspan(n), target.box);
       if (run_end > n + 1) {
         expect(variable, split, i, blocks[run_end - 1]);

@@ -42,12 +42,7 @@ class BlockReader {
   /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
   /// differs is read once more past the page cache before it counts as damaged.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
-      : file_(&file),
-        name_(file.path().string()),
-        index_(index),
-        verify_(verify),
-        ahead_(std::in_place, file),
-        windows_(std::in_place, file) {}
+      : file_(&file), name_(file.path().string()), index_(index), verify_(verify), reader_(std::in_place, file) {}
 
   /// Reads blocks from elsewhere. Keeps references to both. @param name  of the source, for messages
   BlockReader(const BlockSource& source, std::string name, const FileIndex& index, bool verify)
@@ -55,8 +50,8 @@ class BlockReader {
 
   /// The whole file will be asked for, in the order in which it lies on the disk as far as that is known.
   void expect_all() {
-    if (ahead_) {
-      ahead_->expect(0, index_.file_size);
+    if (reader_) {
+      reader_->expect(0, index_.file_size);
     }
   }
 
@@ -89,13 +84,12 @@ class BlockReader {
     std::uint64_t offset = 0;
     std::size_t size = 0;
   };
-  [[nodiscard]] static std::optional<SmallPlace> small_place(const StoredVariable& variable, const BoxRowView& row);
+  [[nodiscard]] static std::optional<SmallPlace> small_place(const StoredVariable& variable, const BoxRow& row);
   /// Reads a small row together with its neighbours. False if it is to be read in the usual way, which also tells what
   /// is wrong with it. @p content has the row's size
-  [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRowView& row,
-                                std::span<std::byte> content) const;
+  [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
   /// The same wherever the bytes go. False if the row is to be looked at in the usual way.
-  [[nodiscard]] bool small_is_right(const StoredVariable& variable, const BoxRowView& row) const;
+  [[nodiscard]] bool small_is_right(const StoredVariable& variable, const BoxRow& row) const;
 
   /// One block of a row.
   struct Place {
@@ -115,10 +109,6 @@ class BlockReader {
   [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
   /// The blocks of a row from @p first to @p last are what comes next.
   void expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first, std::uint64_t last) const;
-  /// As the block is in the file; it is added to the digest if checksums are verified. False if nothing was read ahead.
-  [[nodiscard]] bool read_ahead(const Place& place, std::span<std::byte> content) const;
-  /// The same for a large block out of the page cache. False if the usual way is as fast.
-  [[nodiscard]] bool read_staged(const Place& place, std::span<std::byte> content) const;
   /// Reads the block in the usual way, whatever that is.
   void read_once(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
@@ -127,13 +117,12 @@ class BlockReader {
   [[nodiscard]] std::span<std::byte> buffer_for(const Place& place);
   void zero(const BoxView<std::byte>& target, std::size_t element_size) const;
   void fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target);
-  [[nodiscard]] bool fill_small(const StoredVariable& variable, const BoxRowView& row,
+  [[nodiscard]] bool fill_small(const StoredVariable& variable, const BoxRow& row,
                                 const BoxView<std::byte>& target) const;
   /// The bytes of a small row, which are right if checksums are verified; empty: to be read in the usual way.
-  [[nodiscard]] std::span<const std::byte> small(const StoredVariable& variable, const BoxRowView& row) const;
+  [[nodiscard]] std::span<const std::byte> small(const StoredVariable& variable, const BoxRow& row) const;
 
   [[nodiscard]] std::optional<std::size_t> expected_row(const StoredVariable& variable, const Box& box);
-  [[nodiscard]] bool lies_as_searched(const StoredVariable& variable) const;
   [[nodiscard]] const BoxSearch& places_of(const StoredVariable& variable);
 
   const PosixFile* file_ = nullptr;      ///< or null
@@ -147,10 +136,8 @@ class BlockReader {
   RowRange expected_;                            ///< that are still to come
   const StoredVariable* searched_ = nullptr;     ///< the variable of which the places are known
   std::optional<BoxSearch> places_;
-  mutable Xxh3Stream digest_;                      ///< of the block that was read last
-  mutable std::optional<SequentialReader> ahead_;  ///< of the file
-  mutable std::optional<WindowReader> windows_;    ///< of the file
-  mutable StagedReader staged_;
+  mutable Xxh3Stream digest_;                 ///< of the block that was read last
+  mutable std::optional<FileReader> reader_;  ///< of the file
   mutable state::Staging staging_;
   Bytes buffer_;
 };
@@ -178,12 +165,11 @@ void for_each_block(const BlockReader& reader, const FileIndex& index, const Blo
     const bool takes_all = share.all_replicated && variable.distribution == state::Distribution::replicated;
     const RowRange rows = takes_all ? RowRange{0, variable.box_count} : index.rows_of(variable, share.first, share.end);
     for (std::size_t b = rows.begin; b < rows.end; ++b) {
-      const BoxRowView view = index.view(variable, b);
-      if (share.takes(variable, view.rank, 0) && reader.small_is_right(variable, view)) {
-        passed(volume(view.extent) * variable.type.size_bytes);
+      const BoxRow row = index.row(variable, b);
+      if (share.takes(variable, row.rank, 0) && reader.small_is_right(variable, row)) {
+        passed(volume(row.extent) * variable.type.size_bytes);
         continue;
       }
-      const BoxRow row = index.row(variable, b);
       const TiledSplit split = FileIndex::blocks_of(variable, row);
       for (std::uint64_t i = 0; i < split.count(); ++i) {
         if (!share.takes(variable, row.rank, i)) {

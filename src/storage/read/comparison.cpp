@@ -207,7 +207,7 @@ bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex
     return false;
   }
   for (std::size_t box = 0; box < in_a.box_count; ++box) {
-    if (!std::ranges::equal(a.view(in_a, box).extent, b.view(in_b, box).extent)) {
+    if (!std::ranges::equal(a.row(in_a, box).extent, b.row(in_b, box).extent)) {
       return false;
     }
   }
@@ -246,16 +246,16 @@ std::string value_difference(const FileIndex& index, const StoredVariable& store
   if (!other.empty()) {
     return other;
   }
-  const std::span<const std::uint64_t> extent = index.view(stored, box).extent;
+  const std::span<const std::uint64_t> extent = index.row(stored, box).extent;
   const bool may_be_made = value.resizable() && value.type() == ElementType{ElementClass::opaque, 1};
   if (may_be_made && extent.size() != 2) {
     return "";  // not to be asked for a shape: a function of the program may make it
   }
   const Extents shape = value.shape();
   if (value.resizable()) {
-    return width_of(shape) == width_of(extent) ? "" : shape_difference(shape, Extents(extent.begin(), extent.end()));
+    return width_of(shape) == width_of(extent) ? "" : shape_difference(shape, to_extents(extent));
   }
-  return std::ranges::equal(shape, extent) ? "" : shape_difference(shape, Extents(extent.begin(), extent.end()));
+  return std::ranges::equal(shape, extent) ? "" : shape_difference(shape, to_extents(extent));
 }
 
 std::string array_difference(const StoredVariable& stored, const DistributedArray& array) {

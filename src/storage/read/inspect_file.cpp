@@ -68,7 +68,7 @@ std::vector<VariableInfo> list_variables(const FileIndex& index) {
     info.tile = variable.tile;
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
-        info.rank_shapes.push_back(index.row(variable, rank).extent);
+        info.rank_shapes.push_back(to_extents(index.row(variable, rank).extent));
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
@@ -22,6 +23,9 @@ struct Suspect {
   std::uint64_t block = 0;
   std::int64_t finder = 0;
 };
+constexpr auto fields_of(const Suspect*) {
+  return std::tuple(&Suspect::variable, &Suspect::box, &Suspect::block, &Suspect::finder);
+}
 
 enum class Finding : std::uint8_t { not_read, right, wrong };
 
@@ -73,16 +77,12 @@ class Proof {
 
   /// Those of all ranks, on all ranks.
   std::vector<Suspect> exchange(const std::vector<Suspect>& mine) {
-    const auto as_words = std::as_bytes(std::span(mine));
-    Bytes all;
-    for (const Bytes& of_rank : comm_.gather(as_words, what_)) {
+    std::vector<Suspect> all;
+    for (const std::vector<Suspect>& of_rank : comm_.gather_values(mine, what_)) {
       all.insert(all.end(), of_rank.begin(), of_rank.end());
     }
-    all.resize(std::min(all.size(), kMostSuspects * sizeof(Suspect)));
-    comm_.broadcast(all, 0, what_);
-    std::vector<Suspect> suspects(all.size() / sizeof(Suspect));
-    std::ranges::copy(all, std::as_writable_bytes(std::span(suspects)).begin());
-    return suspects;
+    all.resize(std::min(all.size(), kMostSuspects));
+    return comm_.from_root(all, 0, what_);
   }
 
   /// Two ranks besides the finder, one of them far away; a rank that is alone looks once more by itself.

@@ -19,75 +19,16 @@
 
 namespace reprieve::storage {
 
-std::array<std::uint64_t, 2> mark_of(const Seal& seal) { return {seal.manifest.digest, seal.checksums.digest}; }
-
-Bytes encode(const Seal& seal, const Bytes& manifest) {
-  Encoder message;
-  for (const std::uint64_t word : mark_of(seal)) {
-    message.word(word);
-  }
-  message.word(seal.file_size);
-  for (const GuardedRegion* table : {&seal.manifest, &seal.boxes, &seal.checksums}) {
-    message.word(table->region.offset);
-    message.word(table->region.size);
-  }
-  message.bytes(manifest);
-  return message.take();
-}
-
-namespace {
-
-/// The manifest stands behind them.
-SealFacts decode_facts(Decoder& decoder) {
-  SealFacts facts;
-  for (std::uint64_t& word : facts.mark) {
-    word = decoder.word();
-  }
-  facts.file_size = decoder.word();
-  for (Region& region : facts.tables) {
-    region.offset = decoder.word();
-    region.size = decoder.word();
-  }
-  return facts;
-}
-
-}  // namespace
-
-SealFacts decode_facts(const Bytes& message) {
-  Decoder decoder(message);
-  return decode_facts(decoder);
-}
-
-std::size_t SealFacts::table_bytes() const noexcept {
-  return static_cast<std::size_t>(tables[1].size + tables[2].size);
-}
-
-IndexBytes decode(const Bytes& message, const cluster::CommonBytes& tables) {
-  Decoder decoder(message);
-  const SealFacts facts = decode_facts(decoder);
-  const std::span words(reinterpret_cast<const std::uint64_t*>(tables.bytes.data()),
-                        tables.bytes.size() / sizeof(std::uint64_t));
-  return index_bytes(decoder.bytes(), SharedWords(words, tables.owner), facts.file_size, facts.tables);
-}
-
 namespace {
 
 using Distribution = state::Distribution;
 
-Bytes encode(const std::vector<std::string>& lines) {
-  Encoder message;
-  for (const std::string& line : lines) {
-    message.text(line);
-  }
-  return message.take();
-}
-
 /// Throws one error with the differences of all ranks. Lines that are the same on all ranks are shown once.
-void throw_if_different(const std::vector<Bytes>& lines_of_ranks, const std::string& file, int saved_ranks) {
+void throw_if_different(const std::vector<Differences>& lines_of_ranks, const std::string& file, int saved_ranks) {
   std::map<std::string, std::vector<std::size_t>> ranks_of;
   for (std::size_t rank = 0; rank < lines_of_ranks.size(); ++rank) {
-    for (Decoder decoder(lines_of_ranks[rank]); !decoder.at_end();) {
-      ranks_of[decoder.text()].push_back(rank);
+    for (const std::string& line : lines_of_ranks[rank]) {
+      ranks_of[line].push_back(rank);
     }
   }
   std::string text;
@@ -179,26 +120,24 @@ int Restorer::second_reader() const {
 /// The tables can be large: the ranks of a node look at one copy, and one of them checks it.
 void Restorer::load_index_from(int root) {
   std::optional<PosixFile> file;
-  Seal seal;
-  Bytes message;
+  std::pair<Seal, std::size_t> head;  // and the size of the tables
   const std::string what = what_ + ": reading the metadata";
   comm_.agree(core::capture([&] {
                 if (comm_.rank() == root) {
                   file.emplace(PosixFile::open_to_read(file_));
-                  seal = read_seal(*file);
-                  message = encode(seal, read_manifest_bytes(*file, seal));
-                  check_table_places(*file, seal);
+                  head.first = read_seal(*file);
+                  head.second = table_bytes(*file, head.first);
                 }
               }),
               what);
-  comm_.broadcast(message, root, what);
-  const SealFacts facts = decode_facts(message);
-  const auto read = [&](std::span<std::byte> tables) { read_tables(*file, seal, tables); };
-  const cluster::CommonBytes tables = comm_.broadcast_common(facts.table_bytes(), read, root, what);
+  head = comm_.from_root(head, root, what);
+  sealed_ = head.first;
+  const auto read = [&](std::span<std::byte> bytes) { read_tables(*file, sealed_, bytes); };
+  const cluster::CommonBytes tables = comm_.broadcast_common(head.second, read, root, what);
   agreed("checking the metadata", [&] {
-    index_ = parse_index(decode(message, tables), file_.string(), tables.is_first ? Rows::unknown : Rows::checked);
+    index_ = parse_index(index_bytes(sealed_, tables.bytes, tables.owner), file_.string(),
+                         tables.is_first ? Rows::unknown : Rows::checked);
   });
-  mark_ = facts.mark;
   agreed("checking the boxes", [&] { check_boxes_apart(*index_, file_.string(), comm_.rank(), comm_.size()); });
 }
 
@@ -212,7 +151,7 @@ template <class Operation>
 void Restorer::compare(Operation&& operation) {
   agreed("comparing", std::forward<Operation>(operation));
   const std::string what = what_ + ": comparing";
-  const auto lines = comm_.gather(encode(comparison_.differences), what);
+  const auto lines = comm_.gather_values(comparison_.differences, what);
   comm_.on_chief([&] { throw_if_different(lines, file_.string(), index_->metadata.world_size); }, what);
 }
 
@@ -238,12 +177,7 @@ bool Restorer::reads_only(const std::function<bool(const StoredVariable&, const 
 bool Restorer::reads_array_only(const RestoreTarget& target,
                                 const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const {
   const StoredVariable& variable = *target.stored;
-  std::vector<Box> stored;
-  stored.reserve(variable.box_count);
-  for (std::size_t b = 0; b < variable.box_count; ++b) {
-    stored.push_back(FileIndex::dataset_box(variable, index_->row(variable, b)));
-  }
-  const BoxSearch search(std::move(stored));
+  const BoxSearch search(index_->dataset_boxes(variable));
   return !has_copies(*index_, variable, comm_.size()) &&
          std::ranges::all_of(target.array.boxes, [&](const MemoryBox& box) {
            return std::ranges::all_of(search.meeting({box.offset, box.extent}),
@@ -277,7 +211,9 @@ bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
 /// that is read with wrong bits does no harm; one that is all zeros was taken away.
 void Restorer::check_is_the_same(const PosixFile& opened) const {
   try {
-    if (mark_of(read_seal(opened)) == mark_) {
+    // No other file has these two: the manifest says who saved it, and when.
+    const Seal seal = read_seal(opened);
+    if (seal.manifest.digest == sealed_.manifest.digest && seal.checksums.digest == sealed_.checksums.digest) {
       return;
     }
   } catch (const CorruptError& error) {
@@ -399,7 +335,7 @@ void Restorer::expect_small_values() {
     if (redistributed(target)) {
       continue;
     }
-    if (const auto place = BlockReader::small_place(*target.stored, index_->view(*target.stored, own_box(target)))) {
+    if (const auto place = BlockReader::small_place(*target.stored, index_->row(*target.stored, own_box(target)))) {
       begin = std::min(begin, place->offset);
       end = std::max(end, place->offset + place->size);
       own += place->size;

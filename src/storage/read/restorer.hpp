@@ -11,7 +11,6 @@
 ///     that take over the state of older versions of the program.
 /// All of them are collective, and throw the same error on every rank.
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -31,27 +30,6 @@
 #include "storage/read/stored_checkpoint.hpp"
 
 namespace reprieve::storage {
-
-// What the rank that reads the metadata of a checkpoint file tells the others. The tables of boxes and of checksums
-// come to them in another way, since they can be large.
-
-/// What one seal has and no other one: the manifest says who saved the file, and when.
-[[nodiscard]] std::array<std::uint64_t, 2> mark_of(const Seal& seal);
-
-/// What all ranks need to know of the seal.
-struct SealFacts {
-  std::array<std::uint64_t, 2> mark{};
-  std::uint64_t file_size = 0;
-  std::array<Region, 3> tables;  ///< manifest, boxes, checksums
-
-  /// What the tables of boxes and of checksums take.
-  [[nodiscard]] std::size_t table_bytes() const noexcept;
-};
-
-[[nodiscard]] Bytes encode(const Seal& seal, const Bytes& manifest);
-[[nodiscard]] SealFacts decode_facts(const Bytes& message);
-/// @param tables  of boxes and of checksums, that all ranks of a node look at
-[[nodiscard]] IndexBytes decode(const Bytes& message, const cluster::CommonBytes& tables);
 
 class Restorer {
  public:
@@ -131,8 +109,8 @@ class Restorer {
   std::string what_;
   bool touched_ = false;
   std::optional<FileIndex> index_;
-  std::array<std::uint64_t, 2> mark_{};  ///< of the file that the index is of
-  Bytes seal_;                           ///< as it was when the file was opened
+  Seal sealed_;  ///< of the file that the index is of
+  Bytes seal_;   ///< as it was when the file was opened
   Comparison comparison_;
   std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
   const BlockSource* source_ = nullptr;            ///< instead of the file

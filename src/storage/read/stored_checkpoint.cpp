@@ -23,7 +23,7 @@ BoxRow StoredPieces::row(int saved_rank) const {
 ElementType StoredPieces::type() const { return type_in_memory(variable_); }
 
 Extents StoredPieces::shape(int saved_rank) const {
-  return is_text_array(variable_) ? Extents{bytes(saved_rank).size()} : row(saved_rank).extent;
+  return is_text_array(variable_) ? Extents{bytes(saved_rank).size()} : to_extents(row(saved_rank).extent);
 }
 
 std::vector<std::byte> StoredPieces::bytes(int saved_rank) const {
@@ -92,9 +92,9 @@ void StoredCheckpoint::read_distributed(const std::string& name, const Distribut
 
 void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box, ValueAccess& value,
                                 MemorySpace* named) const {
-  const BoxRowView row = index_.view(variable, box);
+  const BoxRow row = index_.row(variable, box);
   const bool is_padded = is_text_array(variable);
-  const Bytes unpadded = is_padded ? content_of(variable, index_.row(variable, box)) : Bytes{};
+  const Bytes unpadded = is_padded ? content_of(variable, row) : Bytes{};
   const auto size =
       is_padded ? unpadded.size() : static_cast<std::size_t>(volume(row.extent)) * variable.type.size_bytes;
   MemorySpace* const to_check = space_to_check(value, named);
@@ -108,7 +108,7 @@ void StoredCheckpoint::read_box(const StoredVariable& variable, std::size_t box,
     return;
   }
   if (!is_padded) {
-    reader_.read_box(variable, index_.row(variable, box), memory, space);
+    reader_.read_box(variable, row, memory, space);
     reader_.finish();
   } else if (space == nullptr) {
     std::ranges::copy(unpadded, memory.begin());
@@ -169,7 +169,7 @@ bool had_these_boxes(const StoredCheckpoint& stored, const StoredVariable& varia
   const StoredVariable& boxes = *beside(stored.index(), boxes_name(variable.name));
   const std::vector<Box> present = boxes_of(views_of(array));
   const BoxRow row = stored.index().row(boxes, static_cast<std::size_t>(rank));
-  return boxes.type == kBoxWord && row.extent == Extents{present.size(), 2 * variable.shape.size()} &&
+  return boxes.type == kBoxWord && to_extents(row.extent) == Extents{present.size(), 2 * variable.shape.size()} &&
          read_piece(stored, boxes, row) == words_of(present);
 }
 

@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <utility>
@@ -30,9 +29,11 @@
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/description.hpp"
+#include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
+#include "storage/write/file_plan.hpp"
 #include "storage/write/registration.hpp"
 
 namespace reprieve::storage {
@@ -100,11 +101,9 @@ std::vector<std::uint64_t> digests_of(const std::vector<LocalVariable>& variable
 
 /// The first variable whose digest is another one than the chief's; a great number if there is none. One that lies in
 /// the memory of a device on one of the two is not compared.
-std::int64_t first_other(const std::vector<std::uint64_t>& digests, const cluster::Bytes& chiefs) {
-  for (std::size_t v = 0; v < digests.size() && (v + 1) * sizeof(std::uint64_t) <= chiefs.size(); ++v) {
-    std::uint64_t other = 0;
-    std::memcpy(&other, chiefs.data() + v * sizeof other, sizeof other);
-    if (digests[v] != other && digests[v] != 0 && other != 0) {
+std::int64_t first_other(const std::vector<std::uint64_t>& digests, const std::vector<std::uint64_t>& chiefs) {
+  for (std::size_t v = 0; v < std::min(digests.size(), chiefs.size()); ++v) {
+    if (digests[v] != chiefs[v] && digests[v] != 0 && chiefs[v] != 0) {
       return static_cast<std::int64_t>(v);
     }
   }
@@ -120,14 +119,10 @@ void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVari
   }
   std::vector<std::uint64_t> digests;
   comm.agree(core::capture([&] { digests = digests_of(variables); }), what);
-  const auto bytes = std::as_bytes(std::span(digests));
-  if (comm.compare(xxh3(bytes), 0, what).is_equal) {
+  if (comm.compare(xxh3(std::as_bytes(std::span(digests))), 0, what).is_equal) {
     return;
   }
-  cluster::Bytes chiefs;
-  comm.agree(core::capture([&] { chiefs.assign(bytes.begin(), bytes.end()); }), what);
-  comm.broadcast(chiefs, 0, what);
-  const std::int64_t first = -comm.max(-first_other(digests, chiefs), what);
+  const std::int64_t first = -comm.max(-first_other(digests, comm.from_chief([&] { return digests; }, what)), what);
   if (comm.is_chief() && first < std::ssize(variables)) {
     core::log::warning(
         "'{}' is registered as replicated, but it is not equal on all ranks: only the value of rank 0 is saved, and "
@@ -257,12 +252,12 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
                                     const std::string& what) {
   laid_out_.reset();
   const DescriptionDigest described = digest_of(description);
-  Told told = tell_chief(comm_, std::move(description), same_facts, what);
+  auto told = tell_chief(comm_, std::move(description), same_facts, what);
   std::unique_ptr<LaidOutFile> file;
   Places places;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_from(std::move(told), metadata, writer_.in_tiles);
+        FileIndex index = plan_file(std::move(told), metadata, writer_.in_tiles);
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = laid_out_as_before(index);
@@ -305,21 +300,17 @@ void CheckpointWriter::apply_places(const Bytes& common, const Bytes& own) {
   std::vector<std::uint64_t> positions;
   for (std::size_t v = 0; v < variables_.size(); ++v) {
     const Description& description = variables_[v].description;
-    Dataset& dataset = datasets.emplace_back();
-    dataset.file_offset = decoder.word();
-    dataset.shape = decoder.words();
-    dataset.tile = decoder.words();
-    dataset.element_size = decoder.word();
+    const Dataset& dataset = datasets.emplace_back(decoder.get<Dataset>());
     if (description.texts && dataset.element_size > 1) {
       pad_texts(variables_[v], dataset.element_size);
     }
     positions.push_back(description.distribution == Distribution::per_rank ? from_own.word() : 0);
     WritePlan::Variable planned{description.name, description.type, dataset.file_offset, stored_bytes(dataset)};
-    planned.most_pieces = decoder.word();
-    planned.scattered = decoder.word() != 0;
+    decoder.get(planned.most_pieces);
+    decoder.get(planned.scattered);
     plan_.variables.push_back(std::move(planned));
     if (description.is_shared) {
-      split_shared(variables_, v, decode_boxes(from_own));
+      split_shared(variables_, v, from_own.get<std::vector<Box>>());
     }
   }
   // Only now: what is shared has become two variables, in either order.
@@ -451,8 +442,8 @@ std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoin
   const auto tell = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
     const bool same_facts = compare_facts(comm, mine.facts, false, what).same_facts;
-    Told told = tell_chief(comm, std::move(mine), same_facts, what);
-    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_from(std::move(told), {})) : 0;
+    auto told = tell_chief(comm, std::move(mine), same_facts, what);
+    const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(std::move(told), {})) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };
   return comm.together(tell, what);

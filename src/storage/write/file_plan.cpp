@@ -5,8 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "storage/format/description.hpp"
-#include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/write/data_stream.hpp"
 
@@ -37,7 +35,7 @@ bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
     return true;
   }
   for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRowView row = index.view(variable, b);
+    const BoxRow row = index.row(variable, b);
     if (is_whole_tiles(dataset.shape, dataset.tile, row.offset, row.extent)) {
       continue;  // which is how most boxes are
     }
@@ -54,7 +52,7 @@ bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
 bool has_short_rows(const FileIndex& index, const StoredVariable& variable) {
   std::span<const std::uint64_t> before;
   for (std::size_t b = 0; b < variable.box_count; ++b) {
-    const BoxRowView row = index.view(variable, b);
+    const BoxRow row = index.row(variable, b);
     if (std::ranges::equal(row.extent, before)) {
       continue;  // of a box of the same extent it is known
     }
@@ -73,14 +71,11 @@ bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
 
 Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
   Encoder message;
-  message.word(index.state_bytes());
+  message.put(index.state_bytes());
   for (const StoredVariable& variable : index.variables) {
-    message.word(variable.file_offset);
-    message.words(variable.shape);
-    message.words(variable.tile);
-    message.word(variable.type.size_bytes);
-    message.word(piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0);
-    message.word(is_scattered(index, variable) ? 1 : 0);
+    message.put(variable.dataset());
+    message.put(piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0);
+    message.put(is_scattered(index, variable));
   }
   return message.take();
 }
@@ -89,30 +84,16 @@ Bytes encode_of_rank(const FileIndex& index, std::size_t rank) {
   Encoder message;
   for (const StoredVariable& variable : index.variables) {
     if (variable.distribution == Distribution::per_rank) {
-      message.word(index.view(variable, rank).offset[0]);
+      message.put(index.row(variable, rank).offset[0]);
     }
     if (variable.is_shared) {
-      encode_boxes(parts_written_by(index, variable, rank), message);
+      message.put(parts_written_by(index, variable, rank));
     }
   }
   return message.take();
 }
 
 }  // namespace
-
-FileIndex plan_from(Told told, const FileMetadata& metadata, bool in_tiles) {
-  if (told.facts.size() == 1) {
-    auto chiefs = decode_descriptions(told.facts.front(), told.numbers.front());
-    told.facts.clear();
-    return plan_file(std::move(chiefs), std::move(told.numbers), metadata, in_tiles);
-  }
-  std::vector<std::vector<Description>> by_rank;
-  by_rank.reserve(told.facts.size());
-  for (std::size_t rank = 0; rank < told.facts.size(); ++rank) {
-    by_rank.push_back(decode_descriptions(told.facts[rank], told.numbers[rank]));
-  }
-  return plan_file(std::move(by_rank), metadata, in_tiles);
-}
 
 Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
   Places places{encode_common(index, ranks, piece_bytes), {}};
@@ -128,9 +109,9 @@ void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank) {
   const auto bytes = std::as_writable_bytes(std::span(table));
   std::vector<std::size_t> taken(by_rank.size(), 0);
   for (std::size_t i = 0; i < index.boxes.size(); ++i) {
-    const BoxRowView row = index.boxes.view(i, 0, 0);
+    const BoxRow row = index.boxes.row(i, 0, 0);
     const std::uint64_t end =
-        i + 1 < index.boxes.size() ? index.boxes.view(i + 1, 0, 0).first_checksum : index.checksums.size();
+        i + 1 < index.boxes.size() ? index.boxes.row(i + 1, 0, 0).first_checksum : index.checksums.size();
     const auto rank = static_cast<std::size_t>(row.rank);
     const auto size = static_cast<std::size_t>(end - row.first_checksum) * sizeof(std::uint64_t);
     if (size > by_rank[rank].size() - taken[rank]) {

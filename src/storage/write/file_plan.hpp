@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the chief makes of the descriptions of all ranks: the index of the file, and what each rank must know of it.
+/// What each rank must know of a file that the chief has planned, and what becomes of the checksums that it sends.
 /// Local: no MPI, no HDF5.
 
 #include <cstdint>
@@ -12,16 +12,6 @@
 #include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
-
-/// What the ranks told the chief, by encode_descriptions.
-struct Told {
-  std::vector<Bytes> facts;    ///< the chief's alone, if those of all ranks are equal; otherwise of each rank
-  std::vector<Bytes> numbers;  ///< of each rank
-};
-
-/// @param in_tiles  arrays for which tiles are better than rows get them
-/// @throws as plan_file. Cost: of the order of all boxes, with their logarithm.
-[[nodiscard]] FileIndex plan_from(Told told, const FileMetadata& metadata, bool in_tiles = true);
 
 /// What the ranks must know of a file.
 struct Places {

@@ -9,6 +9,7 @@
 
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
+#include "storage/format/layout.hpp"
 
 namespace reprieve::storage {
 
@@ -17,14 +18,20 @@ Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool di
   return {compared.is_equal, compared.greatest != 0};
 }
 
-Told tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts, std::string_view what) {
-  Told told;
-  if (!same_facts) {
-    told.facts = comm.gather(mine.facts, what);
-  } else if (comm.is_chief()) {
-    told.facts.push_back(std::move(mine.facts));
+std::vector<DescriptionMessage> tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
+                                           std::string_view what) {
+  std::vector<DescriptionMessage> told;
+  for (Bytes& numbers : comm.gather(mine.numbers, what)) {
+    told.push_back({{}, std::move(numbers)});
   }
-  told.numbers = comm.gather(mine.numbers, what);
+  if (!same_facts) {
+    std::vector<Bytes> facts = comm.gather(mine.facts, what);
+    for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+      told[rank].facts = std::move(facts[rank]);
+    }
+  } else if (comm.is_chief()) {
+    told.front().facts = std::move(mine.facts);
+  }
   return told;
 }
 
@@ -74,8 +81,8 @@ std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
 
 /// The chief plans a file for them, which finds all that is wrong.
 void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
-  Told told = tell_chief(comm, std::move(mine), same_facts, kComparing);
-  comm.on_chief([&] { static_cast<void>(plan_from(std::move(told), {}, false)); }, kComparing);
+  auto told = tell_chief(comm, std::move(mine), same_facts, kComparing);
+  comm.on_chief([&] { static_cast<void>(plan_file(std::move(told), {}, false)); }, kComparing);
 }
 
 /// All of them, one after the other.
@@ -91,10 +98,9 @@ void check_same_constants(cluster::Communicator& comm, const std::string& mine) 
   if (comm.compare(xxh3(std::as_bytes(std::span(mine))), 0, kComparing).is_equal) {
     return;
   }
-  cluster::Bytes chiefs = cluster::to_bytes(mine);
-  comm.broadcast(chiefs, 0, kComparing);
+  const std::string expected = comm.from_root(mine, 0, kComparing);
   comm.agree(core::capture([&] {
-               if (const std::string expected = cluster::to_text(chiefs); mine != expected) {
+               if (mine != expected) {
                  throw MismatchError("the ranks registered different constants:\n  rank 0: " + expected + "\n  rank " +
                                      std::to_string(comm.rank()) + ": " + mine);
                }

@@ -5,11 +5,11 @@
 /// Whether the ranks registered the same state, without a look at the values.
 
 #include <string_view>
+#include <vector>
 
 #include "cluster/communicator.hpp"
 #include "state/registry.hpp"
 #include "storage/format/description.hpp"
-#include "storage/write/file_plan.hpp"
 
 namespace reprieve::storage {
 
@@ -24,10 +24,10 @@ struct Agreement {
 [[nodiscard]] Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs,
                                       std::string_view what);
 
-/// What all ranks told, on the chief; nothing on the others. Numbers alone if the ranks have the same facts; otherwise
-/// the facts as well, for the error that says in what they differ. Takes @p mine. Collective.
-[[nodiscard]] Told tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
-                              std::string_view what);
+/// What all ranks told, on the chief; nothing on the others. The facts are the chief's alone if the ranks have the same
+/// ones; otherwise of each rank, for the error that says in what they differ. Takes @p mine. Collective.
+[[nodiscard]] std::vector<DescriptionMessage> tell_chief(cluster::Communicator& comm, DescriptionMessage mine,
+                                                         bool same_facts, std::string_view what);
 
 /// Compares what all ranks registered: names, kinds, types, constants, and the layouts that are known without a call
 /// of the program's functions, the boxes of which must not overlap. Functions that find values are called, no others.
