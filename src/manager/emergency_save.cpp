@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "core/log.hpp"
-#include "manager/checkpoint_list.hpp"
+#include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::manager {

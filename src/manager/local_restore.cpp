@@ -3,7 +3,9 @@
 //
 // 1. The ranks choose the newest copy that may be taken (local_finish.cpp).
 // 2. If the number of ranks is that of the copy, and each rank has its own part on its host, the copy is restored from
-//    there. Each rank verifies its own part before any variable is touched. The values that all
+//    there. Each rank verifies its own part before any variable is touched. That reads the part once more. So it is
+//    left out where there is a checkpoint, and nothing that is registered is optional: then whatever is restored
+//    after a corrupt part overwrites the same variables. The values that all
 //    ranks share lie in the part of rank 0: they are sent to the other hosts, which verify them as they read them.
 // 3. Otherwise, and if the registered state needs elements that lie on another host, the ranks make a checkpoint file
 //    of the copy (local_finish.cpp). It is restored as any other file.
@@ -76,6 +78,8 @@ class LocalRestore {
   void learn_checksums(Opened& opened);
   void share_replicated(const ChosenParts& parts, Opened& opened);
   [[nodiscard]] std::optional<CheckpointInfo> restore(const ChosenParts& parts, bool& is_valid);
+  [[nodiscard]] bool may_read_once(const storage::Restorer& restorer);
+  void note_corrupt(const ChosenParts& parts, const Error& error);
   [[nodiscard]] bool make_file(const ChosenParts& parts);
 
   CheckpointManager::Impl& manager_;
@@ -84,6 +88,7 @@ class LocalRestore {
   NearPlace place_;
   AllRanks team_;
   LocalFinisher finisher_;
+  bool must_verify_ = false;  ///< a copy was read wrong after variables were touched
 };
 
 LocalFinisher LocalRestore::make_finisher(const NearOwner& owner) {
@@ -229,28 +234,62 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
   const core::FileAddress name(place_.path() / parts.front().file);
   storage::Restorer restorer(comm_, manager_.checkpoint.registry(), name, opened.structure.index, opened.source,
                              manager_.options.verify_on_restore);
-  const auto has_all = [&] {
+  using Pass = RestoreWalk::Pass;
+  Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
+  const auto choose = [&]() -> std::optional<Pass> {
     const bool is_one_host =
         std::ranges::all_of(parts, [&](const FoundPart& part) { return part.host == comm_.host(); });
     const auto has = [&](const auto& variable, const auto& row) { return opened.source.has(variable, row); };
-    return comm_.max(is_one_host || restorer.reads_only(has) ? 0 : 1, kTakingCopy) == 0;
+    if (comm_.max(is_one_host || restorer.reads_only(has) ? 0 : 1, kTakingCopy) != 0) {
+      return std::nullopt;
+    }
+    pass = pass == Pass::proven && may_read_once(restorer) ? Pass::single : pass;
+    return pass;
   };
   try {
-    auto restored = walk_.local_copy(restorer, name, has_all);
+    auto restored = walk_.local_copy(restorer, name, choose);
     if (restored && comm_.is_chief()) {
       core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
     }
     return restored;
   } catch (const CorruptError& error) {  // the same on all ranks
-    if (restorer.touched()) {
+    if (restorer.touched() && pass != Pass::single) {
       throw;
     }
-    if (comm_.rank() == error.origin_rank()) {
-      finisher_.try_part(parts[static_cast<std::size_t>(comm_.rank())], [&] { throw error; });
+    is_valid = false;
+    if (!restorer.touched()) {
+      note_corrupt(parts, error);
+      return std::nullopt;
     }
-    is_valid = finisher_.all_are_valid();
+  }
+  if (restorer.touched()) {  // by which part?
+    must_verify_ = true;
+    try {
+      restorer.prove();
+    } catch (const CorruptError& error) {
+      note_corrupt(parts, error);
+    }
   }
   return std::nullopt;
+}
+
+/// By what is registered, and whether there is a checkpoint.
+bool LocalRestore::may_read_once(const storage::Restorer& restorer) {
+  const Checkpoint::Registry& registry = manager_.checkpoint.registry();
+  const bool is_plain = !restorer.runs_functions() && registry.dropped.empty() && registry.migrations.empty() &&
+                        std::ranges::none_of(registry.variables, [](const auto& entry) {
+                          return entry.second.may_be_missing || !entry.second.former_names.empty();
+                        });
+  const bool has_older = !comm_.is_chief() || finisher_.target().newest_checkpoint.save > 0;
+  return comm_.max(is_plain && has_older && !must_verify_ ? 0 : 1, kTakingCopy) == 0;
+}
+
+/// The part of the rank that has verified it.
+void LocalRestore::note_corrupt(const ChosenParts& parts, const Error& error) {
+  if (comm_.rank() == error.origin_rank()) {
+    finisher_.try_part(parts[static_cast<std::size_t>(comm_.rank())], [&] { throw CorruptError(error.what()); });
+  }
+  static_cast<void>(finisher_.all_are_valid());
 }
 
 /// False if a part is corrupt.

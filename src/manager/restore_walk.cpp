@@ -153,17 +153,18 @@ CheckpointInfo RestoreWalk::one(const fs::path& file) {
 }
 
 std::optional<CheckpointInfo> RestoreWalk::local_copy(storage::Restorer& restorer, const fs::path& name,
-                                                      const std::function<bool()>& may_restore) {
+                                                      const std::function<std::optional<Pass>()>& choose) {
   try {
     look(restorer, name);
-    if (!may_restore()) {
+    const std::optional<Pass> pass = choose();
+    if (!pass) {
       return std::nullopt;
     }
     const auto info = [&] {
       const storage::FileIndex& index = *restorer.index();
       return make_info(name, index.metadata.number, index.metadata, index.file_size);
     };
-    return read_as(restorer, name, manager_.options.verify_on_restore ? Pass::proven : Pass::unverified, info);
+    return read_as(restorer, name, *pass, info);
   } catch (const Error& error) {
     note_failure(name, error);
     note_half_restored(restorer);

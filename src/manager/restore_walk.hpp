@@ -45,11 +45,18 @@ class RestoreWalk {
   /// Restores this file and no other. @throws see CheckpointManager::restore
   CheckpointInfo one(const std::filesystem::path& file);
 
-  /// Restores a node-local copy whose parts are verified. Nothing if it is not to be restored.
+  /// How often the data are read.
+  enum class Pass {
+    single,      ///< into the variables, with checks on the way
+    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
+    unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
+  };
+
+  /// Restores a node-local copy. Nothing if it is not to be restored.
   /// @param name  for messages
-  /// @param may_restore  asked when the restorer has looked, and nothing is touched
+  /// @param choose  called when the restorer has looked, and nothing is touched: nothing if it is not to be restored
   std::optional<CheckpointInfo> local_copy(storage::Restorer& restorer, const std::filesystem::path& name,
-                                           const std::function<bool()>& may_restore);
+                                           const std::function<std::optional<Pass>()>& choose);
 
   /// In a catch block: throws the error again with the word that variables were overwritten, if they were, and if it
   /// does not say so yet.
@@ -57,13 +64,6 @@ class RestoreWalk {
 
  private:
   using Clock = std::chrono::steady_clock;
-
-  /// How often the data are read.
-  enum class Pass {
-    single,      ///< into the variables, with checks on the way
-    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
-    unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
-  };
 
   /// A checkpoint that was passed over.
   struct Rejected {

@@ -93,6 +93,16 @@ TEST_P(NearCopies, WithoutASoundCopyTheCheckpointIsTaken) {
   expect_restored(1, ".h5");
 }
 
+TEST_P(NearCopies, AreReadOnceWhereSomethingOlderWouldOverwriteWhatIsDamaged) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  expect_restored(3, ".part");
+  on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"single")")); });
+}
+
 TEST_P(NearCopies, ThatAreDamagedTouchNothingWhereThereIsNoCheckpoint) {
   crash_after([&](CheckpointManager& manager) {
     copy(manager, 2);
