@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What every benchmark uses: its options, its measurements, its report.
+/// The measuring frame of all benchmarks: candidates are timed in turn, and each time is compared with a limit.
 
 #include <mpi.h>
 
@@ -12,24 +12,23 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/text.hpp"
-#include "statistics.hpp"
+#include "bench/statistics.hpp"
 
 namespace reprieve::bench {
 
-// The subcommands, one in the source file of each name. They run when the command line is parsed. Collective over
-// MPI_COMM_WORLD.
+// The subcommands. They run when the command line is parsed. Collective over MPI_COMM_WORLD.
 
 /// What a step boundary costs, and how soon a signal is acted on. @param json  whether to print JSON; read when it runs
 void add_step_command(CLI::App& app, const bool& json);
 /// How soon a state is durable, by every path.
 void add_save_command(CLI::App& app, const bool& json);
-/// What a near copy costs the program, and a start from one.
-void add_near_command(CLI::App& app, const bool& json);
 /// What a save in the background costs the program.
 void add_background_command(CLI::App& app, const bool& json);
+/// What a near copy costs the program, and a start from one.
+void add_near_command(CLI::App& app, const bool& json);
 /// How fast a state is read back, from the page cache and from the disk.
 void add_restore_command(CLI::App& app, const bool& json);
 /// How long it takes until a handler is there.
@@ -48,10 +47,26 @@ void meet(MPI_Comm comm);
 /// The greatest of all ranks' values. Collective.
 [[nodiscard]] double greatest(MPI_Comm comm, double mine);
 
-// A directory for the files of a benchmark.
+/// A part of MPI_COMM_WORLD: the first @p ranks ranks. The others sleep in `run` until these are done.
+class FirstRanks {
+ public:
+  explicit FirstRanks(int ranks);
+  ~FirstRanks();
+  FirstRanks(const FirstRanks&) = delete;
+  FirstRanks& operator=(const FirstRanks&) = delete;
 
-/// Made by rank 0 below @p parent (default: the system's directory for temporary files), the same path on every rank,
-/// removed at the end. Construction and destruction are collective over MPI_COMM_WORLD.
+  [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
+
+  /// Runs @p work on the members; returns on every rank of the world when all are through. Waiting ranks leave the
+  /// processors alone.
+  void run(const std::function<void()>& work) const;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// A directory that rank 0 makes below @p parent (default: the system's for temporary files), the same path on every
+/// rank, removed at the end. Construction and destruction are collective over MPI_COMM_WORLD.
 class Scratch {
  public:
   explicit Scratch(const std::filesystem::path& parent);
@@ -60,71 +75,98 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  [[nodiscard]] bool is_chief() const noexcept { return is_chief_; }
 
  private:
   std::filesystem::path path_;
-  bool is_chief_ = false;
 };
-
-// Options that several benchmarks have.
 
 struct CommonOptions {
   int rounds = 9;
   std::filesystem::path directory;
 };
 
-/// A state of one large array with many small variables beside it.
-struct SmallVariables {
-  std::uint64_t count = 2000;
-  double large_mib = 64;
-};
-
-/// An array that is split along its last dimension.
-struct ScatteredRows {
-  double mib = 256;
-  std::uint64_t row_bytes = 4096;
-  double grid_mib = 256;  ///< of another one, of three dimensions, of which each rank has a box
-};
-
-/// Whether a name has one of these texts in it; none asks for all.
-[[nodiscard]] bool is_wanted(const std::string& name, const std::vector<std::string>& only);
-
 void add_options(CLI::App& command, CommonOptions& options);
-void add_options(CLI::App& command, SmallVariables& options);
-void add_options(CLI::App& command, ScatteredRows& options);
+/// Sizes of the state. They are greater than zero.
+void add_sizes(CLI::App& command, std::vector<double>& sizes_mib);
 
-// What a benchmark prints: a table for people, or JSON for programs.
+// How results are written.
 
-/// A table with a title. The first column names the rows, the others are figures.
-class Table : private apps::Table {
- public:
-  Table(std::string title, const std::vector<std::string>& columns);
-  using apps::Table::add_row;
-  void print() const;
+/// A duration with three significant digits and a unit: "1.23 us".
+[[nodiscard]] std::string format_seconds(double seconds);
+/// "1.2 ms .. 1.4 ms".
+[[nodiscard]] std::string quartiles(const Summary& summary);
 
- private:
-  std::string title_;
-};
+/// Begins to look for the greatest resident memory of this process. @return the present one, in bytes
+std::uint64_t reset_peak_memory();
+/// The greatest one since then, in bytes.
+[[nodiscard]] std::uint64_t peak_memory();
 
-/// Collects the results of one benchmark: each record becomes a JSON object.
+// Results: tables for people, or one JSON array for programs.
+
+using Row = std::vector<std::string>;
+
+/// What one benchmark found. Rank 0 prints; the other ranks' reports do nothing.
 class Report {
  public:
   /// @param benchmark  its name, kept in every JSON record
-  explicit Report(std::string benchmark) : benchmark_(std::move(benchmark)) {}
-  void add(nlohmann::json record);
-  /// Prints all records as one JSON array.
-  void print_json() const;
+  Report(std::string benchmark, bool json) : benchmark_(std::move(benchmark)), json_(json) {}
+  /// A table with a title, which is printed at once. The first column names the rows, the others are figures.
+  void table(const std::string& title, const Row& columns, const std::vector<Row>& rows) const;
+  void record(nlohmann::json record);
+  /// Prints all records if JSON is wanted.
+  void finish() const;
 
  private:
   std::string benchmark_;
+  bool json_;
   nlohmann::json records_ = nlohmann::json::array();
 };
 
-/// A duration with three significant digits and a unit: "1.23 us".
-std::string format_seconds(double seconds);
-/// A share as a percentage: "0.042 %".
-std::string format_percent(double share);
+/// One way to do what is measured. Both functions are called by all ranks of the communicator.
+struct Candidate {
+  std::string name;
+  std::function<void()> run;           ///< timed
+  std::function<void()> prepare = {};  ///< not timed, before every run; may be empty
+  /// The candidate or the limit that it is compared with; empty: none.
+  std::string reference = {};
+  /// The fastest candidate of one name here is the limit of this name.
+  std::string limit = {};
+  std::string note = {};  ///< printed beside the time
+};
+
+/// Removes those whose name has none of these texts in it; no texts keep all.
+void keep_wanted(std::vector<Candidate>& candidates, const std::vector<std::string>& only);
+
+/// Candidates of one workload, which are measured in turn (A B C A B C ...). The time is the slowest rank's.
+class Experiment {
+ public:
+  /// @param bytes  that each candidate moves, for its speed; 0: it moves none
+  Experiment(MPI_Comm comm, std::string title, std::uint64_t bytes = 0)
+      : comm_(comm), title_(std::move(title)), bytes_(bytes) {}
+
+  /// Measures all once per round, after @p warm_up rounds that do not count. Times of the same name are put together.
+  /// Collective.
+  void measure(const std::vector<Candidate>& candidates, int rounds, int warm_up = 2);
+
+  [[nodiscard]] std::vector<double> medians() const;
+  void add_to(Report& report) const;
+
+ private:
+  struct Result {
+    Candidate candidate;  ///< without its functions: they may hold files
+    std::vector<double> seconds;
+    std::uint64_t memory_bytes = 0;  ///< greatest growth of a rank's resident memory during a run
+  };
+  void run_once(const Candidate& candidate, Result* result);
+  [[nodiscard]] Result& result_of(const Candidate& candidate);
+  /// Seconds of what @p candidate is compared with.
+  [[nodiscard]] double reference_of(const Candidate& candidate) const;
+
+  MPI_Comm comm_;
+  std::string title_;
+  std::uint64_t bytes_;
+  std::vector<Result> results_;
+};
 
 // Costs as functions of a size, and how they grow.
 
@@ -144,50 +186,10 @@ struct Curve {
   std::string x_name;
   std::vector<Cost> costs;
   std::vector<Point> points;
-};
 
-/// A table: the costs of each point, and under each of them the exponents of its growth.
-void print(const Curve& curve);
-/// A record for each cost. @param facts  that each of them has beside
-void add(Report& report, const Curve& curve, const nlohmann::json& facts = nlohmann::json::object());
-
-// Interleaved measurement of candidates that do the same on all ranks.
-
-/// One way to do what is measured. Both functions are called by all ranks of the communicator.
-struct Candidate {
-  std::string name;
-  std::function<void()> run;           ///< timed
-  std::function<void()> prepare = {};  ///< not timed, before every run; may be empty
-  bool checksums = false;              ///< it computes or verifies checksums
-};
-
-struct Measurement {
-  std::vector<double> seconds;     ///< of the slowest rank, one per round
-  std::uint64_t memory_bytes = 0;  ///< greatest growth of a rank's resident memory during a run
-};
-
-/// Runs every candidate once per round, in turn (A B C A B C ...), after @p warm_up rounds that do not count.
-/// Collective over @p comm.
-[[nodiscard]] std::vector<Measurement> measure_interleaved(MPI_Comm comm, const std::vector<Candidate>& candidates,
-                                                           int rounds, int warm_up);
-
-/// A part of MPI_COMM_WORLD: the first @p ranks ranks. The others sleep in `join` until these are done.
-class FirstRanks {
- public:
-  explicit FirstRanks(int ranks);
-  ~FirstRanks();
-  FirstRanks(const FirstRanks&) = delete;
-  FirstRanks& operator=(const FirstRanks&) = delete;
-
-  [[nodiscard]] bool is_member() const noexcept { return comm_ != MPI_COMM_NULL; }
-  [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
-
-  /// Runs @p work on the members; returns on every rank of the world when all are through. Waiting ranks leave the
-  /// processors alone.
-  void run(const std::function<void()>& work) const;
-
- private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  /// A table with the costs of each point and the exponents of their growth, and a record for each cost.
+  /// @param facts  that each record has beside
+  void add_to(Report& report, const nlohmann::json& facts = nlohmann::json::object()) const;
 };
 
 }  // namespace reprieve::bench

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <fcntl.h>
-#include <fmt/format.h>
+// `near`: what a near copy costs the program, and a start from one.
 #include <mpi.h>
 
 #include <cstring>
-#include <fstream>
-#include <map>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
@@ -14,7 +12,6 @@
 #include "measure.hpp"
 #include "raw_file.hpp"
 #include "reprieve/reprieve.hpp"
-#include "step.hpp"
 #include "workload.hpp"
 
 namespace reprieve::bench {
@@ -31,19 +28,6 @@ struct NearOptions {
   CommonOptions common;
 };
 
-/// A restore from the disk goes past the page cache, and leaves nothing there.
-void read_into_cache(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> piece(std::size_t{1} << 20U);
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size()))) {
-  }
-}
-
-struct NearCandidate {
-  Candidate what;
-  std::string reference;  ///< the candidate that it is compared with
-};
-
 /// What a near copy costs the program that takes it.
 class NearCopying {
  public:
@@ -55,37 +39,33 @@ class NearCopying {
         copy_(workload.bytes().size()),
         iterations_(work_.iterations(options.loop_s)) {}
 
-  [[nodiscard]] std::vector<NearCandidate> candidates() {
+  [[nodiscard]] std::vector<Candidate> candidates() {
     const auto all_complete = [this] {
       if (manager_.impl().near) {
         manager_.impl().near->wait();
       }
     };
-    std::vector<NearCandidate> all{
-        {{"memcpy of the state", [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); },
-          all_complete},
-         "memcpy of the state"},
-        {{"a near copy", [this] { copy(); }, all_complete}, "memcpy of the state"},
-        {{"a checkpoint", [this] { manager_.save(++number_); },
-          [this, all_complete] {
-            all_complete();
-            workload_.change(Workload::Change::everywhere, number_ + 1);
-          }},
-         "memcpy of the state"},
-        {{"a loop of work", [this] { Work::run(iterations_); }, all_complete}, "a loop of work"},
-        {{kWhileCompleted, [this] { Work::run(iterations_); },
-          [this, all_complete] {
-            all_complete();
-            copy();
-          }},
-         "a loop of work"}};
+    const auto complete_then_copy = [this, all_complete] {
+      all_complete();
+      copy();
+    };
+    const std::string memcpy = "memcpy of the state";
+    const std::string loop = "a loop of work";
+    const std::string completed = "the same loop while a near copy is completed";
+    std::vector<Candidate> all{
+        {memcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, all_complete},
+        {"a near copy", [this] { copy(); }, all_complete, memcpy},
+        {"a checkpoint", [this] { manager_.save(++number_); },
+         [this, all_complete] {
+           all_complete();
+           workload_.change(Workload::Change::everywhere, number_ + 1);
+         },
+         memcpy},
+        {loop, [this] { Work::run(iterations_); }, all_complete},
+        {completed, [this] { Work::run(iterations_); }, complete_then_copy, loop}};
     if (partner_) {
-      all.push_back({{"the same loop while it goes to a partner", [this] { work_in_steps(); },
-                      [this, all_complete] {
-                        all_complete();
-                        copy();
-                      }},
-                     kWhileCompleted});
+      all.push_back(
+          {"the same loop while it goes to a partner", [this] { work_in_steps(); }, complete_then_copy, completed});
     }
     return all;
   }
@@ -109,8 +89,6 @@ class NearCopying {
     }
   }
 
-  static constexpr const char* kWhileCompleted = "the same loop while a near copy is completed";
-
   Workload& workload_;
   CheckpointManager manager_;
   bool partner_;
@@ -130,19 +108,13 @@ class NearRestoring {
     manager.save(1);
   }
 
-  [[nodiscard]] std::vector<NearCandidate> candidates() {
+  [[nodiscard]] std::vector<Candidate> candidates() {
     const auto open = [this](const char* name, const fs::path& near, bool is_cold) {
       return [this, name, near, is_cold] {
         manager_.reset();
         if (rank_in(MPI_COMM_WORLD) == 0) {
           const fs::path path = directory_ / name / "ckpt-1.h5";
-          if (is_cold) {
-            const RawFile file(path, O_RDONLY);
-            file.sync();
-            file.drop_from_cache();
-          } else {
-            read_into_cache(path);
-          }
+          is_cold ? drop_from_cache(path) : read_into_cache(path);
         }
         manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / name,
                                                        ManagerOptions{.near_directory = near.string()});
@@ -157,21 +129,20 @@ class NearRestoring {
         }
       };
     };
-    const auto restore = restore_of(".h5");
     const std::string cold = "restore from the disk, cold";
-    return {{{cold, restore, open("far", {}, true)}, cold},
-            {{"restore from the page cache", restore, open("far", {}, false)}, cold},
-            {{"restore from the near copy", restore_of(".part"), open("near", options_.near, false)}, cold}};
+    return {{cold, restore_of(".h5"), open("far", {}, true)},
+            {"restore from the page cache", restore_of(".h5"), open("far", {}, false), cold},
+            {"restore from the near copy", restore_of(".part"), open("near", options_.near, false), cold}};
   }
 
   /// A benchmark that restores something else would be worth nothing.
   void check() {
-    for (const NearCandidate& candidate : candidates()) {
+    for (const Candidate& candidate : candidates()) {
       workload_.clear();
-      candidate.what.prepare();
-      candidate.what.run();
+      candidate.prepare();
+      candidate.run();
       if (workload_.wrong_elements() > 0) {
-        throw std::runtime_error(candidate.what.name + ": elements are not what was saved");
+        throw std::runtime_error(candidate.name + ": elements are not what was saved");
       }
     }
   }
@@ -208,58 +179,25 @@ class NearRestoring {
   std::unique_ptr<CheckpointManager> manager_;
 };
 
-void measure(const std::vector<NearCandidate>& candidates, const WorkloadSpec& spec, const Workload& workload,
-             int rounds, Report& report, Table& table) {
-  std::vector<Candidate> plain;
-  for (const NearCandidate& candidate : candidates) {
-    plain.push_back(candidate.what);
-  }
-  const auto measured = measure_interleaved(MPI_COMM_WORLD, plain, rounds, 2);
-  std::map<std::string, Summary> times;
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    times[plain[i].name] = summarize(measured[i].seconds);
-  }
-  for (const NearCandidate& candidate : candidates) {
-    const Summary& time = times.at(candidate.what.name);
-    const double ratio = time.median / times.at(candidate.reference).median;
-    table.add_row({candidate.what.name, format_seconds(time.median),
-                   format_seconds(time.low) + " .. " + format_seconds(time.high),
-                   fmt::format("{:.3f} of {}", ratio, candidate.reference)});
-    report.add({{"workload", spec.name()},
-                {"bytes", workload.total_bytes()},
-                {"what", candidate.what.name},
-                {"median_s", time.median},
-                {"low_s", time.low},
-                {"high_s", time.high},
-                {"of", candidate.reference},
-                {"ratio", ratio}});
-  }
-}
-
 void run(const NearOptions& options, bool json) {
-  const int rank = rank_in(MPI_COMM_WORLD);
-  Report report("near");
+  Report report("near", json);
   for (const double mib : options.sizes_mib) {
     const Scratch scratch(options.common.directory);
     const WorkloadSpec spec{.large_mib = mib};
-    Workload workload(spec, rank, size_of(MPI_COMM_WORLD));
-    Table table("Near copies: " + spec.name(), {"what", "median", "quartiles", "ratio"});
+    Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
+    Experiment experiment(MPI_COMM_WORLD, "Near copies: " + spec.name());
     {
       NearCopying copying(workload, scratch.path() / "copying", options);
-      measure(copying.candidates(), spec, workload, options.common.rounds, report, table);
+      experiment.measure(copying.candidates(), options.common.rounds);
     }
     workload.fill();
     NearRestoring restoring(workload, scratch.path(), options);
     restoring.check();
-    measure(restoring.candidates(), spec, workload, options.common.rounds, report, table);
+    experiment.measure(restoring.candidates(), options.common.rounds);
     restoring.remove_near_copy();
-    if (rank == 0 && !json) {
-      table.print();
-    }
+    experiment.add_to(report);
   }
-  if (rank == 0 && json) {
-    report.print_json();
-  }
+  report.finish();
 }
 
 }  // namespace
@@ -268,9 +206,7 @@ void add_near_command(CLI::App& app, const bool& json) {
   auto options = std::make_shared<NearOptions>();
   CLI::App* command =
       app.add_subcommand("near", "For how long a near copy stops the program, and what a start from one takes");
-  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_sizes(*command, options->sizes_mib);
   command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
   command->add_flag(
       "--partner", options->partner,

@@ -196,22 +196,27 @@ void RawFile::sync() const {
   }
 }
 
-void RawFile::drop_from_cache() const {
-  if (const int error = ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED); error != 0) {
-    fail("drop from the page cache", path_, error);
+void drop_from_cache(const std::filesystem::path& file) {
+  const RawFile opened(file, O_RDONLY);
+  opened.sync();
+  if (const int error = ::posix_fadvise(opened.descriptor_, 0, 0, POSIX_FADV_DONTNEED); error != 0) {
+    fail("drop from the page cache", file, error);
+  }
+}
+
+void read_into_cache(const std::filesystem::path& file) {
+  std::vector<std::byte> bytes(kChunk);
+  const RawFile opened(file, O_RDONLY);
+  for (std::uint64_t offset = 0, size = std::filesystem::file_size(file); offset < size; offset += kChunk) {
+    const auto part = std::min<std::uint64_t>(kChunk, size - offset);
+    opened.read(std::span(bytes).first(static_cast<std::size_t>(part)), offset, RawRead::buffered);
   }
 }
 
 void settle(const std::filesystem::path& directory) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // NOLINT
-  if (descriptor < 0) {
-    fail("open", directory, errno);
-  }
-  const int result = ::syncfs(descriptor);
-  const int error = errno;
-  ::close(descriptor);
-  if (result != 0) {
-    fail("sync", directory, error);
+  const RawFile opened(directory, O_RDONLY | O_DIRECTORY);
+  if (::syncfs(opened.descriptor_) != 0) {
+    fail("sync", directory, errno);
   }
 }
 

@@ -42,10 +42,10 @@ class RawFile {
   /// The same, and also if the method is `mapped`.
   void read(std::span<std::byte> bytes, std::uint64_t offset, RawRead method) const;
   void sync() const;
-  /// Removes the file's pages from the page cache; the file must be durable.
-  void drop_from_cache() const;
 
  private:
+  friend void drop_from_cache(const std::filesystem::path& file);
+  friend void settle(const std::filesystem::path& directory);
   void write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const;
   void read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const;
   void read_mapped(std::span<std::byte> bytes, std::uint64_t offset) const;
@@ -63,6 +63,11 @@ class RawFile {
 /// The flags with which a file is opened for a method, besides O_CREAT and the like.
 [[nodiscard]] int open_flags(RawMethod method);
 [[nodiscard]] int open_flags(RawRead method);
+
+/// Makes the file durable and removes its pages from the page cache.
+void drop_from_cache(const std::filesystem::path& file);
+/// Reads the whole file through the page cache.
+void read_into_cache(const std::filesystem::path& file);
 
 /// Writes back everything that waits in the page cache of a directory's file system, so that the next candidate does
 /// not pay for the one before.

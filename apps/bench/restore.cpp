@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// `restore` and `start`: how fast a state is read back, and how long it takes until a handler is there.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -6,7 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -25,55 +25,14 @@ namespace reprieve::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using cluster::check_mpi;
 
-struct RestoreOptions {
-  std::vector<double> sizes_mib{64, 512};
-  SmallVariables small;
-  ScatteredRows rows;
-  int saved_by = 0;
-  int ranks = 0;
-  std::vector<std::string> only;
-  CommonOptions common;
-};
-
-/// Where the page cache stands before a run.
-enum class Cache { warm, cold };
+constexpr const char* kRawLimit = "the limit";
 
 struct RestorePath {
-  std::string name;
+  Candidate candidate;
   fs::path file;
-  std::function<void()> run;
-  fs::path events{};       ///< the event log of a manager, which says how it restored
-  std::string pass = "-";  ///< "single", "proven" or "unverified"
-  bool is_raw = false;     ///< the best of these is the limit
+  fs::path events{};  ///< the event log of a manager, which says how it restored
 };
-
-/// Puts the file of a path into the state that the measurement needs.
-void prepare_cache(MPI_Comm comm, const fs::path& file, Cache cache) {
-  if (cache == Cache::cold && rank_in(comm) == 0) {
-    const RawFile opened(file, O_RDONLY);
-    opened.sync();
-    opened.drop_from_cache();
-  }
-}
-
-/// All files come into the page cache in the same way, as it gets them from the disk. What was written through the page
-/// cache lies there in larger pieces, which are copied faster.
-void fill_cache(MPI_Comm comm, const std::vector<RestorePath>& paths) {
-  for (const RestorePath& path : paths) {
-    prepare_cache(comm, path.file, Cache::cold);
-    if (rank_in(comm) == 0) {
-      std::vector<std::byte> bytes(std::size_t{4} << 20U);
-      const RawFile opened(path.file, O_RDONLY);
-      for (std::uint64_t at = 0, size = fs::file_size(path.file); at < size; at += bytes.size()) {
-        const auto part = std::min<std::uint64_t>(bytes.size(), size - at);
-        opened.read(std::span(bytes).first(static_cast<std::size_t>(part)), at, RawRead::buffered);
-      }
-    }
-  }
-  meet(comm);
-}
 
 /// Where this rank reads raw: whole pages that no other rank reads, if the file has as many as all ranks read.
 std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
@@ -82,64 +41,58 @@ std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
   return std::min(workload.padded_offset(), size - std::min<std::uint64_t>(size, workload.padded_bytes().size()));
 }
 
-/// The files that are read, written by the ranks that "saved".
-void write_files(const WorkloadSpec& spec, const FirstRanks& savers, const fs::path& directory, int ranks) {
-  savers.run([&] {
-    Workload workload(spec, rank_in(savers.comm()), ranks);
-    CheckpointManager manager(savers.comm(), workload.checkpoint(), directory / "reprieve");
-    manager.save(1);
-    save_hdf5(savers.comm(), workload, directory / "plain.h5", Transfer::collective);
-  });
-}
-
 /// As many bytes as the state has, out of the checkpoint itself: another file could lie on faster or slower places of
 /// the disk.
-std::vector<RestorePath> raw_paths(Workload& workload, const fs::path& file) {
-  struct Method {
-    RawRead method;
-    const char* name;
-  };
+void add_raw(std::vector<RestorePath>& paths, Workload& workload, const fs::path& file) {
   const std::uint64_t offset = raw_offset(workload, file);
-  std::vector<RestorePath> paths;
-  for (const auto& [method, name] : {Method{RawRead::buffered, "pread"}, Method{RawRead::mapped, "mmap"},
-                                     Method{RawRead::direct_threads, "O_DIRECT, 4 threads"}}) {
+  for (const auto& [method, name] : {std::pair{RawRead::buffered, "pread"}, std::pair{RawRead::mapped, "mmap"},
+                                     std::pair{RawRead::direct_threads, "O_DIRECT, 4 threads"}}) {
     if (is_available(method, file.parent_path())) {
-      paths.push_back({fmt::format("raw, the same file, {}", name), file, [&workload, file, offset, m = method] {
-                         RawFile(file, open_flags(m)).read(workload.limit_bytes(), offset, m);
-                       }});
-      paths.back().is_raw = true;
+      paths.push_back({{fmt::format("raw, the same file, {}", name),
+                        [&workload, file, offset, how = method] {
+                          RawFile(file, open_flags(how)).read(workload.limit_bytes(), offset, how);
+                        },
+                        {},
+                        kRawLimit,
+                        kRawLimit},
+                       file});
     }
   }
-  return paths;
 }
 
 std::vector<RestorePath> restore_paths(MPI_Comm comm, Workload& workload, const fs::path& directory) {
   const fs::path saved = directory / "reprieve" / "ckpt-1.h5";
   const fs::path plain = directory / "plain.h5";
-  const auto manage = [&](const fs::path& name, bool verify) {
-    return std::make_shared<CheckpointManager>(comm, workload.checkpoint(), directory / name,
-                                               ManagerOptions{.verify_on_restore = verify});
+  std::vector<RestorePath> paths;
+  add_raw(paths, workload, saved);
+  const auto add_reprieve = [&](const std::string& name, const fs::path& place, bool verify, bool newest) {
+    auto manager = std::make_shared<CheckpointManager>(comm, workload.checkpoint(), directory / place,
+                                                       ManagerOptions{.verify_on_restore = verify});
+    paths.push_back({{name,
+                      [manager, saved, newest] {
+                        static_cast<void>(newest ? manager->restore_or_initialize() : manager->restore(saved));
+                      },
+                      {},
+                      kRawLimit},
+                     saved,
+                     directory / place / "events.jsonl"});
   };
-  const auto events = [&](const fs::path& name) { return directory / name / "events.jsonl"; };
-  std::vector<RestorePath> paths = raw_paths(workload, saved);
-  const std::vector<RestorePath> others = {
-      {"Reprieve, the newest checkpoint", saved,
-       [manager = manage("reprieve", true)] { manager->restore_or_initialize(); }, events("reprieve")},
-      {"Reprieve, a chosen file", saved, [manager = manage("reader", true), saved] { manager->restore(saved); },
-       events("reader")},
-      {"Reprieve, checksums not verified", saved,
-       [manager = manage("hasty-reader", false), saved] { manager->restore(saved); }, events("hasty-reader")},
-      {"HDF5, collective", plain,
-       [comm, &workload, plain] { restore_hdf5(comm, workload, plain, Transfer::collective); }},
-      {"HDF5, independent", plain,
-       [comm, &workload, plain] { restore_hdf5(comm, workload, plain, Transfer::independent); }}};
-  paths.insert(paths.end(), others.begin(), others.end());
+  add_reprieve("Reprieve, the newest checkpoint", "reprieve", true, true);
+  add_reprieve("Reprieve, a chosen file", "reader", true, false);
+  add_reprieve("Reprieve, checksums not verified", "hasty-reader", false, false);
+  for (const auto& [transfer, name] :
+       {std::pair{Transfer::collective, "HDF5, collective"}, std::pair{Transfer::independent, "HDF5, independent"}}) {
+    paths.push_back(
+        {{name, [comm, &workload, plain, how = transfer] { restore_hdf5(comm, workload, plain, how); }, {}, kRawLimit},
+         plain});
+  }
   return paths;
 }
 
-/// How often the manager that writes this event log read the data in its last restore.
+/// "single", "proven" or "unverified": how often the manager that writes this event log read the data of its last
+/// restore.
 std::string last_pass(const fs::path& events) {
-  std::string pass = "-";
+  std::string pass;
   std::ifstream stream(events);
   for (std::string line; std::getline(stream, line);) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
@@ -166,127 +119,94 @@ std::uint64_t wrong_raw_bytes(Workload& workload, const fs::path& file) {
 void check_restored(MPI_Comm comm, Workload& workload, RestorePath& path) {
   workload.clear();
   std::ranges::fill(workload.limit_bytes(), std::byte{0x55});
-  path.run();
-  std::uint64_t wrong = path.is_raw ? wrong_raw_bytes(workload, path.file) : workload.wrong_elements();
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm), "MPI_Allreduce");
+  path.candidate.run();
+  const bool is_raw = !path.candidate.limit.empty();
+  std::uint64_t wrong = is_raw ? wrong_raw_bytes(workload, path.file) : workload.wrong_elements();
+  cluster::check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm), "MPI_Allreduce");
   if (wrong > 0) {
-    throw std::runtime_error(fmt::format("{}: {} elements or bytes are not what was saved", path.name, wrong));
+    throw std::runtime_error(
+        fmt::format("{}: {} elements or bytes are not what was saved", path.candidate.name, wrong));
   }
-  if (!path.events.empty()) {
-    path.pass = last_pass(path.events);
-  }
+  path.candidate.note = last_pass(path.events);
 }
 
-struct Results {
-  std::vector<Summary> warm;
-  std::vector<Summary> cold;
+struct RestoreOptions {
+  StateOptions states;
+  int saved_by = 0;
+  int ranks = 0;
+  std::vector<std::string> only;
+  CommonOptions common;
 };
 
-std::vector<Summary> measure_paths(MPI_Comm comm, const std::vector<RestorePath>& paths, Cache cache, int rounds) {
-  std::vector<Candidate> candidates;
-  for (const RestorePath& path : paths) {
-    candidates.push_back({path.name, path.run, [comm, &path, cache] { prepare_cache(comm, path.file, cache); }});
-  }
-  std::vector<Summary> summaries;
-  for (const Measurement& measurement : measure_interleaved(comm, candidates, rounds, 2)) {
-    summaries.push_back(summarize(measurement.seconds));
-  }
-  return summaries;
-}
-
-/// The best median of the raw paths.
-double raw_limit(const std::vector<RestorePath>& paths, const std::vector<Summary>& summaries) {
-  double best = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    best = paths[i].is_raw ? std::min(best, summaries[i].median) : best;
-  }
-  return best;
-}
-
-Table make_table(const std::string& title, const std::vector<RestorePath>& paths, const Results& results,
-                 std::uint64_t bytes, Report& report) {
-  Table table(title, {"path", "warm", "GiB/s", "of the limit", "cold", "GiB/s", "of the limit", "pass"});
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    std::vector<std::string> row{paths[i].name};
-    for (const auto* summaries : {&results.warm, &results.cold}) {
-      const double median = (*summaries)[i].median;
-      const double share = raw_limit(paths, *summaries) / median;
-      row.insert(row.end(),
-                 {format_seconds(median), fmt::format("{:.2f}", static_cast<double>(bytes) / median / (1U << 30U)),
-                  fmt::format("{:.2f}", share)});
-      report.add({{"workload", title},
-                  {"bytes", bytes},
-                  {"path", paths[i].name},
-                  {"cache", summaries == &results.warm ? "warm" : "cold"},
-                  {"pass", paths[i].pass},
-                  {"median_s", median},
-                  {"low_s", (*summaries)[i].low},
-                  {"high_s", (*summaries)[i].high},
-                  {"rounds", (*summaries)[i].count},
-                  {"of_limit", share}});
-    }
-    row.push_back(paths[i].pass);
-    table.add_row(std::move(row));
-  }
-  return table;
-}
-
-/// The same state on the ranks that restore.
-WorkloadSpec spread(WorkloadSpec spec, const RestoreOptions& options) {
-  spec.large_mib *= static_cast<double>(options.saved_by) / options.ranks;
-  return spec;
-}
-
-void run_workload(const WorkloadSpec& spec, const RestoreOptions& options, Report& report, bool print) {
-  const Scratch scratch(options.common.directory);
-  const FirstRanks savers(options.saved_by);
-  const FirstRanks readers(options.ranks);
-  write_files(spec, savers, scratch.path(), options.saved_by);
-  readers.run([&] {
-    MPI_Comm comm = readers.comm();
-    Workload workload(spread(spec, options), rank_in(comm), options.ranks);
-    auto paths = restore_paths(comm, workload, scratch.path());
-    std::erase_if(paths, [&](const RestorePath& path) { return !is_wanted(path.name, options.only); });
-    for (RestorePath& path : paths) {
-      check_restored(comm, workload, path);
-    }
-    fill_cache(comm, paths);
-    Results results;
-    results.warm = measure_paths(comm, paths, Cache::warm, options.common.rounds);
-    results.cold = measure_paths(comm, paths, Cache::cold, options.common.rounds);
-    const std::string title =
-        fmt::format("Restore of {}, saved by {} ranks, on {} ranks", spec.name(), options.saved_by, options.ranks);
-    const Table table = make_table(title, paths, results, workload.total_bytes(), report);
-    if (print && rank_in(comm) == 0) {
-      table.print();
-    }
+/// The files that are read, written by the ranks that "saved".
+void write_files(const WorkloadSpec& spec, const FirstRanks& savers, const fs::path& directory, int ranks) {
+  savers.run([&] {
+    Workload workload(spec, rank_in(savers.comm()), ranks);
+    CheckpointManager manager(savers.comm(), workload.checkpoint(), directory / "reprieve");
+    manager.save(1);
+    save_hdf5(savers.comm(), workload, directory / "plain.h5", Transfer::collective);
   });
+}
+
+void measure_restores(MPI_Comm comm, Workload& workload, const fs::path& directory, const RestoreOptions& options,
+                      const std::string& title, Report& report) {
+  auto paths = restore_paths(comm, workload, directory);
+  for (RestorePath& path : paths) {
+    check_restored(comm, workload, path);
+  }
+  const auto on_chief = [comm](auto&& action, const fs::path& file) {
+    if (rank_in(comm) == 0) {
+      action(file);
+    }
+  };
+  // All files come into the page cache in the same way, as it gets them from the disk: what was written through the
+  // page cache lies there in larger pieces, which are copied faster.
+  for (const RestorePath& path : paths) {
+    on_chief(drop_from_cache, path.file);
+    on_chief(read_into_cache, path.file);
+  }
+  meet(comm);
+  for (const bool is_cold : {false, true}) {
+    std::vector<Candidate> candidates;
+    for (const RestorePath& path : paths) {
+      candidates.push_back(path.candidate);
+      if (is_cold) {
+        candidates.back().prepare = [&on_chief, &path] { on_chief(drop_from_cache, path.file); };
+      }
+    }
+    keep_wanted(candidates, options.only);
+    Experiment experiment(comm, title + (is_cold ? ", from the disk" : ", from the page cache"),
+                          workload.total_bytes());
+    experiment.measure(candidates, options.common.rounds);
+    experiment.add_to(report);
+  }
 }
 
 void run(RestoreOptions options, bool json) {
   const int size = size_of(MPI_COMM_WORLD);
   options.saved_by = options.saved_by > 0 ? options.saved_by : size;
   options.ranks = options.ranks > 0 ? options.ranks : size;
-  std::vector<WorkloadSpec> specs;
-  for (const double mib : options.sizes_mib) {
-    specs.push_back({.large_mib = mib});
+  Report report("restore", json);
+  for (const WorkloadSpec& spec : states(options.states)) {
+    const bool is_for_any_ranks = spec.small_count == 0 && spec.row_bytes == 0 && !spec.uneven;
+    if (!is_for_any_ranks && options.saved_by != options.ranks) {
+      continue;
+    }
+    const Scratch scratch(options.common.directory);
+    const FirstRanks savers(options.saved_by);
+    const FirstRanks readers(options.ranks);
+    write_files(spec, savers, scratch.path(), options.saved_by);
+    readers.run([&] {
+      WorkloadSpec spread = spec;  // the same state on the ranks that restore
+      spread.large_mib *= static_cast<double>(options.saved_by) / options.ranks;
+      Workload workload(spread, rank_in(readers.comm()), options.ranks);
+      measure_restores(
+          readers.comm(), workload, scratch.path(), options,
+          fmt::format("Restore of {}, saved by {} ranks, on {} ranks", spec.name(), options.saved_by, options.ranks),
+          report);
+    });
   }
-  if (options.small.count > 0 && options.saved_by == options.ranks) {
-    specs.push_back({.large_mib = options.small.large_mib, .small_count = options.small.count});
-  }
-  if (options.rows.mib > 0 && options.saved_by == options.ranks) {
-    specs.push_back({.large_mib = options.rows.mib, .row_bytes = options.rows.row_bytes});
-  }
-  if (options.rows.grid_mib > 0 && options.saved_by == options.ranks) {
-    specs.push_back({.large_mib = options.rows.grid_mib, .grid = true});
-  }
-  Report report("restore");
-  for (const WorkloadSpec& spec : specs) {
-    run_workload(spec, options, report, !json);
-  }
-  if (json && rank_in(MPI_COMM_WORLD) == 0) {
-    report.print_json();
-  }
+  report.finish();
 }
 
 }  // namespace
@@ -295,11 +215,7 @@ void add_restore_command(CLI::App& app, const bool& json) {
   auto options = std::make_shared<RestoreOptions>();
   CLI::App* command = app.add_subcommand(
       "restore", "Time to restore a state from the page cache and from the disk, against plain reads");
-  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of one large array, in MiB for each rank that saved")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  add_options(*command, options->small);
-  add_options(*command, options->rows);
+  add_options(*command, options->states);
   command->add_option("--saved-by", options->saved_by, "Number of ranks that save (default: all)");
   command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
@@ -309,14 +225,10 @@ void add_restore_command(CLI::App& app, const bool& json) {
 
 namespace {
 
-/// What a start may take where no network is asked and no program is started.
-constexpr double kLimitS = 0.005;
-constexpr std::size_t kValues = 1000;
-
 /// Handlers that are made where nothing was saved yet, and where something was.
 class Starting {
  public:
-  explicit Starting(fs::path directory) : directory_(std::move(directory)), values_(kValues, 1.0) {
+  explicit Starting(fs::path directory) : directory_(std::move(directory)), values_(1000, 1.0) {
     state_.add_per_rank("values", values_);
     const auto handler = make(directory_ / "saved");
     handler->request_checkpoint();
@@ -325,9 +237,11 @@ class Starting {
   }
 
   [[nodiscard]] std::vector<Candidate> candidates() {
-    return {{"a directory and a file, durable", [this] { make_raw(); }, [this] { clear(); }},
-            {"a start, nothing saved yet", [this] { handler_ = make(place_); }, [this] { clear(); }},
-            {"a start that restores", [this] { handler_ = make(directory_ / "saved"); }, [this] { clear(); }}};
+    const std::string raw = "a directory and a file, durable";
+    const auto clear = [this] { this->clear(); };
+    return {{raw, [this] { make_raw(); }, clear},
+            {"a start, nothing saved yet", [this] { handler_ = make(place_); }, clear, raw},
+            {"a start that restores", [this] { handler_ = make(directory_ / "saved"); }, clear, raw}};
   }
 
   void clear() {
@@ -372,25 +286,12 @@ class Starting {
 void run(const CommonOptions& options, bool json) {
   const Scratch scratch(options.directory);
   Starting starting(scratch.path());
-  const auto candidates = starting.candidates();
-  const auto measured = measure_interleaved(MPI_COMM_WORLD, candidates, options.rounds, 1);
+  Experiment experiment(MPI_COMM_WORLD, "Until a handler is there");
+  experiment.measure(starting.candidates(), options.rounds, 1);
   starting.clear();
-  Table table("Until a handler is there", {"what", "median", "quartiles", "of 5 ms"});
-  Report report("start");
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Summary time = summarize(measured[i].seconds);
-    table.add_row({candidates[i].name, format_seconds(time.median),
-                   format_seconds(time.low) + " .. " + format_seconds(time.high),
-                   fmt::format("{:.3f}", time.median / kLimitS)});
-    report.add({{"what", candidates[i].name},
-                {"median_s", time.median},
-                {"low_s", time.low},
-                {"high_s", time.high},
-                {"of_limit", time.median / kLimitS}});
-  }
-  if (rank_in(MPI_COMM_WORLD) == 0) {
-    json ? report.print_json() : table.print();
-  }
+  Report report("start", json);
+  experiment.add_to(report);
+  report.finish();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// `scale`: how checks, saves and restores grow with ranks, variables and bytes.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -29,20 +30,9 @@
 
 namespace reprieve::bench {
 
-// What the ranks of a large job compute for a save and a restore, with descriptions that are made up.
-
-struct PretendOptions {
-  std::vector<std::uint64_t> ranks;
-  std::vector<std::uint64_t> variables;
-  std::string shape;  ///< one of pretended_shapes
-};
-
-[[nodiscard]] std::vector<std::string> pretended_shapes();
-
-/// Not collective: rank 0 measures.
-void run_pretended(const PretendOptions& options, bool json);
-
 namespace {
+
+// What the ranks of a large job compute for a save and a restore, with descriptions that are made up.
 
 using state::Distribution;
 using storage::Box;
@@ -72,64 +62,14 @@ Box part_of_grid(std::uint64_t rank, const std::array<std::uint64_t, 3>& grid) {
   return {{at[0] * kCells, at[1] * kCells, at[2] * kCells}, {kCells, kCells, kCells}};
 }
 
-/// A number that looks random, and is the same in every run.
-std::uint64_t scattered(std::uint64_t rank) { return (rank * 0x9E3779B97F4A7C15ULL) >> 40U; }
-
-/// Cuts a box in two along each dimension in turn, at places that differ from rank to rank.
-std::vector<Box> patches_of(const Box& whole, std::uint64_t rank) {
-  std::vector<Box> patches{whole};
-  for (std::size_t d = 0; d < scattered(rank) % 4; ++d) {
-    Box rest = patches.back();
-    const std::uint64_t cut = 1 + scattered(rank + d + 1) % (kCells - 1);
-    patches.back().extent[d] = cut;
-    rest.offset[d] += cut;
-    rest.extent[d] -= cut;
-    patches.push_back(rest);
-  }
-  return patches;
-}
-
-using Shape = void (*)(std::uint64_t rank, std::uint64_t ranks, Description& variable);
-
-void fill_rows(std::uint64_t rank, std::uint64_t ranks, Description& variable) {
-  constexpr std::uint64_t kRows = kCells * kCells;
-  variable.shape = {ranks * kRows, kCells};
-  variable.boxes = {{{rank * kRows, 0}, {kRows, kCells}}};
-}
-
-void fill_grid(std::uint64_t rank, std::uint64_t ranks, Description& variable) {
-  const auto grid = grid_of(ranks);
-  variable.shape = {grid[0] * kCells, grid[1] * kCells, grid[2] * kCells};
-  variable.boxes = {part_of_grid(rank, grid)};
-}
-
-void fill_adaptive(std::uint64_t rank, std::uint64_t ranks, Description& variable) {
-  fill_grid(rank, ranks, variable);
-  variable.boxes = patches_of(variable.boxes.front(), rank);
-}
-
-void fill_particles(std::uint64_t rank, std::uint64_t /*ranks*/, Description& variable) {
-  variable.distribution = Distribution::per_rank;
-  variable.shape = {1000 + scattered(rank) % 9000, 3};
-}
-
-struct ShapeRow {
-  const char* name;
-  Shape fill;
-};
-constexpr ShapeRow kShapes[] = {
-    {"rows", fill_rows}, {"grid", fill_grid}, {"particles", fill_particles}, {"adaptive", fill_adaptive}};
-
-Shape shape_of(const std::string& name) {
-  return std::ranges::find(kShapes, name, [](const ShapeRow& row) { return std::string(row.name); })->fill;
-}
-
 /// All variables of a rank have one shape, as the fields on a grid have.
-std::vector<Description> describe(Shape shape, std::uint64_t rank, std::uint64_t ranks, std::uint64_t variables) {
+std::vector<Description> describe(std::uint64_t rank, std::uint64_t ranks, std::uint64_t variables) {
+  const auto grid = grid_of(ranks);
   Description variable;
   variable.distribution = Distribution::distributed;
   variable.type = element_type_of<double>();
-  shape(rank, ranks, variable);
+  variable.shape = {grid[0] * kCells, grid[1] * kCells, grid[2] * kCells};
+  variable.boxes = {part_of_grid(rank, grid)};
   std::vector<Description> all(variables, variable);
   for (std::uint64_t v = 0; v < variables; ++v) {
     all[v].name = fmt::format("field/{:07}", v);
@@ -152,27 +92,10 @@ double total(const std::vector<Bytes>& messages) {
   return bytes;
 }
 
-/// The most memory that this process had since the last reset, in bytes.
-class PeakMemory {
- public:
-  PeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
-  [[nodiscard]] static double now() {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;) {
-      double kib = 0;
-      if (word == "VmHWM:" && status >> kib) {
-        return kib * 1024;
-      }
-    }
-    return 0;
-  }
-};
-
 /// One made-up job.
 class Pretended {
  public:
-  Pretended(Shape shape, std::uint64_t ranks, std::uint64_t variables)
-      : shape_(shape), ranks_(ranks), variables_(variables) {}
+  Pretended(std::uint64_t ranks, std::uint64_t variables) : ranks_(ranks), variables_(variables) {}
 
   /// @return seconds and bytes in the order of kSaveCosts
   std::vector<double> save() {
@@ -183,7 +106,7 @@ class Pretended {
     }
     storage::FileIndex index;
     storage::Places places;
-    const PeakMemory peak;
+    reset_peak_memory();
     const double plan_s = seconds_of([&] { index = storage::plan_file(std::move(told), {}); });
     const double structure_s = seconds_of([&] { file_ = std::make_unique<storage::LaidOutFile>(std::move(index)); });
     const double places_s =
@@ -191,7 +114,7 @@ class Pretended {
     std::vector<Bytes> checksums = checksums_of_ranks();
     const double checksums_s = seconds_of([&] { storage::place_checksums(file_->index(), checksums); });
     // What another rank computes: its message, and the digest of its facts.
-    const auto mine = describe(shape_, ranks_ - 1, ranks_, variables_);
+    const auto mine = describe(ranks_ - 1, ranks_, variables_);
     storage::DescriptionMessage message;
     const double other_s = seconds_of([&] {
       message = storage::encode_descriptions(mine);
@@ -207,7 +130,7 @@ class Pretended {
             told_bytes,
             total(places.of_ranks),
             static_cast<double>(places.common.size()),
-            PeakMemory::now(),
+            static_cast<double>(peak_memory()),
             static_cast<double>(other_bytes)};
   }
 
@@ -215,38 +138,35 @@ class Pretended {
   std::vector<double> restore() {
     storage::IndexBytes bytes = stored_index();
     file_.reset();
-    const PeakMemory peak;
+    reset_peak_memory();
     storage::FileIndex index;
     const double parse_s = seconds_of([&] { index = storage::parse_index(bytes, "made up"); });
     const double apart_s = seconds_of([&] { storage::check_boxes_apart(index, "made up"); });
     const auto message = static_cast<double>(bytes.manifest.size() + 8 * (bytes.boxes.size() + bytes.checksums.size()));
     const double own_s = find_own(index);
     const double other_s = find_on(index, std::max<std::uint64_t>(ranks_ / 2, 1));
-    return {parse_s, apart_s, own_s, other_s, message, PeakMemory::now()};
+    return {parse_s, apart_s, own_s, other_s, message, static_cast<double>(peak_memory())};
   }
 
  private:
   std::vector<storage::DescriptionMessage> tell() const {
     std::vector<storage::DescriptionMessage> told;
     for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
-      const Bytes one = storage::encode_descriptions(describe(shape_, rank, ranks_, 1)).numbers;
+      const Bytes one = storage::encode_descriptions(describe(rank, ranks_, 1)).numbers;
       Bytes& all = told.emplace_back().numbers;
       all.reserve(one.size() * variables_);
       for (std::uint64_t v = 0; v < variables_; ++v) {
         all.insert(all.end(), one.begin(), one.end());
       }
     }
-    told.front().facts = storage::encode_descriptions(describe(shape_, 0, ranks_, variables_)).facts;
+    told.front().facts = storage::encode_descriptions(describe(0, ranks_, variables_)).facts;
     return told;
   }
 
   std::vector<Bytes> checksums_of_ranks() const {
     std::vector<Bytes> checksums;
     for (std::uint64_t rank = 0; rank < ranks_; ++rank) {
-      const auto mine = describe(shape_, rank, ranks_, 1).front();
-      // Every box here is smaller than a block.
-      const std::uint64_t blocks = mine.distribution == Distribution::per_rank ? 1 : mine.boxes.size();
-      checksums.emplace_back(blocks * variables_ * sizeof(std::uint64_t));
+      checksums.emplace_back(variables_ * sizeof(std::uint64_t));  // a box is smaller than a block
     }
     return checksums;
   }
@@ -275,12 +195,9 @@ class Pretended {
 
   /// A rank finds the boxes that meet its own, which are those of another number of ranks.
   double find_on(const storage::FileIndex& index, std::uint64_t ranks) const {
-    const Description wanted = describe(shape_, ranks - 1, ranks, 1).front();
+    const Description wanted = describe(ranks - 1, ranks, 1).front();
     return seconds_of([&] {
       for (const storage::StoredVariable& variable : index.variables) {
-        if (variable.distribution == Distribution::per_rank) {
-          continue;
-        }
         const storage::BoxSearch search(index.dataset_boxes(variable));
         for (const Box& box : wanted.boxes) {
           static_cast<void>(search.meeting(box));
@@ -289,7 +206,6 @@ class Pretended {
     });
   }
 
-  Shape shape_;
   std::uint64_t ranks_;
   std::uint64_t variables_;
   std::unique_ptr<storage::LaidOutFile> file_;
@@ -309,44 +225,23 @@ const std::vector<Cost> kSaveCosts{{"plan"},
 const std::vector<Cost> kRestoreCosts{
     {"parse"}, {"boxes apart"}, {"find own boxes"}, {"on half the ranks"}, {"index", true}, {"memory of a rank", true}};
 
-}  // namespace
-
-std::vector<std::string> pretended_shapes() {
-  std::vector<std::string> names;
-  for (const ShapeRow& row : kShapes) {
-    names.emplace_back(row.name);
-  }
-  return names;
-}
-
-void run_pretended(const PretendOptions& options, bool json) {
-  if (rank_in(MPI_COMM_WORLD) != 0) {
-    return;
-  }
-  Report report("scale");
-  for (const std::uint64_t variables : options.variables) {
-    const std::string what = fmt::format("{} variables, {}", variables, options.shape);
+/// Not collective: rank 0 measures.
+void run_pretended(const std::vector<std::uint64_t>& rank_counts, const std::vector<std::uint64_t>& variable_counts,
+                   Report& report) {
+  for (const std::uint64_t variables : variable_counts) {
+    const std::string what = fmt::format("{} variables on a grid", variables);
     Curve saves{"First save, made-up ranks: " + what, "ranks", kSaveCosts, {}};
     Curve restores{"Restore, made-up ranks: " + what, "ranks", kRestoreCosts, {}};
-    for (const std::uint64_t ranks : options.ranks) {
-      Pretended job(shape_of(options.shape), ranks, variables);
+    for (const std::uint64_t ranks : rank_counts) {
+      Pretended job(ranks, variables);
       saves.points.push_back({static_cast<double>(ranks), job.save()});
       restores.points.push_back({static_cast<double>(ranks), job.restore()});
     }
-    const nlohmann::json facts{{"pretended", true}, {"variables", variables}, {"shape", options.shape}};
-    for (const Curve* curve : {&saves, &restores}) {
-      add(report, *curve, facts);
-      if (!json) {
-        print(*curve);
-      }
-    }
-  }
-  if (json) {
-    report.print_json();
+    const nlohmann::json facts{{"pretended", true}, {"variables", variables}};
+    saves.add_to(report, facts);
+    restores.add_to(report, facts);
   }
 }
-
-namespace {
 
 struct ScaleOptions {
   std::vector<int> ranks;
@@ -355,15 +250,12 @@ struct ScaleOptions {
   std::uint64_t small_bytes = 64;
   CommonOptions common{.rounds = 5, .directory = {}};
   std::vector<std::uint64_t> pretended;
-  std::string shape = "grid";
 };
 
 std::vector<double> medians(MPI_Comm comm, const std::vector<Candidate>& candidates, int rounds) {
-  std::vector<double> seconds;
-  for (const Measurement& measurement : measure_interleaved(comm, candidates, rounds, 1)) {
-    seconds.push_back(summarize(measurement.seconds).median);
-  }
-  return seconds;
+  Experiment experiment(comm, "");
+  experiment.measure(candidates, rounds, 1);
+  return experiment.medians();
 }
 
 /// Seconds of one reduction as a check makes it, back to back.
@@ -469,34 +361,28 @@ std::vector<int> powers_of_two_up_to(int size) {
 }
 
 void run(ScaleOptions options, bool json) {
+  const bool is_chief = rank_in(MPI_COMM_WORLD) == 0;
+  Report report("scale", json);
   if (!options.pretended.empty()) {
-    run_pretended({options.pretended, options.variables, options.shape}, json);
+    if (is_chief) {
+      run_pretended(options.pretended, options.variables, report);
+    }
+    report.finish();
     return;
   }
   const int size = size_of(MPI_COMM_WORLD);
   if (options.ranks.empty()) {
     options.ranks = powers_of_two_up_to(size);
   }
-  const bool is_chief = rank_in(MPI_COMM_WORLD) == 0;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (is_chief && !json && size > cores) {
     fmt::print("{} ranks; this machine has {} cores: ranks beyond its cores wait for each other's turns.\n", size,
                cores);
   }
-  Report report("scale");
   for (const auto& measure : {over_ranks, over_variables, over_bytes}) {
-    const Curve curve = measure(options);
-    if (!is_chief || curve.points.empty()) {
-      continue;
-    }
-    add(report, curve);
-    if (!json) {
-      print(curve);
-    }
+    measure(options).add_to(report);
   }
-  if (is_chief && json) {
-    report.print_json();
-  }
+  report.finish();
 }
 
 }  // namespace
@@ -507,17 +393,11 @@ void add_scale_command(CLI::App& app, const bool& json) {
       "scale", "How checks, saves and restores grow with the number of ranks, of variables and of bytes");
   command->add_option("--ranks", options->ranks, "Numbers of ranks (default: 1, 2, 4, ... and all)");
   command->add_option("--variables", options->variables, "Numbers of small variables")->capture_default_str();
-  CLI::Option* pretend = command->add_option(
+  command->add_option(
       "--pretend-ranks", options->pretended,
       "Numbers of ranks that are made up: what the chief and another rank compute, without messages and data");
-  command->add_option("--shape", options->shape, "What the made-up ranks have of each variable")
-      ->check(CLI::IsMember(pretended_shapes()))
-      ->needs(pretend)
-      ->capture_default_str();
   command->add_option("--small-bytes", options->small_bytes, "Their size, in bytes a rank")->capture_default_str();
-  command->add_option("--sizes-mib", options->sizes_mib, "Sizes of the state, in MiB a rank")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_sizes(*command, options->sizes_mib);
   add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "step.hpp"
-
+// `step`: what a step boundary costs, and how soon a signal is acted on.
 #include <fmt/format.h>
+#include <mpi.h>
 #include <signal.h>  // NOLINT: kill is POSIX, not in <csignal>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 #include "cluster/communicator.hpp"
 #include "measure.hpp"
 #include "reprieve/reprieve.hpp"
-#include "statistics.hpp"
+#include "workload.hpp"
 
 namespace reprieve::bench {
 
@@ -59,35 +59,6 @@ double time_loop(std::uint64_t steps, Step&& step) {
   return slowest(seconds_between(start, Clock::now()));
 }
 
-}  // namespace
-
-void Work::run(std::uint64_t iterations) {
-  // A chain of dependent operations that the compiler cannot shorten.
-  std::uint64_t state = 88172645463325252ULL;
-  for (std::uint64_t i = 0; i < iterations; ++i) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    asm volatile("" : "+r"(state));
-  }
-}
-
-Work::Work() {
-  constexpr std::uint64_t kProbe = 2'000'000;
-  double best = 1e9;
-  for (int i = 0; i < 7; ++i) {
-    const auto start = Clock::now();
-    run(kProbe);
-    best = std::min(best, seconds_between(start, Clock::now()));
-  }
-  // All ranks do the same number of iterations.
-  seconds_per_iteration_ = slowest(best) / kProbe;
-}
-
-std::uint64_t Work::iterations(double seconds) const {
-  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(seconds / seconds_per_iteration_));
-}
-
 double bare_loop(std::uint64_t steps, std::uint64_t iterations) {
   return time_loop(steps, [iterations] { Work::run(iterations); });
 }
@@ -101,33 +72,59 @@ double allreduce_loop(std::uint64_t steps, std::uint64_t iterations) {
   });
 }
 
-struct HandlerLoop::Impl {
-  Checkpoint checkpoint;
-  int value = 0;
-  std::optional<Clock::time_point> save_began;
-  bool exited = false;
-  std::optional<PreemptionCheckpointHandler> handler;
+/// What the ranks do with each other in a step.
+enum class Ranks {
+  meet_in_each_step,  ///< at its end, as in a code that exchanges data or adds up gradients
+  never_meet,         ///< so that a check is where the faster rank waits for the slower one
 };
 
-HandlerLoop::HandlerLoop(const std::filesystem::path& directory) : impl_(std::make_unique<Impl>()) {
-  Impl& impl = *impl_;
-  impl.checkpoint.add_replicated("value", impl.value);
-  TerminationConfig config;
-  config.save_fn = [&impl](const SaveFnContext&) { impl.save_began = Clock::now(); };
-  config.exit_fn = [&impl](const ExitContext&) { impl.exited = true; };
-  ManagerOptions options;
-  options.durable = false;  // what is timed ends before anything is written
-  impl.handler.emplace(MPI_COMM_WORLD, impl.checkpoint, directory, config, options);
-}
+/// Seconds until the last rank has begun the save.
+struct Reaction {
+  double from_signal = 0;
+  double from_end_of_step = 0;  ///< in which the signal came, on the rank to which it came
+};
 
-HandlerLoop::~HandlerLoop() = default;
+/// A loop under a handler that lives over all calls, so that it is in its steady state. All times are the slowest
+/// rank's; all members are collective.
+class HandlerLoop {
+ public:
+  explicit HandlerLoop(const std::filesystem::path& directory) {
+    checkpoint_.add_replicated("value", value_);
+    TerminationConfig config;
+    config.save_fn = [this](const SaveFnContext&) { save_began_ = Clock::now(); };
+    config.exit_fn = [this](const ExitContext&) { exited_ = true; };
+    ManagerOptions options;
+    options.durable = false;  // what is timed ends before anything is written
+    handler_.emplace(MPI_COMM_WORLD, checkpoint_, directory, config, options);
+  }
+  HandlerLoop(const HandlerLoop&) = delete;
+  HandlerLoop& operator=(const HandlerLoop&) = delete;
+  ~HandlerLoop() = default;
 
-double HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
-  double boundaries = 0;
+  /// Seconds in the step boundaries alone: each is timed on its own, since the noise of the work would hide its cost,
+  /// less the time to read the clock.
+  double boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks);
+
+  /// Seconds of a whole loop whose ranks never meet, without a clock in it: steps and boundaries.
+  double whole(std::uint64_t steps, std::uint64_t iterations);
+
+  /// Preempts the loop by a signal to the last rank, sent by another thread after @p delay_s. The same on every rank.
+  Reaction reaction(std::uint64_t iterations, double delay_s, Ranks ranks);
+
+ private:
+  Checkpoint checkpoint_;
+  int value_ = 0;
+  std::optional<Clock::time_point> save_began_;
+  bool exited_ = false;
+  std::optional<PreemptionCheckpointHandler> handler_;
+};
+
+double HandlerLoop::boundaries(std::uint64_t steps, std::uint64_t iterations, Ranks ranks) {
+  double sum = 0;
   const auto step = [&] {
     const auto before = Clock::now();
-    impl_->handler->run([&] {
-      boundaries += seconds_between(before, Clock::now());
+    handler_->run([&] {
+      sum += seconds_between(before, Clock::now());
       Work::run(iterations);
       if (ranks == Ranks::meet_in_each_step) {
         meet(MPI_COMM_WORLD);
@@ -135,26 +132,25 @@ double HandlerLoop::run(std::uint64_t steps, std::uint64_t iterations, Ranks ran
     });
   };
   // What ran since the last boundary is no step of this loop, which is to be in its steady state.
-  impl_->handler->begin_phase();
+  handler_->begin_phase();
   time_loop(std::min(steps, kLeadIn), step);
-  boundaries = 0;
+  sum = 0;
   time_loop(steps, step);
-  return slowest(boundaries - static_cast<double>(steps) * seconds_per_reading());
+  return slowest(sum - static_cast<double>(steps) * seconds_per_reading());
 }
 
-double HandlerLoop::run_whole(std::uint64_t steps, std::uint64_t iterations) {
-  const auto step = [&] { impl_->handler->run([iterations] { Work::run(iterations); }); };
-  impl_->handler->begin_phase();
+double HandlerLoop::whole(std::uint64_t steps, std::uint64_t iterations) {
+  const auto step = [&] { handler_->run([iterations] { Work::run(iterations); }); };
+  handler_->begin_phase();
   time_loop(std::min(steps, kLeadIn), step);
   return time_loop(steps, step);
 }
 
 Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks ranks) {
-  Impl& impl = *impl_;
   const bool gets_signal = rank_in(MPI_COMM_WORLD) == size_of(MPI_COMM_WORLD) - 1;
-  impl.save_began.reset();
-  impl.exited = false;
-  impl.handler->begin_phase();
+  save_began_.reset();
+  exited_ = false;
+  handler_->begin_phase();
   meet(MPI_COMM_WORLD);
   std::atomic<double> sent{0};
   std::jthread sender;
@@ -166,8 +162,8 @@ Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks r
     });
   }
   double end_of_step = 0;
-  while (!impl.exited) {
-    impl.handler->run([&] {
+  while (!exited_) {
+    handler_->run([&] {
       Work::run(iterations);
       if (gets_signal && end_of_step == 0 && sent > 0) {
         end_of_step = seconds_of(Clock::now());
@@ -177,11 +173,9 @@ Reaction HandlerLoop::reaction(std::uint64_t iterations, double delay_s, Ranks r
       }
     });
   }
-  const double save_began = slowest(seconds_of(*impl.save_began));
+  const double save_began = slowest(seconds_of(*save_began_));
   return {save_began - slowest(sent), save_began - slowest(end_of_step)};
 }
-
-namespace {
 
 struct StepOptions {
   std::vector<double> steps_us{1, 10, 100, 1000, 100'000};
@@ -212,9 +206,9 @@ StepResult measure(HandlerLoop& handler, const Work& work, double step_s, const 
   for (int round = -2; round < options.rounds; ++round) {  // the first two warm up
     const double plain = bare_loop(steps, iterations);
     const double blocking = allreduce_loop(steps, iterations);
-    const double coupled = handler.run(steps, iterations, Ranks::meet_in_each_step);
-    const double with_handler = handler.run_whole(steps, iterations);
-    const double uncoupled = handler.run(steps, iterations, Ranks::never_meet);
+    const double coupled = handler.boundaries(steps, iterations, Ranks::meet_in_each_step);
+    const double with_handler = handler.whole(steps, iterations);
+    const double uncoupled = handler.boundaries(steps, iterations, Ranks::never_meet);
     if (round >= 0) {
       bare.push_back(plain / count);
       allreduce.push_back((blocking - plain) / count);
@@ -251,53 +245,48 @@ void run(const StepOptions& options, bool json) {
   const Scratch scratch(options.directory);
   const Work work;
   HandlerLoop handler(scratch.path());
-  Table costs("Cost of a step boundary without a notice",
-              {"step", "boundary", "quartiles", "share of the step", "of whole loops", "with waiting",
-               "MPI_Allreduce every step", "share"});
-  Table reactions(
-      "From a signal to one rank until all ranks have begun the save",
-      {"step", "median", "longest", "from the end of that step", "longest", "ranks that meet in each step", "longest"});
-  Report report("step");
+  std::vector<Row> costs;
+  std::vector<Row> reactions;
+  Report report("step", json);
   for (const double step_us : options.steps_us) {
-    const StepResult cost = measure(handler, work, step_us * 1e-6, options);
-    const Reactions reaction = measure_reactions(handler, work, step_us * 1e-6, Ranks::never_meet, options);
-    const Summary coupled =
-        measure_reactions(handler, work, step_us * 1e-6, Ranks::meet_in_each_step, options).from_signal;
-    const std::string name = format_seconds(step_us * 1e-6);
-    const double share = cost.boundary.median / cost.bare.median;
-    const double allreduce_share = cost.allreduce.median / cost.bare.median;
-    costs.add_row({name, format_seconds(cost.boundary.median),
-                   format_seconds(cost.boundary.low) + " .. " + format_seconds(cost.boundary.high),
-                   format_percent(share), format_seconds(cost.whole.median), format_seconds(cost.waiting.median),
-                   format_seconds(cost.allreduce.median), format_percent(allreduce_share)});
-    reactions.add_row({name, format_seconds(reaction.from_signal.median), format_seconds(reaction.from_signal.max),
-                       format_seconds(reaction.from_end_of_step.median), format_seconds(reaction.from_end_of_step.max),
-                       format_seconds(coupled.median), format_seconds(coupled.max)});
-    report.add({{"step_s", step_us * 1e-6},
-                {"boundary_s", cost.boundary.median},
-                {"boundary_low_s", cost.boundary.low},
-                {"boundary_high_s", cost.boundary.high},
-                {"share", share},
-                {"boundary_of_whole_loops_s", cost.whole.median},
-                {"boundary_with_waiting_s", cost.waiting.median},
-                {"allreduce_s", cost.allreduce.median},
-                {"allreduce_share", allreduce_share},
-                {"reaction_median_s", reaction.from_signal.median},
-                {"reaction_max_s", reaction.from_signal.max},
-                {"reaction_from_end_of_step_median_s", reaction.from_end_of_step.median},
-                {"reaction_from_end_of_step_max_s", reaction.from_end_of_step.max},
-                {"reaction_coupled_median_s", coupled.median},
-                {"reaction_coupled_max_s", coupled.max}});
+    const double step_s = step_us * 1e-6;
+    const StepResult cost = measure(handler, work, step_s, options);
+    const Reactions reaction = measure_reactions(handler, work, step_s, Ranks::never_meet, options);
+    const Summary coupled = measure_reactions(handler, work, step_s, Ranks::meet_in_each_step, options).from_signal;
+    const auto share = [&](const Summary& of) { return of.median / cost.bare.median; };
+    const auto percent = [&](const Summary& of) { return fmt::format("{:.2g} %", 100 * share(of)); };
+    costs.push_back({format_seconds(step_s), format_seconds(cost.boundary.median), quartiles(cost.boundary),
+                     percent(cost.boundary), format_seconds(cost.whole.median), format_seconds(cost.waiting.median),
+                     format_seconds(cost.allreduce.median), percent(cost.allreduce)});
+    reactions.push_back({format_seconds(step_s)});
+    for (const Summary& each : {reaction.from_signal, reaction.from_end_of_step, coupled}) {
+      reactions.back().insert(reactions.back().end(), {format_seconds(each.median), format_seconds(each.max)});
+    }
+    report.record({{"step_s", step_s},
+                   {"boundary_s", cost.boundary.median},
+                   {"boundary_low_s", cost.boundary.low},
+                   {"boundary_high_s", cost.boundary.high},
+                   {"share", share(cost.boundary)},
+                   {"boundary_of_whole_loops_s", cost.whole.median},
+                   {"boundary_with_waiting_s", cost.waiting.median},
+                   {"allreduce_s", cost.allreduce.median},
+                   {"allreduce_share", share(cost.allreduce)},
+                   {"reaction_median_s", reaction.from_signal.median},
+                   {"reaction_max_s", reaction.from_signal.max},
+                   {"reaction_from_end_of_step_median_s", reaction.from_end_of_step.median},
+                   {"reaction_from_end_of_step_max_s", reaction.from_end_of_step.max},
+                   {"reaction_coupled_median_s", coupled.median},
+                   {"reaction_coupled_max_s", coupled.max}});
   }
-  if (!scratch.is_chief()) {
-    return;
-  }
-  if (json) {
-    report.print_json();
-  } else {
-    costs.print();
-    reactions.print();
-  }
+  report.table("Cost of a step boundary without a notice",
+               {"step", "boundary", "quartiles", "share of the step", "of whole loops", "with waiting",
+                "MPI_Allreduce every step", "share"},
+               costs);
+  report.table(
+      "From a signal to one rank until all ranks have begun the save",
+      {"step", "median", "longest", "from the end of that step", "longest", "ranks that meet in each step", "longest"},
+      reactions);
+  report.finish();
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <new>
+
+#include "measure.hpp"
 
 namespace reprieve::bench {
 
@@ -64,6 +67,63 @@ ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks
 
 }  // namespace
 
+void add_options(CLI::App& command, StateOptions& options) {
+  add_sizes(command, options.sizes_mib);
+  command
+      .add_option("--shapes", options.shapes,
+                  "Other states: small (64 MiB and 2,000 variables of 4 KiB), uneven (parts of different sizes), rows "
+                  "(an array that is cut along its last dimension), grid (one that is cut along three), or none")
+      ->check(CLI::IsMember(std::vector<std::string>{"none", "small", "uneven", "rows", "grid"}))
+      ->capture_default_str();
+}
+
+std::vector<WorkloadSpec> states(const StateOptions& options) {
+  std::vector<WorkloadSpec> specs;
+  for (const double mib : options.sizes_mib) {
+    specs.push_back({.large_mib = mib});
+  }
+  const std::vector<std::pair<std::string, WorkloadSpec>> others{
+      {"small", {.large_mib = 64, .small_count = 2000}},
+      {"uneven", {.large_mib = 256, .uneven = true}},
+      {"rows", {.large_mib = 256, .row_bytes = 4096}},
+      {"grid", {.large_mib = 256, .grid = true}},
+  };
+  for (const auto& [name, spec] : others) {
+    if (std::ranges::find(options.shapes, name) != options.shapes.end()) {
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
+void Work::run(std::uint64_t iterations) {
+  // A chain of dependent operations that the compiler cannot shorten.
+  std::uint64_t state = 88172645463325252ULL;
+  for (std::uint64_t i = 0; i < iterations; ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    asm volatile("" : "+r"(state));
+  }
+}
+
+Work::Work() {
+  constexpr std::uint64_t kProbe = 2'000'000;
+  double best = 1e9;
+  for (int i = 0; i < 7; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run(kProbe);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    best = std::min(best, elapsed.count());
+  }
+  // All ranks do the same number of iterations.
+  seconds_per_iteration_ = greatest(MPI_COMM_WORLD, best) / kProbe;
+}
+
+std::uint64_t Work::iterations(double seconds) const {
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(seconds / seconds_per_iteration_));
+}
+
 std::string WorkloadSpec::name() const {
   std::string text = fmt::format("{:g} MiB a rank", large_mib);
   if (small_count > 0) {
@@ -96,7 +156,7 @@ Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
   }
   size_ = bytes_of_rank(rank, ranks);
   padded_ = whole_pages(size_);
-  memory_ = make_room(spec.huge_pages);
+  memory_ = make_room(false);
   fill();
   large_part_ = {{large_total_}, {large_offset_}, {large_count_}};
   if (spec.row_bytes > 0) {

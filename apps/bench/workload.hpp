@@ -2,8 +2,11 @@
 #pragma once
 
 /// @file
-/// The state that is saved and restored, the same for every candidate.
+/// The state that is saved and restored, the same for every candidate; and the work that stands for a step.
 
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -26,10 +29,30 @@ struct WorkloadSpec {
   std::uint64_t row_bytes = 0;
   /// The large array has three dimensions, and the ranks cut it in as many as their number allows, the last one first.
   bool grid = false;
-  bool huge_pages = false;  ///< the state lies in huge pages of memory, if the system has them
-  bool uneven = false;      ///< the ranks' parts of the large array differ by up to half, and end anywhere
+  bool uneven = false;  ///< the ranks' parts of the large array differ by up to half, and end anywhere
 
   [[nodiscard]] std::string name() const;
+};
+
+/// Which states a benchmark measures: large arrays of some sizes, and states of other shapes.
+struct StateOptions {
+  std::vector<double> sizes_mib{64, 512};
+  std::vector<std::string> shapes{"small", "uneven", "rows", "grid"};
+};
+void add_options(CLI::App& command, StateOptions& options);
+[[nodiscard]] std::vector<WorkloadSpec> states(const StateOptions& options);
+
+/// Work of a calibrated length that touches no memory and calls nothing. Construction is collective.
+class Work {
+ public:
+  /// Measures the speed of this machine once.
+  Work();
+  /// Iterations that take about so long.
+  [[nodiscard]] std::uint64_t iterations(double seconds) const;
+  static void run(std::uint64_t iterations);
+
+ private:
+  double seconds_per_iteration_;
 };
 
 /// A rank's part of an array: extents of the array, place and extents of the part.
@@ -40,8 +63,8 @@ struct ArrayPart {
 };
 
 /// This rank's part of the state: one block of memory that begins where malloc puts a large one, a little after the
-/// begin of a page, or at a huge page; the variables lie in it one after the other. Every element knows its place,
-/// whatever the number of ranks.
+/// begin of a page; the variables lie in it one after the other. Every element knows its place, whatever the number of
+/// ranks.
 class Workload {
  public:
   /// @param ranks  over how many ranks the state is spread
@@ -91,7 +114,7 @@ class Workload {
   using Memory = std::unique_ptr<std::byte, Free>;
   static constexpr std::size_t kAfterPage = 16;
   /// Where the state begins.
-  [[nodiscard]] std::byte* memory() noexcept { return memory_.get() + (spec_.huge_pages ? 0 : kAfterPage); }
+  [[nodiscard]] std::byte* memory() noexcept { return memory_.get() + kAfterPage; }
   /// Room for the padded bytes, all zero.
   [[nodiscard]] Memory make_room(bool huge_pages) const;
 

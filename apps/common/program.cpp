@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "common/program.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -31,16 +33,18 @@ Json to_json(const Preemption& preemption) {
 }
 
 std::string resumed_text(const reprieve::CheckpointInfo& from) {
-  return "resumed from " + from.path.filename().string() + ", saved by " + ranks_text(from.world_size) + " (" +
-         std::string(to_string(from.reason.kind)) + "): ";
+  return fmt::format("resumed from {}, saved by {} ({}): ", from.path.filename().string(), ranks_text(from.world_size),
+                     to_string(from.reason.kind));
 }
 
 void print(const Preemption& preemption, int exit_code) {
-  std::cout << "preempted: " << preemption.notice.source << " on rank " << preemption.notice.rank << " ("
-            << preemption.notice.host << ")\n"
-            << "saved " << std::filesystem::path(preemption.checkpoint).filename().string() << " at step "
-            << preemption.save_step << ", " << fixed(1000 * preemption.seconds_from_notice_to_commit, 1)
-            << " ms after the notice; leaving with code " << exit_code << " (the same command goes on from here)"
+  std::cout << fmt::format(
+                   "preempted: {} on rank {} ({})\n"
+                   "saved {} at step {}, {:.1f} ms after the notice; leaving with code {} (the same command goes on "
+                   "from here)",
+                   preemption.notice.source, preemption.notice.rank, preemption.notice.host,
+                   std::filesystem::path(preemption.checkpoint).filename().string(), preemption.save_step,
+                   1000 * preemption.seconds_from_notice_to_commit, exit_code)
             << std::endl;
 }
 

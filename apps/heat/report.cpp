@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "heat/report.hpp"
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <reprieve/version.hpp>
 
@@ -9,16 +11,12 @@
 namespace heat {
 namespace {
 
-using apps::fixed;
 using apps::format_duration;
-using apps::ranks_text;
-using apps::right;
-using apps::scientific;
 using Seconds = std::chrono::duration<double>;
 
 /// How large the error is, and how large it must be.
 std::string error_text(const Summary& summary) {
-  return "error " + scientific(summary.error) + " (of the scheme: " + scientific(summary.expected_error) + ")";
+  return fmt::format("error {:.3e} (of the scheme: {:.3e})", summary.error, summary.expected_error);
 }
 
 }  // namespace
@@ -43,8 +41,8 @@ apps::Json to_json(const Summary& summary) {
       {"step", summary.step},
       {"time", summary.time},
       {"restored_from", summary.restored_from ? Json(*summary.restored_from) : Json()},
-      {"restored_digest", restored ? Json(apps::to_hex(*restored)) : Json()},
-      {"digest", apps::to_hex(summary.digest)},
+      {"restored_digest", restored ? Json(fmt::format("{:016x}", *restored)) : Json()},
+      {"digest", fmt::format("{:016x}", summary.digest)},
       {"error", summary.error},
       {"expected_error", summary.expected_error},
       {"preemption", summary.preemption ? apps::to_json(*summary.preemption) : Json()},
@@ -58,19 +56,23 @@ void Report::start(const Simulation& simulation, int world_size) {
     return;
   }
   const Parameters& parameters = simulation.parameters();
-  std::cout << "reprieve-heat " REPRIEVE_VERSION ": " << text_of(simulation.grid().points) << " points, "
-            << to_string(parameters.boundary) << " boundaries, on " << ranks_text(world_size) << " ("
-            << text_of(simulation.topology().ranks()) << ")\n"
-            << "time step " << scientific(parameters.time_step) << ", " << options_.steps << " steps\n"
-            << "checkpoints: " << options_.settings.directory << std::endl;
+  std::cout << fmt::format(
+                   "reprieve-heat {}: {} points, {} boundaries, on {} ({})\n"
+                   "time step {:.3e}, {} steps\n"
+                   "checkpoints: {}",
+                   REPRIEVE_VERSION, text_of(simulation.grid().points), to_string(parameters.boundary),
+                   apps::ranks_text(world_size), text_of(simulation.topology().ranks()), parameters.time_step,
+                   options_.steps, options_.settings.directory)
+            << std::endl;
 }
 
 void Report::resumed(const reprieve::CheckpointInfo& from, const Simulation& simulation, std::uint64_t digest) {
   first_step_ = simulation.steps_done();
   start_ = last_line_ = Clock::now();
   if (is_chief_) {
-    std::cout << apps::resumed_text(from) << "step " << first_step_ << ", time " << scientific(simulation.time())
-              << ", field " << apps::to_hex(digest) << std::endl;
+    std::cout << apps::resumed_text(from)
+              << fmt::format("step {}, time {:.3e}, field {:016x}", first_step_, simulation.time(), digest)
+              << std::endl;
   }
 }
 
@@ -86,16 +88,16 @@ void Report::after_step(const Simulation& simulation) {
   const std::uint64_t step = simulation.steps_done();
   const Seconds step_time = Seconds(now - start_) / static_cast<double>(step - first_step_);
   const double points_per_s = static_cast<double>(simulation.grid().size()) / step_time.count();
-  const std::string total = std::to_string(options_.steps);
-  std::cout << "step " << right(std::to_string(step), total.size()) << "/" << total << "  time "
-            << scientific(simulation.time()) << "  " << fixed(points_per_s / 1e6, 1) << " M points/s  eta "
-            << format_duration(step_time * static_cast<double>(options_.steps - step)) << std::endl;
+  std::cout << fmt::format("step {:>{}}/{}  time {:.3e}  {:.1f} M points/s  eta {}", step,
+                           std::to_string(options_.steps).size(), options_.steps, simulation.time(), points_per_s / 1e6,
+                           format_duration(step_time * static_cast<double>(options_.steps - step)))
+            << std::endl;
 }
 
 void Report::preempted(const Summary& summary, int exit_code) const {
   if (is_chief_ && summary.preemption) {
     apps::print(*summary.preemption, exit_code);
-    std::cout << "field " << apps::to_hex(summary.digest) << ", " << error_text(summary) << std::endl;
+    std::cout << fmt::format("field {:016x}, {}", summary.digest, error_text(summary)) << std::endl;
   }
 }
 
@@ -106,9 +108,9 @@ void Report::finished(const Summary& summary, bool had_nothing_to_do) const {
   if (had_nothing_to_do) {
     std::cout << "nothing left to do: ask for more --steps, or for another --checkpoint-dir\n";
   }
-  std::cout << "finished: " << summary.step << " steps, time " << scientific(summary.time) << ", "
-            << error_text(summary) << ", field " << apps::to_hex(summary.digest) << ", "
-            << format_duration(Clock::now() - start_) << std::endl;
+  std::cout << fmt::format("finished: {} steps, time {:.3e}, {}, field {:016x}, {}", summary.step, summary.time,
+                           error_text(summary), summary.digest, format_duration(Clock::now() - start_))
+            << std::endl;
 }
 
 }  // namespace heat

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "heat/simulation.hpp"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <thread>
 
 #include "common/ranks.hpp"
-#include "common/text.hpp"
 
 namespace heat {
 namespace {
@@ -25,9 +25,8 @@ Parameters parameters_of(const Options& options, const Grid& grid) {
 
 std::string text_of_parameters(const Parameters& parameters) {
   const auto& [boundary, modes, diffusivity, time_step] = parameters;
-  return std::string(to_string(boundary)) + " boundaries, modes " + std::to_string(modes[2]) + "," +
-         std::to_string(modes[1]) + "," + std::to_string(modes[0]) + ", diffusivity " + apps::scientific(diffusivity) +
-         ", time step " + apps::scientific(time_step);
+  return fmt::format("{} boundaries, modes {},{},{}, diffusivity {:.3e}, time step {:.3e}", to_string(boundary),
+                     modes[2], modes[1], modes[0], diffusivity, time_step);
 }
 
 }  // namespace

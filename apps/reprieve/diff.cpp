@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -95,32 +96,27 @@ void compare_raw(Comparison& comparison, std::size_t size, std::uint64_t first_i
   }
 }
 
-using Comparer = void (*)(Comparison&, std::uint64_t, Bytes, Bytes);
-
-/// The comparison of the first of the types @p Ts that has the size, or null.
-template <class... Ts>
-Comparer of_size(std::uint32_t size_bytes) {
-  Comparer found = nullptr;
-  static_cast<void>(((sizeof(Ts) == size_bytes && (found = compare_numbers<Ts>, true)) || ...));
-  return found;
-}
-
-Comparer comparer_of(ElementType type) {
+/// Calls `use.operator()<T>()` for the type of numbers that @p type is; false for types that are no numbers.
+template <class Use>
+bool with_number_type(ElementType type, Use&& use) {
+  const auto of_size = [&]<class... Ts>() {
+    return ((sizeof(Ts) == type.size_bytes && (use.template operator()<Ts>(), true)) || ...);
+  };
   switch (type.element_class) {
     case ElementClass::signed_integer:
-      return of_size<std::int8_t, std::int16_t, std::int32_t, std::int64_t>(type.size_bytes);
+      return of_size.template operator()<std::int8_t, std::int16_t, std::int32_t, std::int64_t>();
     case ElementClass::unsigned_integer:
-      return of_size<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(type.size_bytes);
+      return of_size.template operator()<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>();
     case ElementClass::floating:
-      return of_size<float, double, long double>(type.size_bytes);
+      return of_size.template operator()<float, double, long double>();
     case ElementClass::complex:
-      return of_size<std::complex<float>, std::complex<double>, std::complex<long double>>(type.size_bytes);
+      return of_size.template operator()<std::complex<float>, std::complex<double>, std::complex<long double>>();
     case ElementClass::boolean:
     case ElementClass::opaque:
     case ElementClass::text:
       break;
   }
-  return nullptr;
+  return false;
 }
 
 }  // namespace
@@ -130,9 +126,7 @@ void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first
   if (std::ranges::equal(a, b)) {
     return;
   }
-  if (const Comparer comparer = comparer_of(type)) {
-    comparer(comparison, first_index, a, b);
-  } else {
+  if (!with_number_type(type, [&]<class T>() { compare_numbers<T>(comparison, first_index, a, b); })) {
     compare_raw(comparison, type.size_bytes, first_index, a, b);
   }
 }
@@ -260,21 +254,8 @@ std::optional<Difference> compare_data(const VariableReader& reader_a, const Var
 }  // namespace
 
 const char* to_string(Problem problem) noexcept {
-  switch (problem) {
-    case Problem::only_in_a:
-      return "only_in_a";
-    case Problem::only_in_b:
-      return "only_in_b";
-    case Problem::kind:
-      return "kind";
-    case Problem::type:
-      return "type";
-    case Problem::shape:
-      return "shape";
-    case Problem::values:
-      return "values";
-  }
-  return "unknown";
+  constexpr std::array kNames{"only_in_a", "only_in_b", "kind", "type", "shape", "values"};
+  return kNames[static_cast<std::size_t>(problem)];
 }
 
 DifferenceReport find_differences(const fs::path& a, const fs::path& b,
@@ -322,39 +303,6 @@ using supervisor::StateComparison;
 using supervisor::StateDifference;
 using Kind = StateDifference::Kind;
 
-/// Calls @p use with each element of a variable of numbers, as a T.
-template <class T, class Use>
-void for_each_element(const std::vector<std::byte>& bytes, Use&& use) {
-  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
-    T value{};
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-    use(value);
-  }
-}
-
-/// Calls @p use with each of some elements, in its own type. False for types that are no numbers.
-template <class Use>
-bool for_each_number(ElementType type, const std::vector<std::byte>& bytes, Use&& use) {
-  const auto as = [&]<class... Ts>() {
-    return ((sizeof(Ts) == type.size_bytes && (for_each_element<Ts>(bytes, use), true)) || ...);
-  };
-  switch (type.element_class) {
-    case ElementClass::signed_integer:
-      return as.template operator()<std::int8_t, std::int16_t, std::int32_t, std::int64_t>();
-    case ElementClass::unsigned_integer:
-      return as.template operator()<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>();
-    case ElementClass::floating:
-      return as.template operator()<float, double, long double>();
-    case ElementClass::complex:
-      return as.template operator()<std::complex<float>, std::complex<double>, std::complex<long double>>();
-    case ElementClass::boolean:
-    case ElementClass::opaque:
-    case ElementClass::text:
-      break;
-  }
-  return false;
-}
-
 template <class T>
 std::string number_text(const T& value) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -364,11 +312,17 @@ std::string number_text(const T& value) {
   }
 }
 
-std::vector<std::byte> element_of(const storage::VariableReader& file, const VariableInfo& variable,
-                                  std::uint64_t index) {
+/// One element as people read it; empty for types that are no numbers.
+std::string element_text(const storage::VariableReader& file, const VariableInfo& variable, std::uint64_t index) {
   std::vector<std::byte> bytes(variable.type.size_bytes);
   file.read(variable.name, index, bytes);
-  return bytes;
+  std::string text;
+  with_number_type(variable.type, [&]<class T>() {
+    T value{};
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    text = number_text(value);
+  });
+  return text;
 }
 
 /// The greatest difference that rounding may leave, as a part of the greatest of the numbers that differ; nothing for
@@ -415,14 +369,9 @@ class Describer {
   void describe_values(const Difference& difference, const VariableInfo& variable, StateDifference& described) const {
     described.what = place_text(difference);
     const std::uint64_t index = difference.comparison.first_index.value();
-    std::string in_a;
-    std::string in_b;
-    for_each_number(variable.type, element_of(a_, variable, index),
-                    [&](const auto& value) { in_a = number_text(value); });
-    for_each_number(variable.type, element_of(b_, variable, index),
-                    [&](const auto& value) { in_b = number_text(value); });
-    if (!in_a.empty()) {
-      described.what += fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, in_b);
+    if (const std::string in_a = element_text(a_, variable, index); !in_a.empty()) {
+      described.what +=
+          fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, element_text(b_, variable, index));
     }
     const auto bound = rounding_bound(variable.type);
     const auto& absolute = difference.comparison.max_absolute;

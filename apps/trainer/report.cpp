@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/report.hpp"
 
+#include <fmt/ranges.h>
+
 #include <iostream>
 #include <reprieve/version.hpp>
 #include <string>
@@ -25,37 +27,24 @@ apps::Json to_json(const Summary& summary) {
       {"restored_from", summary.restored_from ? Json(*summary.restored_from) : Json()},
       {"loss", summary.evaluation.loss},
       {"accuracy", summary.evaluation.accuracy},
-      {"state_digest", apps::to_hex(summary.digests.all)},
-      {"shared_state_digest", apps::to_hex(summary.digests.shared)},
-      {"restored_shared_state_digest", restored ? Json(apps::to_hex(*restored)) : Json()},
+      {"state_digest", fmt::format("{:016x}", summary.digests.all)},
+      {"shared_state_digest", fmt::format("{:016x}", summary.digests.shared)},
+      {"restored_shared_state_digest", restored ? Json(fmt::format("{:016x}", *restored)) : Json()},
       {"preemption", summary.preemption ? apps::to_json(*summary.preemption) : Json()},
   };
 }
 
 namespace {
 
-std::string shape_text(const Model& model) {
-  std::string text;
-  for (const std::size_t size : model.layer_sizes()) {
-    text += (text.empty() ? "" : "-") + std::to_string(size);
-  }
-  return text;
-}
-
-using apps::fixed;
 using apps::format_duration;
-using apps::ranks_text;
-using apps::right;
-
-std::string percent(double fraction) { return fixed(100 * fraction, 2) + " %"; }
 
 /// "epoch 7 of 40", of the epoch that goes on.
 std::string place_text(const Progress& progress, const Options& options, std::uint64_t steps_per_epoch) {
   if (progress.epoch >= options.epochs) {
-    return "after epoch " + std::to_string(progress.epoch);
+    return fmt::format("after epoch {}", progress.epoch);
   }
-  return "epoch " + std::to_string(progress.epoch + 1) + " of " + std::to_string(options.epochs) + ", step " +
-         std::to_string(progress.step_in_epoch) + " of " + std::to_string(steps_per_epoch);
+  return fmt::format("epoch {} of {}, step {} of {}", progress.epoch + 1, options.epochs, progress.step_in_epoch,
+                     steps_per_epoch);
 }
 
 }  // namespace
@@ -67,12 +56,16 @@ void Report::start(const Training& training, const Dataset& dataset, const std::
   if (!is_chief_) {
     return;
   }
-  std::cout << "reprieve-trainer " REPRIEVE_VERSION ": " << ranks_text(world_size) << ", network "
-            << shape_text(training.model()) << " (" << training.model().parameter_count() << " parameters), "
-            << name_of(options_.optimizer) << ", batches of " << options_.batch_size << '\n'
-            << "data: " << dataset.training.labels.size() << " images to train on, " << dataset.held_out.labels.size()
-            << " held out, from " << data.string() << '\n'
-            << "checkpoints: " << options_.settings.directory << std::endl;
+  const Model& model = training.model();
+  std::cout << fmt::format(
+                   "reprieve-trainer {}: {}, network {} ({} parameters), {}, batches of {}\n"
+                   "data: {} images to train on, {} held out, from {}\n"
+                   "checkpoints: {}",
+                   REPRIEVE_VERSION, apps::ranks_text(world_size), fmt::join(model.layer_sizes(), "-"),
+                   model.parameter_count(), name_of(options_.optimizer), options_.batch_size,
+                   dataset.training.labels.size(), dataset.held_out.labels.size(), data.string(),
+                   options_.settings.directory)
+            << std::endl;
 }
 
 void Report::resumed(const reprieve::CheckpointInfo& from, const Training& training, std::uint64_t /*digest*/) {
@@ -105,12 +98,13 @@ void Report::print_epoch(const Training& training) {
   const double samples = static_cast<double>((progress.step - epoch_step_) * options_.batch_size);
   const Seconds step_time = Seconds(now - start_) / static_cast<double>(progress.step - first_step_);
   const std::uint64_t epochs_left = options_.epochs - progress.epoch;
-  const std::string number = std::to_string(progress.epoch);
-  std::cout << "epoch " << right(number, std::to_string(options_.epochs).size()) << "/" << options_.epochs << "  loss "
-            << fixed(history.training_loss.back(), 4) << "  held-out loss " << fixed(history.held_out_loss.back(), 4)
-            << "  accuracy " << right(percent(history.accuracy.back()), 8) << "  "
-            << right(fixed(samples / Seconds(now - epoch_start_).count(), 0), 7) << " samples/s  eta "
-            << format_duration(step_time * static_cast<double>(epochs_left * training.steps_per_epoch())) << std::endl;
+  std::cout << fmt::format(
+                   "epoch {:>{}}/{}  loss {:.4f}  held-out loss {:.4f}  accuracy {:6.2f} %  {:7.0f} samples/s  eta {}",
+                   progress.epoch, std::to_string(options_.epochs).size(), options_.epochs,
+                   history.training_loss.back(), history.held_out_loss.back(), 100 * history.accuracy.back(),
+                   samples / Seconds(now - epoch_start_).count(),
+                   format_duration(step_time * static_cast<double>(epochs_left * training.steps_per_epoch())))
+            << std::endl;
 }
 
 void Report::preempted(const Summary& summary, int exit_code) const {
@@ -127,9 +121,10 @@ void Report::finished(const Summary& summary, bool had_nothing_to_do) const {
   if (had_nothing_to_do) {
     std::cout << "nothing left to do: ask for more --epochs, or for another --checkpoint-dir\n";
   }
-  std::cout << "finished: " << summary.progress.step << " steps, accuracy " << percent(summary.evaluation.accuracy)
-            << " on held-out images, state " << apps::to_hex(summary.digests.all) << ", "
-            << format_duration(std::chrono::duration<double>(Clock::now() - start_)) << std::endl;
+  std::cout << fmt::format("finished: {} steps, accuracy {:.2f} % on held-out images, state {:016x}, {}",
+                           summary.progress.step, 100 * summary.evaluation.accuracy, summary.digests.all,
+                           format_duration(Clock::now() - start_))
+            << std::endl;
 }
 
 }  // namespace trainer

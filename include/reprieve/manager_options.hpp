@@ -33,9 +33,6 @@ struct ManagerOptions {
   bool background = false;
   /// What a handler does with a periodic or requested save while the one before is still being written.
   BackgroundBusy background_busy = BackgroundBusy::wait;
-  /// The greatest copy of its state that a rank may make for a save in the background; a larger one is saved at once,
-  /// without a copy. 0: no limit.
-  std::uint64_t background_memory_bytes = 0;
   /// Where each node keeps near copies of the state, mostly /dev/shm, which is memory: see
   /// `CheckpointManager::near_copy`. Empty: there are none. All ranks of a node must see the same directory.
   std::string near_directory{};

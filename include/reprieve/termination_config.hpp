@@ -139,9 +139,6 @@ struct TerminationConfig {
   std::chrono::milliseconds poll_interval{1000};
   /// How the ranks agree on where to check; see apps/guide/loops.md. Open: by threads where the program allows it.
   Agreement agreement = Agreement::automatic;
-  /// At boundaries: two checks fit into this time while steps are short, so that a notice is acted on within it; longer
-  /// steps are checked at every boundary. Checks are closer together where they cost less than 1 % of the steps.
-  std::chrono::milliseconds check_interval{16};
   /// How long a rank waits for the others at a step boundary before it gives up and names them.
   std::chrono::milliseconds peer_timeout{1'800'000};
   /// How long a rank whose step failed waits for the others to hear of it.

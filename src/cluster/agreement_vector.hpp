@@ -12,6 +12,11 @@
 
 namespace reprieve::cluster {
 
+/// Two checks at boundaries fit into this time while steps are short, so that a notice is acted on within it. Steps of
+/// half this length are checked at every boundary. Checks are closer together where they cost less than 1 % of the
+/// steps.
+inline constexpr std::chrono::milliseconds kCheckInterval{16};
+
 // What travels in one agreement check: pure encoding and decoding, without MPI.
 
 /// Index of a step boundary: 1 for the first one after start.

@@ -62,8 +62,7 @@ struct LocalView {
 };
 
 struct AgreementOptions {
-  /// Steps of half this length are checked at every boundary.
-  std::chrono::nanoseconds check_interval{std::chrono::milliseconds(16)};
+  std::chrono::nanoseconds check_interval = kCheckInterval;
   std::chrono::milliseconds peer_timeout{1'800'000};
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 
 #include "core/log.hpp"
@@ -115,26 +114,6 @@ bool take_functions(DriverLibrary& library, CudaDriver& driver) {
   return library.complete();
 }
 
-/// Null as long as the program has not loaded it.
-const CudaDriver* cuda_driver() {
-  static std::atomic<const CudaDriver*> found{nullptr};
-  if (const CudaDriver* const driver = found.load()) {
-    return driver;
-  }
-  static std::atomic<unsigned long long> absent_at = 0;
-  DriverLibrary library("libcuda.so", {"libcuda.so.1"}, absent_at);
-  if (!library.loaded()) {
-    return nullptr;
-  }
-  static CudaDriver driver{};
-  static const bool complete = take_functions(library, driver);
-  if (!complete) {
-    return nullptr;
-  }
-  found.store(&driver);
-  return &driver;
-}
-
 CudaPointer pointer(const void* address) { return reinterpret_cast<CudaPointer>(address); }
 
 class CudaMemory final : public MemorySpace {
@@ -213,19 +192,12 @@ class CudaMemory final : public MemorySpace {
     check(driver_.register_host(host, bytes, kRegisterPortable), "cuMemHostRegister");
   }
 
-  /// Before the memory of the host is freed: so what failed is tried once more. It has a context itself, while memory
-  /// of the device may be gone by now.
+  /// The memory of the host has a context itself, while memory of the device may be gone by now.
   [[nodiscard]] bool unpin(void* host, const void* /*address*/) noexcept override {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      try {
-        const Current current(*this, host);
-        check(driver_.unregister_host(host), "cuMemHostUnregister");
-        return true;
-      } catch (const Error& error) {
-        core::log::debug("{}", error.what());
-      }
-    }
-    return false;
+    return try_twice([&] {
+      const Current current(*this, host);
+      check(driver_.unregister_host(host), "cuMemHostUnregister");
+    });
   }
 
  private:
@@ -318,7 +290,7 @@ class CudaMemory final : public MemorySpace {
 }  // namespace
 
 std::shared_ptr<MemorySpace> find_cuda(void* stream) {
-  const CudaDriver* const driver = cuda_driver();
+  const auto* const driver = find_driver<CudaDriver>("libcuda.so", {"libcuda.so.1"});
   return driver == nullptr ? nullptr : std::make_shared<CudaMemory>(*driver, stream);
 }
 

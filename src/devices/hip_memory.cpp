@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 
 #include "core/log.hpp"
 #include "devices/spaces.hpp"
@@ -71,27 +70,6 @@ bool take_functions(DriverLibrary& library, HipRuntime& runtime) {
   return library.complete();
 }
 
-/// Null as long as the program has not loaded it.
-const HipRuntime* hip_runtime() {
-  static std::atomic<const HipRuntime*> found{nullptr};
-  if (const HipRuntime* const runtime = found.load()) {
-    return runtime;
-  }
-  static std::atomic<unsigned long long> absent_at = 0;
-  DriverLibrary library("libamdhip64.so",
-                        {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}, absent_at);
-  if (!library.loaded()) {
-    return nullptr;
-  }
-  static HipRuntime runtime{};
-  static const bool complete = take_functions(library, runtime);
-  if (!complete) {
-    return nullptr;
-  }
-  found.store(&runtime);
-  return &runtime;
-}
-
 class HipMemory final : public MemorySpace {
  public:
   HipMemory(const HipRuntime& runtime, void* stream) : runtime_(runtime), stream_(static_cast<HipStream>(stream)) {}
@@ -141,19 +119,12 @@ class HipMemory final : public MemorySpace {
     check(runtime_.register_host(host, bytes, kHipRegisterPortable), "hipHostRegister");
   }
 
-  /// Before the memory of the host is freed: so what failed is tried once more. It has a device itself, while memory of
-  /// the device may be gone by now.
+  /// The memory of the host has a device itself, while memory of the device may be gone by now.
   [[nodiscard]] bool unpin(void* host, const void* /*address*/) noexcept override {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      try {
-        const OfDevice of(*this, host);
-        check(runtime_.unregister_host(host), "hipHostUnregister");
-        return true;
-      } catch (const Error& error) {
-        core::log::debug("{}", error.what());
-      }
-    }
-    return false;
+    return try_twice([&] {
+      const OfDevice of(*this, host);
+      check(runtime_.unregister_host(host), "hipHostUnregister");
+    });
   }
 
  private:
@@ -208,7 +179,8 @@ class HipMemory final : public MemorySpace {
 }  // namespace
 
 std::shared_ptr<MemorySpace> find_hip(void* stream) {
-  const HipRuntime* const runtime = hip_runtime();
+  const auto* const runtime = find_driver<HipRuntime>(
+      "libamdhip64.so", {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"});
   return runtime == nullptr ? nullptr : std::make_shared<HipMemory>(*runtime, stream);
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/log.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve {
@@ -184,12 +185,18 @@ DriverLibrary::DriverLibrary(const char* begin, std::initializer_list<const char
   }
 }
 
-void* DriverLibrary::symbol(const char* name) noexcept {
-  void* const found = ::dlsym(handle_, name);
-  if (found == nullptr) {
-    missing_ = name;
+void* DriverLibrary::symbol(const char* name) noexcept { return ::dlsym(handle_, name); }
+
+bool try_twice(const std::function<void()>& unpin) noexcept {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      unpin();
+      return true;
+    } catch (const Error& error) {
+      core::log::debug("{}", error.what());
+    }
   }
-  return found;
+  return false;
 }
 
 }  // namespace reprieve::devices

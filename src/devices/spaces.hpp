@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <vector>
@@ -35,7 +36,7 @@ class Spaces {
 [[nodiscard]] std::shared_ptr<MemorySpace> find_cuda(void* stream);
 [[nodiscard]] std::shared_ptr<MemorySpace> find_hip(void* stream);
 
-// Functions of a library that the program has loaded.
+// Drivers: libraries that the program has loaded, by the functions that are taken from them.
 
 /// Never loads a library: it finds those that are there, and keeps them there.
 class DriverLibrary {
@@ -50,16 +51,39 @@ class DriverLibrary {
   template <class Function>
   void take(Function*& function, const char* name) noexcept {
     function = reinterpret_cast<Function*>(symbol(name));
+    complete_ = complete_ && function != nullptr;
   }
-  [[nodiscard]] bool complete() const noexcept { return missing_ == nullptr; }
-  /// The name of a function that is not there.
-  [[nodiscard]] const char* missing() const noexcept { return missing_; }
+  [[nodiscard]] bool complete() const noexcept { return complete_; }
 
  private:
   [[nodiscard]] void* symbol(const char* name) noexcept;
 
   void* handle_ = nullptr;
-  const char* missing_ = nullptr;
+  bool complete_ = true;
 };
+
+/// The functions of a driver, which `take_functions(library, driver)` takes; null as long as the program has not loaded
+/// it, or if a function is not there. Arguments as for DriverLibrary.
+template <class Driver>
+const Driver* find_driver(const char* begin, std::initializer_list<const char*> names) {
+  static std::atomic<const Driver*> found{nullptr};
+  if (const Driver* const driver = found.load()) {
+    return driver;
+  }
+  static std::atomic<unsigned long long> absent_at = 0;
+  DriverLibrary library(begin, names, absent_at);
+  if (!library.loaded()) {
+    return nullptr;
+  }
+  static Driver driver{};
+  static const bool complete = take_functions(library, driver);
+  if (complete) {
+    found.store(&driver);
+  }
+  return found.load();
+}
+
+/// Unpins memory of the host before it is freed: so what failed is tried once more. @return false if it failed twice
+[[nodiscard]] bool try_twice(const std::function<void()>& unpin) noexcept;
 
 }  // namespace reprieve::devices

@@ -68,12 +68,12 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       rehearsal_(manager.impl().drill, log_),
       news_(manager.impl().drill.has_value(), log_),
       notices_(comm_, handler::sources_of(comm_, config, surroundings_, manager.directory()), rehearsal_),
-      policy_({config.save_every_steps, config.check_interval, config.grace_margin}),
+      policy_({config.save_every_steps, config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
              [this](const SaveReport& report) { note_commit(report); }),
       channel_(comm_),
       agreement_(
-          channel_, comm_.rank(), comm_.size(), {config.check_interval, config.peer_timeout}, [this] { return look(); },
+          channel_, comm_.rank(), comm_.size(), {.peer_timeout = config.peer_timeout}, [this] { return look(); },
           [this](const cluster::Verdict& verdict) { hear(verdict); }),
       exceptions_at_start_(std::uncaught_exceptions()),
       finalize_hook_([this] { at_finalize(); }) {
@@ -227,7 +227,7 @@ void PreemptionCheckpointHandler::Impl::hear_problems(const cluster::Verdict& ve
 void PreemptionCheckpointHandler::Impl::decide(const cluster::Verdict& verdict) {
   policy_.decide(verdict, {notices_.agreed().has_value(), manager.background_save_pending(),
                            static_cast<std::int64_t>(manager.impl().background->begun())});
-  plan_alarm(policy_.decision() ? kAlarmAfterSave : config.check_interval);
+  plan_alarm(policy_.decision() ? kAlarmAfterSave : cluster::kCheckInterval);
 }
 
 /// At the first boundary no step has been measured yet.
@@ -420,8 +420,7 @@ constexpr const char* kWhat = "choosing how the ranks agree";
 }  // namespace
 
 bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config) {
-  const bool wants_every_boundary = config.agreement == Agreement::automatic && config.check_interval.count() == 0;
-  if (config.agreement == Agreement::boundaries || wants_every_boundary) {
+  if (config.agreement == Agreement::boundaries) {
     return false;
   }
   const bool possible = comm.max(cluster::any_thread_may_use_mpi() ? 0 : 1, kWhat) == 0;

@@ -86,7 +86,7 @@ void SavePolicy::plan_periodic_save(std::uint64_t steps) noexcept {
 GraceInputs SavePolicy::grace() const {
   const cluster::Verdict verdict = verdict_.value_or(cluster::Verdict{});
   return {verdict.time_left.value_or(std::chrono::milliseconds(0)), save_times_.upper_estimate(), verdict.step_time,
-          rules_.check_interval, rules_.grace_margin};
+          cluster::kCheckInterval, rules_.grace_margin};
 }
 
 }  // namespace reprieve::handler

@@ -68,7 +68,6 @@ struct Decision {
 /// The settings that the decisions follow from.
 struct SaveRules {
   std::uint64_t every_steps = 0;  ///< a periodic save at each multiple; 0: none
-  std::chrono::milliseconds check_interval{0};
   std::chrono::milliseconds grace_margin{0};
 };
 

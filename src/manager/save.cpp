@@ -224,19 +224,17 @@ void Save::lay_out() {
   core::kill_point(core::KillPoint::save_laid_out);
 }
 
-bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy, std::uint64_t limit_bytes) {
+bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) {
   cluster::Communicator& comm = manager_.comm;
   const std::uint64_t bytes = writer_->own_bytes();
-  bool has_room = limit_bytes == 0 || bytes <= limit_bytes;
-  const std::uint64_t kept = has_room ? std::min<std::uint64_t>(bytes, copy->capacity()) : bytes;
+  const std::uint64_t kept = std::min<std::uint64_t>(bytes, copy->capacity());
   if (!manager::copies_fit(comm, bytes - kept, step("copying the state"))) {
     return false;
   }
+  bool has_room = true;
   try {
-    if (has_room) {
-      writer_->copy_state(*copy);
-      core::kill_point(core::KillPoint::save_copied);
-    }
+    writer_->copy_state(*copy);
+    core::kill_point(core::KillPoint::save_copied);
   } catch (const std::bad_alloc&) {
     has_room = false;
   }
@@ -416,7 +414,7 @@ bool BackgroundSave::start(std::unique_ptr<Save>& save, const CheckpointManager:
   if (!copy_) {
     copy_ = std::make_shared<storage::StateCopy>();
   }
-  if (save->write_in_background(copy_, manager_.options.background_memory_bytes)) {
+  if (save->write_in_background(copy_)) {
     return true;
   }
   if (manager_.comm.is_chief()) {

@@ -43,7 +43,7 @@ class [[gnu::visibility("hidden")]] Save {
   /// Copies the state and lets a thread do step 3, unless a rank has no room for a copy: then nothing has happened.
   /// @param copy  the memory for it, which the thread shares
   /// @param limit_bytes  the greatest copy that a rank may make; 0: any
-  bool write_in_background(const std::shared_ptr<storage::StateCopy>& copy, std::uint64_t limit_bytes);
+  bool write_in_background(const std::shared_ptr<storage::StateCopy>& copy);
 
   /// Whether this rank's part is written, or has failed; before that the copy is in use. Not collective. Cost: one
   /// load.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings/settings_table.hpp"
 
+#include <array>
+
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "termination/platform.hpp"
@@ -139,8 +141,6 @@ core::Table<TerminationConfig> termination_settings() {
               {"auto", Agreement::automatic}, {"boundaries", Agreement::boundaries}, {"threads", Agreement::threads}},
           "where the ranks check for notices: at planned boundaries, or where a thread of each rank says; auto: by "
           "threads if MPI runs with MPI_THREAD_MULTIPLE"),
-      duration<std::milli>("check_interval_ms", &C::check_interval, {0, 60'000},
-                           "longest time between two agreement checks while steps are short"),
       duration<Second>("peer_timeout_s", &C::peer_timeout, {0.001, kYear},
                        "how long a rank waits for the others at a step boundary"),
       duration<Second>("error_timeout_s", &C::error_timeout, {0, kYear},
@@ -163,6 +163,14 @@ core::Table<Settings> all_settings() {
   core::append_section(table, "checkpoints", &Settings::manager, manager_settings());
   core::append_section(table, "log", &Settings::log, log_settings());
   return table;
+}
+
+std::span<const FormerSetting> former_settings() {
+  static constexpr std::array<FormerSetting, 2> kFormer{{
+      {"termination.check_interval_ms", "gone: ranks check as often as 1 % of the time of their steps allows"},
+      {"checkpoints.background_memory_bytes", "gone: a copy is made where the memory of the node has room for it"},
+  }};
+  return kFormer;
 }
 
 OrderedJson settings_schema() {
@@ -228,8 +236,6 @@ core::Table<ManagerOptions> manager_settings() {
       core::choice("background_busy", &O::background_busy,
                    {{"wait", BackgroundBusy::wait}, {"skip", BackgroundBusy::skip}},
                    "what to do with such a save while the one before is still being written"),
-      core::whole_number("background_memory_bytes", &O::background_memory_bytes, {0, 1e15},
-                         "the greatest copy of its state that a rank may make for that; 0: no limit"),
       core::text("near_directory", &O::near_directory,
                  "where each node keeps copies of the state for a start after a crash, mostly /dev/shm; empty: none",
                  R"((/.*)?)", "an absolute path, or nothing"),

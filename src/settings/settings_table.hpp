@@ -4,6 +4,9 @@
 /// @file
 /// What the settings of a handler may be.
 
+#include <span>
+#include <string_view>
+
 #include "core/setting.hpp"
 #include "reprieve/manager_options.hpp"
 #include "reprieve/settings.hpp"
@@ -16,6 +19,13 @@ core::Table<TerminationConfig> termination_settings();
 
 /// Every setting of the library, under its full key. Drives JSON, environment and schema.
 core::Table<Settings> all_settings();
+
+/// A setting of an earlier version.
+struct FormerSetting {
+  std::string_view key;   ///< its full one
+  std::string_view fate;  ///< what became of it, as an error says it
+};
+std::span<const FormerSetting> former_settings();
 
 /// The JSON schema of a settings file: the content of configs/reprieve.schema.json.
 core::OrderedJson settings_schema();

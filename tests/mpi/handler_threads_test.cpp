@@ -57,15 +57,6 @@ TEST_F(ByThreads, AreChosenByThemselves) {
   EXPECT_EQ(recorded_agreement(), "threads");
 }
 
-TEST_F(ByThreads, AreNotChosenWhereEveryBoundaryIsToBeChecked) {
-  program_.config.agreement = Agreement::automatic;
-  program_.config.check_interval = 0ms;
-  program_.start();
-  program_.run(5);
-  program_.handler->finish();
-  EXPECT_EQ(recorded_agreement(), "boundaries");
-}
-
 /// The last rank can make no thread: its stack would be larger than the address space.
 TEST_F(ByThreads, IfARankCanMakeNoThreadAllAgreeAtBoundaries) {
   program_.config.preempt_file = false;  // it is looked for by a thread

@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Saves in the background: what is saved, when it is a checkpoint, and what goes wrong in the thread.
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
 #include "manager_fixture.hpp"
 
 namespace reprieve::test {
 namespace {
 
 using testing::HasSubstr;
+
+/// While it lives, this process can map only so many bytes more.
+class LimitedMemory {
+ public:
+  explicit LimitedMemory(std::size_t bytes) {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t pages = 0;
+    statm >> pages;
+    EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+    rlimit limited = before_;
+    limited.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + bytes;
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &limited), 0);
+  }
+  ~LimitedMemory() { EXPECT_EQ(::setrlimit(RLIMIT_AS, &before_), 0); }
+  LimitedMemory(const LimitedMemory&) = delete;
+  LimitedMemory& operator=(const LimitedMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 class BackgroundSave : public ManagerTest {
  protected:
@@ -97,8 +122,13 @@ TEST_F(BackgroundSave, IsLostIfTheManagerIsLeftByAnException) {
 
 TEST_F(BackgroundSave, IsAnOrdinarySaveWithoutRoomForACopy) {
   {
-    CheckpointManager manager = open({.background_memory_bytes = 1});
-    begin(manager, 4);
+    std::vector<double> large(std::size_t{1} << 23, 1.0);  // 64 MiB
+    state.checkpoint.add_per_rank("large", large);
+    CheckpointManager manager = open();
+    {
+      const LimitedMemory limit(std::size_t{16} << 20U);
+      begin(manager, 4);
+    }
     EXPECT_FALSE(manager.background_save_pending());
     EXPECT_EQ(manager.latest()->number, 4U);
   }

@@ -29,7 +29,7 @@ class SavePolicyTest : public testing::Test {
     EXPECT_EQ(policy_.decision()->at, at);
   }
 
-  SavePolicy policy_{{.every_steps = 10, .check_interval = 16ms, .grace_margin = 1000ms}};
+  SavePolicy policy_{{.every_steps = 10, .grace_margin = 1000ms}};
 };
 
 TEST_F(SavePolicyTest, NothingIsDecidedWithoutAReason) {

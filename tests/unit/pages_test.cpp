@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every link on a page of the tree leads somewhere, every page that is named in code or in text is there, and the tour
-// (apps/guide/tour.md) names functions that are in the files to which it links.
+// (apps/guide/architecture.md) names functions that are in the files to which it links.
 
 #include <gtest/gtest.h>
 
@@ -245,7 +245,7 @@ bool names_all_of(const std::string& code, const std::string& qualified_name) {
 }
 
 TEST(Tour, NamesFunctionsThatAreInTheFiles) {
-  const fs::path tour = kRootOfPages / "apps/guide/tour.md";
+  const fs::path tour = kRootOfPages / "apps/guide/architecture.md";
   const auto hops = hops_of(tour);
   EXPECT_GE(hops.size(), 40U);
   for (const Hop& hop : hops) {

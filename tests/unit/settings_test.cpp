@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/log.hpp"
+#include "settings/settings.hpp"
 #include "settings/settings_table.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -65,8 +66,7 @@ class SettingsEnvironment : public ::testing::Test {
 TEST(Settings, ReadsEverySection) {
   const auto settings = settings_from_json(R"({
     "directory": "/scratch/run",
-    "termination": {"signals": ["SIGUSR2"], "restart_code": 75, "grace_period_s": 30.5, "save_every_steps": 100,
-                    "check_interval_ms": 5},
+    "termination": {"signals": ["SIGUSR2"], "restart_code": 75, "grace_period_s": 30.5, "save_every_steps": 100},
     "checkpoints": {"prefix": "net", "max_to_keep": 0, "keep_every_s": 3600, "writer": "mpio", "durable": false},
     "log": {"level": "debug", "other_ranks": "off"}})");
   EXPECT_EQ(settings.directory, "/scratch/run");
@@ -74,7 +74,6 @@ TEST(Settings, ReadsEverySection) {
   EXPECT_EQ(settings.termination.restart_code, 75);
   EXPECT_EQ(settings.termination.grace_period, 30500ms);
   EXPECT_EQ(settings.termination.save_every_steps, 100U);
-  EXPECT_EQ(settings.termination.check_interval, 5ms);
   EXPECT_EQ(settings.manager.prefix, "net");
   EXPECT_EQ(settings.manager.max_to_keep, 0U);
   EXPECT_EQ(settings.manager.keep_every, 3600s);
@@ -136,6 +135,18 @@ TEST_F(SettingsEnvironment, NamesThePlatform) {
   EXPECT_EQ(settings.termination.device, Device::gpu);
   EXPECT_FALSE(settings.termination.metadata);
   EXPECT_EQ(settings.termination.end_time->time_since_epoch(), 1'800'000'000s);
+}
+
+TEST(Settings, FormerOnesSayWhatBecameOfThem) {
+  EXPECT_THAT(error_of(R"({"termination": {"check_interval_ms": 5}})"),
+              StartsWith("termination.check_interval_ms: gone: "));
+  for (const FormerSetting& former : former_settings()) {
+    EXPECT_THAT(core::keys_of(all_settings()), ::testing::Not(::testing::Contains(std::string(former.key))));
+    EXPECT_THAT(config_error_of([&] {
+                  static_cast<void>(settings::read({{settings::variable_of(std::string(former.key)), "1"}}));
+                }),
+                HasSubstr(std::string(former.fate)));
+  }
 }
 
 TEST(Settings, UnknownKeysAreNamedWithTheLikelyOne) {
