@@ -32,6 +32,9 @@ namespace {
 
 constexpr const char* kTakingCopy = "taking a near copy of the run before";
 
+/// What a part that cannot be read, or is corrupt, leads to: another copy may be whole.
+bool is_of_data(const Error& error) { return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io; }
+
 class AllRanks final : public Team {
  public:
   explicit AllRanks(cluster::Communicator& comm) : Team(comm.host()), comm_(comm) {}
@@ -252,8 +255,8 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
       core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
     }
     return restored;
-  } catch (const CorruptError& error) {  // the same on all ranks
-    if (restorer.touched() && pass != Pass::single) {
+  } catch (const Error& error) {  // the same on all ranks
+    if (!is_of_data(error) || (restorer.touched() && pass != Pass::single)) {
       throw;
     }
     is_valid = false;
@@ -266,7 +269,10 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
     must_verify_ = true;
     try {
       restorer.prove();
-    } catch (const CorruptError& error) {
+    } catch (const Error& error) {
+      if (!is_of_data(error)) {
+        throw;
+      }
       note_corrupt(parts, error);
     }
   }

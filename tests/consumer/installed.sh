@@ -55,7 +55,7 @@ fi
 # Docs, whose links lead somewhere; the settings and the batch scripts.
 docs=$share/doc/reprieve
 [ -s "$docs/LICENSE" ] || fail "no licence"
-for page in README tour checkpoints tutorial/README; do
+for page in README architecture checkpoints tutorial/README; do
   [ -s "$docs/apps/guide/$page.md" ] || fail "no page $page"
 done
 while read -r page; do

@@ -121,9 +121,9 @@ TEST_F(BackgroundSave, IsLostIfTheManagerIsLeftByAnException) {
 }
 
 TEST_F(BackgroundSave, IsAnOrdinarySaveWithoutRoomForACopy) {
+  std::vector<double> large(std::size_t{1} << 23, 1.0);  // 64 MiB
+  state.checkpoint.add_per_rank("large", large);
   {
-    std::vector<double> large(std::size_t{1} << 23, 1.0);  // 64 MiB
-    state.checkpoint.add_per_rank("large", large);
     CheckpointManager manager = open();
     {
       const LimitedMemory limit(std::size_t{16} << 20U);

@@ -213,8 +213,9 @@ TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {
 
 TEST_F(StorageErrors, DamagedDataAreNamed) {
   save(world, state_);
-  const StoredVariable grid = *index().find("grid");
-  const auto row = index().row(grid, grid.box_count - 1);
+  const FileIndex all = index();
+  const StoredVariable grid = *all.find("grid");
+  const auto row = all.row(grid, grid.box_count - 1);
   on_chief([&] { flip(grid.file_offset + grid.bytes() - 1); });
   const std::string region =
       "elements " + text_of(FileIndex::dataset_box(grid, row)) + " written by rank " + std::to_string(world_size() - 1);
