@@ -11,10 +11,10 @@
 
 namespace reprieve::core {
 
-namespace {
-
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
+
+namespace {
 
 template <class T>
 concept HasFields = requires(const T& value) {

@@ -19,6 +19,7 @@ using Seconds = std::chrono::duration<double>;
 
 std::vector<std::string> names_of(const std::vector<int>& signals) {
   std::vector<std::string> names;
+  names.reserve(signals.size());
   for (const int signal : signals) {
     names.push_back(termination::signal_name(signal));
   }

@@ -322,6 +322,7 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
   check_same_kinds(by_rank);
   compare_texts(by_rank);
   std::vector<DescriptionMessage> told;
+  told.reserve(by_rank.size());
   for (const auto& descriptions : by_rank) {
     told.push_back(encode_descriptions(descriptions));
   }
