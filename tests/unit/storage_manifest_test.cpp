@@ -124,7 +124,7 @@ TEST(Manifest, IsReadAsJsonIfItIsDamaged) {
       const nlohmann::json list = nlohmann::json::parse(damaged).at("variables");
       ASSERT_EQ(variables.size(), list.size()) << at << " " << c;
       for (std::size_t v = 0; v < list.size(); ++v) {
-        EXPECT_EQ(variables[v].name, list[v].at("name")) << at << " " << c;
+        EXPECT_EQ(variables[v].name, list[v].at("name").get<std::string>()) << at << " " << c;
         EXPECT_EQ(variables[v].file_offset, list[v].at("file_offset")) << at << " " << c;
         EXPECT_EQ(variables[v].shape, list[v].at("shape").get<Extents>()) << at << " " << c;
         EXPECT_EQ(variables[v].type.size_bytes, list[v].at("size_bytes")) << at << " " << c;
