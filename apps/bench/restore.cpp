@@ -185,8 +185,7 @@ void run(RestoreOptions options, bool json) {
   options.ranks = options.ranks > 0 ? options.ranks : size;
   Report report("restore", json);
   for (const WorkloadSpec& spec : states(options.states)) {
-    const bool is_for_any_ranks = spec.small_count == 0 && spec.row_bytes == 0 && !spec.uneven;
-    if (!is_for_any_ranks && options.saved_by != options.ranks) {
+    if (options.saved_by != options.ranks && !spec.is_one_large_array()) {
       continue;
     }
     const Scratch scratch(options.common.directory);

@@ -32,6 +32,8 @@ struct WorkloadSpec {
   bool uneven = false;  ///< the ranks' parts of the large array differ by up to half, and end anywhere
 
   [[nodiscard]] std::string name() const;
+  /// Of one dimension, in even parts: the same array on any number of ranks.
+  [[nodiscard]] bool is_one_large_array() const { return small_count == 0 && row_bytes == 0 && !grid && !uneven; }
 };
 
 /// Which states a benchmark measures: large arrays of some sizes, and states of other shapes.

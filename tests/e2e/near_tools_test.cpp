@@ -108,6 +108,15 @@ TEST_F(NearTools, TheBenchmarkMeasuresThem) {
   EXPECT_TRUE(fs::is_empty(near_.path()));
 }
 
+TEST(Benchmark, RestoresLargeArraysOnAnotherNumberOfRanks) {
+  const TemporaryDirectory directory;
+  Mpirun job({.ranks = 3,
+              .arguments = {program("reprieve-bench"), "--json", "restore", "--directory", directory.path(), "--ranks",
+                            "3", "--saved-by", "2", "--sizes-mib", "1", "--rounds", "1"}});
+  EXPECT_EQ(job.wait(kHang), 0) << job.err();
+  EXPECT_THAT(job.out(), AllOf(HasSubstr("saved by 2 ranks, on 3 ranks"), Not(HasSubstr("grid"))));
+}
+
 class NearSupervised : public NearTools {
  protected:
   [[nodiscard]] std::unique_ptr<Mpirun> start_supervised(std::vector<std::string> options) const {
