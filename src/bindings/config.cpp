@@ -38,7 +38,9 @@ void set_one(Settings& settings, const std::string& key, const std::string& text
   const auto table = all_settings();
   const auto row = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == key; });
   core::Problems problems;
-  if (row == table.end()) {
+  if (const FormerSetting* const former = former_setting(key)) {
+    problems.add(key, std::string(former->fate));
+  } else if (row == table.end()) {
     problems.add_unknown(key, core::keys_of(table), core::keys_of(table));
   } else if (const core::Json value = core::value_from_text(row->rule, text); problems.check(key, row->rule, value)) {
     row->set(settings, value);

@@ -42,14 +42,6 @@ const core::Setting<Settings>* find(const Table& table, const std::string& key) 
   return row == table.end() ? nullptr : &*row;
 }
 
-/// What became of the former setting of which @p is_wanted is true.
-template <class IsWanted>
-std::optional<std::string> fate_of(IsWanted&& is_wanted) {
-  const auto former = former_settings();
-  const auto row = std::find_if(former.begin(), former.end(), is_wanted);
-  return row == former.end() ? std::nullopt : std::optional<std::string>(row->fate);
-}
-
 /// Takes the values of a document into settings.
 class Reader {
  public:
@@ -90,8 +82,8 @@ class Reader {
   void read_setting(const std::string& section, const std::string& name, const Json& value) {
     const std::string key = section.empty() ? name : section + "." + name;
     const auto* row = find(table_, key);
-    if (const auto fate = fate_of([&](const FormerSetting& former) { return former.key == key; })) {
-      problems_.add(key, *fate);
+    if (const FormerSetting* const former = former_setting(key)) {
+      problems_.add(key, std::string(former->fate));
     } else if (row == nullptr) {
       problems_.add_unknown(key, siblings(section), all_names());
     } else if (problems_.check(key, row->rule, value)) {
@@ -246,6 +238,19 @@ std::string variable_of(const std::string& key) {
   return name;
 }
 
+namespace {
+
+/// The former setting whose variable @p name was; null if there is none.
+const FormerSetting* former_setting_of(const std::string& name) {
+  const auto former = former_settings();
+  const auto found = std::find_if(former.begin(), former.end(), [&](const FormerSetting& each) {
+    return variable_of(std::string(each.key)) == name;
+  });
+  return found == former.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 Variables own_variables() {
   Variables variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -276,10 +281,8 @@ FromEnvironment read(const Variables& variables) {
       problems.add(name, "only the program itself can set this, in its code or its settings file");
     } else if (std::find(kOtherVariables.begin(), kOtherVariables.end(), name) != kOtherVariables.end()) {
       continue;
-    } else if (const auto fate = fate_of([&wanted = name](const FormerSetting& former) {
-                 return variable_of(std::string(former.key)) == wanted;
-               })) {
-      problems.add(name, *fate);
+    } else if (const FormerSetting* const former = former_setting_of(name)) {
+      problems.add(name, std::string(former->fate));
     } else if (const auto likely = likely_variables(name, table)) {
       problems.add(name, "unknown; did you mean " + *likely + "?");
     } else {

@@ -173,6 +173,15 @@ std::span<const FormerSetting> former_settings() {
   return kFormer;
 }
 
+const FormerSetting* former_setting(std::string_view key) {
+  for (const FormerSetting& former : former_settings()) {
+    if (former.key == key) {
+      return &former;
+    }
+  }
+  return nullptr;
+}
+
 OrderedJson settings_schema() {
   OrderedJson properties{{"$schema", {{"type", "string"}}}};
   const Settings defaults;

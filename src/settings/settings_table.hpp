@@ -26,6 +26,8 @@ struct FormerSetting {
   std::string_view fate;  ///< what became of it, as an error says it
 };
 std::span<const FormerSetting> former_settings();
+/// Null if @p key never was one.
+const FormerSetting* former_setting(std::string_view key);
 
 /// The JSON schema of a settings file: the content of configs/reprieve.schema.json.
 core::OrderedJson settings_schema();

@@ -229,6 +229,8 @@ static void wrong_settings(void) {
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the key is NULL", reprieve_config_set(config, NULL, "1"));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the value is NULL", reprieve_config_set(config, "directory", NULL));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.restart_code", reprieve_config_set(config, "restart_code", "9"));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "check_interval_ms: gone",
+              reprieve_config_set(config, "termination.check_interval_ms", "9"));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.restart_code",
               reprieve_config_set(config, "termination.restart_code", "1000"));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "checkpoints.durable",
