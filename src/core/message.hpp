@@ -165,6 +165,7 @@ class Decoder {
         get(value.emplace_back());
       }
     } else if constexpr (packing::kIs<T, std::map>) {
+      value.clear();
       for (std::uint64_t left = word(); left > 0; --left) {
         value.insert(get<std::pair<typename T::key_type, typename T::mapped_type>>());
       }

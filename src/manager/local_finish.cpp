@@ -30,6 +30,7 @@
 
 #include "core/kill_point.hpp"
 #include "core/log.hpp"
+#include "core/message.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "storage/bytes/codec.hpp"
 #include "storage/near/part_items.hpp"
@@ -39,8 +40,6 @@
 namespace reprieve::manager {
 
 namespace {
-
-using nlohmann::json;
 
 /// Of this directory and prefix, and newer than all checkpoints.
 bool may_be_wanted(const storage::NearCopy& copy, const NearTarget& target) {
@@ -110,26 +109,6 @@ void Team::agree(const core::Outcome& mine) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps 1 and 2.
 
-namespace {
-
-core::Bytes encode_parts(const std::vector<FoundPart>& parts) {
-  json list = json::array();
-  for (const FoundPart& part : parts) {
-    list.push_back({{"host", part.host}, {"file", part.file}, {"part", storage::to_json(part.name)}});
-  }
-  return core::to_bytes(list.dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
-std::vector<FoundPart> decode_parts(const core::Bytes& bytes) {
-  std::vector<FoundPart> parts;
-  for (const json& part : json::parse(core::to_text(bytes))) {
-    parts.push_back({part.at("file"), storage::part_from_json(part.at("part")), 0, part.at("host")});
-  }
-  return parts;
-}
-
-}  // namespace
-
 LocalFinisher::LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NearPlace> place,
                              Options options)
     : team_(team), checkpoints_(checkpoints), place_(std::move(place)), options_(std::move(options)) {}
@@ -158,18 +137,17 @@ std::vector<FoundPart> LocalFinisher::list() const {
 
 ChosenParts LocalFinisher::choose() {
   core::Bytes mine;
-  team_.agree(core::capture([&] { mine = encode_parts(list()); }));
+  team_.agree(core::capture([&] { mine = core::to_message(list()); }));
   const std::vector<core::Bytes> lists = team_.gather(mine);
   core::Bytes chosen;
-  on_root([&] { chosen = encode_parts(choose_from(lists)); });
-  chosen = team_.broadcast(std::move(chosen), 0);
-  return decode_parts(chosen);
+  on_root([&] { chosen = core::to_message(choose_from(lists)); });
+  return core::from_message<ChosenParts>(team_.broadcast(std::move(chosen), 0));
 }
 
 ChosenParts LocalFinisher::choose_from(const std::vector<core::Bytes>& lists) {
   std::vector<FoundPart> parts;
   for (const core::Bytes& list : lists) {
-    std::ranges::copy_if(decode_parts(list), std::back_inserter(parts),
+    std::ranges::copy_if(core::from_message<std::vector<FoundPart>>(list), std::back_inserter(parts),
                          [&](const FoundPart& part) { return !corrupt_.contains(name_of(part)); });
   }
   target_ = find_target();
@@ -311,12 +289,11 @@ std::shared_ptr<const storage::Part> LocalFinisher::open(const FoundPart& part) 
 }
 
 bool LocalFinisher::all_are_valid() {
-  const json mine = std::exchange(corrupt_here_, {});
-  const auto of_ranks = team_.gather(core::to_bytes(mine.dump(-1, ' ', false, json::error_handler_t::replace)));
+  const auto of_ranks = team_.gather(core::to_message(std::exchange(corrupt_here_, {})));
   core::Bytes answer(1);
   on_root([&] {
     for (const core::Bytes& of_rank : of_ranks) {
-      for (const auto& [part, why] : json::parse(core::to_text(of_rank)).get<std::map<std::string, std::string>>()) {
+      for (const auto& [part, why] : core::from_message<std::map<std::string, std::string>>(of_rank)) {
         corrupt_.insert(part);
         core::log::error("a part of a near copy is damaged and passed over: {}: {}", part, why);
         options_.corrupt(part, why);

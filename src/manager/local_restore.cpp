@@ -180,18 +180,12 @@ bool LocalRestore::open(const ChosenParts& parts, Opened& opened) {
 void LocalRestore::learn_checksums(Opened& opened) {
   storage::FileIndex& index = opened.structure.index;
   const auto of_ranks = comm_.gather(std::as_bytes(std::span(opened.own->tables().checksums)), kTakingCopy);
-  cluster::Bytes table;
-  comm_.on_chief(
-      [&] {
-        storage::place_checksums(index, of_ranks);
-        const auto bytes = std::as_bytes(index.checksums.span());
-        table.assign(bytes.begin(), bytes.end());
-      },
-      kTakingCopy);
-  comm_.broadcast(table, 0, kTakingCopy);
-  std::vector<std::uint64_t> words(table.size() / sizeof(std::uint64_t));
-  std::ranges::copy(table, std::as_writable_bytes(std::span(words)).begin());
-  index.checksums = storage::SharedWords(std::move(words));
+  const auto place = [&] {
+    storage::place_checksums(index, of_ranks);
+    const auto words = index.checksums.span();
+    return std::vector<std::uint64_t>(words.begin(), words.end());
+  };
+  index.checksums = storage::SharedWords(comm_.from_chief(place, kTakingCopy));
 }
 
 /// They lie in the part of rank 0 alone.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -27,6 +28,10 @@ struct FoundPart {
   std::uint64_t bytes = 0;
   std::string host{};  ///< on which it lies; empty: in the checkpoint directory, where all can read it
 };
+constexpr auto fields_of(const FoundPart*) {
+  using T = FoundPart;
+  return std::tuple(&T::file, &T::name, &T::bytes, &T::host);
+}
 
 /// Whether @p a was made after @p b.
 [[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);

@@ -58,7 +58,7 @@ std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
   return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
 }
 
-BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const {
+BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const& {
   return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
 }
 

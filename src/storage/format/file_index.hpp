@@ -155,7 +155,8 @@ struct FileIndex {
   SharedWords checksums;  ///< of every block of every box, in the order of the table of boxes
 
   /// The row of one of a variable's boxes, counted from 0.
-  [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const;
+  [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const&;
+  BoxRow row(const StoredVariable& variable, std::size_t box) const&& = delete;  // it looks at the index's memory
   /// The rows that the ranks from @p first to before @p end wrote, found by halving: rows are in the order of ranks.
   [[nodiscard]] RowRange rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const;
   /// Dimensions of the extents in a variable's rows.
@@ -195,6 +196,10 @@ struct Region {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
+constexpr auto fields_of(const SaveIdentity*) {
+  using T = SaveIdentity;
+  return std::tuple(&T::directory_id, &T::run, &T::save);
+}
 constexpr auto fields_of(const Region*) { return std::tuple(&Region::offset, &Region::size); }
 
 /// The same with its checksum.

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/directory.hpp"
@@ -53,6 +54,13 @@ struct PartName {
 
   friend bool operator==(const PartName&, const PartName&) = default;
 };
+
+constexpr auto fields_of(const NearCopy*) {
+  using T = NearCopy;
+  return std::tuple(&T::save, &T::directory_inode, &T::prefix, &T::number, &T::run_calls, &T::time_us, &T::ranks,
+                    &T::layout_digest, &T::known_run, &T::known_save);
+}
+constexpr auto fields_of(const PartName*) { return std::tuple(&PartName::copy, &PartName::rank); }
 
 [[nodiscard]] nlohmann::json to_json(const PartName& part);
 /// @throws CorruptError, nlohmann::json::exception
