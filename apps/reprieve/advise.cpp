@@ -111,7 +111,7 @@ std::optional<TwoLevelAdvice> advise_two_levels(const Advice& known) {
 
 /// The handler trains on after the first save if there is room for more (handler/save_policy.hpp).
 double two_saves_need(double wait_s, double save_s) {
-  const double fixed = Seconds(TerminationConfig().grace_margin).count() + 0.016;  // between two checks
+  const double fixed = Seconds(TerminationConfig().grace_margin + cluster::kCheckInterval).count();
   return (wait_s + save_s) + (fixed + save_s + 3 * wait_s);
 }
 
