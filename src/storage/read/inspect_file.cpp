@@ -31,10 +31,11 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
     reader.expect_all();
   }
   std::uint64_t done = 0;
+  const std::uint64_t all = index.state_bytes();
   const auto tell = [&](std::uint64_t bytes) {
     done += bytes;
     if (progress) {
-      progress(done, index.state_bytes());
+      progress(done, all);
     }
   };
   const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
