@@ -60,6 +60,25 @@ TEST_F(RunRestart, GoesOnAfterTheLauncherWasKilled) {
   EXPECT_EQ(run->events("start").size(), 2U);
 }
 
+/// Launchers that start and end at the same time share directories, and one may fail for it.
+TEST_F(RunRestart, AHostIsAskedAgainWhenTheLauncherFailed) {
+  const TemporaryDirectory tools;
+  std::ofstream(tools / "mpirun") << "#!/bin/sh\n"
+                                     "asked=${0%/*}/asked\n"
+                                     "if [ \"${*%true}\" != \"$*\" ] && [ ! -e \"$asked\" ]; then\n"
+                                     "  touch \"$asked\"; echo cannot make a directory; exit 213\n"
+                                     "fi\n"
+                                     "PATH=${PATH#*:}; exec mpirun \"$@\"\n";
+  std::filesystem::permissions(tools / "mpirun", std::filesystem::perms::owner_all);
+  const auto run = start({.options = {"--min-ranks", "2"},
+                          .mpirun_options = {"--host", "localhost:2"},
+                          .environment = {{"PATH", tools.path().string() + ":" + std::getenv("PATH")}}});
+  expect_end(*run, 0);
+  EXPECT_TRUE(std::filesystem::exists(tools / "asked"));
+  EXPECT_TRUE(run->events("warning").empty()) << run->all_output();
+  EXPECT_TRUE(run->events("host_left_out").empty()) << run->all_output();
+}
+
 TEST_F(RunRestart, GoesOnAfterALauncherThatHangs) {
   const auto run = start(
       {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});

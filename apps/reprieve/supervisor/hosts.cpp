@@ -152,10 +152,11 @@ std::string first_words(const std::string& output) {
 }  // namespace
 
 HostProbe::HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts,
-                     std::chrono::milliseconds patience, std::vector<std::string> words)
+                     std::chrono::milliseconds patience, std::vector<std::string> words, int attempts)
     : command_(std::move(command)), patience_(patience), words_(std::move(words)) {
   for (const HostSlots& host : hosts) {
     waiting_.push_back(host.name);
+    attempts_left_[host.name] = attempts;
   }
   std::reverse(waiting_.begin(), waiting_.end());
 }
@@ -173,6 +174,7 @@ void HostProbe::advance() {
     started.command =
         std::make_unique<Command>(with_all_output(on_host(command_, host, with_rest(words_))), EnvironmentChanges{});
     started.limit = Clock::now() + patience_;
+    --attempts_left_[host];
     waiting_.pop_back();
   }
   for (const auto& [host, running] : running_) {
@@ -189,8 +191,12 @@ void HostProbe::on_ended(const EndedChild& child) {
     if (command.code()) {
       answers_[each->first] = command.output();
     }
-    if (command.code() && *command.code() != 0) {
-      dead_.emplace(each->first, first_words(command.output()));
+    if (command.code() && *command.code() != 0 && !dead_.contains(each->first)) {
+      if (attempts_left_[each->first] > 0) {
+        waiting_.push_back(each->first);
+      } else {
+        dead_.emplace(each->first, first_words(command.output()));
+      }
     }
     each = command.code() ? running_.erase(each) : std::next(each);
   }

@@ -70,8 +70,10 @@ class HostProbe {
   /// @param command  that of the program: its launcher, and how that reaches hosts
   /// @param patience  for each host
   /// @param words  what is started there
+  /// @param attempts  for each host whose answer is an error: launchers that start and end at the same time share
+  ///   directories, and one may fail for it
   HostProbe(std::vector<std::string> command, const std::vector<HostSlots>& hosts, std::chrono::milliseconds patience,
-            std::vector<std::string> words = {"true"});
+            std::vector<std::string> words, int attempts = 1);
   ~HostProbe();
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
@@ -97,7 +99,8 @@ class HostProbe {
   std::vector<std::string> command_;
   std::chrono::milliseconds patience_;
   std::vector<std::string> words_;
-  std::vector<std::string> waiting_;  ///< the next one is the last
+  std::vector<std::string> waiting_;          ///< the next one is the last
+  std::map<std::string, int> attempts_left_;  ///< of each host
   std::map<std::string, Running> running_;
   std::map<std::string, std::string> dead_;
   std::map<std::string, std::string> answers_;

@@ -26,6 +26,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kProbeWait = 50ms;
+constexpr const char* kQuestion = "true";
+constexpr int kAttempts = 2;
 constexpr std::chrono::seconds kNodeNamesTimeout{30};
 
 std::vector<HostSlots> read_host_file(const std::string& path) {
@@ -130,7 +132,8 @@ void JobSupervisor::read_hosts() {
 
 std::set<std::string> JobSupervisor::find_dead_hosts() {
   say("hosts_asked", fmt::format("asking each host whether it answers: {}", need_.hosts.size()));
-  probe_ = std::make_unique<HostProbe>(settings_.command, need_.hosts, settings_.hosts->patience);
+  probe_ = std::make_unique<HostProbe>(settings_.command, need_.hosts, settings_.hosts->patience,
+                                       std::vector<std::string>{kQuestion}, kAttempts);
   while (!probe_->is_done() && !plan_.requested()) {
     probe_->advance();
     wait(kProbeWait);
@@ -270,8 +273,8 @@ bool JobSupervisor::run_drain(const std::vector<std::string>& words, Clock::time
 /// parts were missing, can give back the memory. Hosts that are dead have nothing.
 void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
   const auto run_on = [&](const std::vector<HostSlots>& which, std::chrono::milliseconds patience,
-                          const std::vector<std::string>& what) {
-    probe_ = std::make_unique<HostProbe>(settings_.command, which, patience, what);
+                          const std::vector<std::string>& what, int attempts) {
+    probe_ = std::make_unique<HostProbe>(settings_.command, which, patience, what, attempts);
     while (!probe_->is_done() && !draining_is_stopped()) {
       probe_->advance();
       wait(kDrainWait);
@@ -280,7 +283,7 @@ void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const 
   };
   const auto patience = settings_.hosts ? settings_.hosts->patience : kHostAnswerTimeout;
   std::vector<HostSlots> living = hosts;
-  const auto asked = run_on(hosts, patience, {"true"});
+  const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts);
   std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
   if (living.empty() || draining_is_stopped()) {
     say("warning", "near copies are left where they are: no host answers");
@@ -290,7 +293,7 @@ void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const 
   std::map<std::string, std::string> said;
   for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped(); ++round) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
-    const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words);
+    const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1);
     for (const auto& [host, answer] : drained->answers()) {
       const std::string text = in_one_line(answer);
       if (std::exchange(said[host], text) != text) {
