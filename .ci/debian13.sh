@@ -29,6 +29,7 @@ fi
 
 # The tree has the same path there, so that messages name files of this one; its builds are of this system alone.
 mkdir -p build "$debian$PWD" "$debian/build$PWD"
+mount --bind "$debian" "$debian"  # so that / is a mount there too: tests change how theirs are passed on
 mount --bind . "$debian$PWD"
 mount --bind "$debian/build$PWD" "$debian$PWD/build"
 mount -t proc proc "$debian/proc"

@@ -60,7 +60,7 @@ quietly() {
   echo "done in $((SECONDS - start)) s"
 }
 
-# How far a build is, by its log $1: a line that is written anew on a terminal, a line every 10 s elsewhere.
+# How far a build is, by its log $1: a line that is written again on a terminal, a line every 10 s elsewhere.
 show_progress() {
   local start=$SECONDS pause=10 before='   ' behind=$'\n' text='looks at this machine' done all passed
   if [ -t 1 ]; then pause=1 before=$'\r   ' behind='     '; fi
@@ -159,5 +159,5 @@ echo
 echo "state of all ranks (XXH3), undisturbed:           $expected"
 echo "state of all ranks (XXH3), preempted and resumed: $found"
 [ -n "$expected" ] && [ "$expected" = "$found" ] || fail "the two states differ"
-[ "$(value_of resumed restored_from)" != null ] || fail "the resumed run began anew"
+[ "$(value_of resumed restored_from)" != null ] || fail "the resumed run began again"
 echo "OK: bitwise equal"

@@ -19,7 +19,7 @@ Examples:
   mpirun -n 2 reprieve-bench --json step --steps-us 10 1000 > step.json
   mpirun -n 2 reprieve-bench save --directory /scratch/me --sizes-mib 512
   mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
-  mpirun -n 2 reprieve-bench near
+  mpirun -n 2 reprieve-bench local
   mpirun -n 2 reprieve-bench start
   mpirun -n 16 --oversubscribe reprieve-bench scale
   mpirun -n 1 reprieve-bench scale --pretend-ranks 1000 10000 --variables 10
@@ -36,7 +36,7 @@ int run(int argc, char** argv) {
   reprieve::bench::add_step_command(app, json);
   reprieve::bench::add_save_command(app, json);
   reprieve::bench::add_background_command(app, json);
-  reprieve::bench::add_near_command(app, json);
+  reprieve::bench::add_local_command(app, json);
   reprieve::bench::add_restore_command(app, json);
   reprieve::bench::add_start_command(app, json);
   reprieve::bench::add_scale_command(app, json);

@@ -27,8 +27,8 @@ void add_step_command(CLI::App& app, const bool& json);
 void add_save_command(CLI::App& app, const bool& json);
 /// What a save in the background costs the program.
 void add_background_command(CLI::App& app, const bool& json);
-/// What a near copy costs the program, and a start from one.
-void add_near_command(CLI::App& app, const bool& json);
+/// What a node-local copy costs the program, and a start from one.
+void add_local_command(CLI::App& app, const bool& json);
 /// How fast a state is read back, from the page cache and from the disk.
 void add_restore_command(CLI::App& app, const bool& json);
 /// How long it takes until a handler is there.

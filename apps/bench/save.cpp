@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr const char* kNewFile = "the limit, new file";
 constexpr const char* kRewrittenFile = "the limit, rewritten file";
 
-/// Removes what the last round left and lets the disk come to rest; then all ranks go on.
+/// Removes what the last round left and lets the disk come to rest; then all ranks continue.
 void start_afresh(const fs::path& directory, const fs::path& to_remove) {
   meet(MPI_COMM_WORLD);
   if (rank_in(MPI_COMM_WORLD) == 0) {
@@ -216,10 +216,10 @@ void add_save_command(CLI::App& app, const bool& json) {
   add_options(*command, options->states);
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
   command
-      ->add_option(
-          "--placements", options->placements,
-          "Times to begin anew with other files; the rounds are shared out among them. Where a file lies on the "
-          "disk decides how fast it is written over, for as long as it is there")
+      ->add_option("--placements", options->placements,
+                   "Times to start from the beginning with other files; the rounds are shared out among them. Where a "
+                   "file lies on the "
+                   "disk decides how fast it is written over, for as long as it is there")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   add_options(*command, options->common);

@@ -177,7 +177,7 @@ class Pretended {
     };
     const storage::FileIndex& index = file_->index();
     manifest_ = storage::encode_manifest(index);
-    return {file_->seal(), words_of(index.boxes.words()), words_of(index.checksums.span()),
+    return {file_->commit_record(), words_of(index.boxes.words()), words_of(index.checksums.span()),
             std::as_bytes(std::span(manifest_))};
   }
 
@@ -220,7 +220,7 @@ const std::vector<Cost> kSaveCosts{{"plan"},
                                    {"told by ranks", true},
                                    {"to each rank", true},
                                    {"to all ranks", true},
-                                   {"memory of the chief", true},
+                                   {"memory of rank 0", true},
                                    {"of another", true}};
 const std::vector<Cost> kRestoreCosts{
     {"parse"}, {"boxes apart"}, {"find own boxes"}, {"on half the ranks"}, {"index", true}, {"memory of a rank", true}};
@@ -395,7 +395,7 @@ void add_scale_command(CLI::App& app, const bool& json) {
   command->add_option("--variables", options->variables, "Numbers of small variables")->capture_default_str();
   command->add_option(
       "--pretend-ranks", options->pretended,
-      "Numbers of ranks that are made up: what the chief and another rank compute, without messages and data");
+      "Numbers of ranks that are made up: what rank 0 and another rank compute, without messages and data");
   command->add_option("--small-bytes", options->small_bytes, "Their size, in bytes a rank")->capture_default_str();
   add_sizes(*command, options->sizes_mib);
   add_options(*command, options->common);

@@ -146,7 +146,7 @@ void CommandLine::add_library_options() {
       [](Settings& s, double v) {
         s.termination.grace_period = std::chrono::milliseconds(static_cast<std::int64_t>(v * 1000));
       },
-      "time from a notice to the kill: saves at once, goes on, and saves again before its end")
+      "time from a notice to the kill: saves at once, continues, and saves again before its end")
       ->type_name("SECONDS")
       ->check(between(0.0, 1e6));
   add_library_option<std::string>(
@@ -158,7 +158,7 @@ void CommandLine::add_library_options() {
       ->check(CLI::IsMember({"direct", "mpio"}));
   add_library_option<std::string>(
       "--log-level", [](Settings& s, const std::string& v) { s.log.level = v; },
-      "how much the library logs on the chief: off, error, warning, info or debug");
+      "how much the library logs on rank 0: off, error, warning, info or debug");
 }
 
 void CommandLine::add_common_options(ProgramOptions& options) {

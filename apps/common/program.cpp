@@ -40,7 +40,7 @@ std::string resumed_text(const reprieve::CheckpointInfo& from) {
 void print(const Preemption& preemption, int exit_code) {
   std::cout << fmt::format(
                    "preempted: {} on rank {} ({})\n"
-                   "saved {} at step {}, {:.1f} ms after the notice; leaving with code {} (the same command goes on "
+                   "saved {} at step {}, {:.1f} ms after the notice; leaving with code {} (the same command continues "
                    "from here)",
                    preemption.notice.source, preemption.notice.rank, preemption.notice.host,
                    std::filesystem::path(preemption.checkpoint).filename().string(), preemption.save_step,

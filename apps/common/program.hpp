@@ -70,7 +70,7 @@ void write_summary(const Json& summary, const std::filesystem::path& file);
 using RunFunction = int (*)(int argc, const char* const* argv, MPI_Comm comm);
 
 /// Reads the options on every rank, by @p parse, and begins to log. Collective.
-/// @return false: there is nothing to run, since the chief has given the answer that the options ask for
+/// @return false: there is nothing to run, since rank 0 has given the answer that the options ask for
 bool read_options(const Ranks& ranks, ProgramOptions& options, const std::function<void()>& parse);
 
 /// Watches the signals, initialises MPI, runs @p run on all ranks, reports what it throws, and finalises MPI.

@@ -66,7 +66,7 @@ class Ranks {
   /// Replaces each value by its sum over the ranks. For a few values.
   void sum(std::span<double> values) const;
 
-  /// All ranks' bytes one after the other, on the chief; empty on the others.
+  /// All ranks' bytes one after the other, on rank 0; empty on the others.
   [[nodiscard]] Bytes gather(std::span<const std::byte> mine) const;
 
   /// @p value of every rank, by rank.

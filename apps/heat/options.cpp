@@ -15,7 +15,8 @@ constexpr const char* kDescription =
     "Solves the heat equation in a cube, on any number of MPI ranks, and survives preemption: a SIGTERM or SIGUSR1 to\n"
     "any rank makes all ranks save one checkpoint and leave with exit code 42; the same command, on as many ranks as "
     "you\n"
-    "like, then goes on where it stopped and comes to the same bits. The start is a product of sines, whose decay is\n"
+    "like, then continues where it stopped and comes to the same bits. The start is a product of sines, whose decay "
+    "is\n"
     "known: at the end the error is printed beside the one that the scheme must have.";
 
 constexpr const char* kExamples = R"(Examples:

@@ -28,7 +28,7 @@ Summary summary_of(const Simulation& simulation);
 /// apps/heat/README.md describes the keys.
 apps::Json to_json(const Summary& summary);
 
-/// Prints progress on standard output, on the chief alone: the other ranks' reports are silent.
+/// Prints progress on standard output, on rank 0 alone: the other ranks' reports are silent.
 class Report {
  public:
   Report(bool is_chief, const Options& options);

@@ -89,7 +89,7 @@ void Simulation::step() {
   present_ = 1 - present_;
   ++step_;
   time_ = static_cast<double>(step_) * parameters_.time_step;
-  // The library's sleep goes on after a signal, so a notice does not shorten a step.
+  // The library's sleep continues after a signal, so a notice does not shorten a step.
   std::this_thread::sleep_for(options_.step_delay);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reprieve-recovery: keeps running while its workers are taken, and starts them anew.
+// reprieve-recovery: keeps running while its workers are taken, and starts them again.
 
 #include <mpi.h>
 #include <spawn.h>
@@ -155,7 +155,7 @@ int keep_running(const std::filesystem::path& directory, const std::vector<std::
         throw;
       }
       std::cerr << "reprieve-recovery: " << error.what() << ", after a preemption (" << preemption->source
-                << " on rank " << preemption->rank << "); starting them anew" << std::endl;
+                << " on rank " << preemption->rank << "); starting them again" << std::endl;
       watcher.block_until_worker_exit();
     }
   }
@@ -165,7 +165,7 @@ int keep_running(const std::filesystem::path& directory, const std::vector<std::
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Keeps running while its workers are taken, and starts them anew");
+  CLI::App app("Keeps running while its workers are taken, and starts them again");
   recovery::WorkerOptions worker;
   bool is_worker = false;
   std::vector<std::string> command;

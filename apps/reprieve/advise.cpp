@@ -94,16 +94,16 @@ std::optional<IntervalAdvice> advise_interval(const Advice& known) {
 /// Source of the two intervals: A. Moody, G. Bronevetsky, K. Mohror and B. R. de Supinski, Design, modeling, and
 /// evaluation of a scalable multi-level checkpointing system, SC 2010; here without its model of what overlaps.
 std::optional<TwoLevelAdvice> advise_two_levels(const Advice& known) {
-  if (!known.interval || !known.question.node_mtbf_s || known.history.near_copies_s.empty()) {
+  if (!known.interval || !known.question.node_mtbf_s || known.history.local_copies_s.empty()) {
     return std::nullopt;
   }
   const double restart_s = mean(known.history.restores_s);
   TwoLevelAdvice advice;
-  advice.copy_s = mean(known.history.near_copies_s);
+  advice.copy_s = mean(known.history.local_copies_s);
   advice.node_mtbf_s = *known.question.node_mtbf_s;
-  advice.near_s = supervisor::daly_interval_s(advice.copy_s, known.interval->mtbf_s);
+  advice.local_s = supervisor::daly_interval_s(advice.copy_s, known.interval->mtbf_s);
   advice.checkpoint_s = supervisor::daly_interval_s(known.save_mean_s, advice.node_mtbf_s);
-  advice.lost = supervisor::lost_fraction(advice.near_s, advice.copy_s, restart_s, known.interval->mtbf_s) +
+  advice.lost = supervisor::lost_fraction(advice.local_s, advice.copy_s, restart_s, known.interval->mtbf_s) +
                 supervisor::lost_fraction(advice.checkpoint_s, known.save_mean_s, restart_s, advice.node_mtbf_s);
   advice.memory_bytes = 2 * known.history.state_bytes;
   return advice;
@@ -144,8 +144,8 @@ std::vector<std::string> find_missing(const Advice& known) {
   if (!known.step_mean_s) {
     missing.emplace_back("no step is on record between two saves: how many steps an interval has is not known");
   }
-  if (known.question.node_mtbf_s && known.history.near_copies_s.empty()) {
-    missing.emplace_back("no near copy is on record: set near_directory, and ask again");
+  if (known.question.node_mtbf_s && known.history.local_copies_s.empty()) {
+    missing.emplace_back("no node-local copy is on record: set local_directory, and ask again");
   }
   if (!known.question.mtbf_s && known.history.failed == 0) {
     missing.push_back(fmt::format("no run failed in {}: how often they do is not known; give --mtbf if you know it",
@@ -198,8 +198,9 @@ Json interval_json(const IntervalAdvice& interval) {
 }
 
 Json two_levels_json(const TwoLevelAdvice& advice) {
-  return {{"copy_s", advice.copy_s},           {"near_every_s", advice.near_s}, {"save_every_s", advice.checkpoint_s},
-          {"node_mtbf_s", advice.node_mtbf_s}, {"lost_fraction", advice.lost},  {"memory_bytes", advice.memory_bytes}};
+  return {
+      {"copy_s", advice.copy_s},           {"local_every_s", advice.local_s}, {"save_every_s", advice.checkpoint_s},
+      {"node_mtbf_s", advice.node_mtbf_s}, {"lost_fraction", advice.lost},    {"memory_bytes", advice.memory_bytes}};
 }
 
 Json notice_json(const NoticeAdvice& notice) {
@@ -258,11 +259,11 @@ void print_interval(std::ostream& out, const IntervalAdvice& interval) {
 }
 
 void print_two_levels(std::ostream& out, const TwoLevelAdvice& advice) {
-  out << "\nWith near copies, which survive all but the loss of a node\n"
+  out << "\nWith node-local copies, which survive all but the loss of a node\n"
       << fmt::format("  copy every {}, which takes {} each; save every {}, with a node lost every {}\n",
-                     time_text(advice.near_s), time_text(advice.copy_s), time_text(advice.checkpoint_s),
+                     time_text(advice.local_s), time_text(advice.copy_s), time_text(advice.checkpoint_s),
                      time_text(advice.node_mtbf_s))
-      << fmt::format("  \"near_every_s\": {:.3g}, \"save_every_s\": {:.3g}\n", advice.near_s, advice.checkpoint_s)
+      << fmt::format("  \"local_every_s\": {:.3g}, \"save_every_s\": {:.3g}\n", advice.local_s, advice.checkpoint_s)
       << fmt::format(
              "  copies, saves, restarts and lost work take {} of the time; {} of memory, twice that with partners\n",
              percent(advice.lost), core::size_text(advice.memory_bytes));
@@ -279,7 +280,7 @@ void print_grace(std::ostream& out, const NoticeAdvice& notice, double grace_s) 
                        time_text(notice.two_saves_s));
   } else {
     out << fmt::format(
-        "  a grace of {} is enough for two saves: with \"grace_period_s\": {:.3g} the program goes on in between\n",
+        "  a grace of {} is enough for two saves: with \"grace_period_s\": {:.3g} the program continues in between\n",
         grace, grace_s);
   }
 }
@@ -384,7 +385,7 @@ shortest that fits with so much time without a failure. Notices are no failures:
 Examples:
   reprieve advise checkpoints
   reprieve advise checkpoints --mtbf 6h --grace 2min          what the site says of its nodes and its partition
-  reprieve advise checkpoints --node-mtbf 30d                 how often to take near copies, and to save besides?
+  reprieve advise checkpoints --node-mtbf 30d                 how often to take node-local copies, and to save besides?
   reprieve advise run1 run2 run3 --time-limit 4h              of several runs of one program
   export REPRIEVE_TERMINATION_SAVE_EVERY_S=$(reprieve advise checkpoints --json | jq .checkpoint_interval.interval_s)
 
@@ -404,7 +405,7 @@ void define(CLI::App& command, Options& options) {
   add_duration(command, "--mtbf", options.mtbf_s, "Mean time between failures of the whole job, all its nodes together")
       ->default_str("as measured");
   add_duration(command, "--node-mtbf", options.node_mtbf_s,
-               "The same of losses that near copies do not survive: of a node, of power")
+               "The same of losses that node-local copies do not survive: of a node, of power")
       ->default_str("not asked");
   add_duration(command, "--grace", options.grace_s, "Time from the notice to the kill, as the queue has it")
       ->default_str("not asked");

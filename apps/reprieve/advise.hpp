@@ -17,7 +17,7 @@ namespace reprieve::tool {
 /// What the user knows; seconds.
 struct AdviceQuestion {
   std::optional<double> mtbf_s;         ///< mean time between failures that come without notice
-  std::optional<double> node_mtbf_s{};  ///< of those that near copies do not survive: nodes, power
+  std::optional<double> node_mtbf_s{};  ///< of those that node-local copies do not survive: nodes, power
   std::optional<double> grace_s;        ///< of the queue
   std::optional<double> time_limit_s;   ///< of one job
 };
@@ -40,10 +40,10 @@ struct IntervalAdvice {
   std::optional<double> present_lost;
 };
 
-/// Near copies against crashes of the program, checkpoints against the loss of nodes: each as if it were alone.
+/// Node-local copies against crashes of the program, checkpoints against the loss of nodes: each as if it were alone.
 struct TwoLevelAdvice {
-  double copy_s = 0;        ///< for which a near copy stops the program
-  double near_s = 0;        ///< between two of them
+  double copy_s = 0;        ///< for which a node-local copy stops the program
+  double local_s = 0;       ///< between two of them
   double checkpoint_s = 0;  ///< between two checkpoints
   double node_mtbf_s = 0;
   double lost = 0;                 ///< by both together, 0 to 1
@@ -55,7 +55,7 @@ struct NoticeAdvice {
   double needed_s = 0;
   double with_margin_s = 0;
   int signal_lead_s = 0;
-  double two_saves_s = 0;  ///< grace in which the handler saves at once, goes on, and saves again
+  double two_saves_s = 0;  ///< grace in which the handler saves at once, continues, and saves again
 };
 
 struct Advice {

@@ -16,8 +16,8 @@ namespace reprieve::tool {
 
 /// Exit codes, the same for every subcommand.
 enum ExitCode : int {
-  kGood = 0,     ///< done; sound; equal
-  kBad = 1,      ///< damaged; different; not safe
+  kGood = 0,     ///< done; valid; equal
+  kBad = 1,      ///< corrupt; different; not safe
   kTrouble = 2,  ///< wrong usage, or something could not be read
 };
 
@@ -46,7 +46,7 @@ void add(CLI::App& app, int& exit_code);
 namespace prune_command {
 void add(CLI::App& app, int& exit_code);
 }
-namespace unset_aside_command {
+namespace unquarantine_command {
 void add(CLI::App& app, int& exit_code);
 }
 namespace drain_command {

@@ -408,8 +408,8 @@ StateComparison compare_states(const fs::path& a, const fs::path& b, const std::
   StateComparison comparison;
   try {
     for (const auto& file : {a, b}) {
-      if (const auto damages = storage::verify_file(file, unwatched); !damages.empty()) {
-        comparison.failure = fmt::format("{} is damaged: {}", file.string(), damage_text(damages.front()));
+      if (const auto corruptions = storage::verify_file(file, unwatched); !corruptions.empty()) {
+        comparison.failure = fmt::format("{} is corrupt: {}", file.string(), corruption_text(corruptions.front()));
         return comparison;
       }
     }
@@ -447,7 +447,7 @@ Examples:
   reprieve diff a.h5 b.h5 --json | jq -r '.differences[].variable'
   reprieve diff a.h5 b.h5 > /dev/null && echo equal
 
-Exit codes: 0 equal, 1 different, 2 damaged, unreadable or wrong usage.)";
+Exit codes: 0 equal, 1 different, 2 corrupt, unreadable or wrong usage.)";
 
 struct Options {
   std::filesystem::path a;
@@ -464,11 +464,11 @@ void define(CLI::App& command, Options& options) {
 /// What differs between two values means nothing if one of them is not what was written.
 void require_sound(const std::filesystem::path& file) {
   Progress progress("verifying " + file.string());
-  const auto damages = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
-  if (!damages.empty()) {
+  const auto corruptions = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+  if (!corruptions.empty()) {
     throw CorruptError(
-        fmt::format("{} is damaged, so it cannot be compared: {} ({} in all; `reprieve verify` lists them)",
-                    file.string(), damage_text(damages.front()), count_text(damages.size(), "place")));
+        fmt::format("{} is corrupt, so it cannot be compared: {} ({} in all; `reprieve verify` lists them)",
+                    file.string(), corruption_text(corruptions.front()), count_text(corruptions.size(), "place")));
   }
 }
 

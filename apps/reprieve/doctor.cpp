@@ -372,7 +372,7 @@ std::optional<std::uint64_t> soft_limit(int resource) {
   return is_known && limit.rlim_cur != RLIM_INFINITY ? std::optional<std::uint64_t>(limit.rlim_cur) : std::nullopt;
 }
 
-MachineFacts look_around(const Options& options) {
+MachineFacts local_state(const Options& options) {
   MachineFacts facts;
   facts.place = try_place(options.directory);
   facts.mpirun = first_line(termination::output_of({"mpirun", "--version"}, {}, kAnswerLimit).value_or(""));
@@ -401,7 +401,7 @@ MachineFacts look_around(const Options& options) {
 }
 
 int run(const Options& options) {
-  const std::vector<supervisor::Finding> findings = examine(look_around(options));
+  const std::vector<supervisor::Finding> findings = examine(local_state(options));
   if (options.json) {
     print_json(std::cout, {{"findings", to_json(findings)}});
   } else {

@@ -25,11 +25,11 @@ namespace {
 using manager::DrainResult;
 
 constexpr const char* kFooter =
-    R"(After a crash, makes a checkpoint of the newest near copy of DIR that is complete: the state in the memory of the
+    R"(After a crash, makes a checkpoint of the newest node-local copy of DIR that is complete: the state in the memory of the
 nodes, which is gone when the job gives the nodes back. The next start of the program does the same if it runs on the
 same nodes; this is for a batch script, whose job ends now.
 
-Where the job had several nodes, run it once on each of them. What one node has is brought into DIR, and the last of
+Where the job had several nodes, run it once on each of them. What one node has is flushed into DIR, and the last of
 them completes the checkpoint. If a node is gone, its parts are missing, and the newest checkpoint counts. Nodes that
 came before the last one keep their copies in memory until it is run there once more.
 
@@ -43,7 +43,7 @@ nodes are missing; 2 directory in use, unreadable, or wrong usage.)";
 
 struct Options {
   std::filesystem::path directory;
-  std::filesystem::path near;
+  std::filesystem::path local;
   std::string prefix;
   double wait_seconds = 60;
   bool dry_run = false;
@@ -52,8 +52,8 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
-  command.add_option("--near", options.near,
-                     "Where the copies lie [checkpoints.near_directory of the last run, or /dev/shm]");
+  command.add_option("--local", options.local,
+                     "Where the copies lie [checkpoints.local_directory of the last run, or /dev/shm]");
   command.add_option("--prefix", options.prefix, "Only copies of the program whose checkpoints' names begin so");
   add_duration(command, "--wait", options.wait_seconds,
                "How long to wait while another node, or a run that ends, has the directory [60s]");
@@ -61,24 +61,24 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
-std::string brought_text(std::size_t brought, bool dry_run) {
+std::string flushed_text(std::size_t flushed, bool dry_run) {
   if (dry_run) {
-    return "What this node has would be brought into the directory";
+    return "What this node has would be flushed into the directory";
   }
   return fmt::format("{}: run this on the other nodes",
-                     brought > 0 ? fmt::format("{} parts of this node were brought into the directory", brought)
+                     flushed > 0 ? fmt::format("{} parts of this node were flushed into the directory", flushed)
                                  : "What this node has is in the directory already, if it has any");
 }
 
 std::string text_of(const DrainResult& result, bool dry_run) {
   switch (result.kind) {
     case DrainResult::Kind::nothing:
-      return "no near copy is newer than the checkpoints";
+      return "no node-local copy is newer than the checkpoints";
     case DrainResult::Kind::completed:
-      return fmt::format("the near copy at step {} {} {}", result.copy->step(), dry_run ? "would become" : "has become",
-                         printable(result.file.string()));
+      return fmt::format("the node-local copy at step {} {} {}", result.copy->step(),
+                         dry_run ? "would become" : "has become", printable(result.file.string()));
     case DrainResult::Kind::incomplete:
-      return fmt::format("{}. {}", result.why_incomplete, brought_text(result.brought, dry_run));
+      return fmt::format("{}. {}", result.why_incomplete, flushed_text(result.flushed, dry_run));
   }
   return "";
 }
@@ -88,7 +88,7 @@ Json to_json(const std::string& prefix, const DrainResult& result) {
   Json json{{"prefix", prefix},
             {"result", kNames.at(static_cast<std::size_t>(result.kind))},
             {"missing_ranks", result.missing},
-            {"brought_parts", result.brought}};
+            {"flushed_parts", result.flushed}};
   if (result.copy) {
     json["step"] = result.copy->step();
     json["number"] = result.copy->number;
@@ -101,31 +101,32 @@ Json to_json(const std::string& prefix, const DrainResult& result) {
 DrainResult drain(const Options& options, const std::string& prefix) {
   manager::CheckpointDirectory checkpoints(options.directory, prefix, true);
   const std::chrono::milliseconds wait(static_cast<std::int64_t>(options.wait_seconds * 1000));
-  return manager::drain(checkpoints, {options.near, prefix, this_process(), wait, options.dry_run});
+  return manager::drain(checkpoints, {options.local, prefix, this_process(), wait, options.dry_run});
 }
 
-/// Near copies are looked for below the name of the user who asks.
+/// Node-local copies are looked for below the name of the user who asks.
 void require_own(const std::filesystem::path& directory) {
   const auto owner = core::Directory::open(directory).status().st_uid;
   if (owner != ::geteuid()) {
-    throw UsageError(
-        fmt::format("{} belongs to the user {}, and this is the user {}, who sees no near copies of others: run it as "
-                    "the owner, in an epilog of Slurm with `runuser -u \"$SLURM_JOB_USER\" -- reprieve drain`",
-                    directory.string(), owner, ::geteuid()));
+    throw UsageError(fmt::format(
+        "{} belongs to the user {}, and this is the user {}, who sees no node-local copies of others: run it as "
+        "the owner, in an epilog of Slurm with `runuser -u \"$SLURM_JOB_USER\" -- reprieve drain`",
+        directory.string(), owner, ::geteuid()));
   }
 }
 
 int run(const Options& asked) {
   require_directory(asked.directory);
   Options options = asked;
-  if (options.near.empty()) {
-    options.near = near_directory_of(options.directory).value_or("/dev/shm");
+  if (options.local.empty()) {
+    options.local = local_directory_of(options.directory).value_or("/dev/shm");
   }
-  require_directory(options.near);
+  require_directory(options.local);
   require_own(options.directory);
   std::set<std::string> prefixes{options.prefix};
   if (options.prefix.empty()) {
-    prefixes = manager::drainable_prefixes(manager::CheckpointDirectory(options.directory, "ckpt", true), options.near);
+    prefixes =
+        manager::drainable_prefixes(manager::CheckpointDirectory(options.directory, "ckpt", true), options.local);
   }
   Json copies = Json::array();
   int exit_code = kGood;

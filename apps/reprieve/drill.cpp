@@ -56,7 +56,7 @@ const char* words_of(DrillVerdict verdict) {
     case DrillVerdict::would_survive:
       return "the job would survive";
     case DrillVerdict::would_lose_work:
-      return "the job would lose work, go another way, or not go on by itself";
+      return "the job would lose work, go another way, or not continue by itself";
     case DrillVerdict::could_not_tell:
       break;
   }

@@ -16,7 +16,7 @@
 #include "core/run_record.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "manager/near_place.hpp"
+#include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
 #include "status.hpp"
 #include "termination/preemption_watcher.hpp"
@@ -110,7 +110,7 @@ manager::LockHolder this_process() {
   return manager::LockHolder::self(host.empty() ? "?" : host, 1);
 }
 
-std::vector<fs::path> set_aside_files(const fs::path& directory) {
+std::vector<fs::path> quarantined_files(const fs::path& directory) {
   std::vector<fs::path> found = manager::regular_files(directory);
   std::erase_if(found,
                 [](const fs::path& path) { return path.filename().string().find(".h5.corrupt") == std::string::npos; });
@@ -122,12 +122,12 @@ std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metad
   return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
 }
 
-std::string damage_text(const storage::Damage& damage) {
-  std::string place = damage.variable.empty() ? "the file as a whole" : damage.variable;
-  if (!damage.region.empty()) {
-    place += ", " + damage.region;
+std::string corruption_text(const storage::Corruption& corruption) {
+  std::string place = corruption.variable.empty() ? "the file as a whole" : corruption.variable;
+  if (!corruption.region.empty()) {
+    place += ", " + corruption.region;
   }
-  return printable(place + ": " + damage.problem);
+  return printable(place + ": " + corruption.problem);
 }
 
 namespace {
@@ -135,14 +135,14 @@ namespace {
 using nlohmann::json;
 
 /// One entry for each copy that some of these parts belong to; one without a copy if there are none.
-std::vector<NearListEntry> entries_of(const manager::NearFolder& folder) {
-  std::map<std::string, NearListEntry> copies;
+std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
+  std::map<std::string, LocalListEntry> copies;
   std::map<std::string, std::set<int>> ranks;
   for (const manager::FoundPart& part : folder.parts) {
     const std::string name = storage::to_json({part.name.copy, 0}).dump();
-    NearListEntry& entry = copies[name];
+    LocalListEntry& entry = copies[name];
     entry.copy = part.name.copy;
-    entry.partner_parts += manager::NearPlace::is_of_partner(part.file) ? 1U : 0U;
+    entry.partner_parts += manager::NodeDirectory::is_of_partner(part.file) ? 1U : 0U;
     entry.size_bytes += part.bytes;
     ranks[name].insert(part.name.rank);
     entry.parts = ranks[name].size();
@@ -150,7 +150,7 @@ std::vector<NearListEntry> entries_of(const manager::NearFolder& folder) {
   if (copies.empty()) {
     copies[""] = {};
   }
-  std::vector<NearListEntry> entries;
+  std::vector<LocalListEntry> entries;
   for (auto& [name, entry] : copies) {
     entry.folder = folder.path;
     entry.in_use = folder.in_use;
@@ -159,53 +159,53 @@ std::vector<NearListEntry> entries_of(const manager::NearFolder& folder) {
   return entries;
 }
 
-const char* state_of(const NearListEntry& entry) {
-  return entry.is_brought ? "brought into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
+const char* state_of(const LocalListEntry& entry) {
+  return entry.is_flushed ? "flushed into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
 }
 
 }  // namespace
 
-std::vector<NearListEntry> list_near(const std::filesystem::path& near, const std::filesystem::path& directory) {
+std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const std::filesystem::path& directory) {
   const core::Directory checkpoints = core::Directory::open(directory);
   const auto record = manager::read_directory_record(checkpoints);
-  std::vector<NearListEntry> entries;
-  for (const manager::NearFolder& folder :
-       near.empty() ? std::vector<manager::NearFolder>() : manager::near_folders(near)) {
-    for (NearListEntry& entry : entries_of(folder)) {
+  std::vector<LocalListEntry> entries;
+  for (const manager::LocalFolder& folder :
+       local.empty() ? std::vector<manager::LocalFolder>() : manager::local_folders(local)) {
+    for (LocalListEntry& entry : entries_of(folder)) {
       entry.is_of_directory = entry.copy && record && entry.copy->save.directory_id == record->id &&
                               entry.copy->directory_inode == checkpoints.status().st_ino;
       entries.push_back(std::move(entry));
     }
   }
-  if (auto brought = manager::brought_parts(checkpoints); !brought.empty()) {
-    for (NearListEntry& entry : entries_of({directory / manager::kBroughtName, std::move(brought), false})) {
-      entry.is_of_directory = entry.is_brought = true;
+  if (auto flushed = manager::flushed_parts(checkpoints); !flushed.empty()) {
+    for (LocalListEntry& entry : entries_of({directory / manager::kFlushedName, std::move(flushed), false})) {
+      entry.is_of_directory = entry.is_flushed = true;
       entries.push_back(std::move(entry));
     }
   }
-  std::ranges::stable_sort(entries, std::greater(), &NearListEntry::is_of_directory);
+  std::ranges::stable_sort(entries, std::greater(), &LocalListEntry::is_of_directory);
   return entries;
 }
 
-std::optional<std::filesystem::path> near_directory_of(const std::filesystem::path& directory) {
-  std::optional<std::filesystem::path> near;
+std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory) {
+  std::optional<std::filesystem::path> local;
   for (const auto& logged : core::read_events(directory / manager::kEventLogName, core::kLongestLog)) {
     if (const auto* start = std::get_if<events::Start>(&logged.event)) {
-      near = start->near_directory.value_or("");
+      local = start->local_directory.value_or("");
     }
   }
   std::error_code ignored;
-  return near && !near->empty() && std::filesystem::is_directory(*near, ignored) ? near : std::nullopt;
+  return local && !local->empty() && std::filesystem::is_directory(*local, ignored) ? local : std::nullopt;
 }
 
-void print_text(std::ostream& out, const NearListing& listing) {
+void print_text(std::ostream& out, const LocalListing& listing) {
   const std::string place = listing.place.empty() ? "" : " in " + listing.place.string();
   if (listing.entries.empty()) {
-    out << "no near copies" << place << '\n';
+    out << "no node-local copies" << place << '\n';
     return;
   }
   constexpr auto kRight = Table::Align::right;
-  out << "parts of near copies that this node reaches" << place << ":\n";
+  out << "parts of node-local copies that this node reaches" << place << ":\n";
   Table table({{"OF"},
                {"STEP", kRight},
                {"PARTS", kRight},
@@ -213,7 +213,7 @@ void print_text(std::ostream& out, const NearListing& listing) {
                {"SIZE", kRight},
                {"AGE", kRight},
                {"STATE"}});
-  for (const NearListEntry& entry : listing.entries) {
+  for (const LocalListEntry& entry : listing.entries) {
     const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.filename().string());
     if (entry.copy) {
       table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
@@ -226,13 +226,13 @@ void print_text(std::ostream& out, const NearListing& listing) {
   table.print(out);
 }
 
-json to_json(const std::vector<NearListEntry>& entries) {
+json to_json(const std::vector<LocalListEntry>& entries) {
   json list = json::array();
-  for (const NearListEntry& entry : entries) {
+  for (const LocalListEntry& entry : entries) {
     json item{{"folder", entry.folder.string()},
               {"of_this_directory", entry.is_of_directory},
               {"in_use", entry.in_use},
-              {"brought", entry.is_brought},
+              {"flushed", entry.is_flushed},
               {"parts", entry.parts},
               {"partner_parts", entry.partner_parts},
               {"size_bytes", entry.size_bytes}};

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What there is to look at: the files that subcommands are given, near copies on this node, and runs.
+/// What there is to look at: the files that subcommands are given, node-local copies on this node, and runs.
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
 #include "status.hpp"
-#include "storage/near/part_file.hpp"
+#include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::tool {
@@ -35,7 +35,7 @@ using manager::checkpoint_files;
 using manager::CheckpointFile;
 
 /// Calls @p look for each checkpoint of a directory, oldest first. A run that lives may retire any of them before its
-/// turn comes: then @p look gives false. Where all that were listed have gone so, they are listed anew.
+/// turn comes: then @p look gives false. Where all that were listed have gone so, they are listed again.
 void look_at_each(const std::filesystem::path& directory, const std::function<bool(const CheckpointFile&)>& look);
 
 /// What stands for a file, to see whether another one has taken its name, or its content was changed.
@@ -58,27 +58,27 @@ bool is_gone(const std::filesystem::path& file) noexcept;
 /// Who stands in the lock file while this tool makes a checkpoint.
 manager::LockHolder this_process();
 
-/// The damaged checkpoints that a restart has set aside (suffix `.corrupt`), sorted by name.
-std::vector<std::filesystem::path> set_aside_files(const std::filesystem::path& directory);
+/// The corrupt checkpoints that a restart has quarantined (suffix `.corrupt`), sorted by name.
+std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path& directory);
 
 /// When a checkpoint was saved.
 std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
 
 /// "optimizer/momentum, elements [0:512] written by rank 3: checksum does not match".
-std::string damage_text(const storage::Damage& damage);
+std::string corruption_text(const storage::Corruption& corruption);
 
-// The near copies of which this node has parts.
+// The node-local copies of which this node has parts.
 
 /// What this node has of one copy.
-struct NearListEntry {
-  std::optional<storage::NearCopy> copy;  ///< nothing: files that are no complete part
+struct LocalListEntry {
+  std::optional<storage::LocalCopy> copy;  ///< nothing: files that are no complete part
   std::filesystem::path folder;
   std::size_t parts = 0;          ///< of so many ranks, wherever they ran
   std::size_t partner_parts = 0;  ///< parts that are kept for ranks of other hosts
   std::uint64_t size_bytes = 0;
   bool is_of_directory = false;  ///< of the one that was asked for
   bool in_use = false;           ///< by a process that lives
-  bool is_brought = false;       ///< it was brought into the checkpoint directory
+  bool is_flushed = false;       ///< it was flushed into the checkpoint directory
 
   [[nodiscard]] bool is_complete() const { return copy && parts == static_cast<std::size_t>(copy->ranks); }
   [[nodiscard]] std::uint64_t step() const { return copy->run_calls.value_or(copy->number); }
@@ -87,23 +87,23 @@ struct NearListEntry {
   }
 };
 
-/// Those of this user in @p near (empty: nowhere), and those that nodes have brought into @p directory; those of @p
+/// Those of this user in @p near (empty: nowhere), and those that nodes have flushed into @p directory; those of @p
 /// directory first.
 /// @throws StorageError
-[[nodiscard]] std::vector<NearListEntry> list_near(const std::filesystem::path& near,
-                                                   const std::filesystem::path& directory);
+[[nodiscard]] std::vector<LocalListEntry> list_local(const std::filesystem::path& local,
+                                                     const std::filesystem::path& directory);
 
-/// Where the last run in @p directory took near copies, by its log. Nothing if it took none, or if that directory is
-/// not on this node.
-[[nodiscard]] std::optional<std::filesystem::path> near_directory_of(const std::filesystem::path& directory);
+/// Where the last run in @p directory took node-local copies, by its log. Nothing if it took none, or if that directory
+/// is not on this node.
+[[nodiscard]] std::optional<std::filesystem::path> local_directory_of(const std::filesystem::path& directory);
 
-struct NearListing {
-  std::filesystem::path place;  ///< empty: only what was brought was looked for
-  std::vector<NearListEntry> entries;
+struct LocalListing {
+  std::filesystem::path place;  ///< empty: only what was flushed was looked for
+  std::vector<LocalListEntry> entries;
 };
 
-void print_text(std::ostream& out, const NearListing& listing);
-[[nodiscard]] nlohmann::json to_json(const std::vector<NearListEntry>& entries);
+void print_text(std::ostream& out, const LocalListing& listing);
+[[nodiscard]] nlohmann::json to_json(const std::vector<LocalListEntry>& entries);
 
 // The runs that have left an event log, and how they stand.
 

@@ -25,15 +25,15 @@ that the state holds. A restart takes the newest valid one.
 Examples:
   reprieve ls checkpoints
   reprieve ls checkpoints --quick                 without reading the data: at once, also for terabytes
-  reprieve ls checkpoints --near /dev/shm         what lies in the memory of this node besides? Without --near this is
-                                                  told where the last run took near copies
+  reprieve ls checkpoints --local /dev/shm         what lies in the memory of this node besides? Without --local this is
+                                                  told where the last run took node-local copies
   reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
 
 Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usage.)";
 
 struct Options {
   std::filesystem::path directory;
-  std::filesystem::path near;
+  std::filesystem::path local;
   bool quick = false;
   bool json = false;
 };
@@ -41,8 +41,8 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
   command.add_flag("--quick", options.quick, "Do not verify the data");
-  command.add_option("--near", options.near,
-                     "Also list the near copies in this directory [checkpoints.near_directory of the last run]");
+  command.add_option("--local", options.local,
+                     "Also list the node-local copies in this directory [checkpoints.local_directory of the last run]");
   command.add_flag("--json", options.json, "Print JSON");
 }
 
@@ -58,10 +58,11 @@ struct Entry {
 
 void verify(Entry& entry) {
   Progress progress("verifying " + entry.file.filename().string());
-  const auto damages = storage::verify_file(entry.file, [&](auto done, auto total) { progress.update(done, total); });
-  entry.valid = damages.empty();
-  if (!damages.empty()) {
-    entry.problem = damage_text(damages.front());
+  const auto corruptions =
+      storage::verify_file(entry.file, [&](auto done, auto total) { progress.update(done, total); });
+  entry.valid = corruptions.empty();
+  if (!corruptions.empty()) {
+    entry.problem = corruption_text(corruptions.front());
   }
 }
 
@@ -114,17 +115,17 @@ void print_entries(const std::vector<Entry>& entries) {
   table.print(std::cout);
 }
 
-void print_text(const Options& options, const std::vector<Entry>& entries, const NearListing& near) {
+void print_text(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
   if (entries.empty()) {
     std::cout << "no checkpoints in " << options.directory.string() << '\n';
   } else {
     print_entries(entries);
   }
-  for (const auto& file : set_aside_files(options.directory)) {
-    std::cout << "set aside as damaged: " << printable(file.filename().string()) << '\n';
+  for (const auto& file : quarantined_files(options.directory)) {
+    std::cout << "quarantined as corrupt: " << printable(file.filename().string()) << '\n';
   }
-  if (!options.near.empty() || !near.entries.empty()) {
-    tool::print_text(std::cout, near);
+  if (!options.local.empty() || !local.entries.empty()) {
+    tool::print_text(std::cout, local);
   }
 }
 
@@ -147,27 +148,27 @@ Json to_json(const Entry& entry) {
   return json;
 }
 
-Json to_json(const Options& options, const std::vector<Entry>& entries, const NearListing& near) {
-  Json json{{"directory", options.directory.string()}, {"checkpoints", Json::array()}, {"set_aside", Json::array()}};
+Json to_json(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
+  Json json{{"directory", options.directory.string()}, {"checkpoints", Json::array()}, {"quarantine", Json::array()}};
   for (const Entry& entry : entries) {
     json["checkpoints"].push_back(to_json(entry));
   }
-  for (const auto& file : set_aside_files(options.directory)) {
-    json["set_aside"].push_back(file.string());
+  for (const auto& file : quarantined_files(options.directory)) {
+    json["quarantine"].push_back(file.string());
   }
-  json["near"] = tool::to_json(near.entries);
+  json["local"] = tool::to_json(local.entries);
   return json;
 }
 
-/// What this node reaches of near copies. Where nobody asked for them, what cannot be listed is left out.
-NearListing look_at_near(const Options& options) {
-  if (!options.near.empty()) {
-    require_directory(options.near);
-    return {options.near, list_near(options.near, options.directory)};
+/// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.
+LocalListing look_at_local(const Options& options) {
+  if (!options.local.empty()) {
+    require_directory(options.local);
+    return {options.local, list_local(options.local, options.directory)};
   }
-  const std::filesystem::path near = near_directory_of(options.directory).value_or("");
+  const std::filesystem::path local = local_directory_of(options.directory).value_or("");
   try {
-    return {near, list_near(near, options.directory)};
+    return {local, list_local(local, options.directory)};
   } catch (const Error&) {
     return {};
   }
@@ -175,7 +176,7 @@ NearListing look_at_near(const Options& options) {
 
 int run(const Options& options) {
   require_directory(options.directory);
-  const NearListing near = look_at_near(options);
+  const LocalListing local = look_at_local(options);
   std::vector<Entry> entries;
   look_at_each(options.directory, [&](const CheckpointFile& file) {
     Entry entry = look_at(file, options.quick);
@@ -186,9 +187,9 @@ int run(const Options& options) {
     return true;
   });
   if (options.json) {
-    print_json(std::cout, to_json(options, entries, near));
+    print_json(std::cout, to_json(options, entries, local));
   } else {
-    print_text(options, entries, near);
+    print_text(options, entries, local);
   }
   return kGood;
 }
@@ -210,7 +211,7 @@ namespace {
 constexpr const char* kFooter =
     R"(Writes a side file with which ParaView, VisIt and others open the checkpoints of a directory directly, as a series in
 time; no data are copied. It shows the distributed arrays of one to three dimensions, of integers and of float and
-double, as values at the points of a regular grid. Write it anew when there are more checkpoints, or fewer.
+double, as values at the points of a regular grid. Write it again when there are more checkpoints, or fewer.
 
 Examples:
   reprieve xdmf checkpoints                                 checkpoints/checkpoints.xdmf; the time is the number

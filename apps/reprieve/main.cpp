@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   reprieve status                               what runs here, how far is it, what would be lost now?
   reprieve report checkpoints                   what became of it? a page: starts, lost work, saves, notices
-  reprieve ls checkpoints                       what is there, and is it sound?
+  reprieve ls checkpoints                       what is there, and is it valid?
   reprieve show checkpoints/ckpt-120.h5         what is in it?
   reprieve verify checkpoints                   is every byte of every checkpoint as it was written?
   reprieve diff a/ckpt-120.h5 b/ckpt-120.h5     did two runs come to the same state?
@@ -32,13 +32,13 @@ constexpr const char* kFooter = R"(Examples:
   reprieve drain checkpoints                    after a crash: keep what lies in the memory of the nodes
   reprieve xdmf checkpoints                     let ParaView open them
   reprieve run -- mpirun -n 4 ./program         a run that saves itself before it is killed
-  reprieve drill -- mpirun -n 4 ./program       would my job survive a preemption? a rehearsal with the real thing
+  reprieve drill -- mpirun -n 4 ./program       would my job survive a preemption? a dry run with the real thing
   reprieve doctor checkpoints                   is this machine fit for it?
   reprieve advise checkpoints                   how often to save, and how long before the end to give notice
   reprieve sbatch-template                      a batch script for Slurm
 
 Every subcommand has a --help with more examples, and --json for scripts.
-Exit codes: 0 all is well, 1 damaged, different or not safe, 2 wrong usage or unreadable; `run` has more, see its
+Exit codes: 0 all is well, 1 corrupt, different or not safe, 2 wrong usage or unreadable; `run` has more, see its
 --help.)";
 
 /// Takes what stands behind `--` off the command line of a subcommand that runs a program. CLI11 would change it: it
@@ -94,7 +94,7 @@ int parse_and_run(int argc, char** argv) {
   verify_command::add(app, exit_code);
   diff_command::add(app, exit_code);
   prune_command::add(app, exit_code);
-  unset_aside_command::add(app, exit_code);
+  unquarantine_command::add(app, exit_code);
   drain_command::add(app, exit_code);
   xdmf_command::add(app, exit_code);
   const std::vector<std::string> program = take_program(argc, argv);

@@ -23,8 +23,8 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Removes all but the newest N checkpoints, with the files that a save function left beside them. The newest
-checkpoint whose checksums hold is found first, and the N are counted from there: it always stays. Damaged ones
-newer than it are left for the next restart, which sets them aside. While a run uses the directory, nothing is
+checkpoint whose checksums hold is found first, and the N are counted from there: it always stays. Corrupt ones
+newer than it are left for the next restart, which quarantines them. While a run uses the directory, nothing is
 removed.
 
 Examples:
@@ -82,27 +82,27 @@ bool is_sound(const std::filesystem::path& file) {
 struct Plan {
   std::vector<CheckpointFile> keep;
   std::vector<CheckpointFile> remove;
-  std::vector<CheckpointFile> damaged;  ///< newer than the newest valid one, left alone
+  std::vector<CheckpointFile> corrupt;  ///< newer than the newest valid one, left alone
 };
 
-/// Takes the damaged ones off the end of @p files, which then ends with the newest valid checkpoint.
-std::vector<CheckpointFile> split_off_damaged(std::vector<CheckpointFile>& files, const Options& options) {
-  std::vector<CheckpointFile> damaged;
+/// Takes the corrupt ones off the end of @p files, which then ends with the newest valid checkpoint.
+std::vector<CheckpointFile> split_off_corrupt(std::vector<CheckpointFile>& files, const Options& options) {
+  std::vector<CheckpointFile> corrupt;
   while (!files.empty() && !is_sound(files.back().path)) {
-    damaged.insert(damaged.begin(), files.back());
+    corrupt.insert(corrupt.begin(), files.back());
     files.pop_back();
   }
   if (files.empty()) {
     throw CorruptError("no checkpoint in " + options.directory.string() +
-                       " is valid, so none is removed; `reprieve verify` shows what is damaged");
+                       " is valid, so none is removed; `reprieve verify` shows what is corrupt");
   }
-  return damaged;
+  return corrupt;
 }
 
 Plan make_plan(const Options& options) {
   Plan plan;
   std::vector<CheckpointFile> files = checkpoints_meant(options);
-  plan.damaged = split_off_damaged(files, options);
+  plan.corrupt = split_off_corrupt(files, options);
   std::vector<manager::RetentionEntry> entries;
   entries.reserve(files.size());
   for (const CheckpointFile& file : files) {
@@ -158,7 +158,7 @@ void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& opti
   };
   print(options.dry_run ? "would remove" : "removed", plan.remove);
   print("kept", plan.keep);
-  print("damaged", plan.damaged);
+  print("corrupt", plan.corrupt);
   std::cout << fmt::format("{} {}\n", core::size_text(freed_bytes), options.dry_run ? "would be freed" : "freed");
 }
 
@@ -172,7 +172,7 @@ Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options
   };
   return {{"directory", options.directory.string()}, {"dry_run", options.dry_run},
           {"removed", names(plan.remove)},           {"kept", names(plan.keep)},
-          {"damaged", names(plan.damaged)},          {"freed_bytes", freed_bytes}};
+          {"corrupt", names(plan.corrupt)},          {"freed_bytes", freed_bytes}};
 }
 
 int run(const Options& options) {

@@ -208,7 +208,7 @@ ended, where the time went, what work was lost and why, how long the saves took,
 what to set. The page is one file of HTML that needs no network and no other file: mail it, print it, keep it.
 
   kept      work that a checkpoint or the end of the run has kept
-  lost      work that had to be done again: steps after the checkpoint that a later start went on from
+  lost      work that had to be done again: steps after the checkpoint that a later start continued from
   unknown   a killed start cannot say when it was killed: what it did after its last word is not known
 
 With --prometheus, --openmetrics or --json no page is written unless --out asks for one. A file that is there and is not

@@ -64,8 +64,8 @@ namespace {
 
 /// Events that are shown even to those who want to see nothing.
 bool matters(const std::string& name) {
-  static const std::set<std::string> kNames{"warning",   "give_up",     "fallback",   "kill",
-                                            "set_aside", "save_failed", "no_requeue", "near_drain"};
+  static const std::set<std::string> kNames{"warning",    "give_up",     "fallback",   "kill",
+                                            "quarantine", "save_failed", "no_requeue", "local_drain"};
   return kNames.contains(name);
 }
 
@@ -154,7 +154,7 @@ Examples:
   reprieve run --time-left 2h --lead 5m -- mpirun -n 4 ./train   leave in 1 h 55 min
   reprieve run --slurm -- srun --mpi=pmix ./train              in a batch script: back into the queue when it is saved
   reprieve run --slurm -- mpirun ./train                       the same; `reprieve sbatch-template` prints a whole script
-  reprieve run --restarts 5 --min-ranks 2 -- mpirun -n 4 --hostfile hosts ./train   go on without hosts that die
+  reprieve run --restarts 5 --min-ranks 2 -- mpirun -n 4 --hostfile hosts ./train   continue without hosts that die
   touch checkpoints/PREEMPT                                    from anywhere: save and leave
 
 Exit codes: 0 the program finished; the restart code (42 unless the program sets another) its state is saved, start it
@@ -215,9 +215,10 @@ void define_end(CLI::App& command, Options& options) {
                   "the start on. A program that uses another one is ended")
       ->group(kGroup);
   command
-      .add_flag("--no-drain", options.no_drain,
-                "Leave near copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
-                "makes a checkpoint of them")
+      .add_flag(
+          "--no-drain", options.no_drain,
+          "Leave node-local copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
+          "makes a checkpoint of them")
       ->group(kGroup);
   add_duration(command, "--ready-timeout", options.ready_timeout_s,
                "How long a notice waits for a program to show that it uses the library")
@@ -343,18 +344,18 @@ bool lock_soon(std::optional<manager::DirectoryLock>& lock, const std::filesyste
   }
 }
 
-/// Verifies a checkpoint, and sets it aside as a restore does if it is damaged and there is an older one.
+/// Verifies a checkpoint, and quarantines it as a restore does if it is corrupt and there is an older one.
 supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const std::function<void()>& meanwhile) {
   using Outcome = supervisor::Suspicion::Outcome;
   const auto state = state_of(file);
-  const auto damage = storage::verify_file(file, [&](auto, auto) { meanwhile(); });
-  if (damage.empty()) {
-    return {Outcome::sound};
+  const auto corruption = storage::verify_file(file, [&](auto, auto) { meanwhile(); });
+  if (corruption.empty()) {
+    return {Outcome::valid};
   }
   // Another job may have begun to work in the directory since.
   std::optional<manager::DirectoryLock> lock;
   if (!lock_soon(lock, file.parent_path(), meanwhile)) {
-    return {Outcome::unknown, damage_text(damage.front()) + "; but another run uses the directory"};
+    return {Outcome::unknown, corruption_text(corruption.front()) + "; but another run uses the directory"};
   }
   if (state_of(file) != state) {
     return {Outcome::unknown, "another run has replaced it meanwhile"};
@@ -363,10 +364,10 @@ supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const s
   const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),
                                   [&](const CheckpointFile& each) { return each.path.filename() == file.filename(); });
   if (found == checkpoints.end() || found == checkpoints.begin() || std::prev(found)->prefix != found->prefix) {
-    return {Outcome::needed, damage_text(damage.front())};
+    return {Outcome::needed, corruption_text(corruption.front())};
   }
   manager::CheckpointDirectory directory(file.parent_path(), found->prefix, true);
-  return {Outcome::set_aside, directory.set_aside(found->number).filename().string()};
+  return {Outcome::quarantine, directory.quarantine(found->number).filename().string()};
 }
 
 supervisor::SupervisorSettings settings_of(const Options& options) {
@@ -387,7 +388,7 @@ supervisor::SupervisorSettings settings_of(const Options& options) {
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;
   }
-  settings.brings_near_copies = !options.no_drain;
+  settings.flushes_local_copies = !options.no_drain;
   settings.shield_daemons = !options.no_shield;
   settings.link_timeout = whole_seconds(options.link_timeout_s);
   settings.slurm = slurm_settings(options);

@@ -12,8 +12,8 @@
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "storage/format/seal.hpp"
-#include "storage/near/part_file.hpp"
+#include "storage/format/commit_record.hpp"
+#include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "text.hpp"
 
@@ -41,7 +41,7 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command
       .add_option("FILE", options.file,
-                  "A checkpoint, <prefix>-<number>.h5, or a part of a near copy, <run>-<rank>.<slot>.part")
+                  "A checkpoint, <prefix>-<number>.h5, or a part of a node-local copy, <run>-<rank>.<slot>.part")
       ->required();
   command.add_flag("--json", options.json, "Print JSON");
 }
@@ -53,7 +53,7 @@ std::filesystem::path files_directory_of(std::filesystem::path file) {
 /// Shape as a person wants to see it: of per-rank variables, what each rank has.
 std::string shape_of(const storage::VariableInfo& variable) {
   if (variable.distribution != state::Distribution::per_rank) {
-    return shape_text(variable.shape) + (variable.tile.empty() ? "" : " in tiles of " + shape_text(variable.tile));
+    return shape_text(variable.shape) + (variable.chunk.empty() ? "" : " in chunks of " + shape_text(variable.chunk));
   }
   const auto& shapes = variable.rank_shapes;
   const bool same = std::ranges::all_of(shapes, [&](const Extents& shape) { return shape == shapes.front(); });
@@ -154,8 +154,8 @@ Json variable_json(const storage::VariableInfo& variable) {
             {"type", to_string(variable.type)},
             {"shape", variable.shape},
             {"bytes", variable.bytes}};
-  if (!variable.tile.empty()) {
-    json["tile"] = variable.tile;
+  if (!variable.chunk.empty()) {
+    json["tile"] = variable.chunk;
   }
   if (variable.distribution == state::Distribution::per_rank) {
     json["rank_shapes"] = variable.rank_shapes;
@@ -202,9 +202,9 @@ std::vector<storage::VariableInfo> variables_of(const storage::Part& part, const
 }
 
 Json to_json(const std::filesystem::path& file, const storage::Part& part) {
-  const storage::NearCopy& copy = part.name().copy;
+  const storage::LocalCopy& copy = part.name().copy;
   Json json{{"file", file.string()},
-            {"near_copy", true},
+            {"local_copy", true},
             {"rank", part.name().rank},
             {"number", copy.number},
             {"run_calls", copy.run_calls ? Json(*copy.run_calls) : Json()},
@@ -222,13 +222,13 @@ Json to_json(const std::filesystem::path& file, const storage::Part& part) {
 }
 
 void print_text(const std::filesystem::path& file, const storage::Part& part) {
-  const storage::NearCopy& copy = part.name().copy;
+  const storage::LocalCopy& copy = part.name().copy;
   const std::chrono::system_clock::time_point time(std::chrono::microseconds(copy.time_us));
   const auto line = [](const char* key, const std::string& value) {
     std::cout << fmt::format("  {:<11} {}\n", key, printable(value));
   };
   std::cout << file.string() << '\n';
-  line("part of", fmt::format("a near copy: rank {} of {}", part.name().rank, copy.ranks));
+  line("part of", fmt::format("a node-local copy: rank {} of {}", part.name().rank, copy.ranks));
   line("step", copy.run_calls ? fmt::format("{} (calls of run)", *copy.run_calls)
                               : fmt::format("- (number {}, taken without a handler)", copy.number));
   line("taken as", fmt::format("save {} of the checkpoint directory {}, in its run {}", copy.save.save,

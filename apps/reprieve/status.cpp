@@ -121,15 +121,15 @@ std::optional<Seconds> RunStatus::at_risk_with_nodes(TimePoint now) const {
 
 std::optional<Seconds> RunStatus::at_risk(TimePoint now) const {
   auto least = at_risk_with_nodes(now);
-  if (least && near && near->time && *near->time > *started) {
-    least = std::clamp(Seconds(now - *near->time), Seconds(0), *least);
+  if (least && local && local->time && *local->time > *started) {
+    least = std::clamp(Seconds(now - *local->time), Seconds(0), *least);
   }
   return least;
 }
 
-void RunStatus::take(const NearState& copy) {
+void RunStatus::take(const LocalState& copy) {
   if (!saved || !saved->step || copy.step > *saved->step) {
-    near = copy;
+    local = copy;
   }
 }
 
@@ -158,14 +158,14 @@ Json to_json(const RunStatus& status, TimePoint now) {
                           {"bytes", status.saved->bytes},
                           {"time", time_or_null(status.saved->time)}};
   }
-  json["near_copy"] = Json();
-  if (status.near) {
-    json["near_copy"] = {{"step", status.near->step},
-                         {"bytes", status.near->bytes},
-                         {"memory_bytes", status.near->memory()},
-                         {"time", time_or_null(status.near->time)},
-                         {"partners", status.near->has_partners},
-                         {"directory", status.near_directory.string()}};
+  json["local_copy"] = Json();
+  if (status.local) {
+    json["local_copy"] = {{"step", status.local->step},
+                          {"bytes", status.local->bytes},
+                          {"memory_bytes", status.local->memory()},
+                          {"time", time_or_null(status.local->time)},
+                          {"partners", status.local->has_partners},
+                          {"directory", status.local_directory.string()}};
   }
   json["at_risk_s"] = seconds_or_null(status.at_risk(now));
   json["at_risk_with_nodes_s"] = seconds_or_null(status.at_risk_with_nodes(now));
@@ -193,8 +193,8 @@ processes. The run itself notices nothing of it, and may work on another node.
   STEP     calls of run(). With ~ it follows from the rate since the run last told its step (every minute, or step)
   LEFT     how long the run still takes at this rate, if it says how many steps it makes (termination.total_steps)
   SAVED    the step of the last checkpoint
-  NEAR     the step of the last near copy, if it is newer: in the memory of the nodes, which a crash leaves there
-  AT RISK  the work that would be lost if the run were killed now: since its last checkpoint or near copy, or since its
+  NEAR     the step of the last node-local copy, if it is newer: in the memory of the nodes, which a crash leaves there
+  AT RISK  the work that would be lost if the run were killed now: since its last checkpoint or node-local copy, or since its
            start
   STARTS   how often a run was started in this directory
 
@@ -223,24 +223,24 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "Print JSON");
 }
 
-/// The log tells of a near copy when the next one is begun, and not of each. Here the parts themselves say more.
-void look_at_near(RunStatus& status) {
+/// The log tells of a node-local copy when the next one is begun, and not of each. Here the parts themselves say more.
+void look_at_local(RunStatus& status) {
   std::error_code ignored;
-  if (status.near_directory.empty() || !fs::is_directory(status.near_directory, ignored)) {
+  if (status.local_directory.empty() || !fs::is_directory(status.local_directory, ignored)) {
     return;
   }
   try {
     bool has_any = false;
-    for (const NearListEntry& entry : list_near(status.near_directory, status.directory)) {
+    for (const LocalListEntry& entry : list_local(status.local_directory, status.directory)) {
       has_any = has_any || (entry.is_of_directory && entry.copy);
-      if (entry.is_of_directory && entry.is_complete() && (!status.near || entry.step() > status.near->step)) {
-        const bool has_partners = entry.partner_parts > 0 || (status.near && status.near->has_partners);
-        const std::uint64_t bytes = status.near ? status.near->bytes : entry.size_bytes;
+      if (entry.is_of_directory && entry.is_complete() && (!status.local || entry.step() > status.local->step)) {
+        const bool has_partners = entry.partner_parts > 0 || (status.local && status.local->has_partners);
+        const std::uint64_t bytes = status.local ? status.local->bytes : entry.size_bytes;
         status.take({entry.step(), bytes, entry.time(), has_partners});
       }
     }
     if (!has_any && status.host == core::host_name()) {
-      status.near.reset();  // it was brought home, or has been taken away
+      status.local.reset();  // it was brought home, or has been taken away
     }
   } catch (const Error&) {
     // What is not this user's: the log has the last word.
@@ -254,7 +254,7 @@ std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
     for (const fs::path& directory : run_directories(top)) {
       const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
       if (auto status = look_at(directory.lexically_normal(), timeline)) {
-        look_at_near(*status);
+        look_at_local(*status);
         runs.push_back(std::move(*status));
       }
     }
@@ -306,18 +306,18 @@ std::string details_of(const RunStatus& run, TimePoint now) {
 }
 
 /// What the memory of the nodes holds of it.
-std::string near_text(const RunStatus& run, TimePoint now) {
-  const NearState& near = *run.near;
+std::string local_text(const RunStatus& run, TimePoint now) {
+  const LocalState& local = *run.local;
   std::string text =
-      fmt::format("{}: near copy of step {}{}, {} of memory in {}{}", short_name(run.directory), near.step,
-                  near.time ? ", " + human_age(*near.time) + " old" : "", core::size_text(near.memory()),
-                  printable(run.near_directory.string()), near.has_partners ? ", on partner nodes too" : "");
+      fmt::format("{}: node-local copy of step {}{}, {} of memory in {}{}", short_name(run.directory), local.step,
+                  local.time ? ", " + human_age(*local.time) + " old" : "", core::size_text(local.memory()),
+                  printable(run.local_directory.string()), local.has_partners ? ", on partner nodes too" : "");
   if (const auto risk = run.at_risk_with_nodes(now)) {
     return text + fmt::format("; if {} lost, {} of work is at risk",
-                              near.has_partners ? "a node and its partner are" : "a node is",
+                              local.has_partners ? "a node and its partner are" : "a node is",
                               core::duration_text(*risk));
   }
-  return text + "; a start on the same nodes goes on there, `reprieve drain` makes a checkpoint of it";
+  return text + "; a start on the same nodes continues there, `reprieve drain` makes a checkpoint of it";
 }
 
 void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint now) {
@@ -333,7 +333,7 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
                {"STARTS", kRight}});
   for (const RunStatus& run : runs) {
     table.add_row({short_name(run.directory), to_string(run.state), step_text(run, now), rate_text(run),
-                   time_text(run.time_left(now)), saved_text(run), run.near ? std::to_string(run.near->step) : "-",
+                   time_text(run.time_left(now)), saved_text(run), run.local ? std::to_string(run.local->step) : "-",
                    time_text(run.at_risk(now)), std::to_string(run.starts)});
   }
   table.print(out);
@@ -341,8 +341,8 @@ void print_runs(std::ostream& out, const std::vector<RunStatus>& runs, TimePoint
     if (run.at_risk(now)) {
       out << details_of(run, now) << '\n';
     }
-    if (run.near) {
-      out << near_text(run, now) << '\n';
+    if (run.local) {
+      out << local_text(run, now) << '\n';
     }
     if (!run.message.empty()) {
       out << short_name(run.directory) << ": " << printable(first_line(run.message)) << '\n';

@@ -82,8 +82,8 @@ struct SavedState {
   std::optional<TimePoint> time;
 };
 
-/// The newest near copy that is known to be complete on all ranks.
-struct NearState {
+/// The newest node-local copy that is known to be complete on all ranks.
+struct LocalState {
   std::uint64_t step = 0;
   std::uint64_t bytes = 0;  ///< of one copy, of all ranks
   std::optional<TimePoint> time;
@@ -97,7 +97,7 @@ struct RunStatus {
   std::filesystem::path directory;
   RunState state = RunState::gone;
   std::string message;  ///< of the notice or the error, if there is one
-  std::string host;     ///< of the chief
+  std::string host;     ///< of rank 0
   int pid = 0;
   int ranks = 0;
   bool has_handler = false;     ///< in the last start, as far as it came
@@ -106,24 +106,24 @@ struct RunStatus {
   std::optional<TimePoint> told_at;
   std::optional<double> steps_per_second;  ///< of the last start, up to what it told last
   std::optional<SavedState> saved;
-  std::optional<NearState> near;         ///< if it is newer than what is saved
-  std::filesystem::path near_directory;  ///< of the last start; empty: it takes none
-  std::optional<TimePoint> started;      ///< the last start
-  std::uint64_t total_steps = 0;         ///< of the whole run; 0: it does not say
-  std::optional<TimePoint> job_end;      ///< when the batch system ends the job
+  std::optional<LocalState> local;        ///< if it is newer than what is saved
+  std::filesystem::path local_directory;  ///< of the last start; empty: it takes none
+  std::optional<TimePoint> started;       ///< the last start
+  std::uint64_t total_steps = 0;          ///< of the whole run; 0: it does not say
+  std::optional<TimePoint> job_end;       ///< when the batch system ends the job
   std::string slurm_job;
 
   /// Where it is by now, if it works on at the same rate.
   [[nodiscard]] std::uint64_t step_at(TimePoint now) const;
   /// How long it still takes at the same rate. Nothing if nothing runs, or the run does not say how long it is.
   [[nodiscard]] std::optional<std::chrono::duration<double>> time_left(TimePoint now) const;
-  /// The work that would be lost if the run were killed now: since its last checkpoint or near copy, or since its
+  /// The work that would be lost if the run were killed now: since its last checkpoint or node-local copy, or since its
   /// start. Nothing if nothing runs.
   [[nodiscard]] std::optional<std::chrono::duration<double>> at_risk(TimePoint now) const;
-  /// The same if its nodes were lost as well, and all near copies with them.
+  /// The same if its nodes were lost as well, and all node-local copies with them.
   [[nodiscard]] std::optional<std::chrono::duration<double>> at_risk_with_nodes(TimePoint now) const;
-  /// A near copy of that step is complete: it counts if nothing newer is saved.
-  void take(const NearState& copy);
+  /// A node-local copy of that step is complete: it counts if nothing newer is saved.
+  void take(const LocalState& copy);
 };
 
 /// @param saves_alone  it has saved, and no handler was ready before

@@ -59,8 +59,8 @@ std::string printable(const std::string& text);
 /// The first line of a message, for where the rest was printed already or would be too much.
 std::string first_line(const std::string& text);
 
-/// @p text with lines of at most @p width characters, where words allow it. What goes on in the next line stands below
-/// the text of its line: in a list of options, below the descriptions.
+/// @p text with lines of at most @p width characters, where words allow it. What continues in the next line stands
+/// below the text of its line: in a list of options, below the descriptions.
 std::string wrapped(const std::string& text, std::size_t width);
 
 /// @p text with bytes that are not UTF-8 replaced.

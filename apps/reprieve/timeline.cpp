@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/event_log.hpp"
-#include "handler/step_news.hpp"
+#include "handler/step_reporter.hpp"
 #include "supervisor/costs.hpp"
 
 namespace reprieve::tool {
@@ -72,7 +72,7 @@ Json time_sums_json(const TimeSums& times) {
 }
 
 const char* to_id(Source source) {
-  constexpr std::array kIds{"nothing", "checkpoint", "near_copy", "near_copy_of_other_nodes", "near_copy_brought"};
+  constexpr std::array kIds{"nothing", "checkpoint", "local_copy", "local_copy_of_other_nodes", "local_copy_flushed"};
   return kIds.at(static_cast<std::size_t>(source));
 }
 
@@ -87,7 +87,7 @@ Json start_json(const ReportedStart& start) {
           {"restore_end_s", or_null(start.restore_end_s)},
           {"end_s", start.end_s},
           {"restored", to_id(start.source)},
-          {"saved_by_near_copy", start.saved_by_near},
+          {"saved_by_local_copy", start.saved_by_local},
           {"step_from", or_null(start.step_from)},
           {"step_to", or_null(start.step_to)},
           {"ending", to_string(start.ending)},
@@ -102,12 +102,12 @@ Json save_json(const ReportedSave& save) {
           {"bytes", save.bytes}, {"seconds", save.seconds}, {"blocked_s", save.blocked_s}};
 }
 
-Json near_json(const ReportedNear& near) {
-  return {{"start", near.start + 1},
-          {"count", near.count},
-          {"seconds", near.seconds},
-          {"bytes", near.bytes},
-          {"partners", near.has_partners}};
+Json local_json(const ReportedLocalCopies& local) {
+  return {{"start", local.start + 1},
+          {"count", local.count},
+          {"seconds", local.seconds},
+          {"bytes", local.bytes},
+          {"partners", local.has_partners}};
 }
 
 Json reported_notice_json(const ReportedNotice& notice) {
@@ -186,7 +186,7 @@ Json to_json(const RunReport& report, TimePoint now) {
           {"clock_set_back", report.clock_set_back},
           {"starts", list_json(report.starts, start_json)},
           {"saves", list_json(report.saves, save_json)},
-          {"near_copies", list_json(report.near_copies, near_json)},
+          {"local_copies", list_json(report.local_copies, local_json)},
           {"notices", list_json(report.notices, reported_notice_json)},
           {"spans", spans_json(report.spans)},
           {"points", points_json(report)},
@@ -195,12 +195,12 @@ Json to_json(const RunReport& report, TimePoint now) {
           {"advice_text", advice_text(report.advice)}};
 }
 
-void WorkLedger::add(const WorkSpan& span) {
+void WorkAccounting::add(const WorkSpan& span) {
   open_.push_back(spans_.size());
   spans_.push_back(span);
 }
 
-void WorkLedger::keep(std::size_t count) {
+void WorkAccounting::keep(std::size_t count) {
   count = std::min(count, open_.size());  // a restore may have taken some back
   for (std::size_t i = 0; i < count; ++i) {
     spans_[open_[i]].fate = Fate::kept;
@@ -209,13 +209,13 @@ void WorkLedger::keep(std::size_t count) {
   open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-void WorkLedger::go_back_to(std::uint64_t step) {
+void WorkAccounting::go_back_to(std::uint64_t step) {
   take_back(open_, step);
   take_back(kept_, step);
 }
 
 /// The work in these spans, the last ones of which come last, beyond @p step.
-void WorkLedger::take_back(std::vector<std::size_t>& places, std::uint64_t step) {
+void WorkAccounting::take_back(std::vector<std::size_t>& places, std::uint64_t step) {
   for (; !places.empty(); places.pop_back()) {
     WorkSpan& span = spans_[places.back()];
     if (!span.to || *span.to <= step) {
@@ -230,13 +230,13 @@ void WorkLedger::take_back(std::vector<std::size_t>& places, std::uint64_t step)
 }
 
 /// The part of a span of work beyond @p step is lost.
-void WorkLedger::split(std::size_t place, std::uint64_t step) {
+void WorkAccounting::split(std::size_t place, std::uint64_t step) {
   WorkSpan lost = spans_[place].cut_at(step);
   lost.fate = Fate::lost;
   spans_.push_back(lost);
 }
 
-std::uint64_t WorkLedger::bring_back(std::uint64_t step) {
+std::uint64_t WorkAccounting::bring_back(std::uint64_t step) {
   std::uint64_t steps = 0;
   const std::vector<std::size_t> places = std::exchange(perhaps_lost_, {});
   for (const std::size_t place : places) {
@@ -257,7 +257,7 @@ std::uint64_t WorkLedger::bring_back(std::uint64_t step) {
   return steps;
 }
 
-void WorkLedger::end_start(Fate fate) {
+void WorkAccounting::end_start(Fate fate) {
   for (const std::size_t place : open_) {
     spans_[place].fate = fate;
   }
@@ -358,7 +358,7 @@ std::optional<RunStatus> Timeline::status(const std::filesystem::path& directory
   status.host = chief_.host;
   status.pid = chief_.pid;
   status.ranks = chief_.world_size;
-  status.near_directory = chief_.near_directory;
+  status.local_directory = chief_.local_directory;
   if (pace_from_) {
     const double seconds = pace_to_.time_s - pace_from_->time_s;
     const double steps = static_cast<double>(pace_to_.step) - static_cast<double>(pace_from_->step);
@@ -434,7 +434,7 @@ void Timeline::end_before(const core::LoggedEvent& start) {
 
 void Timeline::on(const events::Start& event) {
   saves_ = has_ended_ = status_.has_handler = false;
-  status_.near.reset();
+  status_.local.reset();
   status_.message.clear();
   pace_from_.reset();
   mark_.reset();
@@ -472,12 +472,12 @@ void Timeline::on(const events::Restored& event) {
   end_restore();
   history_.restores_s.push_back(event.seconds);
   if (event.file.ends_with(".part")) {
-    current().source = Source::near_copy;
+    current().source = Source::local_copy;
   } else if (current().source == Source::nothing) {
     current().source = Source::checkpoint;
   }
   if (event.run_calls) {
-    current().saved_by_near += ledger_.bring_back(*event.run_calls);
+    current().saved_by_local += ledger_.bring_back(*event.run_calls);
     if (report_.starts.size() > 1) {
       report_.starts[report_.starts.size() - 2].note_that_it_reached(*event.run_calls);
     }
@@ -486,20 +486,20 @@ void Timeline::on(const events::Restored& event) {
 }
 
 void Timeline::on(const events::DrainStarted& event) {
-  current().source = event.brought ? Source::rescued : Source::nodes;
+  current().source = event.flushed ? Source::flushed : Source::nodes;
 }
 
-void Timeline::on(const events::NearCopies& event) {
-  history_.near_copies_s.push_back(event.seconds);
+void Timeline::on(const events::LocalCopies& event) {
+  history_.local_copies_s.push_back(event.seconds);
   if (event.step) {
     const auto taken = core::time_of_event(event.taken);
-    status_.take(NearState{*event.step, event.bytes, taken, event.partner});
+    status_.take(LocalState{*event.step, event.bytes, taken, event.partner});
   }
   const std::size_t start = report_.starts.size() - 1;
-  if (report_.near_copies.empty() || report_.near_copies.back().start != start) {
-    report_.near_copies.push_back({.start = start});
+  if (report_.local_copies.empty() || report_.local_copies.back().start != start) {
+    report_.local_copies.push_back({.start = start});
   }
-  report_.near_copies.back() = {start, event.count, plausible(event.seconds).value_or(0), event.bytes, event.partner};
+  report_.local_copies.back() = {start, event.count, plausible(event.seconds).value_or(0), event.bytes, event.partner};
 }
 
 void Timeline::on(const events::Ready& event) {
@@ -514,7 +514,7 @@ void Timeline::on(const events::Ready& event) {
   begin_work();
 }
 
-/// The start goes on from this step: what was done beyond it is lost, checkpoint or not.
+/// The start resumes from this step: what was done beyond it is lost, checkpoint or not.
 void Timeline::begin_at(std::optional<std::uint64_t> step) {
   if (!step) {
     return;
@@ -599,8 +599,8 @@ void Timeline::on(const events::SaveFinished& event) {
   saves_ = true;
   report_.saves.push_back({now_s_, event.number, event.run_calls, event.bytes, seconds, blocked_s});
   status_.saved = SavedState{event.number, event.run_calls, event.bytes, event_time_};
-  if (const auto near = std::exchange(status_.near, std::nullopt)) {
-    status_.take(*near);  // a save in the background may be of an older step
+  if (const auto local = std::exchange(status_.local, std::nullopt)) {
+    status_.take(*local);  // a save in the background may be of an older step
   }
   if (ReportedNotice* notice = open_notice(); notice != nullptr && !notice->committed_s) {
     notice->committed_s = since(*notice);
@@ -620,7 +620,7 @@ void Timeline::note_costs(const events::SaveFinished& event, double blocked_s) {
     }
     last_periodic_s_ = clock_s_;
   }
-  // Steps go on while a save is written in the background, and after any other.
+  // Steps continue while a save is written in the background, and after any other.
   mark_ = Mark{blocked_s < event.seconds ? save_began_s_ + blocked_s : clock_s_, event.run_calls.value_or(0)};
 }
 
@@ -654,7 +654,7 @@ void Timeline::keep_all() {
   ledger_.keep(ledger_.open());
   saving_.reset();
   if (works) {
-    open_span();  // it may go on
+    open_span();  // it may continue
   }
 }
 
@@ -694,7 +694,7 @@ void Timeline::on(const events::Exit& event) {
   has_ended_ = true;
   ++history_.preempted;
   history_.notices_s.push_back(event.seconds_from_notice);
-  status_.near.reset();  // an orderly end gives the memory back
+  status_.local.reset();  // an orderly end gives the memory back
   tell_step(event.run_calls);
   if (ReportedNotice* notice = open_notice()) {
     notice->left_s = since(*notice);
@@ -713,10 +713,10 @@ void Timeline::on(const events::Finished& event) {
   count_steps(event.run_calls);
   has_ended_ = true;
   ++history_.finished;
-  status_.near.reset();
+  status_.local.reset();
   tell_step(event.run_calls);
   keep_all();
-  ledger_.forget_kept();  // a run that begins anew takes nothing away from one that came to its end
+  ledger_.forget_kept();  // a run that starts from the beginning takes nothing away from one that came to its end
 }
 
 ReportedNotice* Timeline::open_notice() {

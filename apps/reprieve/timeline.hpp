@@ -61,13 +61,13 @@ struct WorkSpan {
   [[nodiscard]] WorkSpan cut_at(std::uint64_t step);
 };
 
-/// What a start went on from.
+/// What a start continued from.
 enum class Source {
   nothing,
   checkpoint,
-  near_copy,  ///< in the memory of the nodes
-  nodes,      ///< a checkpoint that it made of a near copy on other nodes than it needed it on
-  rescued,    ///< the same of parts that ranks or nodes had brought into the directory
+  local_copy,  ///< in the memory of the nodes
+  nodes,       ///< a checkpoint that it made of a node-local copy on other nodes than it needed it on
+  flushed,     ///< the same of parts that ranks or nodes had flushed into the directory
 };
 
 enum class Ending {
@@ -91,7 +91,8 @@ struct ReportedStart {
   std::optional<double> restore_begin_s;
   std::optional<double> restore_end_s;
   Source source = Source::nothing;
-  std::uint64_t saved_by_near = 0;  ///< steps of the starts before that came back by a near copy, and by no checkpoint
+  std::uint64_t saved_by_local =
+      0;  ///< steps of the starts before that came back by a node-local copy, and by no checkpoint
   std::optional<std::uint64_t> step_from;
   std::optional<std::uint64_t> step_to;  ///< as told last
   Ending ending = Ending::killed;
@@ -101,7 +102,7 @@ struct ReportedStart {
   /// Of a killed one: so many steps more than it told may be lost, by its rate and its distance between saves.
   std::optional<std::uint64_t> perhaps_lost_steps;
 
-  /// A near copy was of this step, which may be later than what it told: so much less is lost perhaps.
+  /// A node-local copy was of this step, which may be later than what it told: so much less is lost perhaps.
   void note_that_it_reached(std::uint64_t step);
 };
 
@@ -128,8 +129,8 @@ struct ReportedNotice {
   std::optional<double> left_s{};
 };
 
-/// What a start told about its near copies last.
-struct ReportedNear {
+/// What a start told about its node-local copies last.
+struct ReportedLocalCopies {
   std::size_t start = 0;
   std::uint64_t count = 0;
   double seconds = 0;  ///< for which one stops the program
@@ -150,7 +151,7 @@ struct RunReport {
   std::vector<StepPoint> points;
   std::vector<ReportedSave> saves;
   std::vector<ReportedNotice> notices;
-  std::vector<ReportedNear> near_copies;  ///< one for each start that told of some
+  std::vector<ReportedLocalCopies> local_copies;  ///< one for each start that told of some
   TimeSums times;
   std::uint64_t kept_steps = 0;
   std::uint64_t lost_steps = 0;
@@ -166,7 +167,7 @@ Json to_json(const RunReport& report, TimePoint now);
 
 // Which pieces of work are kept, while the events of a run are gone through. Pure.
 
-class WorkLedger {
+class WorkAccounting {
  public:
   /// Of all starts so far.
   [[nodiscard]] const std::vector<WorkSpan>& spans() const noexcept { return spans_; }
@@ -180,10 +181,10 @@ class WorkLedger {
   void keep(std::size_t count);
   /// No later start goes back behind what is kept.
   void forget_kept() { kept_.clear(); }
-  /// A start goes on from @p step: all work beyond it is lost, whatever had kept it.
+  /// A start resumes from @p step: all work beyond it is lost, whatever had kept it.
   void go_back_to(std::uint64_t step);
-  /// Work of the start before that nothing had kept, up to @p step, is there again: a near copy held it. Returns how
-  /// many steps.
+  /// Work of the start before that nothing had kept, up to @p step, is there again: a node-local copy held it. Returns
+  /// how many steps.
   std::uint64_t bring_back(std::uint64_t step);
   /// The start has ended: this becomes of what nothing has kept.
   void end_start(Fate fate);
@@ -235,7 +236,7 @@ class Timeline {
   void on(const events::RestoreFailed&) { end_restore(); }
   void on(const events::PassedOver&) { end_restore(); }
   void on(const events::DrainStarted& event);
-  void on(const events::NearCopies& event);
+  void on(const events::LocalCopies& event);
   void on(const events::Ready& event);
   void on(const events::StepReached& event);
   void on(const events::LongestStep& event);
@@ -279,7 +280,7 @@ class Timeline {
   ReportedStart& current() { return report_.starts.back(); }
 
   RunReport report_;                 ///< without sums, spans and advice
-  RunStatus status_;                 ///< without what the chief tells
+  RunStatus status_;                 ///< without what rank 0 tells
   supervisor::RunHistory history_;   ///< without the time of the last start
   supervisor::ChiefProgress chief_;  ///< of the last start
   std::optional<TimePoint> event_time_;
@@ -299,7 +300,7 @@ class Timeline {
   std::string restoring_;
   std::optional<Saving> saving_;
   std::optional<WorkSpan> span_;  ///< the work of now
-  WorkLedger ledger_;
+  WorkAccounting ledger_;
   std::optional<Mark> pace_from_;  ///< when the steps of this start began
   Mark pace_to_;                   ///< its last word
   std::optional<Mark> mark_;       ///< since when no save interrupted the steps

@@ -22,14 +22,14 @@ namespace {
 constexpr const char* kFooter =
     R"(Reads every byte and compares it with the checksums that were stored when the checkpoint was written. Of a
 directory, all checkpoints are verified, except those that a living run retires before their turn comes. A restart
-does the same by itself and passes over damaged checkpoints.
+does the same by itself and passes over corrupt checkpoints.
 
 Examples:
   reprieve verify checkpoints/ckpt-120.h5
   reprieve verify checkpoints
-  reprieve verify checkpoints --json | jq -r '.files[] | select(.sound | not) | .file'
+  reprieve verify checkpoints --json | jq -r '.files[] | select(.valid | not) | .file'
 
-Exit codes: 0 sound, 1 damaged (the variable and the region are named), 2 unreadable or wrong usage.)";
+Exit codes: 0 valid, 1 corrupt (the variable and the region are named), 2 unreadable or wrong usage.)";
 
 struct Options {
   std::filesystem::path path;
@@ -44,17 +44,17 @@ void define(CLI::App& command, Options& options) {
 /// What became of one file.
 struct Verdict {
   std::filesystem::path file;
-  std::vector<storage::Damage> damages;
+  std::vector<storage::Corruption> corruptions;
   std::string error;  ///< why it could not be read at all; empty otherwise
 
-  [[nodiscard]] int exit_code() const { return !error.empty() ? kTrouble : damages.empty() ? kGood : kBad; }
+  [[nodiscard]] int exit_code() const { return !error.empty() ? kTrouble : corruptions.empty() ? kGood : kBad; }
 };
 
 Verdict verify(const std::filesystem::path& file) {
   Verdict verdict{file, {}, {}};
   try {
     Progress progress("verifying " + file.filename().string());
-    verdict.damages = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    verdict.corruptions = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
   } catch (const Error& error) {
     verdict.error = error.what();
   }
@@ -65,21 +65,22 @@ void print_text(const Verdict& verdict) {
   std::cout << verdict.file.string() << ": ";
   if (!verdict.error.empty()) {
     std::cout << "UNREADABLE: " << printable(verdict.error) << '\n';
-  } else if (verdict.damages.empty()) {
-    std::cout << "sound\n";
+  } else if (verdict.corruptions.empty()) {
+    std::cout << "valid\n";
   } else {
-    std::cout << "DAMAGED in " << count_text(verdict.damages.size(), "place") << '\n';
-    for (const storage::Damage& damage : verdict.damages) {
-      std::cout << "  " << damage_text(damage) << '\n';
+    std::cout << "DAMAGED in " << count_text(verdict.corruptions.size(), "place") << '\n';
+    for (const storage::Corruption& corruption : verdict.corruptions) {
+      std::cout << "  " << corruption_text(corruption) << '\n';
     }
   }
   std::cout << std::flush;
 }
 
 Json to_json(const Verdict& verdict) {
-  Json json{{"file", verdict.file.string()}, {"sound", verdict.exit_code() == kGood}, {"damages", Json::array()}};
-  for (const storage::Damage& damage : verdict.damages) {
-    json["damages"].push_back({{"variable", damage.variable}, {"region", damage.region}, {"problem", damage.problem}});
+  Json json{{"file", verdict.file.string()}, {"valid", verdict.exit_code() == kGood}, {"corruptions", Json::array()}};
+  for (const storage::Corruption& corruption : verdict.corruptions) {
+    json["corruptions"].push_back(
+        {{"variable", corruption.variable}, {"region", corruption.region}, {"problem", corruption.problem}});
   }
   json["error"] = verdict.error.empty() ? Json() : Json(verdict.error);
   return json;
@@ -96,7 +97,7 @@ void verify_all(const std::filesystem::path& path, const std::function<void(cons
   look_at_each(path, [&](const CheckpointFile& checkpoint) {
     const Verdict verdict = verify(checkpoint.path);
     if (!verdict.error.empty() && is_gone(checkpoint.path)) {
-      return false;  // it was not damaged: its run has retired it
+      return false;  // it was not corrupt: its run has retired it
     }
     has_any = true;
     take(verdict);
@@ -119,7 +120,7 @@ int run(const Options& options) {
     }
   });
   if (options.json) {
-    print_json(std::cout, {{"sound", exit_code == kGood}, {"files", files}});
+    print_json(std::cout, {{"valid", exit_code == kGood}, {"files", files}});
   }
   return exit_code;
 }
@@ -127,30 +128,30 @@ int run(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "verify", "Verify every checksum and name what is damaged", kFooter, define,
+  add_command<Options>(app, exit_code, "verify", "Verify every checksum and name what is corrupt", kFooter, define,
                        run);
 }
 
 }  // namespace reprieve::tool::verify_command
 
-// reprieve unset-aside DIR
+// reprieve unquarantine DIR
 
-namespace reprieve::tool::unset_aside_command {
+namespace reprieve::tool::unquarantine_command {
 
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr const char* kFooter =
-    R"(Verifies the checkpoints that were set aside as damaged (suffix .corrupt), every byte of them, and gives those that
-are sound their names back, so that the next start takes them into account again. What is damaged stays as it is, and
+    R"(Verifies the checkpoints that were quarantined as corrupt (suffix .corrupt), every byte of them, and gives those that
+are valid their names back, so that the next start takes them into account again. What is corrupt stays as it is, and
 so does what cannot be read. While a run uses the directory, nothing is changed.
 
 Examples:
-  reprieve unset-aside checkpoints --dry-run     is any of them sound?
-  reprieve unset-aside checkpoints
+  reprieve unquarantine checkpoints --dry-run     is any of them valid?
+  reprieve unquarantine checkpoints
 
-Exit codes: 0 none is left that was set aside, 1 some stay, 2 directory in use, or wrong usage.)";
+Exit codes: 0 none is left that was quarantined, 1 some stay, 2 directory in use, or wrong usage.)";
 
 struct Options {
   fs::path directory;
@@ -173,19 +174,19 @@ struct Result {
   std::string text;  ///< the name that it has again, or why it stays
 };
 
-/// Why a checkpoint must stay aside; empty if it is sound.
+/// Why a checkpoint must stay aside; empty if it is valid.
 std::string problem_of(const fs::path& file) {
   try {
     Progress progress("verifying " + file.filename().string());
-    const auto damage = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
-    return damage.empty() ? "" : damage_text(damage.front());
+    const auto corruption = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    return corruption.empty() ? "" : corruption_text(corruption.front());
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-/// Gives one that is sound its name back.
-Result take_back(const manager::SetAsideName& name, const Options& options) {
+/// Gives one that is valid its name back.
+Result take_back(const manager::QuarantinedName& name, const Options& options) {
   Result result{options.directory / name.file, false, ""};
   manager::CheckpointDirectory directory(options.directory, name.prefix, true);
   result.text = directory.file(name.number).filename().string();
@@ -200,7 +201,7 @@ Result take_back(const manager::SetAsideName& name, const Options& options) {
   return result;
 }
 
-Result look_at(const manager::SetAsideName& name, const Options& options) {
+Result look_at(const manager::QuarantinedName& name, const Options& options) {
   const fs::path file = options.directory / name.file;
   if (const std::string problem = problem_of(file); !problem.empty()) {
     return {file, false, problem};
@@ -221,21 +222,21 @@ void print_text(const std::vector<Result>& results, const Options& options) {
   for (const Result& result : results) {
     std::cout << fmt::format("{:<10}  {}: {}\n",
                              !result.is_sound  ? "stays"
-                             : options.dry_run ? "sound"
+                             : options.dry_run ? "valid"
                                                : "taken back",
                              printable(result.file.filename().string()), printable(result.text));
   }
   if (results.empty()) {
-    std::cout << "no checkpoint was set aside\n";
+    std::cout << "no checkpoint was quarantined\n";
   }
 }
 
 Json to_json(const std::vector<Result>& results, const Options& options) {
   Json list = Json::array();
   for (const Result& result : results) {
-    list.push_back({{"file", result.file.string()}, {"sound", result.is_sound}, {"text", result.text}});
+    list.push_back({{"file", result.file.string()}, {"valid", result.is_sound}, {"text", result.text}});
   }
-  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"set_aside", list}};
+  return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"quarantine", list}};
 }
 
 int run(const Options& options) {
@@ -244,8 +245,8 @@ int run(const Options& options) {
     static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read
   }
   std::vector<Result> results;
-  for (const fs::path& file : set_aside_files(options.directory)) {
-    const auto name = manager::parse_set_aside_name(file.filename().string());
+  for (const fs::path& file : quarantined_files(options.directory)) {
+    const auto name = manager::parse_quarantined_name(file.filename().string());
     if (name && (options.prefix.empty() || name->prefix == options.prefix)) {
       results.push_back(look_at(*name, options));
     }
@@ -261,8 +262,8 @@ int run(const Options& options) {
 }  // namespace
 
 void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "unset-aside",
-                       "Take back checkpoints that were set aside although they are sound", kFooter, define, run);
+  add_command<Options>(app, exit_code, "unquarantine",
+                       "Take back checkpoints that were quarantined although they are valid", kFooter, define, run);
 }
 
-}  // namespace reprieve::tool::unset_aside_command
+}  // namespace reprieve::tool::unquarantine_command

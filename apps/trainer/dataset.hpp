@@ -28,7 +28,7 @@ struct Dataset {
 };
 
 /// The text of a gzip file. (A file that is not compressed is taken as it is.)
-/// @throws reprieve::StorageError if it cannot be read or is cut short or damaged
+/// @throws reprieve::StorageError if it cannot be read or is cut short or corrupt
 std::string read_gzip(const std::filesystem::path& file);
 
 /// Parses lines of 64 pixels (0 to 16, scaled to 0..1) and the digit (0 to 9), separated by commas.
@@ -39,8 +39,8 @@ Dataset parse_digits(std::string_view text, const std::string& origin);
 // The order in which training samples are used.
 
 /// Gives mini-batches of indices: every sample at most once per pass over the data, in a new random order each pass. A
-/// remainder that does not fill a batch is left out. All its state is in `state()`, so that a resumed run goes on with
-/// the very same batches.
+/// remainder that does not fill a batch is left out. All its state is in `state()`, so that a resumed run continues
+/// with the very same batches.
 class Sampler {
  public:
   struct State {

@@ -35,7 +35,7 @@ fs::path default_data() {
                                                             " nor at " + places[1].string() + ": give it with --data");
 }
 
-/// Read by the chief alone, so that all ranks train on the same data whatever their file systems hold.
+/// Read by rank 0 alone, so that all ranks train on the same data whatever their file systems hold.
 Dataset load_data(const apps::Ranks& ranks, const fs::path& file) {
   std::string text;
   ranks.on_every_rank([&] { text = ranks.is_chief() ? read_gzip(file) : ""; });

@@ -38,7 +38,7 @@ namespace {
 
 using apps::format_duration;
 
-/// "epoch 7 of 40", of the epoch that goes on.
+/// "epoch 7 of 40", of the epoch that continues.
 std::string place_text(const Progress& progress, const Options& options, std::uint64_t steps_per_epoch) {
   if (progress.epoch >= options.epochs) {
     return fmt::format("after epoch {}", progress.epoch);

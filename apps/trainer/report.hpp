@@ -23,13 +23,13 @@ struct Summary : apps::Outcome {
   Digests digests;
 };
 
-/// Collective; the digests are the chief's.
+/// Collective; the digests are rank 0's.
 Summary summary_of(const Training& training);
 
 /// apps/trainer/README.md describes the keys.
 apps::Json to_json(const Summary& summary);
 
-/// Prints progress on standard output, on the chief alone: the other ranks' reports are silent.
+/// Prints progress on standard output, on rank 0 alone: the other ranks' reports are silent.
 class Report {
  public:
   Report(bool is_chief, const Options& options);

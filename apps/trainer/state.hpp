@@ -56,7 +56,7 @@ void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, cons
 /// one of their own from it.
 std::mt19937_64 redistribute_engine(const reprieve::PerRankPieces& pieces, int rank);
 
-/// The sums of all old ranks go to the chief, so that the sum over the ranks stays what it was.
+/// The sums of all old ranks go to rank 0, so that the sum over the ranks stays what it was.
 std::array<double, 2> redistribute_sums(const reprieve::PerRankPieces& pieces, int rank);
 
 // A fingerprint of a run's state, to see whether two runs came to the same bits.
@@ -67,7 +67,7 @@ struct Digests {
   std::uint64_t all = 0;     ///< that and the per-rank state
 };
 
-/// Collective; the result is the chief's, zeros elsewhere.
+/// Collective; the result is rank 0's, zeros elsewhere.
 /// @throws reprieve::ClusterError on every rank if what is replicated is not equal on all ranks
 Digests digest_of(const TrainingState& state, const apps::Ranks& ranks);
 

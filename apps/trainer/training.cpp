@@ -88,7 +88,7 @@ void Training::step() {
   state_.epoch_loss_samples[0] += score.loss;
   state_.epoch_loss_samples[1] += score.samples;
 
-  // The library's sleep goes on after a signal, so a notice does not shorten a step.
+  // The library's sleep continues after a signal, so a notice does not shorten a step.
   std::this_thread::sleep_for(options_.step_delay);
   state_.progress.step = steps_before + 1;
   if (++state_.progress.step_in_epoch >= steps_per_epoch_) {
@@ -114,7 +114,7 @@ Samples Training::noisy_samples(std::span<const std::uint32_t> indices) {
     samples.labels.push_back(all.labels[index]);
   }
   if (options_.noise > 0) {
-    // Made anew in every step: a distribution may keep values back, which would be state outside of the engine.
+    // Made again in every step: a distribution may keep values back, which would be state outside of the engine.
     std::normal_distribution<double> noise(0, options_.noise);
     for (double& pixel : samples.inputs) {
       pixel += noise(state_.noise_engine);

@@ -63,7 +63,7 @@ class REPRIEVE_EXPORT Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  /// Registers a value that is equal on all ranks: the chief's is written, every rank restores it. Vectors, strings and
+  /// Registers a value that is equal on all ranks: rank 0's is written, every rank restores it. Vectors, strings and
   /// serialized types take the size found in the checkpoint; the others must have it.
   /// @throws UsageError if the name is not allowed
   template <Storable T>
@@ -227,7 +227,7 @@ class REPRIEVE_EXPORT Checkpoint {
     add_constant_text(std::move(name), detail::number_text(value));
   }
 
-  /// The same for the content of a file, an input deck for one: its checksum (XXH3), which the chief finds when a
+  /// The same for the content of a file, an input deck for one: its checksum (XXH3), which rank 0 finds when a
   /// checkpoint is restored or first saved.
   void add_constant_file(std::string name, const std::filesystem::path& file);
 

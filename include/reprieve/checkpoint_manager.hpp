@@ -85,36 +85,36 @@ class REPRIEVE_EXPORT CheckpointManager {
   /// @throws what went wrong in a thread, as `save` would; StorageError if a thread does not end within `io_timeout`
   std::optional<SaveReport> finish_background_save();
 
-  /// Copies the state into the memory of the nodes (`ManagerOptions::near_directory`) and returns; a thread of each
+  /// Copies the state into the memory of the nodes (`ManagerOptions::local_directory`) and returns; a thread of each
   /// rank takes the checksums. The next `restore_or_initialize` of this directory takes the newest complete copy if it
   /// is newer than all checkpoints: after a crash of the program, on the same hosts. A copy is no checkpoint: nothing
   /// of it is durable, and an orderly end of the manager removes it. Left out, and false, if the copy before is not
-  /// complete yet or there is no room: the older one is kept then. A handler calls it every `near_every`. Collective.
-  /// With `near_partner`, what is not at its partner yet from the copy before is waited for. A place that cannot be
+  /// complete yet or there is no room: the older one is kept then. A handler calls it every `local_every`. Collective.
+  /// With `local_partner`, what is not at its partner yet from the copy before is waited for. A place that cannot be
   /// made is logged, and is no error either. Cost: a copy of this rank's part of the state; two are kept.
   /// @param number  of the checkpoint that it would be: who gives numbers to `save` gives them here too, and finds that
   /// of the copy in `CheckpointInfo::number`
-  /// @throws UsageError without `near_directory`, or after a save with a save function, which a copy cannot hold;
+  /// @throws UsageError without `local_directory`, or after a save with a save function, which a copy cannot hold;
   /// MismatchError, MpiError, UnresponsiveError
-  bool near_copy(std::uint64_t number);
+  bool local_copy(std::uint64_t number);
   /// The same with the number that `save()` would choose. @throws UsageError also if the saves of this manager were
   /// given numbers: that of the copy would say nothing about the state
-  bool near_copy();
+  bool local_copy();
 
-  /// Restores the newest valid checkpoint; damaged ones are passed over with a log line that says what it costs, and
-  /// set aside (suffix `.corrupt`). Damaged is what is wrong on every rank that reads it, also past the page cache. If
-  /// the directory has no checkpoint, calls @p initialize (if given) on every rank and returns nothing. Collective.
-  /// No variable is touched before the file is known to be sound, or else a failure is final: its message says so, and
+  /// Restores the newest valid checkpoint; corrupt ones are passed over with a log line that says what it costs, and
+  /// quarantined (suffix `.corrupt`). Corrupt is what is wrong on every rank that reads it, also past the page cache.
+  /// If the directory has no checkpoint, calls @p initialize (if given) on every rank and returns nothing. Collective.
+  /// No variable is touched before the file is known to be valid, or else a failure is final: its message says so, and
   /// after it this manager neither initialises nor saves. See apps/guide/checkpoints.md, "Restoring".
-  /// @throws CorruptError if there are checkpoints and not one of them is valid, or only some that were set aside;
-  /// MismatchError if the newest valid one does not fit the registered state (it is not set aside); StorageError if
+  /// @throws CorruptError if there are checkpoints and not one of them is valid, or only some that were quarantined;
+  /// MismatchError if the newest valid one does not fit the registered state (it is not quarantined); StorageError if
   /// something with the name of a checkpoint cannot be read or reached, or a rank reads wrong what others read right;
   /// MpiError, UnresponsiveError; what the user's functions throw
   /// Cost: reads every byte once; twice if functions of the user's run in between or older checkpoints have other
   /// variables
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize = {});
 
-  /// Restores one file. Collective. All ranks together verify it first: no variable is touched if it is damaged or does
+  /// Restores one file. Collective. All ranks together verify it first: no variable is touched if it is corrupt or does
   /// not fit. An error that comes later says that variables were overwritten: then no manager of this Checkpoint saves,
   /// until a restore has overwritten all of them.
   /// @throws CorruptError, MismatchError, StorageError, MpiError, UnresponsiveError

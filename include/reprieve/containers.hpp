@@ -331,7 +331,7 @@ requires(detail::IsContainer<T>::value&& detail::Packable<T>) struct Serializer<
     T loaded{};
     detail::Packer<T>::unpack(in, loaded);
     if (!in.at_end()) {
-      throw MismatchError("the stored bytes of " + stored + " go on after its end");
+      throw MismatchError("the stored bytes of " + stored + " continue after its end");
     }
     value = std::move(loaded);
   }

@@ -22,8 +22,8 @@ enum class ErrorCode : std::int32_t {
   no_space = 4,    ///< disk full or over quota
   permission = 5,  ///< missing rights, or a read-only file system
   locked = 6,      ///< another living run uses the checkpoint directory
-  corrupt = 7,     ///< a checkpoint file is damaged
-  mismatch = 8,    ///< a sound checkpoint does not fit the registered state
+  corrupt = 7,     ///< a checkpoint file is corrupt
+  mismatch = 8,    ///< a valid checkpoint does not fit the registered state
   mpi = 9,         ///< an MPI call failed
   cluster = 10,    ///< the application failed on some rank
   // 11 is not used: it was the end of a grace period, which nothing ever told.
@@ -72,14 +72,14 @@ class REPRIEVE_EXPORT StorageError : public Error {
   StorageError(ErrorCode code, const std::string& message, int origin_rank = -1) : Error(code, message, origin_rank) {}
 };
 
-/// A checkpoint file is damaged or not a checkpoint; the message names the file and the place.
+/// A checkpoint file is corrupt or not a checkpoint; the message names the file and the place.
 class REPRIEVE_EXPORT CorruptError : public Error {
  public:
   explicit CorruptError(const std::string& message, int origin_rank = -1)
       : Error(ErrorCode::corrupt, message, origin_rank) {}
 };
 
-/// A sound checkpoint does not fit the registered state; the message lists every difference, a line each.
+/// A valid checkpoint does not fit the registered state; the message lists every difference, a line each.
 class REPRIEVE_EXPORT MismatchError : public Error {
  public:
   explicit MismatchError(const std::string& message, int origin_rank = -1)

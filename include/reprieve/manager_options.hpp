@@ -33,35 +33,36 @@ struct ManagerOptions {
   bool background = false;
   /// What a handler does with a periodic or requested save while the one before is still being written.
   BackgroundBusy background_busy = BackgroundBusy::wait;
-  /// Where each node keeps near copies of the state, mostly /dev/shm, which is memory: see
-  /// `CheckpointManager::near_copy`. Empty: there are none. All ranks of a node must see the same directory.
-  std::string near_directory{};
+  /// Where each node keeps node-local copies of the state, mostly /dev/shm, which is memory: see
+  /// `CheckpointManager::local_copy`. Empty: there are none. All ranks of a node must see the same directory.
+  std::string local_directory{};
   /// How often a handler takes one, at step boundaries.
-  std::chrono::milliseconds near_every{10'000};
+  std::chrono::milliseconds local_every{10'000};
   /// Each part also goes to a rank of another host, in pieces between the steps: then the loss of a host loses nothing.
-  /// Takes as much memory again. Only where `near_directory` is memory, and for a program with a handler; without one,
-  /// `near_copy` waits until the copy before is at its partner.
-  bool near_partner = false;
+  /// Takes as much memory again. Only where `local_directory` is memory, and for a program with a handler; without one,
+  /// `local_copy` waits until the copy before is at its partner.
+  bool local_partner = false;
   /// A file with lines `<host> <domain>`: a partner lies in another domain (a rack, say) if there is one. Empty: each
   /// host is one. An absolute path, read by rank 0.
-  std::string near_domains{};
+  std::string local_domains{};
   /// A notice that has stood for so long on a rank, and no save has begun: a step may be longer than the grace period,
-  /// or a rank may hang. Then each rank brings its newest near copy into the checkpoint directory, by a thread and
-  /// without the others, and the next start goes on from there. A save that is done in time is newer, and ends that.
-  /// For a program with a handler.
-  std::chrono::milliseconds near_rescue_after{1'000};
+  /// or a rank may hang. Then each rank brings its newest node-local copy into the checkpoint directory, by a thread
+  /// and without the others, and the next start resumes from there. A save that is done in time is newer, and ends
+  /// that. For a program with a handler.
+  std::chrono::milliseconds emergency_save_after{1'000};
   /// Write over the blocks of the checkpoint that was retired last, which is faster than a new file. Not done, without
-  /// an error, for a file that has other names or that a process on the chief's node has open.
+  /// an error, for a file that has other names or that a process on rank 0's node has open.
   bool recycle = true;
   /// Take the space for the next checkpoint in advance, as soon as the state has been restored or initialised: then a
   /// full disk cannot prevent a save, and the first one is as fast as later ones. Costs the time to write a checkpoint.
   bool reserve = false;
   /// Inside of a Slurm array, the number of the task is a constant of every checkpoint (`Checkpoint::add_constant`): a
-  /// task does not go on from the state of another one.
+  /// task does not resume from the state of another one.
   bool array_task_is_constant = true;
   /// What a handler does in a directory whose run was finished (`PreemptionCheckpointHandler::finish`) after its newest
-  /// checkpoint: false: it throws, since the steps after that checkpoint would be made a second time; true: it goes on
-  /// from the newest checkpoint all the same. Where the newest holds the last step it goes on in either case.
+  /// checkpoint: false: it throws, since the steps after that checkpoint would be made a second time; true: it
+  /// continues from the newest checkpoint all the same. Where the newest holds the last step it continues in either
+  /// case.
   bool restart_finished = false;
   /// Verify the checksums when a checkpoint is restored.
   bool verify_on_restore = true;

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Memory of the program's own that is looked at anew whenever a checkpoint is saved or restored: containers, views,
+/// Memory of the program's own that is looked at again whenever a checkpoint is saved or restored: containers, views,
 /// and functions that tell where the memory is.
 
 #include <concepts>
@@ -120,7 +120,7 @@ Members members_of_elements() {
   }
 }
 
-/// A value that a function finds anew at every save and restore.
+/// A value that a function finds again at every save and restore.
 template <ValueFunction F>
 class FoundAccess final : public ValueAccess {
  public:

@@ -80,7 +80,7 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   PreemptionCheckpointHandler& operator=(const PreemptionCheckpointHandler&) = delete;
 
   /// A step boundary, then `fn(args...)`, whose result it returns. If all ranks have agreed that this is the save step,
-  /// saves the state and calls the exit function instead; if that returns, goes on with `fn`. Collective: yes, all
+  /// saves the state and calls the exit function instead; if that returns, continues with `fn`. Collective: yes, all
   /// ranks, in the same order. Thread: main. Signal-safe: no.
   /// @throws ClusterError on every rank if `fn` threw on any (message and rank of the lowest rank that failed). On a
   ///         rank where it threw, that exception is nested in it: `std::rethrow_if_nested` gives it back;
@@ -132,10 +132,10 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   void begin_phase();
 
   /// The last step boundary, after which this handler makes no other: waits for all ranks. What went wrong on any of
-  /// them since the last boundary is thrown here, as by `run`, so that no rank goes on to report success. A notice that
-  /// has come is acted on: the state is saved, and the exit function called (unless this start restored a state and
-  /// made no step at all: then the run was complete before). A checkpoint that was asked for is saved, and one under
-  /// way in the background committed. A second call does nothing. Collective: yes, all ranks. Thread: main.
+  /// them since the last boundary is thrown here, as by `run`, so that no rank continues to report success. A notice
+  /// that has come is acted on: the state is saved, and the exit function called (unless this start restored a state
+  /// and made no step at all: then the run was complete before). A checkpoint that was asked for is saved, and one
+  /// under way in the background committed. A second call does nothing. Collective: yes, all ranks. Thread: main.
   /// @throws as `run`
   void finish();
 

@@ -56,8 +56,8 @@ enum reprieve_status {
   REPRIEVE_ERROR_NO_SPACE = 4,   /**< disk full or over quota */
   REPRIEVE_ERROR_PERMISSION = 5, /**< missing rights, or a read-only file system */
   REPRIEVE_ERROR_LOCKED = 6,     /**< another living run uses the checkpoint directory */
-  REPRIEVE_ERROR_CORRUPT = 7,    /**< a checkpoint file is damaged */
-  REPRIEVE_ERROR_MISMATCH = 8,   /**< a sound checkpoint does not fit the registered state */
+  REPRIEVE_ERROR_CORRUPT = 7,    /**< a checkpoint file is corrupt */
+  REPRIEVE_ERROR_MISMATCH = 8,   /**< a valid checkpoint does not fit the registered state */
   REPRIEVE_ERROR_MPI = 9,        /**< an MPI call failed */
   REPRIEVE_ERROR_CLUSTER = 10,   /**< the application failed on some rank */
   /** Ranks did not come to a collective call in time. End the process, without MPI_Finalize, which would wait for them.
@@ -79,7 +79,7 @@ REPRIEVE_EXPORT const char* reprieve_status_name(int status);
 /** Ends the job because of the last function that failed on this thread, and does not return: for programs that do not
  * treat the error otherwise. One rank prints the message for all (those that have the same error wait for it, at most
  * five seconds) and ends the job by MPI_Abort, with exit code 1. After REPRIEVE_PREEMPTED, which is no error, the
- * process ends with the restart code. Not collective: ranks without an error may go on until they are ended. */
+ * process ends with the restart code. Not collective: ranks without an error may continue until they are ended. */
 REPRIEVE_EXPORT void reprieve_abort(void);
 /** Sets the text for an error that a callback is about to report. Returns 1, so that a callback can end with
  * `return reprieve_callback_error("no memory for the particles");`. */
@@ -318,7 +318,7 @@ typedef enum reprieve_exit {
 } reprieve_exit;
 REPRIEVE_EXPORT int reprieve_config_set_exit(reprieve_config* config, int way);
 
-/** Leaves the process, or returns 0: then the program goes on as if nothing had been noticed. */
+/** Leaves the process, or returns 0: then the program continues as if nothing had been noticed. */
 typedef int (*reprieve_exit_fn)(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user);
 /** A way to leave of the program's own; overrides reprieve_config_set_exit. Called on every rank. NULL: none. */
 REPRIEVE_EXPORT int reprieve_config_set_exit_fn(reprieve_config* config, reprieve_exit_fn exit, void* user);
@@ -455,7 +455,7 @@ REPRIEVE_EXPORT int reprieve_scope_begin_with(reprieve_handler* handler, int mod
 /** A boundary; of the outermost scope it saves and leaves. Collective; errors as reprieve_step_begin. */
 REPRIEVE_EXPORT int reprieve_scope_end(reprieve_handler* handler);
 
-/** This rank cannot go on: every rank gets REPRIEVE_ERROR_CLUSTER with the message, the others at their next step
+/** This rank cannot continue: every rank gets REPRIEVE_ERROR_CLUSTER with the message, the others at their next step
  * boundary. After that the handler can only be closed. Called by the failing rank alone; returns when the others have
  * heard of it, or after `termination.error_timeout_s`, when the abort function was called. */
 REPRIEVE_EXPORT int reprieve_fail(reprieve_handler* handler, const char* message);

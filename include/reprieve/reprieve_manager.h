@@ -77,16 +77,16 @@ REPRIEVE_EXPORT int reprieve_manager_background_save_pending(const reprieve_mana
 REPRIEVE_EXPORT int reprieve_manager_background_save_written(const reprieve_manager* manager);
 /** Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective. */
 REPRIEVE_EXPORT int reprieve_manager_finish_background_save(reprieve_manager* manager);
-/** Copies the state into the memory of the nodes (setting checkpoints.near_directory); a thread completes the copy. The
- * next start restores it if it is newer than all checkpoints. A handler does this by itself. Collective.
+/** Copies the state into the memory of the nodes (setting checkpoints.local_directory); a thread completes the copy.
+ * The next start restores it if it is newer than all checkpoints. A handler does this by itself. Collective.
  * @param taken  out, may be NULL: 0 if it was left out, since the one before is not complete yet or there is no room
- * Errors: USAGE without a near directory; MISMATCH, MPI, UNRESPONSIVE. */
-REPRIEVE_EXPORT int reprieve_manager_near_copy(reprieve_manager* manager, uint64_t number, int* taken);
+ * Errors: USAGE without a node-local directory; MISMATCH, MPI, UNRESPONSIVE. */
+REPRIEVE_EXPORT int reprieve_manager_local_copy(reprieve_manager* manager, uint64_t number, int* taken);
 /** The same with a number as reprieve_manager_save_next chooses it. Errors: also USAGE if the saves of this manager
  * were given numbers. Collective.
  * @param taken  out, may be NULL */
-REPRIEVE_EXPORT int reprieve_manager_near_copy_next(reprieve_manager* manager, int* taken);
-/** Restores the newest valid checkpoint; damaged ones are passed over and set aside. Collective.
+REPRIEVE_EXPORT int reprieve_manager_local_copy_next(reprieve_manager* manager, int* taken);
+/** Restores the newest valid checkpoint; corrupt ones are passed over and quarantined. Collective.
  * @param restored, info  as reprieve_restored_from; both may be NULL
  * Errors: CORRUPT if there are checkpoints and not one is valid; MISMATCH; IO, PERMISSION, MPI, UNRESPONSIVE. */
 REPRIEVE_EXPORT int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored,

@@ -20,7 +20,7 @@ namespace reprieve {
 
 /// How the data of a checkpoint reach the file. Both give the same content to any HDF5 tool; see apps/guide/format.md.
 enum class WriterKind {
-  direct,  ///< the chief lays the file out, every rank writes its data with pwrite at the offsets of the datasets
+  direct,  ///< rank 0 lays the file out, every rank writes its data with pwrite at the offsets of the datasets
   mpio,    ///< collective HDF5 transfers through MPI-IO, read back and compared before the commit
 };
 
@@ -29,7 +29,7 @@ namespace detail {
 struct WriterTraits {
   WriterKind kind;
   const char* name;    ///< in settings
-  bool in_background;  ///< can write while the program goes on
+  bool in_background;  ///< can write while the program continues
 };
 inline constexpr std::array<WriterTraits, 2> kWriters{{
     {WriterKind::direct, "direct", true},
@@ -61,7 +61,7 @@ REPRIEVE_EXPORT const char* to_string(SaveReason::Kind kind) noexcept;
 
 /// What a user's save function gets.
 struct SaveFnContext {
-  /// Where this rank may write. The chief's files there are committed together with the checkpoint, as the directory
+  /// Where this rank may write. Rank 0's files there are committed together with the checkpoint, as the directory
   /// `<prefix>-<number>.files`; the other ranks' directories are scratch and vanish.
   std::filesystem::path write_directory;
   std::uint64_t number = 0;  ///< number of the checkpoint
@@ -79,7 +79,7 @@ enum class SaveFnMode {
   /// The handler writes its checkpoint, and the function adds files to it.
   besides,
   /// The function is all of the save, as in TensorFlow: it calls `handler.manager().save(context.number)`, or writes
-  /// what it likes. Its `write_directory` is the checkpoint directory on the chief, and below a `workertemp_<rank>`,
+  /// what it likes. Its `write_directory` is the checkpoint directory on rank 0, and below a `workertemp_<rank>`,
   /// which vanishes, on the others. The handler restores what its manager finds, and nothing else. Never in the
   /// background.
   instead,
@@ -101,7 +101,7 @@ struct CheckpointInfo {
   std::chrono::system_clock::time_point time;
   std::uint64_t size_bytes = 0;
   SaveReason reason;
-  /// The chief's files of the user's save function, if there were any.
+  /// Rank 0's files of the user's save function, if there were any.
   std::optional<std::filesystem::path> files_directory;
 };
 

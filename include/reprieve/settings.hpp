@@ -18,7 +18,7 @@ namespace reprieve {
 
 /// How much is logged: "off", "error", "warning", "info" or "debug".
 struct LogOptions {
-  std::string level = "info";           ///< on the chief
+  std::string level = "info";           ///< on rank 0
   std::string other_ranks = "warning";  ///< on the other ranks
 };
 

@@ -30,7 +30,7 @@ struct ExitContext {
   std::string checkpoint;         ///< path of the committed checkpoint
 };
 
-/// Leaves the process, or returns: then the handler goes on as if nothing had been noticed, and watches for the next
+/// Leaves the process, or returns: then the handler continues as if nothing had been noticed, and watches for the next
 /// notice, unless `TerminationConfig::return_when_saved` is set.
 using ExitFn = std::function<void(const ExitContext&)>;
 

@@ -33,8 +33,8 @@ struct XdmfReport {
 /// as values at the points of regular grids, one temporal collection for each shape. An existing file is replaced
 /// atomically. The checkpoints are named relative to the file, so that the directory may be moved with it.
 ///
-/// Describe the directory anew after every save: retention removes files. Checkpoints that cannot be read are left out,
-/// with a line in the log. Not collective: call it on one rank. Needs no lock, and MPI need not be initialised.
+/// Describe the directory again after every save: retention removes files. Checkpoints that cannot be read are left
+/// out, with a line in the log. Not collective: call it on one rank. Needs no lock, and MPI need not be initialised.
 /// @throws StorageError; UsageError if no checkpoint has the time variable as a number
 /// Cost: reads the tables of each checkpoint, some kilobytes, and no data.
 REPRIEVE_EXPORT XdmfReport write_xdmf(const std::filesystem::path& directory, const std::filesystem::path& file,

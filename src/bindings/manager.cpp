@@ -68,18 +68,18 @@ int reprieve_manager_finish_background_save(reprieve_manager* manager) {
   return guarded([&] { checked(manager, "manager").manager->finish_background_save(); });
 }
 
-int reprieve_manager_near_copy(reprieve_manager* manager, uint64_t number, int* taken) {
+int reprieve_manager_local_copy(reprieve_manager* manager, uint64_t number, int* taken) {
   return guarded([&] {
-    const bool was_taken = checked(manager, "manager").manager->near_copy(number);
+    const bool was_taken = checked(manager, "manager").manager->local_copy(number);
     if (taken != nullptr) {
       *taken = was_taken ? 1 : 0;
     }
   });
 }
 
-int reprieve_manager_near_copy_next(reprieve_manager* manager, int* taken) {
+int reprieve_manager_local_copy_next(reprieve_manager* manager, int* taken) {
   return guarded([&] {
-    const bool was_taken = checked(manager, "manager").manager->near_copy();
+    const bool was_taken = checked(manager, "manager").manager->local_copy();
     if (taken != nullptr) {
       *taken = was_taken ? 1 : 0;
     }

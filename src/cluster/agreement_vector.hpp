@@ -23,7 +23,7 @@ inline constexpr std::chrono::milliseconds kCheckInterval{16};
 using BoundaryIndex = std::int64_t;
 
 /// A request for a checkpoint without a notice. The greatest of all ranks' requests counts.
-enum class RequestedSave : std::int64_t { none = 0, near = 1, periodic = 2, user = 3 };
+enum class RequestedSave : std::int64_t { none = 0, local = 1, periodic = 2, user = 3 };
 
 /// What one rank says in one check.
 struct Contribution {

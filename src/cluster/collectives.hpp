@@ -15,7 +15,7 @@ namespace reprieve::cluster {
 [[nodiscard]] nlohmann::json broadcast(Communicator& comm, const nlohmann::json& document, int root,
                                        std::string_view what);
 
-/// All ranks' documents on the chief, as an array by rank; an empty one on the others.
+/// All ranks' documents on rank 0, as an array by rank; an empty one on the others.
 [[nodiscard]] nlohmann::json gather(Communicator& comm, const nlohmann::json& document, std::string_view what);
 
 }  // namespace reprieve::cluster

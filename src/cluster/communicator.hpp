@@ -120,9 +120,9 @@ class Communicator {
   /// their @p size. The first time it has no time limit once all ranks have come, as `is_node_leader`.
   [[nodiscard]] CommonBytes broadcast_common(std::size_t size, const std::function<void(std::span<std::byte>)>& fill,
                                              int root, std::string_view what);
-  /// All ranks' bytes on the chief, by rank; empty on the others.
+  /// All ranks' bytes on rank 0, by rank; empty on the others.
   std::vector<Bytes> gather(std::span<const std::byte> mine, std::string_view what);
-  /// The chief's element r goes to rank r; the others pass nothing.
+  /// Rank 0's element r goes to rank r; the others pass nothing.
   Bytes scatter(const std::vector<Bytes>& parts, std::string_view what);
   /// Each rank's parts for all of them against theirs for this one. What is in @p theirs is replaced; its memory, like
   /// that of @p mine, serves again in the next exchange. A rank that failed before says so, and all throw its failure.
@@ -137,7 +137,7 @@ class Communicator {
     broadcast(bytes, root, what);
     return core::from_message<T>(bytes);
   }
-  /// What @p make returns on the chief, on every rank. If it throws there, all throw.
+  /// What @p make returns on rank 0, on every rank. If it throws there, all throw.
   template <class Make>
   [[nodiscard]] auto from_chief(Make&& make, std::string_view what) -> std::invoke_result_t<Make&> {
     Bytes bytes;
@@ -145,7 +145,7 @@ class Communicator {
     broadcast(bytes, 0, what);
     return core::from_message<std::invoke_result_t<Make&>>(bytes);
   }
-  /// All ranks' values on the chief, by rank; empty on the others. A rank with an empty container sends nothing.
+  /// All ranks' values on rank 0, by rank; empty on the others. A rank with an empty container sends nothing.
   template <class T>
   [[nodiscard]] std::vector<T> gather_values(const T& mine, std::string_view what) {
     bool is_empty = false;
@@ -170,7 +170,7 @@ class Communicator {
   /// If any rank has a failure, throws that of the lowest such rank, on every rank, with that rank as the origin.
   void agree(const core::Outcome& mine, std::string_view what);
 
-  /// Runs @p operation on the chief alone, then agrees.
+  /// Runs @p operation on rank 0 alone, then agrees.
   template <class Operation>
   void on_chief(Operation&& operation, std::string_view what) {
     agree(is_chief() ? core::capture(std::forward<Operation>(operation)) : core::Outcome{}, what);

@@ -55,8 +55,8 @@ std::unique_ptr<T[], Free> zeros(int count) {
   return memory ? std::move(memory) : throw std::bad_alloc();
 }
 
-/// What MPI reads and writes. It may go on with that after the meeting was left, so it is given back only when all is
-/// complete.
+/// What MPI reads and writes. It may continue with that after the meeting was left, so it is given back only when all
+/// is complete.
 class Memory {
  public:
   explicit Memory(int size) : answers_(zeros<Answer>(size + 1)), told_(zeros<int>(size + 1)) {}
@@ -305,7 +305,7 @@ void Communicator::throw_heard(const core::Failure& failure) const {
 }
 
 /// Ranks that are still inside of the operation hear of the failure in the meeting of whatever they do there, leave it
-/// with an error, and come here. So this goes on until all are here.
+/// with an error, and come here. So this continues until all are here.
 void Communicator::end_together(core::Outcome mine, std::string_view what) {
   for (;;) {
     const Met met = meet_for(Kind::end, 0, mine ? &*mine : nullptr, what);

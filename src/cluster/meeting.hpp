@@ -6,7 +6,7 @@
 ///
 /// Ranks of which some never come must not wait for ever, nor without a name, and messages of our own must not get into
 /// the receives of the program. So each rank tells rank 0 that it is there, by a collective call that does not block,
-/// and rank 0 answers each of them: go on, or who is missing. Rank 0 sees that in the places of the gather that are
+/// and rank 0 answers each of them: continue, or who is missing. Rank 0 sees that in the places of the gather that are
 /// still empty: MPI promises nothing of them before it is complete, but writes nothing else there. Where an MPI gathers
 /// by a tree (MPICH), the ranks behind a missing one look as if they were missing too.
 

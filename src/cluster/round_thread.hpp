@@ -8,7 +8,7 @@
 /// 1. A rank that has something to tell (a notice, an error, a request for a checkpoint) begins a *round*: its thread
 /// wakes those of the
 ///    other ranks, by messages along a tree.
-/// 2. Each thread stops its own main thread before the next boundary (`StepGate`). All threads reduce these limits by
+/// 2. Each thread stops its own main thread before the next boundary (`StopFlag`). All threads reduce these limits by
 ///    MPI_MAX. No main thread is needed for that, so it takes milliseconds whatever the main threads do.
 /// 3. The result is the boundary of the check. No rank has passed it; those that stand before it run on up to it, and
 ///    there all main threads make an ordinary check of the StepAgreement, which alone decides what is done. Until then
@@ -45,7 +45,7 @@ namespace reprieve::cluster {
 /// one order: what `close` returns is where the main thread stands, and every `pass` after it sees that the gate is
 /// closed. With two words a plain store and load of one thread could be overtaken by any number of boundaries of the
 /// other.
-class StepGate {
+class StopFlag {
  public:
   /// Counts a boundary. False if the gate is closed. Thread: main. Cost: an atomic increment.
   [[nodiscard]] bool pass() noexcept { return (word_.fetch_add(kBoundary, std::memory_order_acq_rel) & kClosed) == 0; }
@@ -230,7 +230,7 @@ class RoundThread {
   RoundChannel& channel_;
   const RoundOptions options_;
   const std::function<bool()> has_news_;
-  StepGate gate_;
+  StopFlag gate_;
 
   std::mutex channel_mutex_;  ///< guards the channel and the round under way; locked before the other one
   bool listening_ = false;
@@ -251,7 +251,7 @@ class RoundThread {
   bool failed_ = false;
   bool closing_ = false;
   bool closing_is_told_ = false;  ///< in a round that is complete
-  bool pause_ended_ = false;      ///< the watch of the steps is to begin anew
+  bool pause_ended_ = false;      ///< the watch of the steps is to start from the beginning
   std::int64_t number_ = 0;       ///< of the last round that was begun
   BoundaryIndex check_at_ = kNever;
   std::optional<Clock::time_point> alarm_;

@@ -10,7 +10,7 @@
 namespace reprieve {
 namespace {
 
-/// The first line of it: MPICH goes on with how it was configured.
+/// The first line of it: MPICH continues with how it was configured.
 std::string running_mpi() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;

@@ -514,7 +514,7 @@ constexpr std::string_view kWorkerPrefix = "workertemp_";
 /// on a busy machine the two can do so in step many times. Pauses of random length bring them apart.
 constexpr std::chrono::seconds kMostTimeToMake{10};
 constexpr std::chrono::microseconds kLongestPause{1000};
-/// A name that is taken but cannot be used may have been removed and made anew in between: asked this often.
+/// A name that is taken but cannot be used may have been removed and made again in between: asked this often.
 constexpr int kMostRefusals = 3;
 /// Names inside of the checkpoint directory that are tried; whoever may write there need not take names to do harm.
 constexpr int kMostNames = 100;

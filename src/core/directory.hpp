@@ -95,7 +95,7 @@ class Directory {
   [[nodiscard]] Directory open_directory(const std::string& name) const;
   /// The same; nothing if there is none of that name: nothing at all, or a file, or a link.
   [[nodiscard]] std::optional<Directory> find_directory(const std::string& name) const;
-  /// The same, made anew with exactly this mode, whatever the umask. An error if the name is taken.
+  /// The same, made again with exactly this mode, whatever the umask. An error if the name is taken.
   Directory make_directory(const std::string& name, mode_t mode) const;  // NOLINT(modernize-use-nodiscard)
   /// The same; nothing if the name is taken, or if this directory itself has been removed.
   std::optional<Directory> make_directory_if_free(const std::string& name, mode_t mode) const;  // NOLINT: as above
@@ -192,9 +192,9 @@ int give_rights(int descriptor, mode_t mode) noexcept;
 /// Whether a refusal to change rights is the way of the file system, and no fault. Says so once.
 [[nodiscard]] bool has_no_rights(int error_number) noexcept;
 
-// The directories that save functions write to on ranks other than the chief. No MPI.
+// The directories that save functions write to on ranks other than rank 0. No MPI.
 
-/// A directory that a rank other than the chief may write to while a save lasts. Removed with its content at the end.
+/// A directory that a rank other than rank 0 may write to while a save lasts. Removed with its content at the end.
 ///
 /// It is `<parent>/workertemp_<rank>/<base>` for the checkpoint directory `<parent>/<base>`, if the parent is this
 /// user's alone and that name is free or this user's. Else it lies inside of the checkpoint directory, as

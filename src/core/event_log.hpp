@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by the chief.
+/// The event log: one JSON object per line, appended to `<checkpoint directory>/events.jsonl` by rank 0.
 
 #include <chrono>
 #include <filesystem>

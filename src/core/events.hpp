@@ -44,10 +44,10 @@ struct Start {
   std::string directory{};
   Count run = 0;
   std::string library_version{};
-  std::optional<nlohmann::json> environment{};  ///< settings that the environment made
-  std::optional<std::string> near_directory{};  ///< of near copies, if it takes some
-  std::optional<bool> in_new_directory{};       ///< during a drill: the directory was not there before
-  REPRIEVE_EVENT("start", host, pid, world_size, directory, run, library_version, environment, near_directory,
+  std::optional<nlohmann::json> environment{};   ///< settings that the environment made
+  std::optional<std::string> local_directory{};  ///< of node-local copies, if it takes some
+  std::optional<bool> in_new_directory{};        ///< during a drill: the directory was not there before
+  REPRIEVE_EVENT("start", host, pid, world_size, directory, run, library_version, environment, local_directory,
                  in_new_directory)
 };
 
@@ -71,7 +71,7 @@ struct RestoreStarted {
 };
 
 struct Restored {
-  std::string file{};  ///< a part of a near copy ends with ".part"
+  std::string file{};  ///< a part of a node-local copy ends with ".part"
   Count number = 0;
   int world_size = 0;  ///< of the run that saved it
   Count bytes = 0;
@@ -89,7 +89,7 @@ struct RestoreFailed {
   REPRIEVE_EVENT("restore_failed", file, error, message, origin_rank)
 };
 
-/// A checkpoint is damaged: the next older one is tried.
+/// A checkpoint is corrupt: the next older one is tried.
 struct PassedOver {
   Count number = 0;
   std::string file{};
@@ -97,12 +97,12 @@ struct PassedOver {
   REPRIEVE_EVENT("passed_over", number, file, reason)
 };
 
-/// A damaged checkpoint cost work.
+/// A corrupt checkpoint cost work.
 struct Fallback {
   std::string file{};
   std::string instead_of{};
   Step run_calls{};
-  Step steps_lost{};  ///< if the damaged one could still tell its step
+  Step steps_lost{};  ///< if the corrupt one could still tell its step
   REPRIEVE_EVENT("fallback", file, instead_of, run_calls, steps_lost)
 };
 
@@ -256,42 +256,42 @@ struct Retired {
   REPRIEVE_EVENT("retired", number)
 };
 
-// Near copies.
+// Node-local copies.
 
-/// Near copies of this start so far; at each power of two, and now and then.
-struct NearCopies {
+/// Node-local copies of this start so far; at each power of two, and now and then.
+struct LocalCopies {
   Count count = 0;
   double seconds = 0;    ///< for which each stopped the program, on average
   Step step{};           ///< of the newest that is complete on all ranks
   std::string taken{};   ///< UTC
   Count bytes = 0;       ///< of one copy, of all ranks
   bool partner = false;  ///< each part lies on another host too
-  REPRIEVE_EVENT("near_copies", count, seconds, step, taken, bytes, partner)
+  REPRIEVE_EVENT("local_copies", count, seconds, step, taken, bytes, partner)
 };
 
-struct NearCopyFailed {
+struct LocalCopyFailed {
   std::string message{};
   Count failures = 0;
-  REPRIEVE_EVENT("near_copy_failed", message, failures)
+  REPRIEVE_EVENT("local_copy_failed", message, failures)
 };
 
 /// A partner had no room.
-struct NearCopyWithoutPartner {
-  REPRIEVE_NAME("near_copy_without_partner")
+struct LocalCopyWithoutPartner {
+  REPRIEVE_NAME("local_copy_without_partner")
   static void fields(auto&, auto&&) {}
 };
 
-struct NearPartDamaged {
+struct LocalPartCorrupt {
   std::string place{};  ///< "<host>/<file>"
   std::string reason{};
-  REPRIEVE_EVENT("near_part_damaged", place, reason)
+  REPRIEVE_EVENT("local_part_corrupt", place, reason)
 };
 
-/// A near copy becomes a checkpoint.
+/// A node-local copy becomes a checkpoint.
 struct DrainStarted {
   Count number = 0;
-  bool brought = false;  ///< its parts lie in the checkpoint directory
-  REPRIEVE_EVENT("drain_started", number, brought)
+  bool flushed = false;  ///< its parts lie in the checkpoint directory
+  REPRIEVE_EVENT("drain_started", number, flushed)
 };
 
 struct Drained {
@@ -321,8 +321,8 @@ using Event =
                  events::AlreadyFinished, events::LongestStep, events::StepReached, events::Notice, events::Agreement,
                  events::TrainOn, events::Exit, events::WentOn, events::Failed, events::Finished, events::Arrivals,
                  events::SaveStarted, events::SaveFinished, events::SaveFailed, events::SaveSkipped, events::Retired,
-                 events::NearCopies, events::NearCopyFailed, events::NearCopyWithoutPartner, events::NearPartDamaged,
-                 events::DrainStarted, events::Drained>;
+                 events::LocalCopies, events::LocalCopyFailed, events::LocalCopyWithoutPartner,
+                 events::LocalPartCorrupt, events::DrainStarted, events::Drained>;
 
 /// One line of a log.
 struct LoggedEvent {

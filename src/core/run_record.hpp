@@ -7,8 +7,8 @@
 /// A supervisor makes a private directory for each run and names it in the environment. Every manager of a checkpoint
 /// directory then writes its events there as well as into its event log, in the same form, into a file of its own:
 /// nodes that share a file system cannot append to one file together, and a process may have several managers open. One
-/// that is opened when another one has been closed goes on in that one's file. What a supervisor decides rests on these
-/// events, since the exit code of a launcher tells too little.
+/// that is opened when another one has been closed continues in that one's file. What a supervisor decides rests on
+/// these events, since the exit code of a launcher tells too little.
 
 #include <sys/types.h>
 
@@ -61,18 +61,18 @@ class RunRecord {
 /// Opens a record of this process. Records nothing if no supervisor has started it.
 RunRecord open_run_record(const std::string& host);
 
-// What a rehearsal of a preemption (`reprieve drill`) asks of the run that it has started: a file in the run's private
+// What a dry run of a preemption (`reprieve drill`) asks of the run that it has started: a file in the run's private
 // directory. It works for every program that uses the library, whatever settings it takes.
 
 struct DrillOrders {
   /// Every checkpoint directory is replaced by one of this name inside it: the user's checkpoints are neither restored
   /// nor touched, and the disk is the one that the real run writes to.
   std::string subdirectory;
-  /// A notice is there before the first step boundary. What is saved then is the state with which the program goes on
+  /// A notice is there before the first step boundary. What is saved then is the state with which the program continues
   /// after its restore.
   bool leave_at_once = false;
-  /// The state of this step (calls of `run`) is saved, and the run goes on. What it saves from then on stays, whatever
-  /// the settings say of old checkpoints.
+  /// The state of this step (calls of `run`) is saved, and the run continues. What it saves from then on stays,
+  /// whatever the settings say of old checkpoints.
   std::optional<std::uint64_t> save_at{};
   /// At this step the run saves and leaves, and at its end if that comes first.
   std::optional<std::uint64_t> leave_at{};

@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "reprieve/termination_config.hpp"
 #include "termination/signal_flag.hpp"
@@ -117,7 +117,7 @@ void leave_together(const ExitContext& context) {
   const auto end = Clock::now() + kLeaveTimeout;
   // First the meeting, then the flush: under a launcher that tears the job down, output can block for good.
   meet(context.comm, end);
-  core::kill_point(core::KillPoint::exit_met);
+  core::failpoint(core::Failpoint::exit_met);
   flush();
   finalize(context.exit_code, end);
   _exit(context.exit_code);

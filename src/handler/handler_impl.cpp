@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAlarmAfterSave{1000};
 /// While the program trains on, the length of its steps is looked at so often.
 constexpr milliseconds kLookWhileTrainingOn{1000};
-/// Before the chief asks once more whether the save in the background is written everywhere.
+/// Before rank 0 asks once more whether the save in the background is written everywhere.
 constexpr milliseconds kAskForCommitAgain{50};
 
 void check_same_ranks(MPI_Comm comm, const CheckpointManager& manager) {
@@ -63,11 +63,11 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
       owned_manager(std::move(owned)),
       manager(checkpoint_manager),
       comm_(user_comm, config.peer_timeout),
-      surroundings_(handler::find_surroundings(comm_, config, manager.options().read_environment)),
+      runtime_info_(handler::find_runtime_info(comm_, config, manager.options().read_environment)),
       log_(manager.impl()),
-      rehearsal_(manager.impl().drill, log_),
+      dry_run_(manager.impl().drill, log_),
       news_(manager.impl().drill.has_value(), log_),
-      notices_(comm_, handler::sources_of(comm_, config, surroundings_, manager.directory()), rehearsal_),
+      notices_(comm_, handler::sources_of(comm_, config, runtime_info_, manager.directory()), dry_run_),
       policy_({config.save_every_steps, config.grace_margin}),
       saver_(comm_, manager, config.save_fn && config.save_fn_mode == SaveFnMode::instead,
              [this](const SaveReport& report) { note_commit(report); }),
@@ -87,10 +87,10 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   state_use_ = registry.use();
   restored = manager.restore_or_initialize();
   if (restored) {
-    take_up(*restored);
+    resume_from(*restored);
     storage::check_descriptions(comm_, registry);
   }
-  heed_the_end();
+  check_already_finished();
   plan_periodic_save();
   if (comm_.is_chief()) {
     if (!restored) {
@@ -99,12 +99,12 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
     handler::remove_error_report(manager.directory());
     warn_if_earlier_saves_do_not_fit();
   }
-  rehearsal_.begin(comm_.is_chief());
+  dry_run_.begin(comm_.is_chief());
   worker_lock_ = handler::record_workers(comm_, manager.directory());
   saver_.start_clock();
-  near_copy_time_ = Clock::now();
-  if (comm_.is_chief() && config.save_fn && !manager.options().near_directory.empty()) {
-    core::log::warning("no near copies are taken: they cannot hold what the save function writes");
+  local_copy_time_ = Clock::now();
+  if (comm_.is_chief() && config.save_fn && !manager.options().local_directory.empty()) {
+    core::log::warning("no node-local copies are taken: they cannot hold what the save function writes");
   }
   join_manager();
   if (by_threads) {
@@ -114,9 +114,9 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
 }
 
-/// The count of the run that saved the checkpoint goes on. Where nobody counted, only the program's own count can tell
-/// where the state stands: to go on from 0 would make all steps once more, on a state that has made them.
-void PreemptionCheckpointHandler::Impl::take_up(const CheckpointInfo& from) {
+/// The count of the run that saved the checkpoint continues. Where nobody counted, only the program's own count can
+/// tell where the state stands: to resume from 0 would make all steps once more, on a state that has made them.
+void PreemptionCheckpointHandler::Impl::resume_from(const CheckpointInfo& from) {
   if (!from.run_calls && !config.step_fn) {
     throw UsageError(fmt::format(
         "{} was saved by a CheckpointManager without a handler, so it does not say how many calls of run() its state "
@@ -125,11 +125,11 @@ void PreemptionCheckpointHandler::Impl::take_up(const CheckpointInfo& from) {
         from.path.string()));
   }
   run_calls = from.run_calls ? *from.run_calls : config.step_fn();
-  saver_.take_up(from.number, steps());
+  saver_.resume_from(from.number, steps());
 }
 
-/// A run that was finished does no work twice. With more steps to make it goes on, if its last state is there.
-void PreemptionCheckpointHandler::Impl::heed_the_end() {
+/// A run that was finished does no work twice. With more steps to make it continues, if its last state is there.
+void PreemptionCheckpointHandler::Impl::check_already_finished() {
   already_finished = manager.impl().finished_at();
   if (!already_finished) {
     return;
@@ -141,22 +141,22 @@ void PreemptionCheckpointHandler::Impl::heed_the_end() {
     core::log::info("the run in {} is already finished, at step {}", manager.directory().string(), *already_finished);
   }
   if (refused) {
-    throw UsageError(
-        fmt::format("the run in {} is already finished, at step {}, and {}: to go on would make steps a second time. "
-                    "To do that all the same, for one to make more steps, set checkpoints.restart_finished; to start "
-                    "anew, use another directory. A program that saves its last state before it finishes can be given "
-                    "more steps at any time",
-                    manager.directory().string(), *already_finished,
-                    restored ? fmt::format("its newest checkpoint holds step {}", run_calls) : "it has no checkpoint"));
+    throw UsageError(fmt::format(
+        "the run in {} is already finished, at step {}, and {}: to continue would make steps a second time. "
+        "To do that all the same, for one to make more steps, set checkpoints.restart_finished; to start "
+        "again, use another directory. A program that saves its last state before it finishes can be given "
+        "more steps at any time",
+        manager.directory().string(), *already_finished,
+        restored ? fmt::format("its newest checkpoint holds step {}", run_calls) : "it has no checkpoint"));
   }
 }
 
 void PreemptionCheckpointHandler::Impl::join_manager() {
-  manager.impl().near_copies_stay = true;  // until the run is finished, or saved
+  manager.impl().local_copies_stay = true;  // until the run is finished, or saved
   manager.impl().handler =
       manager::HandlerLink{this, [this] { return run_calls; }, [this] { return saver_.next_number(steps()); },
                            [this](const CheckpointInfo& from) {
-                             take_up(from);
+                             resume_from(from);
                              plan_periodic_save();
                            }};
 }
@@ -176,13 +176,13 @@ void PreemptionCheckpointHandler::Impl::begin_rounds() {
 /// Without the memory to find out, it is told in the next check.
 cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
   try {
-    return look_around();
+    return local_state();
   } catch (const std::bad_alloc&) {
     return {};
   }
 }
 
-cluster::LocalView PreemptionCheckpointHandler::Impl::look_around() {
+cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
   if (notices_.take_hint()) {
     requested_ = cluster::RequestedSave::user;
   }
@@ -190,8 +190,8 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::look_around() {
   view.requested = requested_;
   view.written = static_cast<std::int64_t>(manager.impl().background->written());
   const bool saves_by_time = config.save_every.count() > 0;
-  if (comm_.is_chief() && takes_near_copies() && Clock::now() - near_copy_time_ >= manager.options().near_every) {
-    view.requested = std::max(view.requested, cluster::RequestedSave::near);
+  if (comm_.is_chief() && takes_local_copies() && Clock::now() - local_copy_time_ >= manager.options().local_every) {
+    view.requested = std::max(view.requested, cluster::RequestedSave::local);
   }
   if (saves_by_time && comm_.is_chief() && Clock::now() - saver_.last_time() >= config.save_every) {
     view.requested = std::max(view.requested, cluster::RequestedSave::periodic);
@@ -253,7 +253,7 @@ void PreemptionCheckpointHandler::Impl::tell_news() {
   }
 }
 
-/// Once the chief's own part is written. If another rank's is not, again after a while.
+/// Once rank 0's own part is written. If another rank's is not, again after a while.
 void PreemptionCheckpointHandler::Impl::ask_for_commit() {
   const auto now = Clock::now();
   if (now < ask_for_commit_after_ || manager.impl().background->written() != manager.impl().background->begun()) {
@@ -278,8 +278,8 @@ void PreemptionCheckpointHandler::Impl::plan_alarm(milliseconds not_before) {
   if (comm_.is_chief() && config.save_every.count() > 0 && !notice) {
     wake_at(saver_.last_time() + config.save_every);
   }
-  if (comm_.is_chief() && takes_near_copies() && !notice) {
-    wake_at(near_copy_time_ + manager.options().near_every);
+  if (comm_.is_chief() && takes_local_copies() && !notice) {
+    wake_at(local_copy_time_ + manager.options().local_every);
   }
   if (comm_.is_chief()) {
     wake_at(news_.next());
@@ -312,7 +312,7 @@ void PreemptionCheckpointHandler::Impl::check_usable() const {
     throw UsageError("the handler was finished: finish() comes after the last step boundary");
   }
   if (ended) {
-    throw UsageError("the handler ended with an error that all ranks heard; make a new one to go on");
+    throw UsageError("the handler ended with an error that all ranks heard; make a new one to continue");
   }
 }
 
@@ -354,8 +354,8 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
     check_between_steps("run() or save_checkpoint_if_preempted()");
   }
   tell_news();
-  if (near_is_under_way_) [[unlikely]] {
-    or_fail([this] { advance_near_copy(); });
+  if (local_is_under_way_) [[unlikely]] {
+    or_fail([this] { advance_local_copy(); });
   }
   or_fail([this] { agreement_.at_boundary(); });
   const auto here = agreement_.index();
@@ -365,7 +365,7 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
       return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_verdict();
     });
   }
-  return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here) && !rehearsal_is_due();
+  return !decision_is_due && !periodic_save_is_due() && !policy_.commit_is_due(here) && !dry_run_is_due();
 }
 
 bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
@@ -373,8 +373,8 @@ bool PreemptionCheckpointHandler::Impl::periodic_save_is_due() const {
 }
 
 /// Inside of a scope that saves at its end the state may be in pieces: the end of the scope does it.
-bool PreemptionCheckpointHandler::Impl::rehearsal_is_due() const {
-  return rehearsal_.is_due(run_calls) && patient_scopes == 0 && !notices_.agreed();
+bool PreemptionCheckpointHandler::Impl::dry_run_is_due() const {
+  return dry_run_.is_due(run_calls) && patient_scopes == 0 && !notices_.agreed();
 }
 
 void PreemptionCheckpointHandler::Impl::plan_periodic_save() {
@@ -392,9 +392,9 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
   if (policy_.commit_is_due(agreement_.index())) {
     commit();
   }
-  if (rehearsal_is_due()) {
+  if (dry_run_is_due()) {
     rehearse(false, save_fn_args);
-  } else if (policy_.decision_is_due(agreement_.index()) && !(periodic && policy_.near_copy_is_decided())) {
+  } else if (policy_.decision_is_due(agreement_.index()) && !(periodic && policy_.local_copy_is_decided())) {
     carry_out(policy_.take_decision(), save_fn_args);
   } else if (periodic && !policy_.preemption_is_near()) {
     save_while_running(SaveReason::Kind::periodic, save_fn_args);

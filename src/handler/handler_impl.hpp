@@ -22,10 +22,10 @@
 #include "handler/notice_watch.hpp"
 #include "handler/notices.hpp"
 #include "handler/run_log.hpp"
+#include "handler/runtime_info.hpp"
 #include "handler/save_policy.hpp"
 #include "handler/saving.hpp"
-#include "handler/step_news.hpp"
-#include "handler/surroundings.hpp"
+#include "handler/step_reporter.hpp"
 #include "manager/manager_impl.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/termination_config.hpp"
@@ -110,7 +110,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   /// The same where nothing may be thrown: the scope or the handler was left by an exception.
   void fail_quietly(const std::string& message) noexcept;
 
-  [[nodiscard]] const PlatformInfo& platform() const noexcept { return surroundings_.platform; }
+  [[nodiscard]] const PlatformInfo& platform() const noexcept { return runtime_info_.platform; }
   [[nodiscard]] const handler::Notices& notices() const noexcept { return notices_; }
 
   core::OwnerProcess owner;
@@ -132,14 +132,14 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
 
  private:
   // The start (handler_impl.cpp).
-  void take_up(const CheckpointInfo& from);
-  void heed_the_end();
+  void resume_from(const CheckpointInfo& from);
+  void check_already_finished();
   void join_manager();
   void begin_rounds();
 
   // Checks (handler_impl.cpp).
   [[nodiscard]] cluster::LocalView look();
-  [[nodiscard]] cluster::LocalView look_around();
+  [[nodiscard]] cluster::LocalView local_state();
   void hear(const cluster::Verdict& verdict);
   void decide(const cluster::Verdict& verdict);
   void hear_problems(const cluster::Verdict& verdict);
@@ -154,7 +154,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void check_between_steps(const char* call) const;
   [[nodiscard]] std::uint64_t steps() const { return config.step_fn ? config.step_fn() : run_calls; }
   [[nodiscard]] bool periodic_save_is_due() const;
-  [[nodiscard]] bool rehearsal_is_due() const;
+  [[nodiscard]] bool dry_run_is_due() const;
   void plan_periodic_save();
   /// Memory that runs out in a check does so on this rank alone: the others hear of it as of a step that failed.
   template <class Check>
@@ -178,13 +178,13 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] bool goes_on_after_save();
   /// Does what a drill has ordered for this step. At the last boundary that is the end of the drill's run.
   void rehearse(bool is_last, const std::vector<std::any>& save_fn_args);
-  [[nodiscard]] bool takes_near_copies() const;
-  void take_near_copy();
-  void advance_near_copy();
-  void watch_over_near_copies();
-  void hold_rescue(bool holds) noexcept;
-  void end_rescue() noexcept;
-  void give_back_near_copies();
+  [[nodiscard]] bool takes_local_copies() const;
+  void take_local_copy();
+  void advance_local_copy();
+  void watch_over_local_copies();
+  void hold_emergency_save(bool holds) noexcept;
+  void end_emergency_save() noexcept;
+  void give_back_local_copies();
   void commit();
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
@@ -211,10 +211,10 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
 
   std::shared_ptr<const void> state_use_;  ///< nothing more can be registered
   cluster::Communicator comm_;
-  const handler::Surroundings surroundings_;
+  const handler::RuntimeInfo runtime_info_;
   handler::RunLog log_;
-  handler::Rehearsal rehearsal_;
-  handler::StepNews news_;
+  handler::DryRun dry_run_;
+  handler::StepReporter news_;
   handler::Notices notices_;
   handler::SavePolicy policy_;
   handler::Saver saver_;
@@ -228,11 +228,11 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   int exceptions_at_start_;
   cluster::BoundaryIndex met_at_ = 0;  ///< the boundary of the last `meet`
   std::chrono::steady_clock::time_point ask_for_commit_after_{};
-  bool near_is_under_way_ = false;                        ///< to its partner
-  std::chrono::steady_clock::time_point near_copy_time_;  ///< of the last one, or of the start
-  std::shared_ptr<manager::EmergencySave> rescue_;        ///< of the near copies there are
-  std::optional<handler::NoticeWatch> watch_;             ///< begins that rescue
-  handler::AgreementThreads threads_;                     ///< their work uses what stands above
+  bool local_is_under_way_ = false;                         ///< to its partner
+  std::chrono::steady_clock::time_point local_copy_time_;   ///< of the last one, or of the start
+  std::shared_ptr<manager::EmergencySave> emergency_save_;  ///< of the node-local copies there are
+  std::optional<handler::NoticeWatch> watch_;               ///< begins that emergency save
+  handler::AgreementThreads threads_;                       ///< their work uses what stands above
 
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls
 };

@@ -36,7 +36,7 @@ constexpr auto fields_of(const SharedNotice*) {
 }  // namespace
 
 std::optional<termination::LocalNotice> Notices::own() const {
-  return rehearsal_.notice() ? rehearsal_.notice() : sources_.current();
+  return dry_run_.notice() ? dry_run_.notice() : sources_.current();
 }
 
 Clock::time_point Notices::deadline_of(const termination::LocalNotice& notice) {
@@ -47,7 +47,7 @@ void Notices::note_told(Clock::time_point deadline) noexcept { told_deadline_ = 
 
 void Notices::heed_hints() {
   if (const auto hint = sources_.take_hint()) {
-    core::log::info("{}: saving, and going on", *hint);
+    core::log::info("{}: saving, and continuing", *hint);
     hinted_ = true;
   }
 }
@@ -132,7 +132,7 @@ void Notices::tell_of_wait(std::int64_t boundaries_left) {
 }
 
 void Notices::saved() {
-  rehearsal_.end_notice();
+  dry_run_.end_notice();
   sources_.saved();
 }
 

@@ -20,8 +20,8 @@ namespace reprieve::handler {
 /// Not thread-safe but for `has_news` and `stands`.
 class Notices {
  public:
-  Notices(cluster::Communicator& comm, const termination::SourceSettings& settings, Rehearsal& rehearsal)
-      : comm_(comm), sources_(settings), rehearsal_(rehearsal) {}
+  Notices(cluster::Communicator& comm, const termination::SourceSettings& settings, DryRun& dry_run)
+      : comm_(comm), sources_(settings), dry_run_(dry_run) {}
 
   // What this rank knows.
   /// Its notice, if it has one.
@@ -33,9 +33,9 @@ class Notices {
   static std::chrono::steady_clock::time_point deadline_of(const termination::LocalNotice& notice);
   void note_told(std::chrono::steady_clock::time_point deadline) noexcept;
   /// It may have one of which it has told nothing. Cost: a few loads.
-  [[nodiscard]] bool any_untold() const noexcept { return sources_.any() && told_deadline_ == kNothingTold; }
-  /// What was told does not count any more: it is agreed on anew.
-  void forget_told() noexcept { told_deadline_ = kNothingTold; }
+  [[nodiscard]] bool any_untold() const noexcept { return sources_.any() && told_deadline_ == kNothingReported; }
+  /// What was told does not count any more: it is agreed on again.
+  void forget_told() noexcept { told_deadline_ = kNothingReported; }
   /// A source has hinted at an end that is likely but not announced, since this was last asked: a reason for a
   /// checkpoint, and for nothing else.
   [[nodiscard]] bool take_hint();
@@ -80,13 +80,13 @@ class Notices {
   void tell_of_wait(std::int64_t boundaries_left);
 
   using Ticks = std::chrono::steady_clock::rep;
-  static constexpr Ticks kNothingTold = std::numeric_limits<Ticks>::max();
+  static constexpr Ticks kNothingReported = std::numeric_limits<Ticks>::max();
 
   cluster::Communicator& comm_;
   termination::NoticeSources sources_;
-  Rehearsal& rehearsal_;
-  std::atomic<bool> hinted_{false};                 ///< and nothing is saved for it yet
-  std::atomic<Ticks> told_deadline_{kNothingTold};  ///< of this rank's notice, as the others know it
+  DryRun& dry_run_;
+  std::atomic<bool> hinted_{false};                     ///< and nothing is saved for it yet
+  std::atomic<Ticks> told_deadline_{kNothingReported};  ///< of this rank's notice, as the others know it
   std::optional<TerminationNotice> agreed_;
   std::atomic<bool> is_agreed_{false};
   std::shared_ptr<termination::NoticeBoard> board_ = std::make_shared<termination::NoticeBoard>();

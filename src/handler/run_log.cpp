@@ -79,34 +79,34 @@ void RunLog::step(std::uint64_t run_calls, std::chrono::nanoseconds length, bool
   }
 }
 
-Rehearsal::Rehearsal(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(std::move(orders)), log_(log) {
+DryRun::DryRun(std::optional<core::DrillOrders> orders, RunLog& log) : orders_(std::move(orders)), log_(log) {
   if (orders_) {
     save_at_ = orders_->save_at.value_or(kNever);
     leave_at_ = orders_->leave_at.value_or(kNever);
   }
 }
 
-void Rehearsal::begin(bool is_chief) {
+void DryRun::begin(bool is_chief) {
   if (orders_ && orders_->leave_at_once) {
-    give_notice(is_chief, "rehearsal of a restart");
+    give_notice(is_chief, "dry run of a restart");
   }
 }
 
-void Rehearsal::give_notice(bool is_chief, const char* message) {
+void DryRun::give_notice(bool is_chief, const char* message) {
   if (is_chief) {
     notice_ = termination::LocalNotice{"drill", message, Clock::now(), std::nullopt};
   }
 }
 
 /// At the end of the program there will be no later step: there is nothing more to wait for.
-Rehearsal::Duty Rehearsal::take_duty(std::uint64_t run_calls, bool is_last) noexcept {
-  const Duty duty{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_)};
+DryRun::Action DryRun::take_duty(std::uint64_t run_calls, bool is_last) noexcept {
+  const Action duty{run_calls >= save_at_, leave_at_ != kNever && (is_last || run_calls >= leave_at_)};
   save_at_ = duty.save ? kNever : save_at_;
   leave_at_ = duty.leave ? kNever : leave_at_;
   return duty;
 }
 
-void Rehearsal::tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine) {
+void DryRun::tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine) {
   if (!orders_) {
     return;
   }

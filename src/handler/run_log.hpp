@@ -3,7 +3,7 @@
 
 /// @file
 /// What a handler tells the tools and the people who look at a run later: in the event log and in the run record
-/// (core/events.hpp lists the events). The chief writes it; calls on other ranks do nothing. Not collective.
+/// (core/events.hpp lists the events). Rank 0 writes it; calls on other ranks do nothing. Not collective.
 
 #include <algorithm>
 #include <chrono>
@@ -49,23 +49,23 @@ class RunLog {
 // start, steps at which it saves or leaves, and what the drill wants to know. Without a drill nothing here does
 // anything.
 
-class Rehearsal {
+class DryRun {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// @param orders  of the drill, if this is one
-  Rehearsal(std::optional<core::DrillOrders> orders, RunLog& log);
+  DryRun(std::optional<core::DrillOrders> orders, RunLog& log);
 
-  /// The handler is ready. Where a restart is rehearsed, the chief has a notice from now on.
+  /// The handler is ready. Where a restart is tried in a dry run, rank 0 has a notice from now on.
   void begin(bool is_chief);
   [[nodiscard]] const std::optional<termination::LocalNotice>& notice() const noexcept { return notice_; }
-  /// The chief has a notice from now on.
+  /// Rank 0 has a notice from now on.
   void give_notice(bool is_chief, const char* message);
   /// The state is saved, and the rank leaves.
   void end_notice() noexcept { notice_.reset(); }
 
   /// What the drill has ordered for a step boundary.
-  struct Duty {
+  struct Action {
     bool save = false;
     bool leave = false;  ///< after a save
   };
@@ -74,7 +74,7 @@ class Rehearsal {
     return run_calls >= std::min(save_at_, leave_at_);
   }
   /// The same, which from now on counts as done. @param is_last  the program comes to its end here
-  [[nodiscard]] Duty take_duty(std::uint64_t run_calls, bool is_last) noexcept;
+  [[nodiscard]] Action take_duty(std::uint64_t run_calls, bool is_last) noexcept;
 
   /// Which ranks have had a notice of their own, and how long ago. Collective.
   void tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);

@@ -56,8 +56,8 @@ void SavePolicy::decide(const cluster::Verdict& verdict, const SaveSituation& si
     decision_ = Decision{Kind::final_save, verdict.act_at, verdict.notice_rank, SaveReason::Kind::preemption};
   } else if (verdict.requested != cluster::RequestedSave::none && !decision_ && !situation.notice_is_agreed) {
     const bool is_user = verdict.requested == cluster::RequestedSave::user;
-    const bool is_near = verdict.requested == cluster::RequestedSave::near;
-    decision_ = Decision{is_near ? Kind::near_copy : Kind::requested_save, verdict.act_at, -1,
+    const bool is_near = verdict.requested == cluster::RequestedSave::local;
+    decision_ = Decision{is_near ? Kind::local_copy : Kind::requested_save, verdict.act_at, -1,
                          is_user ? SaveReason::Kind::user : SaveReason::Kind::periodic};
   }
 }

@@ -58,7 +58,7 @@ bool save_fits(std::chrono::duration<double> grace_period, std::chrono::duration
 
 /// What all ranks have agreed to do, and where.
 struct Decision {
-  enum class Kind { preemption, final_save, requested_save, near_copy };
+  enum class Kind { preemption, final_save, requested_save, local_copy };
   Kind kind = Kind::requested_save;
   cluster::BoundaryIndex at = 0;
   int notice_rank = -1;
@@ -100,8 +100,8 @@ class SavePolicy {
     return decision_ &&
            (decision_->kind == Decision::Kind::preemption || decision_->kind == Decision::Kind::final_save);
   }
-  [[nodiscard]] bool near_copy_is_decided() const noexcept {
-    return decision_ && decision_->kind == Decision::Kind::near_copy;
+  [[nodiscard]] bool local_copy_is_decided() const noexcept {
+    return decision_ && decision_->kind == Decision::Kind::local_copy;
   }
   /// The decision, which is none any more.
   Decision take_decision();
@@ -128,7 +128,7 @@ class SavePolicy {
   void note_save(std::chrono::duration<double> seconds) { save_times_.add(seconds); }
   [[nodiscard]] bool save_time_is_known() const noexcept { return !save_times_.empty(); }
 
-  /// Within a grace period the program goes on for now, and saves once more before the end.
+  /// Within a grace period the program continues for now, and saves once more before the end.
   void train_on() noexcept { trains_on_ = true; }
   void stop_training() noexcept { trains_on_ = false; }
   [[nodiscard]] bool trains_on() const noexcept { return trains_on_; }

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "core/event_log.hpp"
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "handler/handler_impl.hpp"
-#include "manager/near_copies.hpp"
+#include "manager/local_copies.hpp"
 
 namespace reprieve::handler {
 
@@ -28,7 +28,7 @@ manager::HandlerLink::NextNumber Saver::next_number(std::uint64_t step) const no
   return {step, number_ == step && step_ == step && step > 0};
 }
 
-void Saver::take_up(std::uint64_t number, std::uint64_t step) noexcept {
+void Saver::resume_from(std::uint64_t number, std::uint64_t step) noexcept {
   number_ = number;
   step_ = step;
 }
@@ -38,7 +38,7 @@ void Saver::save(const Request& request, SaveMoment moment) {
   boundary_ = moment.boundary;
   start_clock();
   on_commit_(report);
-  take_up(report.number, moment.step);
+  resume_from(report.number, moment.step);
 }
 
 void Saver::save_in_background(const Request& request, SaveMoment moment) {
@@ -109,8 +109,8 @@ void PreemptionCheckpointHandler::Impl::carry_out(const handler::Decision& decis
     case Kind::requested_save:
       save_while_running(decision.reason, save_fn_args);
       return;
-    case Kind::near_copy:
-      take_near_copy();
+    case Kind::local_copy:
+      take_local_copy();
       return;
     case Kind::preemption:
       learn_notice(decision.notice_rank);
@@ -149,7 +149,7 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int one_of_them) {
   }
 }
 
-/// The notice, which is still there, is agreed on anew if the program goes on.
+/// The notice, which is still there, is agreed on again if the program continues.
 void PreemptionCheckpointHandler::Impl::unlearn_notice() noexcept {
   notices_.drop_agreed();
   notices_.forget_told();
@@ -180,7 +180,7 @@ void PreemptionCheckpointHandler::Impl::save(SaveReason::Kind reason, const std:
   requested_ = cluster::RequestedSave::none;
 }
 
-/// A save after which the program goes on.
+/// A save after which the program continues.
 void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reason,
                                                            const std::vector<std::any>& save_fn_args) {
   if (!saver_.works_in_background()) {
@@ -201,64 +201,65 @@ void PreemptionCheckpointHandler::Impl::save_while_running(SaveReason::Kind reas
 }
 
 /// A save function writes what a copy of the registered state does not hold; a drill makes its own saves.
-bool PreemptionCheckpointHandler::Impl::takes_near_copies() const {
-  return !manager.options().near_directory.empty() && !config.save_fn && !manager.impl().drill;
+bool PreemptionCheckpointHandler::Impl::takes_local_copies() const {
+  return !manager.options().local_directory.empty() && !config.save_fn && !manager.impl().drill;
 }
 
-void PreemptionCheckpointHandler::Impl::take_near_copy() {
-  near_copy_time_ = std::chrono::steady_clock::now();
+void PreemptionCheckpointHandler::Impl::take_local_copy() {
+  local_copy_time_ = std::chrono::steady_clock::now();
   CheckpointManager::SaveRequest request;
   request.run_calls = run_calls;
   request.reason.kind = SaveReason::Kind::periodic;
-  manager.impl().near_copy(request);
-  near_is_under_way_ = manager.impl().near && manager.impl().near->is_under_way();
-  watch_over_near_copies();
+  manager.impl().local_copy(request);
+  local_is_under_way_ = manager.impl().local && manager.impl().local->is_under_way();
+  watch_over_local_copies();
 }
 
-/// A notice after which no boundary comes in time: then each rank brings its near copy alone.
-void PreemptionCheckpointHandler::Impl::watch_over_near_copies() {
-  if (!manager.impl().near || rescue_ == manager.impl().near->rescue()) {
+/// A notice after which no boundary comes in time: then each rank flushes its node-local copy alone.
+void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
+  if (!manager.impl().local || emergency_save_ == manager.impl().local->emergency_save()) {
     return;
   }
   watch_.reset();
-  rescue_ = manager.impl().near->rescue();
+  emergency_save_ = manager.impl().local->emergency_save();
   try {
-    watch_.emplace([this] { return notices_.stands(); }, manager.options().near_rescue_after,
-                   [rescue = rescue_] { rescue->begin(); });
+    watch_.emplace([this] { return notices_.stands(); }, manager.options().emergency_save_after,
+                   [emergency_save = emergency_save_] { emergency_save->begin(); });
   } catch (const std::system_error& error) {
-    core::log::warning("rank {} can make no thread to watch over its near copies: {}", comm_.rank(), error.what());
+    core::log::warning("rank {} can make no thread to watch over its node-local copies: {}", comm_.rank(),
+                       error.what());
   }
 }
 
 /// For a save, and for no longer than one should take: a rank may hang in it.
-void PreemptionCheckpointHandler::Impl::hold_rescue(bool holds) noexcept {
+void PreemptionCheckpointHandler::Impl::hold_emergency_save(bool holds) noexcept {
   constexpr std::chrono::duration<double> kLeast{2};
-  if (rescue_) {
+  if (emergency_save_) {
     const auto limit = std::max(kLeast, 3 * policy_.grace().save_time);
-    rescue_->hold_for(holds ? std::chrono::duration_cast<std::chrono::milliseconds>(limit)
-                            : std::chrono::milliseconds(0));
+    emergency_save_->hold_for(holds ? std::chrono::duration_cast<std::chrono::milliseconds>(limit)
+                                    : std::chrono::milliseconds(0));
   }
 }
 
 /// A checkpoint is newer.
-void PreemptionCheckpointHandler::Impl::end_rescue() noexcept {
-  if (rescue_) {
-    rescue_->end();
+void PreemptionCheckpointHandler::Impl::end_emergency_save() noexcept {
+  if (emergency_save_) {
+    emergency_save_->end();
   }
 }
 
-void PreemptionCheckpointHandler::Impl::give_back_near_copies() {
+void PreemptionCheckpointHandler::Impl::give_back_local_copies() {
   watch_.reset();
-  rescue_.reset();
-  manager.impl().give_back_near_copies();
+  emergency_save_.reset();
+  manager.impl().give_back_local_copies();
 }
 
-void PreemptionCheckpointHandler::Impl::advance_near_copy() {
-  manager::NearCopies* const copies = manager.impl().near.get();
+void PreemptionCheckpointHandler::Impl::advance_local_copy() {
+  manager::LocalCopies* const copies = manager.impl().local.get();
   if (copies != nullptr) {
     copies->advance();
   }
-  near_is_under_way_ = copies != nullptr && copies->is_under_way();
+  local_is_under_way_ = copies != nullptr && copies->is_under_way();
 }
 
 void PreemptionCheckpointHandler::Impl::commit() {
@@ -283,17 +284,17 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
   policy_.drop_commit();
   saver_.settle();
   if (!saver_.has_saved(agreement_.index())) {
-    hold_rescue(true);
+    hold_emergency_save(true);
     try {
       save(SaveReason::Kind::preemption, save_fn_args);
     } catch (...) {
-      hold_rescue(false);
+      hold_emergency_save(false);
       if (!policy_.trains_on()) {
         unlearn_notice();
       }
       throw;
     }
-    end_rescue();
+    end_emergency_save();
   }
   if (is_final || !goes_on_after_save()) {
     leave();
@@ -301,7 +302,7 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
 }
 
 void PreemptionCheckpointHandler::Impl::rehearse(bool is_last, const std::vector<std::any>& save_fn_args) {
-  const handler::Rehearsal::Duty duty = rehearsal_.take_duty(run_calls, is_last);
+  const handler::DryRun::Action duty = dry_run_.take_duty(run_calls, is_last);
   if (duty.save) {
     policy_.drop_commit();
     saver_.settle();
@@ -311,13 +312,13 @@ void PreemptionCheckpointHandler::Impl::rehearse(bool is_last, const std::vector
   }
   if (duty.leave) {
     policy_.drop_decision();
-    rehearsal_.give_notice(comm_.is_chief(), "end of a replay");
+    dry_run_.give_notice(comm_.is_chief(), "end of a replay");
     learn_notice(0);
     save_for_preemption(true, save_fn_args);
   }
 }
 
-/// Whether there is time for more steps and another save. The time left after this one is agreed on anew: all ranks
+/// Whether there is time for more steps and another save. The time left after this one is agreed on again: all ranks
 /// must decide alike.
 bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {
   if (!notices_.agreed()->deadline) {
@@ -344,7 +345,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
                     handler::seconds_since(context.notice.time), context.exit_code);
     log_.leaves(run_calls, context);
   }
-  rehearsal_.tell_arrivals(comm_, notices_.own());
+  dry_run_.tell_arrivals(comm_, notices_.own());
   return context;
 }
 
@@ -355,9 +356,9 @@ void PreemptionCheckpointHandler::Impl::leave() {
   if (!config.return_when_saved) {
     notices_.acknowledge();  // otherwise it stands until the handler ends, also for other handlers of this process
   }
-  manager.impl().remove_near_left_overs();
-  give_back_near_copies();
-  core::kill_point(core::KillPoint::exit_saved);
+  manager.impl().remove_local_left_overs();
+  give_back_local_copies();
+  core::failpoint(core::Failpoint::exit_saved);
   threads_.rest();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);
@@ -418,7 +419,7 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
   try {
     comm_.agree(heard, "confirming a step boundary");
   } catch (...) {
-    // Not all ranks know what is to be done here: it is agreed on anew if the program goes on.
+    // Not all ranks know what is to be done here: it is agreed on again if the program continues.
     policy_.drop_decision();
     policy_.drop_commit();
     notices_.forget_told();
@@ -430,7 +431,7 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
 /// The same, and all decide by that verdict.
 void PreemptionCheckpointHandler::Impl::confirm() { decide(meet_here()); }
 
-/// A rank that stands elsewhere hears of it, or it would go on as if nothing were wrong.
+/// A rank that stands elsewhere hears of it, or it would continue as if nothing were wrong.
 void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
   try {
     confirm();
@@ -461,7 +462,7 @@ void PreemptionCheckpointHandler::Impl::close_scope() {
   agreement_.at_boundary();
   confirm_or_fail();
   act_on_notice_at_once(true);
-  if (rehearsal_is_due()) {
+  if (dry_run_is_due()) {
     rehearse(false, {});
   }
   steps_go_on();
@@ -498,9 +499,9 @@ void PreemptionCheckpointHandler::Impl::finish() {
   meet(true);
   close();
   finished = true;
-  manager.impl().near_copies_stay = false;
+  manager.impl().local_copies_stay = false;
   if (agreement_.index() > 1) {  // otherwise it may only have looked
-    manager.impl().remove_near_left_overs();
+    manager.impl().remove_local_left_overs();
   }
 }
 

@@ -55,7 +55,7 @@ class Saver {
   [[nodiscard]] manager::HandlerLink::NextNumber next_number(std::uint64_t step) const noexcept;
 
   /// The state is that of a checkpoint that was restored.
-  void take_up(std::uint64_t number, std::uint64_t step) noexcept;
+  void resume_from(std::uint64_t number, std::uint64_t step) noexcept;
   /// From here on the time without a save counts.
   void start_clock() noexcept { time_ = Clock::now(); }
 

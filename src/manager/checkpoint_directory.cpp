@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "core/directory.hpp"
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "manager/directory_lock.hpp"
 #include "storage/bytes/posix_file.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::manager {
@@ -120,7 +120,7 @@ std::string CheckpointDirectory::staged_name(StagedName staged, std::string_view
 
 core::FileAddress CheckpointDirectory::file(std::uint64_t number) const { return address(file_name(number)); }
 
-core::FileAddress CheckpointDirectory::spare() const { return address(kSpareName); }
+core::FileAddress CheckpointDirectory::recycled() const { return address(kRecycledName); }
 
 core::FileAddress CheckpointDirectory::staged_file(StagedName staged) const {
   return address(fs::path(kStagingName) / staged_name(staged, kCheckpointSuffix));
@@ -166,18 +166,18 @@ void CheckpointDirectory::check_checkpoints_are_files() const {
   }
 }
 
-void CheckpointDirectory::check_nothing_is_set_aside() const {
+void CheckpointDirectory::check_nothing_is_quarantined() const {
   std::string names;
   for (const core::DirectoryEntry& entry : listed()) {
-    const auto name = parse_set_aside_name(entry.name);
+    const auto name = parse_quarantined_name(entry.name);
     if (name && name->prefix == prefix_) {
       names += (names.empty() ? "" : ", ") + name->file;
     }
   }
   if (!names.empty()) {
-    throw CorruptError("there is no checkpoint in " + path_.string() + " but those that were set aside as damaged (" +
-                       names + "): this is not a new run. `reprieve unset-aside " + path_.string() +
-                       "` takes back those that are sound; to start anew, move them away");
+    throw CorruptError("there is no checkpoint in " + path_.string() + " but those that were quarantined as corrupt (" +
+                       names + "): this is not a new run. `reprieve unquarantine " + path_.string() +
+                       "` takes back those that are valid; to start from the beginning, move them away");
   }
 }
 
@@ -221,7 +221,7 @@ std::uint64_t CheckpointDirectory::free_number(std::uint64_t wanted, bool may_re
   bool is_empty = true;
   for (const core::DirectoryEntry& entry : listed()) {
     const auto number = parse_name(prefix_, entry.name, kCheckpointSuffix);
-    const auto aside = parse_set_aside_name(entry.name);
+    const auto aside = parse_quarantined_name(entry.name);
     if (number || (aside && aside->prefix == prefix_)) {
       highest = std::max(highest, number ? *number : aside->number);
       is_empty = false;
@@ -296,9 +296,9 @@ void CheckpointDirectory::commit(StagedName staged, bool has_files) {
   const std::string name = staged_name(staged, kCheckpointSuffix);
   staging_place.set_file_mode(name, place().file_mode());
   staging_place.rename(name, place(), file_name(staged.number));
-  core::kill_point(core::KillPoint::commit_renamed);
+  core::failpoint(core::Failpoint::commit_renamed);
   make_durable();
-  core::kill_point(core::KillPoint::commit_durable);
+  core::failpoint(core::Failpoint::commit_durable);
   if (has_files) {
     install_files(staged);
   } else {
@@ -354,7 +354,7 @@ void CheckpointDirectory::recover_files(const std::string& staged_name) {
   const auto staged = parse_staged_name(prefix_, staged_name, kFilesSuffix);
   if (staged && place().contains(file_name(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
-    core::kill_point(core::KillPoint::open_recovered);
+    core::failpoint(core::Failpoint::open_recovered);
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
   }
 }
@@ -368,7 +368,7 @@ bool CheckpointDirectory::belong_to_a_checkpoint(StagedName staged_files) const 
   } catch (const StorageError&) {
     throw;
   } catch (const Error&) {
-    return false;  // damaged
+    return false;  // corrupt
   }
 }
 
@@ -392,7 +392,7 @@ void CheckpointDirectory::remove_orphaned_files() const {
   }
 }
 
-fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
+fs::path CheckpointDirectory::quarantine(std::uint64_t number) {
   const std::string name = file_name(number);
   const std::string files = files_name(number);
   const std::string suffix = free_corrupt_suffix(place(), name, files);
@@ -406,7 +406,7 @@ fs::path CheckpointDirectory::set_aside(std::uint64_t number) {
   return path_ / (name + suffix);
 }
 
-void CheckpointDirectory::take_back(const SetAsideName& name) {
+void CheckpointDirectory::take_back(const QuarantinedName& name) {
   const std::string file = file_name(name.number);
   const std::string files = files_name(name.number);
   const core::FileAddress aside = address(file + name.suffix);
@@ -451,7 +451,7 @@ std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::stri
 void CheckpointDirectory::remove(std::uint64_t number) {
   std::shared_ptr<core::Descriptor> content = held_open(file_name(number));
   place().remove_tree(file_name(number));
-  core::kill_point(core::KillPoint::retire_file_removed);
+  core::failpoint(core::Failpoint::retire_file_removed);
   if (content) {
     freeing_ = std::make_unique<Freeing>(std::move(content));
   }
@@ -479,7 +479,7 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   }
   std::vector<std::uint64_t> gone;
   for (const std::uint64_t number : to_retire(std::move(entries), policy, committed)) {
-    if (retirement.recycle && make_spare(number)) {
+    if (retirement.recycle && make_recycled(number)) {
       remove_files(number);
     } else if (retirement.remove) {
       remove(number);
@@ -491,35 +491,36 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   return gone;
 }
 
-// The spare file: that of a retired checkpoint, kept as the place for the next one. save.cpp states the protocol.
+// The recycled file: that of a retired checkpoint, kept as the place for the next one. save.cpp states the protocol.
 
-/// The order matters: the file must have lost its name for good before it loses its seal, else a power cut would leave
-/// a checkpoint that looks damaged; and it must have lost its seal for good before anything else in it changes.
-bool CheckpointDirectory::make_spare(std::uint64_t number) {
+/// The order matters: the file must have lost its name for good before it loses its commit record, else a power cut
+/// would leave a checkpoint that looks corrupt; and it must have lost its commit record for good before anything else
+/// in it changes.
+bool CheckpointDirectory::make_recycled(std::uint64_t number) {
   const auto retired = place().look(file_name(number));
-  if (place().contains(kSpareName) || !retired || !S_ISREG(retired->st_mode)) {
+  if (place().contains(kRecycledName) || !retired || !S_ISREG(retired->st_mode)) {
     return false;
   }
   const auto committed = committed_.extract(number);
   const bool is_as_committed = !committed.empty() && committed.mapped().is(*retired);
-  spare_left_.reset();
-  place().rename(file_name(number), place(), kSpareName);
-  core::kill_point(core::KillPoint::retire_spare_renamed);
+  recycled_left_.reset();
+  place().rename(file_name(number), place(), kRecycledName);
+  core::failpoint(core::Failpoint::retire_recycled_renamed);
   make_durable();
   try {
-    const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
+    const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
     if (!opened.is_shared()) {
-      storage::void_seal(opened);
-      core::kill_point(core::KillPoint::retire_spare_void);
+      storage::void_commit_record(opened);
+      core::failpoint(core::Failpoint::retire_recycled_void);
       if (is_as_committed) {
-        note_spare(committed.mapped().save);
+        note_recycled(committed.mapped().save);
       }
       return true;
     }
   } catch (const StorageError& error) {
-    core::log::debug("{} is not recycled: {}", spare().string(), error.what());
+    core::log::debug("{} is not recycled: {}", recycled().string(), error.what());
   }
-  place().remove_tree(kSpareName);
+  place().remove_tree(kRecycledName);
   return true;
 }
 
@@ -529,52 +530,52 @@ bool CheckpointDirectory::Left::is(const struct stat& status) const {
 }
 
 /// Its data are those of that save. To be called after all that changes the file.
-void CheckpointDirectory::note_spare(std::uint64_t save) {
-  const auto status = place().look(kSpareName);
-  spare_left_ = status ? std::optional(Left::as(*status, save)) : std::nullopt;
+void CheckpointDirectory::note_recycled(std::uint64_t save) {
+  const auto status = place().look(kRecycledName);
+  recycled_left_ = status ? std::optional(Left::as(*status, save)) : std::nullopt;
 }
 
-/// The save whose data the spare file holds; 0: not known.
-std::uint64_t CheckpointDirectory::spare_left_by() const {
-  const auto status = place().look(kSpareName);
-  return status && spare_left_ && spare_left_->is(*status) ? spare_left_->save : 0;
+/// The save whose data the recycled file holds; 0: not known.
+std::uint64_t CheckpointDirectory::recycled_left_by() const {
+  const auto status = place().look(kRecycledName);
+  return status && recycled_left_ && recycled_left_->is(*status) ? recycled_left_->save : 0;
 }
 
-std::optional<CheckpointDirectory::SpareFile> CheckpointDirectory::take_spare(StagedName staged) {
-  if (!place().contains(kSpareName)) {
+std::optional<CheckpointDirectory::RecycledFile> CheckpointDirectory::take_recycled(StagedName staged) {
+  if (!place().contains(kRecycledName)) {
     return std::nullopt;
   }
   try {
-    const SpareFile spare_file{spare_left_by()};
-    const storage::PosixFile opened = storage::PosixFile::open_to_write(spare());
+    const RecycledFile recycled_file{recycled_left_by()};
+    const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
     if (!opened.is_shared()) {
-      storage::void_seal(opened);
-      place().rename(kSpareName, open_staging(), staged_name(staged, kCheckpointSuffix));
-      core::kill_point(core::KillPoint::save_spare_taken);
-      return spare_file;
+      storage::void_commit_record(opened);
+      place().rename(kRecycledName, open_staging(), staged_name(staged, kCheckpointSuffix));
+      core::failpoint(core::Failpoint::save_recycled_taken);
+      return recycled_file;
     }
   } catch (const StorageError& error) {
-    core::log::warning("{} cannot be used: {}", spare().string(), error.what());
+    core::log::warning("{} cannot be used: {}", recycled().string(), error.what());
   }
-  remove_spare();
+  remove_recycled();
   return std::nullopt;
 }
 
 void CheckpointDirectory::reserve(std::uint64_t size) {
   keeps_staging_ = true;
   place().make_directory_if_free(kStagingName, core::kOwnDirectory);
-  const std::uint64_t left_by = spare_left_by();
-  storage::PosixFile file =
-      place().contains(kSpareName) ? storage::PosixFile::open_to_write(spare()) : storage::PosixFile::create(spare());
+  const std::uint64_t left_by = recycled_left_by();
+  storage::PosixFile file = place().contains(kRecycledName) ? storage::PosixFile::open_to_write(recycled())
+                                                            : storage::PosixFile::create(recycled());
   file.allocate(std::max(size, file.size()));
   file.close();
-  note_spare(left_by);
+  note_recycled(left_by);
 }
 
-void CheckpointDirectory::remove_spare() noexcept { remove_or_log(kSpareName); }
+void CheckpointDirectory::remove_recycled() noexcept { remove_or_log(kRecycledName); }
 
 void CheckpointDirectory::release_reserve() noexcept {
-  remove_spare();
+  remove_recycled();
   if (std::exchange(keeps_staging_, false)) {
     try {
       recover();

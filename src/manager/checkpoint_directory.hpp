@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The content of a checkpoint directory, as the chief sees and changes it. No MPI.
+/// The content of a checkpoint directory, as rank 0 sees and changes it. No MPI.
 
 #include <sys/types.h>
 
@@ -29,7 +29,7 @@ namespace reprieve::manager {
 /// Name of the directory for what is not committed yet, inside the checkpoint directory.
 inline constexpr const char* kStagingName = ".chieftemp";
 /// The file of a retired checkpoint, kept as the place for the next one.
-inline constexpr const char* kSpareName = ".reprieve.spare";
+inline constexpr const char* kRecycledName = ".reprieve.recycled";
 inline constexpr const char* kLockName = ".reprieve.lock";
 using core::kEventLogName;
 
@@ -42,7 +42,7 @@ CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number
                          std::uint64_t size_bytes);
 
 /// Paths are valid on every rank, and are for messages and for the program; all work is done below the directory that
-/// was opened. The members that read or change the directory are for the chief, under the lock.
+/// was opened. The members that read or change the directory are for rank 0, under the lock.
 class CheckpointDirectory {
  public:
   CheckpointDirectory(std::filesystem::path path, std::string prefix, bool durable);
@@ -54,7 +54,7 @@ class CheckpointDirectory {
 
   /// The directory, opened at the first call, and the same from then on. For every rank. @throws StorageError
   [[nodiscard]] const core::Directory& place() const { return *shared_place(); }
-  /// What was opened may be another directory than the chief's: forgets it.
+  /// What was opened may be another directory than rank 0's: forgets it.
   void forget_place() noexcept { place_.reset(); }
   /// Makes the directory, and those above it, if they are not there, for this user alone, and opens it.
   /// @throws StorageError
@@ -65,15 +65,15 @@ class CheckpointDirectory {
   [[nodiscard]] core::FileAddress staged_file(StagedName staged) const;
   [[nodiscard]] core::FileAddress lock_file() const { return address(kLockName); }
 
-  /// Numbers of the committed checkpoints, ascending, whether they are sound or not. Directories and broken links that
+  /// Numbers of the committed checkpoints, ascending, whether they are valid or not. Directories and broken links that
   /// have the name of one are passed over, with one warning each.
   [[nodiscard]] std::vector<std::uint64_t> numbers();
 
   /// @throws StorageError if something has the name of a checkpoint that is not a file, or of which that cannot be told
   /// (a link into an archive that is not mounted): it may be the newest one
   void check_checkpoints_are_files() const;
-  /// @throws CorruptError if checkpoints were set aside: a directory with no others is not a new one
-  void check_nothing_is_set_aside() const;
+  /// @throws CorruptError if checkpoints were quarantined: a directory with no others is not a new one
+  void check_nothing_is_quarantined() const;
 
   /// What is known about a checkpoint; nothing, with a warning, if it cannot be read. Read once, then remembered for as
   /// long as the file stays the same.
@@ -82,7 +82,7 @@ class CheckpointDirectory {
   /// The committed checkpoints, oldest first (checkpoint_list.hpp). @p id  of this directory
   [[nodiscard]] std::vector<OrderEntry> in_order(const std::string& id);
 
-  /// A number for the next checkpoint: @p wanted if it is above all that are there, damaged ones that were set aside
+  /// A number for the next checkpoint: @p wanted if it is above all that are there, corrupt ones that were quarantined
   /// included; with @p may_replace also if it is the highest; else the next one.
   /// @throws UsageError if there is none
   [[nodiscard]] std::uint64_t free_number(std::uint64_t wanted, bool may_replace) const;
@@ -99,23 +99,23 @@ class CheckpointDirectory {
   /// Whether there is anything in it; if so, makes it durable. @throws StorageError
   [[nodiscard]] bool keep_staged_files(StagedName staged) const;
 
-  [[nodiscard]] core::FileAddress spare() const;
-  struct SpareFile {
+  [[nodiscard]] core::FileAddress recycled() const;
+  struct RecycledFile {
     /// The save of which it still holds all data, if this object has seen its commit and nobody has written to the file
     /// since; 0: not known.
     std::uint64_t left_by_save = 0;
   };
-  /// Makes the spare file, if there is one that can be used, the staged file of a save. Nothing if there is none.
+  /// Makes the recycled file, if there is one that can be used, the staged file of a save. Nothing if there is none.
   /// @throws StorageError if it cannot be told apart from a checkpoint
-  std::optional<SpareFile> take_spare(StagedName staged);
-  /// Makes a spare file of that size, with its space taken. One that is there is made larger if need be. The staging
+  std::optional<RecycledFile> take_recycled(StagedName staged);
+  /// Makes a recycled file of that size, with its space taken. One that is there is made larger if need be. The staging
   /// directory, which takes space too, is there from now on, up to `release_reserve`.
   /// @throws StorageError
   void reserve(std::uint64_t size);
-  /// Removes the spare file, and what `reserve` has made besides. Logs what cannot be removed.
+  /// Removes the recycled file, and what `reserve` has made besides. Logs what cannot be removed.
   void release_reserve() noexcept;
   /// Logs what cannot be removed.
-  void remove_spare() noexcept;
+  void remove_recycled() noexcept;
 
   /// Steps 4 and 5 of the commit protocol (save.cpp): the rename that makes the staged checkpoint exist, and then its
   /// files.
@@ -129,12 +129,12 @@ class CheckpointDirectory {
   /// directories of their ranks. Only logs what cannot be removed.
   void remove_left_overs();
 
-  /// Gives a damaged checkpoint, and its files, the suffix `.corrupt`. Returns the new path of the file.
-  std::filesystem::path set_aside(std::uint64_t number);
+  /// Gives a corrupt checkpoint, and its files, the suffix `.corrupt`. Returns the new path of the file.
+  std::filesystem::path quarantine(std::uint64_t number);
 
-  /// Gives a checkpoint that was set aside, and its files, their names back. @throws StorageError, also if there is a
+  /// Gives a checkpoint that was quarantined, and its files, their names back. @throws StorageError, also if there is a
   /// checkpoint of that number, or its files are gone
-  void take_back(const SetAsideName& name);
+  void take_back(const QuarantinedName& name);
 
   /// Removes a checkpoint and its files. To free the space of a large file can take longer than to write it: that is
   /// left to a thread, and is not done when this returns. @throws StorageError
@@ -142,7 +142,7 @@ class CheckpointDirectory {
 
   /// What becomes of checkpoints that are retired.
   struct Retirement {
-    bool recycle;  ///< the file of one of them becomes the spare file, if there is none yet
+    bool recycle;  ///< the file of one of them becomes the recycled file, if there is none yet
     bool remove;   ///< the others are removed; else they stay until the next time
   };
 
@@ -156,7 +156,7 @@ class CheckpointDirectory {
     ino_t inode = 0;
     off_t size = 0;
     timespec modified = {};
-    std::optional<CheckpointInfo> info;  ///< nothing if the file is damaged
+    std::optional<CheckpointInfo> info;  ///< nothing if the file is corrupt
   };
   /// A file as this object left it, and what it holds.
   struct Left {
@@ -176,9 +176,9 @@ class CheckpointDirectory {
   [[nodiscard]] std::string file_name(std::uint64_t number) const;
   [[nodiscard]] std::string files_name(std::uint64_t number) const;
   [[nodiscard]] std::string staged_name(StagedName staged, std::string_view suffix) const;
-  [[nodiscard]] bool make_spare(std::uint64_t number);
-  void note_spare(std::uint64_t save);
-  [[nodiscard]] std::uint64_t spare_left_by() const;
+  [[nodiscard]] bool make_recycled(std::uint64_t number);
+  void note_recycled(std::uint64_t save);
+  [[nodiscard]] std::uint64_t recycled_left_by() const;
   [[nodiscard]] core::Directory open_staging() const;
   [[nodiscard]] bool lacks_room() const;
   [[nodiscard]] std::shared_ptr<core::Descriptor> held_open(const std::string& name) const;
@@ -195,7 +195,7 @@ class CheckpointDirectory {
   bool durable_;
   mutable std::shared_ptr<const core::Directory> place_;  ///< null before the first use
   bool keeps_staging_ = false;                            ///< empty, between two saves
-  /// A thread that closes a removed file. The end of its owner waits for it: nothing goes on when a run is over.
+  /// A thread that closes a removed file. The end of its owner waits for it: nothing continues when a run is over.
   struct Freeing {
     core::BackgroundTask task;
     explicit Freeing(std::shared_ptr<core::Descriptor> content);
@@ -206,7 +206,7 @@ class CheckpointDirectory {
   std::unique_ptr<Freeing> freeing_;  ///< nothing before the first file is removed
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
-  std::optional<Left> spare_left_;
+  std::optional<Left> recycled_left_;
   std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
 };
 

@@ -62,7 +62,7 @@ std::optional<std::uint64_t> parse_name(std::string_view prefix, std::string_vie
   return middle ? parse_number<std::uint64_t>(*middle) : std::nullopt;
 }
 
-std::optional<SetAsideName> parse_set_aside_name(std::string_view name) {
+std::optional<QuarantinedName> parse_quarantined_name(std::string_view name) {
   const auto suffix = name.rfind(kCorruptSuffix);
   if (suffix == std::string_view::npos) {
     return std::nullopt;
@@ -75,7 +75,7 @@ std::optional<SetAsideName> parse_set_aside_name(std::string_view name) {
   if (!number || (!rest.empty() && !counted)) {
     return std::nullopt;
   }
-  return SetAsideName{std::string(name), std::string(prefix), *number, std::string(name.substr(suffix))};
+  return QuarantinedName{std::string(name), std::string(prefix), *number, std::string(name.substr(suffix))};
 }
 
 std::string format_staged_name(std::string_view prefix, StagedName staged, std::string_view suffix) {
@@ -220,7 +220,7 @@ std::optional<DirectoryRecord> read_directory_record(const core::Directory& dire
   } catch (const std::bad_alloc&) {
     throw;  // says nothing of the file
   } catch (const std::exception& what) {
-    core::log::warning("{} is damaged, and is made anew from the checkpoints: {}",
+    core::log::warning("{} is corrupt, and is rebuilt from the checkpoints: {}",
                        (directory.path() / kRecordName).string(), what.what());
     return std::nullopt;
   }
@@ -271,7 +271,7 @@ OrderEntry entry_of(const CheckpointFile& file, const std::string& here) {
 
 bool is_checkpoint_name(const fs::path& path) { return as_checkpoint(path).has_value(); }
 
-bool is_set_aside_name(const fs::path& path) { return parse_set_aside_name(path.filename().string()).has_value(); }
+bool is_quarantined_name(const fs::path& path) { return parse_quarantined_name(path.filename().string()).has_value(); }
 
 std::vector<fs::path> regular_files(const fs::path& directory) {
   std::vector<fs::path> files;

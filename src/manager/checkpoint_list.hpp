@@ -25,7 +25,7 @@ namespace reprieve::manager {
 
 inline constexpr std::string_view kCheckpointSuffix = ".h5";
 inline constexpr std::string_view kFilesSuffix = ".files";
-/// Behind the name of a checkpoint that was set aside as damaged; `.2` and so on may follow.
+/// Behind the name of a checkpoint that was quarantined as corrupt; `.2` and so on may follow.
 inline constexpr std::string_view kCorruptSuffix = ".corrupt";
 
 /// `<prefix>-<number><suffix>`
@@ -50,14 +50,14 @@ std::optional<StagedName> parse_staged_name(std::string_view prefix, std::string
 /// Whether a program with another prefix has staged something under that name. @p name  in the staging directory
 bool is_staged_under_another_prefix(std::string_view prefix, std::string_view name);
 
-/// The name of a checkpoint that was set aside: `<prefix>-<number>.h5.corrupt`, or `.corrupt.2` and so on.
-struct SetAsideName {
+/// The name of a checkpoint that was quarantined: `<prefix>-<number>.h5.corrupt`, or `.corrupt.2` and so on.
+struct QuarantinedName {
   std::string file;
   std::string prefix;
   std::uint64_t number = 0;
   std::string suffix;  ///< from `.corrupt` on
 };
-std::optional<SetAsideName> parse_set_aside_name(std::string_view name);
+std::optional<QuarantinedName> parse_quarantined_name(std::string_view name);
 
 // Which of the checkpoints of one prefix is newer. Pure: no files are touched.
 //
@@ -68,7 +68,7 @@ enum class Origin {
   foreign,    ///< saved in another directory, and copied here: older than all others, unless it is named
   uncounted,  ///< by a version that did not count: older than those that have counters, by number
   own,
-  unreadable,  ///< as new as its number allows, so that a restore comes to it and says that it is damaged
+  unreadable,  ///< as new as its number allows, so that a restore comes to it and says that it is corrupt
 };
 
 /// What decides on the place of one checkpoint.
@@ -161,21 +161,21 @@ struct CheckpointFile {
       false;  ///< saved in another directory: a restore takes it only if it is named, or there is no other
 };
 
-/// The committed checkpoints in a directory, whatever their prefix and whether sound or not, sorted by prefix, then as
+/// The committed checkpoints in a directory, whatever their prefix and whether valid or not, sorted by prefix, then as
 /// a restore sees them, with the newest at the end. Cost: one small read per file.
 /// @throws StorageError if the directory cannot be read
 std::vector<CheckpointFile> checkpoint_files(const std::filesystem::path& directory);
 
-/// Whether a file has the name of a checkpoint, or of one that was set aside, of any prefix.
+/// Whether a file has the name of a checkpoint, or of one that was quarantined, of any prefix.
 [[nodiscard]] bool is_checkpoint_name(const std::filesystem::path& path);
-[[nodiscard]] bool is_set_aside_name(const std::filesystem::path& path);
+[[nodiscard]] bool is_quarantined_name(const std::filesystem::path& path);
 
 /// The regular files in a directory, in any order. @throws StorageError
 std::vector<std::filesystem::path> regular_files(const std::filesystem::path& directory);
 
 }  // namespace reprieve::manager
 
-// And for messages from the chief to the other ranks.
+// And for messages from rank 0 to the other ranks.
 
 namespace reprieve {
 

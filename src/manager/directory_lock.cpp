@@ -271,7 +271,7 @@ void DirectoryLock::make_anew() {
                                               file_.parent_path().string() + " while its lock file was gone");
   }
   write_mark();
-  core::log::warning("the lock file {} was removed while in use, and is made anew", file_.string());
+  core::log::warning("the lock file {} was removed while in use, and is made again", file_.string());
 }
 
 void DirectoryLock::check_held() {

@@ -37,7 +37,7 @@ struct LockHolder {
   static LockHolder self(std::string host, int world_size);
 };
 
-/// An exclusive flock(2) on a file, held from construction to destruction by the chief alone.
+/// An exclusive flock(2) on a file, held from construction to destruction by rank 0 alone.
 ///
 /// The kernel releases it when the process ends, however it ends. It belongs to the open file description, not to the
 /// process: two managers of one process exclude each other, closing another descriptor of the file does not release
@@ -55,7 +55,7 @@ class DirectoryLock {
   /// Whether the name of the holder goes into the lock file.
   enum class Mark {
     written,
-    kept,  ///< for a short look or change: where locks do not reach other nodes, a run that lives there goes on
+    kept,  ///< for a short look or change: where locks do not reach other nodes, a run that lives there continues
   };
 
   /// Waits up to @p timeout for another holder; logs once that it waits, and for whom. With a mark that is kept,
@@ -74,7 +74,7 @@ class DirectoryLock {
   [[nodiscard]] bool is_in(const core::Directory& directory) const { return directory_.is(directory); }
 
   /// Throws StorageError if the directory was removed or replaced, or another run has taken over since the locks of the
-  /// file system failed. A lock file that somebody has removed is made anew. To be called before a commit.
+  /// file system failed. A lock file that somebody has removed is made again. To be called before a commit.
   void check_held();
 
  private:

@@ -13,8 +13,8 @@
 // There is no commit. The next start finds the parts, and makes a checkpoint file of them if all of them are there and
 // newer than all checkpoints (local_finish.cpp). A save of all ranks that is done in time is newer, and ends all this.
 //
-// The program goes on meanwhile, and may write over a part. What was read then is not kept: a part that is written
-// anew loses its seal first.
+// The program continues meanwhile, and may write over a part. What was read then is not kept: a part that is written
+// again loses its commit record first.
 
 #include "manager/emergency_save.hpp"
 
@@ -42,7 +42,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookWhileWaiting{20};
-/// How long the others are given to bring theirs: at least this, and at most that.
+/// How long the others are given to flush theirs: at least this, and at most that.
 constexpr Clock::duration kLeastWaitForOthers = milliseconds(500);
 constexpr Clock::duration kMostWaitForOthers = std::chrono::seconds(10);
 constexpr milliseconds kEmergencyEndLimit{10'000};
@@ -51,32 +51,32 @@ constexpr milliseconds kEmergencyEndLimit{10'000};
 
 /// All that the thread uses: it may be left behind.
 struct EmergencySave::Work {
-  Work(core::Directory checkpoint_directory, NearPlace where, Rank who)
+  Work(core::Directory checkpoint_directory, NodeDirectory where, Rank who)
       : checkpoints(std::move(checkpoint_directory)), place(std::move(where)), self(who) {}
 
   const core::Directory checkpoints;
-  const NearPlace place;
+  const NodeDirectory place;
   const Rank self;
   std::atomic<bool> stopped{false};
   std::atomic<Clock::rep> holds_until{0};
-  std::set<std::string> brought;  ///< files; for others only when the thread is done
+  std::set<std::string> flushed;  ///< files; for others only when the thread is done
 
   void run();
 
  private:
   void flush();
   [[nodiscard]] std::vector<FoundPart> parts() const;
-  bool bring(const FoundPart& part);
-  [[nodiscard]] bool bring_own(const std::vector<FoundPart>& parts);
+  bool flush(const FoundPart& part);
+  [[nodiscard]] bool flush_own(const std::vector<FoundPart>& parts);
   void complete(const std::vector<FoundPart>& parts);
   [[nodiscard]] bool is_complete(const FoundPart& one_part) const;
   [[nodiscard]] bool has_part(const std::set<std::string>& names, int rank, int slot) const;
   [[nodiscard]] bool has_room_for(const FoundPart& mine) const;
   void wait(Clock::duration time) const;
-  [[nodiscard]] bool may_go_on() const;
+  [[nodiscard]] bool may_continue() const;
 };
 
-EmergencySave::EmergencySave(const core::Directory& checkpoints, const NearPlace& place, Rank rank)
+EmergencySave::EmergencySave(const core::Directory& checkpoints, const NodeDirectory& place, Rank rank)
     : work_(std::make_shared<Work>(core::Directory::open(checkpoints.path()), place, rank)) {
   if (!work_->checkpoints.is(checkpoints)) {
     throw StorageError(ErrorCode::io, checkpoints.path().string() + ": it is another directory than it was");
@@ -106,7 +106,7 @@ void EmergencySave::stop() noexcept {
   const std::lock_guard lock(mutex_);
   work_->stopped = true;
   if (task_ && !task_->wait_for(kEmergencyEndLimit)) {
-    core::log::warning("a near copy is still being brought to {}", work_->checkpoints.path().string());
+    core::log::warning("a node-local copy is still being flushed to {}", work_->checkpoints.path().string());
   }
 }
 
@@ -114,7 +114,7 @@ void EmergencySave::end() noexcept {
   stop();
   const std::lock_guard lock(mutex_);
   if (task_ && task_->done()) {
-    remove_brought_parts(work_->checkpoints, std::exchange(work_->brought, {}));
+    remove_flushed_parts(work_->checkpoints, std::exchange(work_->flushed, {}));
   }
 }
 
@@ -125,7 +125,7 @@ void EmergencySave::Work::run() {
   try {
     flush();
   } catch (const Error& error) {
-    core::log::warning("rank {} could not bring its near copy to {}: {}", self.rank, checkpoints.path().string(),
+    core::log::warning("rank {} could not flush its node-local copy to {}: {}", self.rank, checkpoints.path().string(),
                        error.what());
   }
 }
@@ -134,7 +134,7 @@ void EmergencySave::Work::flush() {
   const auto start = Clock::now();
   const std::vector<FoundPart> here = parts();
   const auto newest = std::ranges::find(here, self.rank, [](const FoundPart& part) { return part.name.rank; });
-  if (newest == here.end() || !has_room_for(*newest) || !bring_own(here)) {
+  if (newest == here.end() || !has_room_for(*newest) || !flush_own(here)) {
     return;
   }
   wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
@@ -149,21 +149,21 @@ bool EmergencySave::Work::has_room_for(const FoundPart& mine) const {
     return true;  // it is found out by writing
   }
   const std::uint64_t available = disk.f_bavail * disk.f_frsize;
-  const std::uint64_t copies = checkpoints.contains(kSpareName) ? 1 : 2;
+  const std::uint64_t copies = checkpoints.contains(kRecycledName) ? 1 : 2;
   const std::uint64_t needed = copies * mine.bytes * static_cast<std::uint64_t>(self.ranks);
   if (needed > available) {
-    core::log::warning("rank {} does not bring its near copy: {} has {} bytes left, and {} would be needed", self.rank,
-                       checkpoints.path().string(), available, needed);
+    core::log::warning("rank {} does not flush its node-local copy: {} has {} bytes left, and {} would be needed",
+                       self.rank, checkpoints.path().string(), available, needed);
   }
   return needed <= available;
 }
 
 /// Step 1. The newest that can be had.
-bool EmergencySave::Work::bring_own(const std::vector<FoundPart>& parts) {
+bool EmergencySave::Work::flush_own(const std::vector<FoundPart>& parts) {
   const auto start = Clock::now();
   for (const FoundPart& part : parts) {
-    if (part.name.rank == self.rank && bring(part)) {
-      core::log::info("rank {} has brought its near copy at step {} to {} in {:.3f} s, without the other ranks",
+    if (part.name.rank == self.rank && flush(part)) {
+      core::log::info("rank {} has flushed its node-local copy at step {} to {} in {:.3f} s, without the other ranks",
                       self.rank, part.name.copy.step(), checkpoints.path().string(),
                       std::chrono::duration<double>(Clock::now() - start).count());
       return true;
@@ -183,9 +183,9 @@ std::vector<FoundPart> EmergencySave::Work::parts() const {
 }
 
 /// False if the part is not there any more, or if this was stopped.
-bool EmergencySave::Work::bring(const FoundPart& part) {
-  brought.insert(part.file);
-  return place.flush(part, checkpoints, [this] { return may_go_on(); });
+bool EmergencySave::Work::flush(const FoundPart& part) {
+  flushed.insert(part.file);
+  return place.flush(part, checkpoints, [this] { return may_continue(); });
 }
 
 /// Steps 2 and 3, by the rank that comes first: the others of the host have nothing to add.
@@ -194,13 +194,13 @@ void EmergencySave::Work::complete(const std::vector<FoundPart>& parts) {
   if (!directory || ::flock(directory->descriptor(), LOCK_EX | LOCK_NB) != 0) {
     return;
   }
-  for (auto part = parts.begin(); part != parts.end() && may_go_on();) {
+  for (auto part = parts.begin(); part != parts.end() && may_continue();) {
     const auto start = Clock::now();
     const auto first = part;
-    const auto there = names_of_brought_parts(checkpoints);
+    const auto there = names_of_flushed_parts(checkpoints);
     for (; part != parts.end() && part->name.copy == first->name.copy; ++part) {
-      if (!has_part(there, part->name.rank, NearPlace::slot_of(part->file))) {
-        static_cast<void>(bring(*part));
+      if (!has_part(there, part->name.rank, NodeDirectory::slot_of(part->file))) {
+        static_cast<void>(flush(*part));
       }
     }
     wait(std::clamp(Clock::now() - start, kLeastWaitForOthers, kMostWaitForOthers));
@@ -212,8 +212,8 @@ void EmergencySave::Work::complete(const std::vector<FoundPart>& parts) {
 
 /// By the names alone: there may be ten thousand parts. The slot is the same for all parts of a copy.
 bool EmergencySave::Work::is_complete(const FoundPart& one_part) const {
-  const auto there = names_of_brought_parts(checkpoints);
-  const int slot = NearPlace::slot_of(one_part.file);
+  const auto there = names_of_flushed_parts(checkpoints);
+  const int slot = NodeDirectory::slot_of(one_part.file);
   for (int rank = 0; rank < self.ranks; ++rank) {
     if (!has_part(there, rank, slot)) {
       return false;
@@ -224,8 +224,8 @@ bool EmergencySave::Work::is_complete(const FoundPart& one_part) const {
 
 /// From its own host, or from that of its partner.
 bool EmergencySave::Work::has_part(const std::set<std::string>& names, int rank, int slot) const {
-  return names.contains(NearPlace::part_name(self.run, rank, slot)) ||
-         names.contains(NearPlace::partner_part_name(self.run, rank, slot));
+  return names.contains(NodeDirectory::part_name(self.run, rank, slot)) ||
+         names.contains(NodeDirectory::partner_part_name(self.run, rank, slot));
 }
 
 void EmergencySave::Work::wait(Clock::duration time) const {
@@ -236,7 +236,7 @@ void EmergencySave::Work::wait(Clock::duration time) const {
 }
 
 /// Waits while a checkpoint is written. False if there is nothing more to be done.
-bool EmergencySave::Work::may_go_on() const {
+bool EmergencySave::Work::may_continue() const {
   while (!stopped && Clock::now().time_since_epoch().count() < holds_until) {
     std::this_thread::sleep_for(kLookWhileWaiting);
   }

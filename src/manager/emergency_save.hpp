@@ -13,7 +13,7 @@
 
 #include "core/directory.hpp"
 #include "core/threads.hpp"
-#include "manager/near_place.hpp"
+#include "manager/node_directory.hpp"
 
 namespace reprieve::manager {
 
@@ -26,22 +26,22 @@ class EmergencySave {
     int ranks = 0;
   };
 
-  /// @param checkpoints  where the parts are brought to
+  /// @param checkpoints  where the parts are flushed to
   /// @param place  where the parts of this host lie
-  EmergencySave(const core::Directory& checkpoints, const NearPlace& place, Rank rank);
-  /// As `end`, but what was brought stays.
+  EmergencySave(const core::Directory& checkpoints, const NodeDirectory& place, Rank rank);
+  /// As `end`, but what was flushed stays.
   ~EmergencySave();
   EmergencySave(const EmergencySave&) = delete;
   EmergencySave& operator=(const EmergencySave&) = delete;
 
   /// Begins, on a thread, unless it is at work already. Returns at once.
   void begin();
-  /// For so long nothing is written: a checkpoint of all ranks is, and needs the file system. 0: it goes on.
+  /// For so long nothing is written: a checkpoint of all ranks is, and needs the file system. 0: it continues.
   void hold_for(std::chrono::milliseconds time) noexcept;
   /// The parts must stay as they are.
   [[nodiscard]] bool is_at_work() const noexcept;
 
-  /// Stops it, and removes what it has brought: a checkpoint is newer.
+  /// Stops it, and removes what it has flushed: a checkpoint is newer.
   void end() noexcept;
 
  private:

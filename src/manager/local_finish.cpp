@@ -9,7 +9,8 @@
 // 3. Learn the structure. The holder of the part of rank 0 sends the structure of the whole file.
 // 4. Write and verify. Rank 0 makes a staged file. The holders write their parts to their places in it, and compare
 //    the checksums of what they write. With a corrupt part, the file is removed, and step 1 comes again without it.
-// 5. Commit. Rank 0 adds the checksums and the seal, and commits the file as any other. Flushed parts that are no
+// 5. Commit. Rank 0 adds the checksums and the commit record, and commits the file as any other. Flushed parts that are
+// no
 //    newer are removed.
 //
 // Several nodes that do not know each other run the tool one after the other. A node that does not find all parts of
@@ -28,12 +29,12 @@
 #include <tuple>
 #include <utility>
 
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "core/message.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "storage/bytes/codec.hpp"
-#include "storage/near/part_items.hpp"
+#include "storage/local/part_items.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "storage/write/file_plan.hpp"
 
@@ -42,13 +43,13 @@ namespace reprieve::manager {
 namespace {
 
 /// Of this directory and prefix, and newer than all checkpoints.
-bool may_be_wanted(const storage::NearCopy& copy, const NearTarget& target) {
+bool may_be_wanted(const storage::LocalCopy& copy, const LocalTarget& target) {
   return copy.save.directory_id == target.directory_id && copy.directory_inode == target.inode &&
          copy.prefix == target.prefix && copy.save.run < target.before_run &&
          is_newer(copy.save, target.newest_checkpoint);
 }
 
-bool has_gone_back(const storage::NearCopy& copy, const NearTarget& target) {
+bool has_gone_back(const storage::LocalCopy& copy, const LocalTarget& target) {
   return is_newer({"", copy.known_run, copy.known_save}, target.newest_checkpoint) && !target.has_unreadable;
 }
 
@@ -70,11 +71,12 @@ std::string ListedCopy::incomplete_text() const {
   const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostNamed));
   const std::string others =
       ranks.size() > kMostNamed ? fmt::format(" and {} others", ranks.size() - kMostNamed) : std::string();
-  return fmt::format("the near copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
-                     copy.step(), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
+  return fmt::format(
+      "the node-local copy at step {} of {} ranks is not complete: parts of ranks {}{} were not found here",
+      copy.step(), copy.ranks, fmt::join(ranks.begin(), last, ", "), others);
 }
 
-std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const NearTarget& target) {
+std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const LocalTarget& target) {
   std::map<std::string, ListedCopy> copies;  // by all that the parts of one copy have in common
   for (const FoundPart& part : parts) {
     if (!may_be_wanted(part.name.copy, target)) {
@@ -89,7 +91,8 @@ std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const
   for (auto& [name, copy] : copies) {
     if (has_gone_back(copy.copy, target)) {
       core::log::warning(
-          "a near copy at step {} is passed over, since a checkpoint that was there when it was taken is not there any "
+          "a node-local copy at step {} is passed over, since a checkpoint that was there when it was taken is not "
+          "there any "
           "more",
           copy.copy.step());
     } else {
@@ -109,7 +112,7 @@ void Team::agree(const core::Outcome& mine) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steps 1 and 2.
 
-LocalFinisher::LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NearPlace> place,
+LocalFinisher::LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> place,
                              Options options)
     : team_(team), checkpoints_(checkpoints), place_(std::move(place)), options_(std::move(options)) {}
 
@@ -130,7 +133,7 @@ std::vector<FoundPart> LocalFinisher::list() const {
     parts = place_->list(host);
   }
   if (team_.rank() == 0) {
-    std::ranges::move(brought_parts(checkpoints_.place()), std::back_inserter(parts));
+    std::ranges::move(flushed_parts(checkpoints_.place()), std::back_inserter(parts));
   }
   return parts;
 }
@@ -171,8 +174,8 @@ FoundPart LocalFinisher::best_of(const std::vector<FoundPart>& places) const {
   return *std::ranges::min_element(places, std::less(), order);
 }
 
-NearTarget LocalFinisher::find_target() {
-  NearTarget target{options_.directory_id, checkpoints_.place().status().st_ino, options_.prefix};
+LocalTarget LocalFinisher::find_target() {
+  LocalTarget target{options_.directory_id, checkpoints_.place().status().st_ino, options_.prefix};
   target.before_run = options_.before_run;
   for (const OrderEntry& entry : checkpoints_.in_order(options_.directory_id)) {
     if (entry.origin == Origin::own) {
@@ -221,7 +224,7 @@ CopyStructure decode_structure(const core::Bytes& image, const FoundPart& first)
   CopyStructure structure{.image = storage::decode_structure_image(image), .index = storage::FileIndex()};
   structure.index = structure.image.index(first.file);
   if (structure.index.metadata.world_size != first.name.copy.ranks) {
-    throw CorruptError("a near copy is of another number of ranks than it says");
+    throw CorruptError("a node-local copy is of another number of ranks than it says");
   }
   return structure;
 }
@@ -274,11 +277,11 @@ std::optional<CopyStructure> LocalFinisher::structure_of(const ChosenParts& part
 }
 
 std::shared_ptr<const storage::Part> LocalFinisher::open(const FoundPart& part) const {
-  const auto directory = part.host.empty() ? std::optional(checkpoints_.place().open_directory(kBroughtName))
+  const auto directory = part.host.empty() ? std::optional(checkpoints_.place().open_directory(kFlushedName))
                          : place_          ? place_->find()
                                            : std::nullopt;
   if (!directory) {
-    throw CorruptError("the place of near copies is gone");
+    throw CorruptError("the place of node-local copies is gone");
   }
   auto opened = std::make_shared<const storage::Part>(
       storage::PosixFile(core::FileAddress(directory->path() / part.file), directory->open_file(part.file, O_RDONLY)));
@@ -295,7 +298,7 @@ bool LocalFinisher::all_are_valid() {
     for (const core::Bytes& of_rank : of_ranks) {
       for (const auto& [part, why] : core::from_message<std::map<std::string, std::string>>(of_rank)) {
         corrupt_.insert(part);
-        core::log::error("a part of a near copy is damaged and passed over: {}: {}", part, why);
+        core::log::error("a part of a node-local copy is corrupt and passed over: {}: {}", part, why);
         options_.corrupt(part, why);
         answer[0] = std::byte{1};
       }
@@ -305,7 +308,7 @@ bool LocalFinisher::all_are_valid() {
 }
 
 bool LocalFinisher::write(const ChosenParts& parts, CopyStructure& structure) {
-  const storage::NearCopy& copy = parts.front().name.copy;
+  const storage::LocalCopy& copy = parts.front().name.copy;
   const StagedName staged{copy.number, copy.time_us};
   on_root([&] {
     options_.check_lock();
@@ -330,10 +333,10 @@ bool LocalFinisher::write(const ChosenParts& parts, CopyStructure& structure) {
     storage::end_assembly(checkpoints_.staged_file(staged), structure.image, structure.index, options_.durable);
     options_.check_lock();
     checkpoints_.commit(staged, false);
-    core::kill_point(core::KillPoint::drain_committed);
+    core::failpoint(core::Failpoint::drain_committed);
     options_.committed(structure.index.metadata);
     checkpoints_.recover();
-    remove_brought_parts(checkpoints_.place(), options_.prefix, copy.save);
+    remove_flushed_parts(checkpoints_.place(), options_.prefix, copy.save);
   });
   return true;
 }
@@ -375,7 +378,8 @@ std::string id_of(const CheckpointDirectory& checkpoints) {
 }
 
 /// What this node has of copies that are newer than the newest complete one. Returns how many parts.
-std::size_t flush(const std::vector<ListedCopy>& copies, const NearPlace& place, const core::Directory& checkpoints) {
+std::size_t flush(const std::vector<ListedCopy>& copies, const NodeDirectory& place,
+                  const core::Directory& checkpoints) {
   std::size_t flushed = 0;
   for (const ListedCopy& copy : copies) {
     if (copy.is_complete()) {
@@ -417,9 +421,9 @@ DrainResult complete_newest(LocalFinisher& finisher, ChosenParts parts, bool dry
 DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options) {
   const std::string directory_id = id_of(checkpoints);
   if (directory_id.empty()) {
-    return {};  // no run of a version that takes near copies was ever here
+    return {};  // no run of a version that takes node-local copies was ever here
   }
-  const NearPlace place(options.near_directory, directory_id, checkpoints.place().status().st_ino, options.prefix);
+  const NodeDirectory place(options.local_directory, directory_id, checkpoints.place().status().st_ino, options.prefix);
   Team alone(options.self.host);
   std::optional<DirectoryLock> lock;
   LocalFinisher finisher(
@@ -438,21 +442,21 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
     parts = choose();
   }
   DrainResult result = complete_newest(finisher, std::move(parts), options.dry_run);
-  result.brought = flushed;
+  result.flushed = flushed;
   const bool is_completed = result.kind == DrainResult::Kind::completed;
   if (is_completed) {
     result.file = checkpoints.path() / format_name(options.prefix, result.copy->number, kCheckpointSuffix);
   }
   if (!options.dry_run) {
     const storage::SaveIdentity& newest = is_completed ? result.copy->save : finisher.target().newest_checkpoint;
-    remove_brought_parts(checkpoints.place(), options.prefix, newest);
+    remove_flushed_parts(checkpoints.place(), options.prefix, newest);
     place.remove_up_to(newest);
   }
   return result;
 }
 
 std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
-                                         const std::filesystem::path& near_directory) {
+                                         const std::filesystem::path& local_directory) {
   const std::string id = id_of(checkpoints);
   const std::uint64_t inode = checkpoints.place().status().st_ino;
   std::set<std::string> prefixes;
@@ -463,10 +467,10 @@ std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
       }
     }
   };
-  for (const NearFolder& folder : near_folders(near_directory)) {
+  for (const LocalFolder& folder : local_folders(local_directory)) {
     add(folder.parts);
   }
-  add(brought_parts(checkpoints.place()));
+  add(flushed_parts(checkpoints.place()));
   return prefixes;
 }
 

@@ -20,9 +20,9 @@
 #include "core/values.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/near_place.hpp"
+#include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
-#include "storage/near/part_file.hpp"
+#include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
 
@@ -30,18 +30,18 @@ namespace reprieve::manager {
 
 /// All that was found of one copy.
 struct ListedCopy {
-  storage::NearCopy copy;
+  storage::LocalCopy copy;
   std::vector<std::vector<FoundPart>> parts;  ///< by rank; a part can lie at several places
 
   [[nodiscard]] bool is_complete() const { return missing().empty(); }
   /// The ranks whose parts were not found.
   [[nodiscard]] std::vector<int> missing() const;
-  /// "the near copy at step 7 of 2 ranks is not complete: parts of ranks 1 were not found here"
+  /// "the node-local copy at step 7 of 2 ranks is not complete: parts of ranks 1 were not found here"
   [[nodiscard]] std::string incomplete_text() const;
 };
 
 /// What a copy must fit to.
-struct NearTarget {
+struct LocalTarget {
   std::string directory_id;
   std::uint64_t inode = 0;
   std::string prefix;
@@ -52,7 +52,7 @@ struct NearTarget {
 
 /// The copies of that directory and prefix that are newer than all of its checkpoints, the newest first, whether
 /// complete or not. Not those that knew a checkpoint that is gone: the user has gone back. That is logged.
-[[nodiscard]] std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const NearTarget& target);
+[[nodiscard]] std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const LocalTarget& target);
 
 // A checkpoint file of a copy.
 
@@ -101,14 +101,14 @@ class LocalFinisher {
   };
 
   /// Keeps references. @param place  of this host's parts; nothing: only flushed parts count
-  LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NearPlace> place, Options options);
+  LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> place, Options options);
 
   /// The newest copy of which every part lies somewhere, if it is newer than all checkpoints.
   [[nodiscard]] ChosenParts choose();
   /// What the last `choose` has found: the newest first. Rank 0's. Not collective.
   [[nodiscard]] const std::vector<ListedCopy>& wanted() const noexcept { return wanted_; }
   /// What the last `choose` compared them with. Rank 0's. Not collective.
-  [[nodiscard]] const NearTarget& target() const noexcept { return target_; }
+  [[nodiscard]] const LocalTarget& target() const noexcept { return target_; }
   /// @throws StorageError if a checkpoint that may be newer cannot be read at this moment
   void check_none_may_be_newer(const ChosenParts& parts);
 
@@ -143,25 +143,25 @@ class LocalFinisher {
   [[nodiscard]] std::vector<FoundPart> list() const;
   [[nodiscard]] ChosenParts choose_from(const std::vector<core::Bytes>& lists);
   [[nodiscard]] FoundPart best_of(const std::vector<FoundPart>& places) const;
-  [[nodiscard]] NearTarget find_target();
+  [[nodiscard]] LocalTarget find_target();
   [[nodiscard]] bool write(const ChosenParts& parts, CopyStructure& structure);
   [[nodiscard]] core::Bytes write_own(const ChosenParts& parts, const CopyStructure& structure,
                                       const core::FileAddress& file);
 
   Team& team_;
   CheckpointDirectory& checkpoints_;
-  std::optional<NearPlace> place_;
+  std::optional<NodeDirectory> place_;
   Options options_;
   std::set<std::string> corrupt_;                    ///< "<host>/<file>"; rank 0's
   std::map<std::string, std::string> corrupt_here_;  ///< why, by part
   std::vector<ListedCopy> wanted_;
-  NearTarget target_;
+  LocalTarget target_;
 };
 
 // The finisher for one process: `reprieve drain`.
 
 struct DrainOptions {
-  std::filesystem::path near_directory{};
+  std::filesystem::path local_directory{};
   std::string prefix{};
   LockHolder self{};
   std::chrono::milliseconds lock_timeout{};
@@ -172,11 +172,11 @@ struct DrainOptions {
 struct DrainResult {
   enum class Kind { nothing, completed, incomplete };
   Kind kind = Kind::nothing;
-  std::optional<storage::NearCopy> copy{};  ///< the one that was completed, or the newest that is not complete
-  std::filesystem::path file{};             ///< the checkpoint
-  std::vector<int> missing{};               ///< ranks whose parts nobody has flushed yet
+  std::optional<storage::LocalCopy> copy{};  ///< the one that was completed, or the newest that is not complete
+  std::filesystem::path file{};              ///< the checkpoint
+  std::vector<int> missing{};                ///< ranks whose parts nobody has flushed yet
   std::string why_incomplete{};
-  std::size_t brought = 0;  ///< parts that this call has flushed
+  std::size_t flushed = 0;  ///< parts that this call has flushed
 };
 
 /// @throws StorageError (locked) while a run uses the directory; StorageError, CorruptError
@@ -184,6 +184,6 @@ struct DrainResult {
 
 /// The prefixes of which this node, or the checkpoint directory, has parts. @throws StorageError
 [[nodiscard]] std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
-                                                       const std::filesystem::path& near_directory);
+                                                       const std::filesystem::path& local_directory);
 
 }  // namespace reprieve::manager

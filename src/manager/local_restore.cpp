@@ -22,15 +22,15 @@
 #include "core/log.hpp"
 #include "manager/local_finish.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/restore_walk.hpp"
-#include "storage/near/part_items.hpp"
+#include "manager/restore_fallback.hpp"
+#include "storage/local/part_items.hpp"
 #include "storage/write/file_plan.hpp"
 
 namespace reprieve::manager {
 
 namespace {
 
-constexpr const char* kTakingCopy = "taking a near copy of the run before";
+constexpr const char* kTakingCopy = "taking a node-local copy of the run before";
 
 /// What a part that cannot be read, or is corrupt, leads to: another copy may be whole.
 bool is_of_data(const Error& error) { return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::io; }
@@ -57,7 +57,7 @@ class AllRanks final : public Team {
 
 class LocalRestore {
  public:
-  LocalRestore(CheckpointManager::Impl& manager, RestoreWalk& walk, const NearOwner& owner)
+  LocalRestore(CheckpointManager::Impl& manager, RestoreFallback& walk, const LocalOwner& owner)
       : manager_(manager),
         comm_(manager.comm),
         walk_(walk),
@@ -75,7 +75,7 @@ class LocalRestore {
     storage::PartsSource source;  ///< all parts on this host, and what all ranks share
   };
 
-  [[nodiscard]] LocalFinisher make_finisher(const NearOwner& owner);
+  [[nodiscard]] LocalFinisher make_finisher(const LocalOwner& owner);
   [[nodiscard]] bool is_at_home(const ChosenParts& parts) const;
   [[nodiscard]] bool open(const ChosenParts& parts, Opened& opened);
   void learn_checksums(Opened& opened);
@@ -87,25 +87,25 @@ class LocalRestore {
 
   CheckpointManager::Impl& manager_;
   cluster::Communicator& comm_;
-  RestoreWalk& walk_;
-  NearPlace place_;
+  RestoreFallback& walk_;
+  NodeDirectory place_;
   AllRanks team_;
   LocalFinisher finisher_;
   bool must_verify_ = false;  ///< a copy was read wrong after variables were touched
 };
 
-LocalFinisher LocalRestore::make_finisher(const NearOwner& owner) {
+LocalFinisher LocalRestore::make_finisher(const LocalOwner& owner) {
   const ManagerOptions& options = manager_.options;
   const auto committed = [this](const storage::FileMetadata& metadata) {
     manager_.directory.remember(metadata.number, metadata);
     manager_.note_committed(metadata);
   };
   const auto corrupt = [this](const std::string& part, const std::string& why) {
-    manager_.record(events::NearPartDamaged{part, why});
+    manager_.record(events::LocalPartCorrupt{part, why});
   };
   return {team_,
           manager_.directory,
-          options.near_directory.empty() ? std::nullopt : std::optional(place_),
+          options.local_directory.empty() ? std::nullopt : std::optional(place_),
           {.directory_id = owner.directory_id,
            .prefix = options.prefix,
            .before_run = owner.run,
@@ -134,11 +134,11 @@ std::optional<CheckpointInfo> LocalRestore::newest() {
   const auto end = [&] {
     if (!finisher_.wanted().empty()) {
       core::log::warning(
-          "{}: they lie on hosts that are lost, or not part of this run (`reprieve drain` brings them); the newest "
+          "{}: they lie on hosts that are lost, or not part of this run (`reprieve drain` flushes them); the newest "
           "checkpoint counts",
           finisher_.wanted().front().incomplete_text());
     }
-    remove_brought_parts(manager_.directory.place(), manager_.options.prefix, finisher_.target().newest_checkpoint);
+    remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, finisher_.target().newest_checkpoint);
   };
   comm_.on_chief(end, kTakingCopy);
   return std::nullopt;
@@ -206,7 +206,7 @@ void LocalRestore::share_replicated(const ChosenParts& parts, Opened& opened) {
   }
   const auto fill = [&](std::span<std::byte> bytes) {
     for (const auto& [variable, row] : rows) {
-      const storage::TiledSplit split = storage::FileIndex::blocks_of(*variable, row);
+      const storage::ChunkedSplit split = storage::FileIndex::blocks_of(*variable, row);
       for (std::uint64_t i = 0; i < split.count(); ++i) {
         const std::size_t block = storage::bytes_of(split.block(i), variable->type.size_bytes);
         opened.source.read(*variable, row, i, bytes.first(block), nullptr);
@@ -231,7 +231,7 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
   const core::FileAddress name(place_.path() / parts.front().file);
   storage::Restorer restorer(comm_, manager_.checkpoint.registry(), name, opened.structure.index, opened.source,
                              manager_.options.verify_on_restore);
-  using Pass = RestoreWalk::Pass;
+  using Pass = RestoreFallback::Pass;
   Pass pass = manager_.options.verify_on_restore ? Pass::proven : Pass::unverified;
   const auto choose = [&]() -> std::optional<Pass> {
     const bool is_one_host =
@@ -246,7 +246,8 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
   try {
     auto restored = walk_.local_copy(restorer, name, choose);
     if (restored && comm_.is_chief()) {
-      core::log::info("that is a near copy, newer than all checkpoints in {}", manager_.directory.path().string());
+      core::log::info("that is a node-local copy, newer than all checkpoints in {}",
+                      manager_.directory.path().string());
     }
     return restored;
   } catch (const Error& error) {  // the same on all ranks
@@ -295,12 +296,13 @@ void LocalRestore::note_corrupt(const ChosenParts& parts, const Error& error) {
 /// False if a part is corrupt.
 bool LocalRestore::make_file(const ChosenParts& parts) {
   const auto start = std::chrono::steady_clock::now();
-  const storage::NearCopy& copy = parts.front().name.copy;
+  const storage::LocalCopy& copy = parts.front().name.copy;
   const bool is_flushed = std::ranges::any_of(parts, [](const FoundPart& part) { return part.host.empty(); });
   manager_.record(events::DrainStarted{copy.number, is_flushed});
   if (comm_.is_chief()) {
     core::log::info(
-        "a near copy of {} ranks at step {} lies on other hosts than this run needs it on: it becomes a checkpoint "
+        "a node-local copy of {} ranks at step {} lies on other hosts than this run needs it on: it becomes a "
+        "checkpoint "
         "first",
         copy.ranks, copy.step());
   }
@@ -314,10 +316,10 @@ bool LocalRestore::make_file(const ChosenParts& parts) {
 
 }  // namespace
 
-std::optional<CheckpointInfo> restore_local_copy(CheckpointManager::Impl& manager, RestoreWalk& walk) {
-  const NearOwner owner = NearOwner::of(manager);
-  if (!manager.options.near_directory.empty()) {
-    manager.near_owner = owner;
+std::optional<CheckpointInfo> restore_local_copy(CheckpointManager::Impl& manager, RestoreFallback& walk) {
+  const LocalOwner owner = LocalOwner::of(manager);
+  if (!manager.options.local_directory.empty()) {
+    manager.local_owner = owner;
   }
   return LocalRestore(manager, walk, owner).newest();
 }

@@ -10,16 +10,16 @@
 #include <utility>
 
 #include "cluster/job_end.hpp"
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/near_copies.hpp"
-#include "manager/near_place.hpp"
+#include "manager/local_copies.hpp"
+#include "manager/node_directory.hpp"
 #include "manager/opening.hpp"
-#include "manager/restore_walk.hpp"
+#include "manager/restore_fallback.hpp"
 #include "manager/run_identity.hpp"
 #include "manager/save.hpp"
 #include "reprieve/checkpoint_manager.hpp"
@@ -70,12 +70,12 @@ bool CheckpointManager::background_save_written() const noexcept {
 
 std::optional<SaveReport> CheckpointManager::finish_background_save() { return impl_->finish_background_save(); }
 
-bool CheckpointManager::near_copy() {
+bool CheckpointManager::local_copy() {
   impl_->check_numbers_are_chosen();
-  return impl_->near_copy_alone({});
+  return impl_->local_copy_alone({});
 }
 
-bool CheckpointManager::near_copy(std::uint64_t number) { return impl_->near_copy_alone(number); }
+bool CheckpointManager::local_copy(std::uint64_t number) { return impl_->local_copy_alone(number); }
 
 std::optional<CheckpointInfo> CheckpointManager::restore_or_initialize(const std::function<void()>& initialize) {
   impl_->settle_background_save();
@@ -177,12 +177,12 @@ void CheckpointManager::Impl::lock_directory() {
     throw StorageError(ErrorCode::io, fmt::format("the checkpoint directory {} was replaced while it was opened",
                                                   directory.path().string()));
   }
-  core::kill_point(core::KillPoint::open_locked);
+  core::failpoint(core::Failpoint::open_locked);
   directory.remove_left_overs();
-  core::kill_point(core::KillPoint::open_tidied);
+  core::failpoint(core::Failpoint::open_tidied);
   identity.emplace(directory.place(), options.prefix, options.durable);
   if (!options.recycle && !options.reserve) {
-    directory.remove_spare();
+    directory.remove_recycled();
   }
   if (options.event_log) {
     event_log = core::EventLog(directory.path() / manager::kEventLogName);
@@ -196,8 +196,8 @@ void CheckpointManager::Impl::lock_directory() {
   if (!environment.empty()) {
     event.environment = environment;
   }
-  if (!options.near_directory.empty()) {
-    event.near_directory = options.near_directory;
+  if (!options.local_directory.empty()) {
+    event.local_directory = options.local_directory;
   }
   if (in_new_directory) {
     event.in_new_directory = true;  // the drill removes it again
@@ -205,38 +205,38 @@ void CheckpointManager::Impl::lock_directory() {
   record(event);
 }
 
-/// Near copies are for the next start after a crash: a run that comes to an orderly end leaves none. A handler knows
-/// whether it is one: what a program catches, or what a language reports by a code, is no exception here.
+/// Node-local copies are for the next start after a crash: a run that comes to an orderly end leaves none. A handler
+/// knows whether it is one: what a program catches, or what a language reports by a code, is no exception here.
 CheckpointManager::Impl::~Impl() {
   background->end();
-  if (std::uncaught_exceptions() == exceptions_at_start_ && !comm.broken() && !near_copies_stay) {
-    give_back_near_copies();
+  if (std::uncaught_exceptions() == exceptions_at_start_ && !comm.broken() && !local_copies_stay) {
+    give_back_local_copies();
   }
-  remove_spare();
+  remove_recycled();
 }
 
 void CheckpointManager::Impl::at_finalize() noexcept {
   if (owner.is_here()) {
     background->end();
-    if (near) {
-      near->leave_mpi();
+    if (local) {
+      local->leave_mpi();
     }
     comm.leave_mpi();
   }
 }
 
-void CheckpointManager::Impl::remove_spare() noexcept {
+void CheckpointManager::Impl::remove_recycled() noexcept {
   if (!lock) {
     return;
   }
   try {
-    lock->check_held();  // else the spare file is another run's by now
+    lock->check_held();  // else the recycled file is another run's by now
     directory.release_reserve();
     if (identity) {
       identity->close();
     }
   } catch (const std::exception& error) {
-    core::log::debug("the spare file stays: {}", error.what());
+    core::log::debug("the recycled file stays: {}", error.what());
   }
 }
 
@@ -393,21 +393,21 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_or_initialize(con
 
 std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std::function<void()>& initialize) {
   agree_on_half_restored();
-  bool has_near_copies = !options.near_directory.empty();
+  bool has_local_copies = !options.local_directory.empty();
   const auto look = [&] {
     directory.check_checkpoints_are_files();
-    has_near_copies = has_near_copies || directory.place().contains(manager::kBroughtName);
+    has_local_copies = has_local_copies || directory.place().contains(manager::kFlushedName);
   };
   comm.on_chief(look, "listing the checkpoints");
-  has_near_copies = !drill && comm.max(has_near_copies ? 1 : 0, "listing the checkpoints") != 0;
-  manager::RestoreWalk walk(*this);
+  has_local_copies = !drill && comm.max(has_local_copies ? 1 : 0, "listing the checkpoints") != 0;
+  manager::RestoreFallback walk(*this);
   try {
-    if (has_near_copies) {
+    if (has_local_copies) {
       if (auto restored = manager::restore_local_copy(*this, walk)) {
         return restored;
       }
     }
-    // The chief's view counts: on a network file system the other ranks may see an older one.
+    // Rank 0's view counts: on a network file system the other ranks may see an older one.
     if (auto restored = walk.newest(candidates())) {
       return restored;
     }
@@ -415,7 +415,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
     walk.tell_half_restored(error);
     throw;
   }
-  comm.on_chief([this] { directory.check_nothing_is_set_aside(); }, "listing the checkpoints");
+  comm.on_chief([this] { directory.check_nothing_is_quarantined(); }, "listing the checkpoints");
   check_state_is_whole();
   if (initialize) {
     run_initialize(comm, initialize);
@@ -461,7 +461,7 @@ std::vector<std::uint64_t> CheckpointManager::Impl::candidates() {
 CheckpointInfo CheckpointManager::Impl::restore(const fs::path& file) {
   const auto restore = [&] {
     agree_on_half_restored();
-    CheckpointInfo info = manager::RestoreWalk(*this).one(file);
+    CheckpointInfo info = manager::RestoreFallback(*this).one(file);
     if (handler) {
       handler->restored(info);
     }
@@ -513,55 +513,56 @@ std::vector<CheckpointInfo> CheckpointManager::Impl::checkpoints() {
   return comm.together([&] { return comm.from_chief(list, kListing); }, kListing);
 }
 
-// What a manager does about near copies.
+// What a manager does about node-local copies.
 
-bool CheckpointManager::Impl::near_copy(const SaveRequest& request) {
-  check_not_in_save_fn("near_copy");
-  if (options.near_directory.empty()) {
-    throw UsageError("near_copy needs ManagerOptions::near_directory (checkpoints.near_directory), such as /dev/shm");
+bool CheckpointManager::Impl::local_copy(const SaveRequest& request) {
+  check_not_in_save_fn("local_copy");
+  if (options.local_directory.empty()) {
+    throw UsageError(
+        "local_copy needs ManagerOptions::local_directory (checkpoints.local_directory), such as /dev/shm");
   }
   // A handler knows whether its saves have one. Alone, the manager goes by those that it has seen.
   if (request.save_fn || (uses_save_fn && !handler)) {
-    throw UsageError("a near copy holds the registered state alone: it cannot hold what a save function writes");
+    throw UsageError("a node-local copy holds the registered state alone: it cannot hold what a save function writes");
   }
-  comm.together([this] { check_state_is_whole(); }, "taking a near copy");
-  if (!near) {
-    near = manager::NearCopies::make(*this);
+  comm.together([this] { check_state_is_whole(); }, "taking a node-local copy");
+  if (!local) {
+    local = manager::LocalCopies::make(*this);
   }
-  return near && near->take(request);
+  return local && local->take(request);
 }
 
-bool CheckpointManager::Impl::near_copy_alone(std::optional<std::uint64_t> number) {
-  if (near && near->is_under_way()) {
-    near->wait();
+bool CheckpointManager::Impl::local_copy_alone(std::optional<std::uint64_t> number) {
+  if (local && local->is_under_way()) {
+    local->wait();
   }
   SaveRequest request;
   request.number = number;
-  return near_copy(request);
+  return local_copy(request);
 }
 
 void CheckpointManager::Impl::check_numbers_are_chosen() const {
   if (gives_numbers && !handler) {
     throw UsageError(
-        "the saves of this manager have numbers of the program: near_copy needs one too, or what is restored from the "
+        "the saves of this manager have numbers of the program: local_copy needs one too, or what is restored from the "
         "copy would have a number that says nothing");
   }
 }
 
-void CheckpointManager::Impl::remove_near_left_overs() noexcept {
-  if (!near && near_owner && manager::is_first_of_host(comm)) {
-    tell([this] { near_owner->place(options).remove_left_overs(near_owner->run); });
+void CheckpointManager::Impl::remove_local_left_overs() noexcept {
+  if (!local && local_owner && manager::is_first_of_host(comm)) {
+    tell([this] { local_owner->place(options).remove_left_overs(local_owner->run); });
   }
 }
 
-void CheckpointManager::Impl::give_back_near_copies() noexcept {
-  if (near) {
-    near->give_back();
-    near.reset();
+void CheckpointManager::Impl::give_back_local_copies() noexcept {
+  if (local) {
+    local->give_back();
+    local.reset();
   }
 }
 
-/// Near copies must be of the same kind.
+/// Node-local copies must be of the same kind.
 void CheckpointManager::Impl::note_kind_of(const SaveRequest& request) noexcept {
   gives_numbers = gives_numbers || request.number.has_value();
   uses_save_fn = uses_save_fn || request.save_fn != nullptr;

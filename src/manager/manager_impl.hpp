@@ -22,7 +22,7 @@
 #include "core/setting.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/directory_lock.hpp"
-#include "manager/near_place.hpp"
+#include "manager/node_directory.hpp"
 #include "manager/opening.hpp"
 #include "manager/run_identity.hpp"
 #include "reprieve/checkpoint_manager.hpp"
@@ -32,7 +32,7 @@ namespace reprieve {
 
 namespace manager {
 class BackgroundSave;
-class NearCopies;
+class LocalCopies;
 }  // namespace manager
 
 namespace manager {
@@ -50,7 +50,7 @@ struct HandlerLink {
 };
 }  // namespace manager
 
-/// Members are collective unless they say otherwise. "The chief's" are empty on the other ranks.
+/// Members are collective unless they say otherwise. "Rank 0's" are empty on the other ranks.
 struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// See the constructor of CheckpointManager.
   static std::unique_ptr<Impl> open(MPI_Comm parent, Checkpoint & state, const std::filesystem::path& path,
@@ -67,19 +67,19 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void save_in_background(const SaveRequest& request);
   std::optional<SaveReport> finish_background_save();
   void note_kind_of(const SaveRequest& request) noexcept;
-  /// See CheckpointManager::near_copy.
-  bool near_copy(const SaveRequest& request);
+  /// See CheckpointManager::local_copy.
+  bool local_copy(const SaveRequest& request);
   /// The same where no handler moves what is on its way to a partner between the steps.
-  bool near_copy_alone(std::optional<std::uint64_t> number);
+  bool local_copy_alone(std::optional<std::uint64_t> number);
   /// @throws UsageError if the program gives its saves numbers, and no handler does
   void check_numbers_are_chosen() const;
   /// The same of those that earlier runs left on this host, which the state has been taken from: the run has come to
   /// its end without a copy of its own. Not collective.
-  void remove_near_left_overs() noexcept;
-  /// What the near copies hold is of no use any more: a newer checkpoint is committed, or the run is over. Not
+  void remove_local_left_overs() noexcept;
+  /// What the node-local copies hold is of no use any more: a newer checkpoint is committed, or the run is over. Not
   /// collective.
-  void give_back_near_copies() noexcept;
-  /// The identity of the newest checkpoint of this directory, if it has any. The chief's. Not collective.
+  void give_back_local_copies() noexcept;
+  /// The identity of the newest checkpoint of this directory, if it has any. Rank 0's. Not collective.
   [[nodiscard]] std::optional<storage::SaveIdentity> newest_committed();
   void note_committed(const storage::FileMetadata& metadata) { newest_committed_ = metadata.identity; }
   /// Ends a save in the background for the sake of something else, which its failure does not hinder.
@@ -93,16 +93,16 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// Numbers of the committed checkpoints, newest first; foreign ones only if there are no others. Collective.
   std::vector<std::uint64_t> candidates();
 
-  /// The chief: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
+  /// Rank 0: retires checkpoints by the options, never @p newest. Not collective. @throws StorageError
   void retire(std::uint64_t newest, manager::CheckpointDirectory::Retirement retirement);
 
   /// Runs @p save_fn as all of a save: on every rank, with a directory to write to; this manager may be called in it.
   /// Throws what it threw on any rank, on all of them. Returns the number that was proposed to it.
   std::uint64_t run_save_fn_instead(const SaveRequest& request);
-  /// The chief: the number that was asked for, or the next one. Not collective.
+  /// Rank 0: the number that was asked for, or the next one. Not collective.
   std::uint64_t choose_number(const SaveRequest& request);
   /// The directory remembers that the run is finished, until something is saved or removed. Logs what goes wrong. Not
-  /// collective: nothing on ranks other than the chief.
+  /// collective: nothing on ranks other than rank 0.
   void mark_finished(std::uint64_t run_calls);
   /// Makes sure that a file with these constants belongs to the problem of this run. @throws MismatchError
   void check_constants(const std::filesystem::path& file, const manager::Constants& stored);
@@ -135,26 +135,26 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   ManagerOptions options;
   std::optional<core::DrillOrders> drill;  ///< the same on every rank
   manager::CheckpointDirectory directory;
-  std::optional<manager::DirectoryLock> lock;  ///< the chief's
+  std::optional<manager::DirectoryLock> lock;  ///< rank 0's
   storage::LayoutCache layout;
-  core::EventLog event_log;              ///< the chief's
-  core::RunRecord run_record;            ///< the chief's
+  core::EventLog event_log;              ///< rank 0's
+  core::RunRecord run_record;            ///< rank 0's
   bool has_compared_replicated = false;  ///< the first save does; the same on all ranks
 
-  std::optional<manager::RunIdentity> identity;  ///< the chief's
-  /// Of this run, with every file read once: what is in it later is not what the run began with. The chief's.
+  std::optional<manager::RunIdentity> identity;  ///< rank 0's
+  /// Of this run, with every file read once: what is in it later is not what the run began with. Rank 0's.
   const manager::Constants& constants();
   std::optional<manager::HandlerLink> handler;  ///< while one lives
 
   const std::unique_ptr<manager::BackgroundSave> background;
-  std::unique_ptr<manager::NearCopies> near;     ///< nothing before the first one
-  std::optional<manager::NearOwner> near_owner;  ///< nothing before a start looked for them
-  std::uint64_t near_failures = 0;               ///< to make a place for them
-  bool near_copies_stay = false;                 ///< at the end, as that of a handler's run that is not finished
-  bool gives_numbers = false;                    ///< the program, to its saves
-  bool uses_save_fn = false;                     ///< what a near copy cannot hold
-  bool may_have_left_over = true;  ///< checkpoints that the retention gives up may be there still; the chief's
-  bool in_save_fn = false;         ///< a save of this manager is running the user's save function
+  std::unique_ptr<manager::LocalCopies> local;     ///< nothing before the first one
+  std::optional<manager::LocalOwner> local_owner;  ///< nothing before a start looked for them
+  std::uint64_t local_failures = 0;                ///< to make a place for them
+  bool local_copies_stay = false;                  ///< at the end, as that of a handler's run that is not finished
+  bool gives_numbers = false;                      ///< the program, to its saves
+  bool uses_save_fn = false;                       ///< what a node-local copy cannot hold
+  bool may_have_left_over = true;            ///< checkpoints that the retention gives up may be there still; rank 0's
+  bool in_save_fn = false;                   ///< a save of this manager is running the user's save function
   std::optional<std::uint64_t> last_number;  ///< of the last save that began; the same on every rank
 
  private:
@@ -163,8 +163,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void get_ready_to_save();
   void open_directory();
   void lock_directory();
-  /// At the end of a run nothing hidden is left. A run that is cut short leaves the spare file to its next start.
-  void remove_spare() noexcept;
+  /// At the end of a run nothing hidden is left. A run that is cut short leaves the recycled file to its next start.
+  void remove_recycled() noexcept;
   std::optional<CheckpointInfo> restore_newest(const std::function<void()>& initialize);
   void lay_out_ahead();
   void agree_on_half_restored();

@@ -140,12 +140,12 @@ void warn_of_less_safety(const Json& values, const ManagerOptions& options) {
                        settings::variable_of("checkpoints.durable"));
   }
   if (switched_off("checkpoints.verify_on_restore", options.verify_on_restore)) {
-    core::log::warning("{}=false: damaged checkpoints are restored without a word",
+    core::log::warning("{}=false: corrupt checkpoints are restored without a word",
                        settings::variable_of("checkpoints.verify_on_restore"));
   }
 }
 
-/// The chief's.
+/// Rank 0's.
 Json read_environment(const fs::path& directory, const ManagerOptions& options) {
   settings::FromEnvironment found = settings::read(settings::own_variables());
   if (!found.unknown.empty()) {

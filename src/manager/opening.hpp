@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Opening a checkpoint directory: what the ranks have to agree on before and after the chief has opened it. Collective
+/// Opening a checkpoint directory: what the ranks have to agree on before and after rank 0 has opened it. Collective
 /// but where it says otherwise.
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace reprieve::manager {
 
-/// The arguments are checked on every rank and compared with the chief's; the path of all is the chief's, since ranks
+/// The arguments are checked on every rank and compared with rank 0's; the path of all is rank 0's, since ranks
 /// may have been started in different working directories. In a drill it is that of the drill.
 /// @throws ConfigError, UsageError on all ranks
 [[nodiscard]] std::filesystem::path agree_on_arguments(cluster::Communicator& comm,
@@ -30,20 +30,20 @@ namespace reprieve::manager {
                                                        const ManagerOptions& options,
                                                        const std::optional<core::DrillOrders>& drill);
 
-/// The chief's orders, if this is a drill.
+/// Rank 0's orders, if this is a drill.
 [[nodiscard]] std::optional<core::DrillOrders> agree_on_drill(cluster::Communicator& comm);
 
-/// While the directory is opened, the other ranks wait for the chief to get the lock. Not collective.
+/// While the directory is opened, the other ranks wait for rank 0 to get the lock. Not collective.
 [[nodiscard]] std::chrono::milliseconds opening_timeout(const ManagerOptions& options);
 
-/// Makes sure that every rank sees the directory that the chief has opened, by @p mark in its lock file.
+/// Makes sure that every rank sees the directory that rank 0 has opened, by @p mark in its lock file.
 /// @throws StorageError, on all ranks
 void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory& directory, const std::string& mark);
 
 // What the environment of rank 0 says to a manager.
 
 /// The settings of the environment, by key, the same on every rank; none if @p options say that it does not count.
-/// Tells on the chief what it changes. Collective.
+/// Tells on rank 0 what it changes. Collective.
 /// @param directory  that the program asks for. REPRIEVE_DIRECTORY is for the first one that this process asks for, and
 /// for that one alone: two parts of a program would otherwise take each other's checkpoints for their own.
 /// @throws ConfigError on every rank
@@ -69,10 +69,10 @@ core::Json shared_values(const core::Table<Options>& table, const Options& optio
 }
 
 /// Collective. @p mine has the same keys on every rank.
-/// @throws UsageError on every rank that names each setting that differs from the chief's, the ranks and their values
+/// @throws UsageError on every rank that names each setting that differs from rank 0's, the ranks and their values
 void check_same_on_all_ranks(cluster::Communicator& comm, const core::Json& mine, std::string_view what);
 
-// What must be the same in every run that uses a directory (`Checkpoint::add_constant`). No MPI; the chief's.
+// What must be the same in every run that uses a directory (`Checkpoint::add_constant`). No MPI; rank 0's.
 
 /// By name, as they stand in a file.
 using Constants = std::map<std::string, std::string>;

@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 /// Save counters are taken from the record in such portions, so that a save need not write it.
 constexpr std::uint64_t kPortion = 64;
 
-/// The identities of all checkpoints that can be read, of every prefix, and of those that were set aside.
+/// The identities of all checkpoints that can be read, of every prefix, and of those that were quarantined.
 std::vector<storage::SaveIdentity> identities_in(const fs::path& directory) {
   std::vector<storage::SaveIdentity> found;
   for (const fs::path& path : regular_files(directory)) {
-    if (!is_checkpoint_name(path) && !is_set_aside_name(path)) {
+    if (!is_checkpoint_name(path) && !is_quarantined_name(path)) {
       continue;
     }
     try {
@@ -30,7 +30,7 @@ std::vector<storage::SaveIdentity> identities_in(const fs::path& directory) {
         found.push_back(std::move(*identity));
       }
     } catch (const Error& error) {
-      core::log::debug("{} has no counters: {}", path.string(), error.what());  // the restore tells what is damaged
+      core::log::debug("{} has no counters: {}", path.string(), error.what());  // the restore tells what is corrupt
     }
   }
   return found;

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The counters of a directory, as the run that holds its lock has them. No MPI; the chief's.
+/// The counters of a directory, as the run that holds its lock has them. No MPI; rank 0's.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 namespace reprieve::manager {
 
 /// Made at the start of a run, under the lock of the directory: raises the run counter above everything that was seen
-/// in the directory, durably. Where that cannot be written (a full disk) a warning says so, and the run goes on: what
+/// in the directory, durably. Where that cannot be written (a full disk) a warning says so, and the run continues: what
 /// it saves carries the counters, from which the next start takes them.
 class RunIdentity {
  public:
@@ -50,7 +50,7 @@ class RunIdentity {
   std::uint64_t last_save_ = 0;
 };
 
-// The mark of a run that came to its end, so that a start after it does no work twice. The chief's.
+// The mark of a run that came to its end, so that a start after it does no work twice. Rank 0's.
 
 /// The directory remembers that the run is finished, until something is saved or removed. @throws StorageError
 void mark_finished(CheckpointDirectory& directory, RunIdentity& identity, std::uint64_t run_calls);

@@ -1,43 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Saving a checkpoint. The commit protocol:
 //
-// 1. The chief, which holds the lock of the directory, makes `<dir>/.chieftemp/` anew, and chooses the time of
+// 1. Rank 0, which holds the lock of the directory, makes `<dir>/.chieftemp/` again, and chooses the time of
 //    the save; all ranks check that they are asked for the same checkpoint.
-// 2. The user's save function runs on every rank with a directory to write to: the chief's is staged as
+// 2. The user's save function runs on every rank with a directory to write to: rank 0's is staged as
 //    `.chieftemp/<prefix>-<number>.<time>.files`, and made durable if there is anything in it; those of the others are
 //    scratch.
 // 3. All ranks write the state into `.chieftemp/<prefix>-<number>.<time>.h5`, checksummed, complete and durable
-//    (src/storage). That is a new file, or, if there is one, the spare file: see below.
-// 4. The chief makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
+//    (src/storage). That is a new file, or, if there is one, the recycled file: see below.
+// 4. Rank 0 makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
 //    directory. This rename is the commit.
-// 5. The chief renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the
+// 5. Rank 0 renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the
 //    next run does this at its start: number and time in the name tell whether the committed checkpoint is the one they
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
-// 6. Only then does the chief remove old checkpoints by the retention policy, and never the one just committed.
+// 6. Only then does rank 0 remove old checkpoints by the retention policy, and never the one just committed.
 //    A thread frees their space. The save of a preemption removes none, since the process is to end: the next save
 //    does, when it begins.
 //
-// The spare file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run out
-// of space. So in step 6 one of the retired files is kept:
+// The recycled file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run
+// out of space. So in step 6 one of the retired files is kept:
 //
-// a. It is renamed to `.reprieve.spare`, and the directory is fsynced: it has no checkpoint's name any more,
+// a. It is renamed to `.reprieve.recycled`, and the directory is fsynced: it has no checkpoint's name any more,
 //    also after a power cut, and nothing looks at it.
 // b. If it has another hard link, or another process on this node has it open, it is deleted after all.
-// c. Its seal is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a checkpoint, by
+// c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
+// checkpoint, by
 //    whatever name.
 //
-// In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the spare file of a dead run, which may have
-// died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging directory
-// without a seal, and the next start deletes it. The new seal is written after the new data, and counts only after the
-// rename of step 4, which comes after every rank's fsync. What the file is known to hold already is not written again
-// (storage/write/write_item.cpp). Nothing old can show through: structure and tables are written as a whole, all
-// blocks have checksums of the new state, and a state with elements that no rank holds (which must read as zero) gets a
-// new file. After a failed save a rewritten file is deleted, never used again: a rank that hangs may still
-// write to it.
+// In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the recycled file of a dead run, which may
+// have died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging
+// directory without a commit record, and the next start deletes it. The new commit record is written after the new
+// data, and counts only after the rename of step 4, which comes after every rank's fsync. What the file is known to
+// hold already is not written again (storage/write/write_item.cpp). Nothing old can show through: structure and tables
+// are written as a whole, all blocks have checksums of the new state, and a state with elements that no rank holds
+// (which must read as zero) gets a new file. After a failed save a rewritten file is deleted, never used again: a rank
+// that hangs may still write to it.
 //
 // After each step all ranks agree on errors. On an error the temporary files are removed, everything older is kept, and
 // every rank throws the same. Ranks of a killed run that live on cannot do harm: only a chief commits, and it holds the
-// lock until its own death; the others at most go on writing into a staged file that is no longer there, or fail to
+// lock until its own death; the others at most continue writing into a staged file that is no longer there, or fail to
 // open it, since the time in its name is that of their own save.
 
 #include "manager/save.hpp"
@@ -52,13 +53,13 @@
 #include <tuple>
 #include <utility>
 
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
+#include "manager/local_copies.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/near_copies.hpp"
-#include "manager/near_place.hpp"
+#include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
 #include "storage/write/checkpoint_writer.hpp"
 #include "storage/write/data_stream.hpp"
@@ -145,7 +146,7 @@ void Save::begin() {
         retire_left_over();
         metadata_.identity = manager_.identity->next_save();
         metadata_.constants = manager_.constants();
-        core::kill_point(core::KillPoint::save_staged);
+        core::failpoint(core::Failpoint::save_staged);
         return std::tuple(number, wall_clock_us(), metadata_.identity->save, request_.number.has_value());
       },
       step("preparing"));
@@ -153,7 +154,7 @@ void Save::begin() {
                if (request_.number.has_value() != chief_was_asked ||
                    request_.number.value_or(staged_.number) != staged_.number) {
                  throw UsageError(fmt::format(
-                     "rank {} saves {} while the chief saves {}", comm.rank(),
+                     "rank {} saves {} while rank 0 is saving {}", comm.rank(),
                      request_.number ? fmt::format("checkpoint {}", *request_.number) : "the next checkpoint",
                      chief_was_asked ? fmt::format("checkpoint {}", staged_.number) : "the next checkpoint"));
                }
@@ -191,7 +192,7 @@ void Save::run_save_fn() {
         files_written = comm.is_chief() && manager_.directory.keep_staged_files(staged_);
       }),
       step("the save function"));
-  core::kill_point(core::KillPoint::save_files_written);
+  core::failpoint(core::Failpoint::save_files_written);
   has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
 }
 
@@ -204,14 +205,14 @@ void Save::lay_out() {
   metadata.reason = request_.reason;
   metadata.has_files = has_files_;
   const ManagerOptions& options = manager_.options;
-  std::optional<CheckpointDirectory::SpareFile> spare;
+  std::optional<CheckpointDirectory::RecycledFile> spare;
   manager_.comm.on_chief(
       [&] {
         if (options.recycle || options.reserve) {
-          spare = manager_.directory.take_spare(staged_);
+          spare = manager_.directory.take_recycled(staged_);
         }
       },
-      step("taking the spare file"));
+      step("taking the recycled file"));
   writer_ = std::make_shared<storage::CheckpointWriter>(
       manager_.comm, manager_.directory.staged_file(staged_),
       storage::WriteOptions{options.writer, options.durable, options.io, spare.has_value(),
@@ -219,7 +220,7 @@ void Save::lay_out() {
                             !std::exchange(manager_.has_compared_replicated, true)},
       manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);
-  core::kill_point(core::KillPoint::save_laid_out);
+  core::failpoint(core::Failpoint::save_laid_out);
 }
 
 bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) {
@@ -232,7 +233,7 @@ bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) 
   bool has_room = true;
   try {
     writer_->copy_state(*copy);
-    core::kill_point(core::KillPoint::save_copied);
+    core::failpoint(core::Failpoint::save_copied);
   } catch (const std::bad_alloc&) {
     has_room = false;
   }
@@ -268,11 +269,11 @@ SaveReport Save::finish() {
     await_written();
   }
   writer_->complete();
-  core::kill_point(core::KillPoint::save_durable);
+  core::failpoint(core::Failpoint::save_durable);
   commit();
-  core::kill_point(core::KillPoint::commit_done);
-  if (manager_.near) {
-    manager_.near->forget_older_than(save_);
+  core::failpoint(core::Failpoint::commit_done);
+  if (manager_.local) {
+    manager_.local->forget_older_than(save_);
   }
   const auto ended = Clock::now();
   SaveReport done = report(task_ ? blocked_ + task_->duration() + (ended - resumed) : ended - start_);
@@ -335,17 +336,17 @@ void Save::retire_left_over() {
 /// The checkpoint is committed: what goes wrong from here on is not an error of the save.
 void Save::retire() {
   try {
-    core::kill_point(core::KillPoint::retire_begun);
+    core::failpoint(core::Failpoint::retire_begun);
     if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
       return;  // the drill still needs that step
     }
-    if (manager_.directory.place().contains(kBroughtName)) {
-      remove_brought_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
+    if (manager_.directory.place().contains(kFlushedName)) {
+      remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
     }
     // A program that is to end at once does not wait for a file system to free space.
     const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
     manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
-    core::kill_point(core::KillPoint::retire_done);
+    core::failpoint(core::Failpoint::retire_done);
     if (manager_.options.reserve) {
       manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
     }
@@ -530,7 +531,7 @@ void reserve_space(cluster::Communicator& comm, const Checkpoint::Registry& stat
   try {
     comm.on_chief([&] { directory.reserve(size); }, what);
     comm.agree(core::capture([&] {
-                 write_zeros(directory.spare(), size, static_cast<std::uint64_t>(comm.rank()),
+                 write_zeros(directory.recycled(), size, static_cast<std::uint64_t>(comm.rank()),
                              static_cast<std::uint64_t>(comm.size()), options);
                }),
                what);

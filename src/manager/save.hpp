@@ -76,8 +76,8 @@ class [[gnu::visibility("hidden")]] Save {
   std::string what_;
   Clock::time_point start_ = Clock::now();
   StagedName staged_{};
-  bool began_ = false;                           ///< the chief: the staging directory is there
-  std::optional<core::WriteDirectory> scratch_;  ///< for the save function, on ranks other than the chief
+  bool began_ = false;                           ///< rank 0: the staging directory is there
+  std::optional<core::WriteDirectory> scratch_;  ///< for the save function, on ranks other than rank 0
   bool has_files_ = false;
   std::uint64_t save_ = 0;  ///< counted over all runs of the directory
   storage::FileMetadata metadata_;
@@ -138,7 +138,7 @@ constexpr auto fields_of(const CopyDemand*) {
 }
 
 /// Why the copies of all ranks do not fit together; empty if they do. Ranks of a host share its memory, ranks of a
-/// control group its limit; a part is left free for what else goes on.
+/// control group its limit; a part is left free for what else continues.
 [[nodiscard]] std::string why_copies_do_not_fit(std::span<const CopyDemand> demands);
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory

@@ -156,7 +156,7 @@ bool xdmf_can_show(ElementType type, const Extents& shape) {
 std::string xdmf_text(const std::vector<XdmfCheckpoint>& checkpoints, const XdmfOptions& options) {
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   text += "<!-- Written by Reprieve " REPRIEVE_VERSION
-          ": describes the checkpoints beside it. Made anew by "
+          ": describes the checkpoints beside it. Made again by "
           "`reprieve xdmf`. -->\n";
   text += "<Xdmf Version=\"3.0\">\n  <Domain>\n";
   for (const auto& [key, collection] : collected(checkpoints)) {

@@ -20,8 +20,8 @@ if(GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)
 endif()
 
 set(built_options ${CMAKE_BUILD_TYPE})
-if(REPRIEVE_KILL_POINTS)
-  list(APPEND built_options "kill points")
+if(REPRIEVE_FAILPOINTS)
+  list(APPEND built_options "failpoints")
 endif()
 if(REPRIEVE_SANITIZE)
   string(REPLACE "," " and " sanitizers ${REPRIEVE_SANITIZE})
@@ -29,7 +29,7 @@ if(REPRIEVE_SANITIZE)
 endif()
 list(JOIN built_options ", " built_options)
 
-# For that file alone: a new commit compiles nothing else anew.
+# For that file alone: a new commit compiles nothing else again.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/version_details.cpp
   TARGET_DIRECTORY reprieve_core PROPERTIES COMPILE_DEFINITIONS
   "REPRIEVE_BUILT_COMMIT=\"${reprieve_commit}\";REPRIEVE_BUILT_HDF5=\"${HDF5_VERSION}\";REPRIEVE_BUILT_OPTIONS=\"${built_options}\"")

@@ -177,7 +177,7 @@ constexpr std::string_view kPrefix = "REPRIEVE_";
 
 /// What the supervisor and the tests of the library give to the programs that they start. They are no settings.
 constexpr std::array<std::string_view, 5> kOtherVariables{core::kRunDirectoryVariable, core::kWatchesEndVariable,
-                                                          "REPRIEVE_KILL_POINT", "REPRIEVE_KILL_RANK",
+                                                          "REPRIEVE_FAILPOINT", "REPRIEVE_KILL_RANK",
                                                           "REPRIEVE_KILL_MARK"};
 
 /// Fields of the configuration that no text can hold, or that only the code around the handler can be right about.

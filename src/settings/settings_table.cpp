@@ -124,7 +124,7 @@ core::Table<TerminationConfig> termination_settings() {
       core::flag("count_boundaries", &C::count_boundaries,
                  "save_checkpoint_if_preempted counts in total_run_calls, as run does"),
       core::flag("preempt_file", &C::preempt_file, "a file PREEMPT in the checkpoint directory is a notice"),
-      core::own_for_each_rank(end_time_setting()),  // the chief's counts
+      core::own_for_each_rank(end_time_setting()),  // rank 0's counts
       core::optional(&C::end_lead,
                      duration<Second>("end_lead_s", &Milliseconds::value, {0, kYear},
                                       "how long before the end of the job the notice comes"),
@@ -166,9 +166,14 @@ core::Table<Settings> all_settings() {
 }
 
 std::span<const FormerSetting> former_settings() {
-  static constexpr std::array<FormerSetting, 2> kFormer{{
+  static constexpr std::array<FormerSetting, 7> kFormer{{
       {"termination.check_interval_ms", "gone: ranks check as often as 1 % of the time of their steps allows"},
       {"checkpoints.background_memory_bytes", "gone: a copy is made where the memory of the node has room for it"},
+      {"checkpoints.near_directory", "its name is local_directory now"},
+      {"checkpoints.near_every_s", "its name is local_every_s now"},
+      {"checkpoints.near_partner", "its name is local_partner now"},
+      {"checkpoints.near_domains", "its name is local_domains now"},
+      {"checkpoints.near_rescue_after_s", "its name is emergency_save_after_s now"},
   }};
   return kFormer;
 }
@@ -241,28 +246,29 @@ core::Table<ManagerOptions> manager_settings() {
                    "how the direct writer hands bytes to the file system; what it cannot do is replaced by something "
                    "simpler"),
       core::flag("durable", &O::durable, "fsync before the commit; without it a power cut can lose checkpoints"),
-      core::flag("background", &O::background, "write periodic and requested checkpoints while the program goes on"),
+      core::flag("background", &O::background, "write periodic and requested checkpoints while the program continues"),
       core::choice("background_busy", &O::background_busy,
                    {{"wait", BackgroundBusy::wait}, {"skip", BackgroundBusy::skip}},
                    "what to do with such a save while the one before is still being written"),
-      core::text("near_directory", &O::near_directory,
+      core::text("local_directory", &O::local_directory,
                  "where each node keeps copies of the state for a start after a crash, mostly /dev/shm; empty: none",
                  R"((/.*)?)", "an absolute path, or nothing"),
-      duration<Second>("near_every_s", &O::near_every, {0.001, kYear}, "how often such a copy is taken"),
-      core::flag("near_partner", &O::near_partner, "keep each part of such a copy on another host as well"),
-      core::text("near_domains", &O::near_domains,
+      duration<Second>("local_every_s", &O::local_every, {0.001, kYear}, "how often such a copy is taken"),
+      core::flag("local_partner", &O::local_partner, "keep each part of such a copy on another host as well"),
+      core::text("local_domains", &O::local_domains,
                  "a file with lines `<host> <domain>`: partners lie in different domains, such as racks", R"((/.*)?)",
                  "an absolute path, or nothing"),
-      duration<Second>("near_rescue_after_s", &O::near_rescue_after, {0, kYear},
-                       "how long a notice stands without a save before each rank brings its near copy into the "
+      duration<Second>("emergency_save_after_s", &O::emergency_save_after, {0, kYear},
+                       "how long a notice stands without a save before each rank brings its node-local copy into the "
                        "directory by itself"),
       core::flag("recycle", &O::recycle, "write over the file of the checkpoint that was retired last"),
       core::flag("reserve", &O::reserve, "take the space for the next checkpoint in advance"),
       core::flag("array_task_is_constant", &O::array_task_is_constant,
-                 "inside of a Slurm array, a task does not go on from the state of another one"),
-      core::flag("restart_finished", &O::restart_finished,
-                 "go on in a directory whose run was finished after its newest checkpoint, and make the steps between "
-                 "once more"),
+                 "inside of a Slurm array, a task does not resume from the state of another one"),
+      core::flag(
+          "restart_finished", &O::restart_finished,
+          "continue in a directory whose run was finished after its newest checkpoint, and make the steps between "
+          "once more"),
       core::flag("verify_on_restore", &O::verify_on_restore, "verify the checksums of what is restored"),
       core::flag("event_log", &O::event_log, "write events.jsonl in the directory"),
       duration<Second>("lock_timeout_s", &O::lock_timeout, {0, kYear},

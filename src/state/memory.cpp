@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Distributed arrays in memory that is looked at anew at every save and restore.
+// Distributed arrays in memory that is looked at again at every save and restore.
 
 #include "reprieve/memory.hpp"
 

@@ -155,7 +155,7 @@ Staging::Buffer& Staging::prepare(MemorySpace& space, const std::byte* address, 
       buffer.pinned_for = &space;
       buffer.pinned_with = address;
     } catch (const std::exception& error) {
-      core::log::debug("{}; copies go on without", error.what());
+      core::log::debug("{}; copies continue without", error.what());
     }
   }
   return buffer;

@@ -132,8 +132,8 @@ static void null_handles(void) {
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_next(NULL, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_in_background(NULL, 1));
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_finish_background_save(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_near_copy_next(NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_near_copy(NULL, 1, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_local_copy_next(NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_local_copy(NULL, 1, NULL));
   size_t count = 7;
   const reprieve_checkpoint_info* list = NULL;
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_checkpoints(NULL, &count, &list));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors of each class, from where they come from: the same code and message on every rank, and the library goes on. */
+/* Errors of each class, from where they come from: the same code and message on every rank, and the library continues.
+ */
 #define _XOPEN_SOURCE 700
 
 #include <stdlib.h>
@@ -212,7 +213,7 @@ static void locked_directory(void) {
 }
 
 /* In a checkpoint of the right form, a file that is none. */
-static void damaged_file(void) {
+static void corrupt_file(void) {
   reprieve_checkpoint* state = one_value();
   reprieve_config* config = test_config();
   reprieve_manager* manager = NULL;
@@ -328,7 +329,7 @@ const Test error_tests[] = {{"another_problem", another_problem},
                             {"mismatches", mismatches},
                             {"ranks_that_register_differently", ranks_that_register_differently},
                             {"locked_directory", locked_directory},
-                            {"damaged_file", damaged_file},
+                            {"corrupt_file", corrupt_file},
                             {"no_directory_to_be_had", no_directory_to_be_had},
                             {"settings_from_outside", settings_from_outside},
                             {"settings_of_the_environment", settings_of_the_environment},

@@ -278,7 +278,7 @@ static int exits = 0;
 static int files = 0;
 static volatile sig_atomic_t lost = 0;
 
-static int go_on(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user) {
+static int keep_running(MPI_Comm comm, int exit_code, const char* checkpoint_path, void* user) {
   int size = 0;
   MPI_Comm_size(comm, &size);
   CHECK(size == test_size() && exit_code == 75 && strstr(checkpoint_path, ".h5") != NULL);
@@ -324,7 +324,7 @@ static void callbacks(void) {
   lost = 0;
   CHECK_OK(reprieve_config_set(run.config, "termination.restart_code", "75"));
   CHECK_OK(reprieve_config_set(run.config, "termination.poll_interval_s", "0.01"));
-  CHECK_OK(reprieve_config_set_exit_fn(run.config, go_on, &exits));
+  CHECK_OK(reprieve_config_set_exit_fn(run.config, keep_running, &exits));
   CHECK_OK(reprieve_config_set_save_fn(run.config, save_files, &files));
   CHECK_OK(reprieve_config_set_watcher_fn(run.config, watch, NULL));
   start(&run, test_path("c"));

@@ -134,8 +134,8 @@ static void every_type(void) {
   CHECK(!reprieve_manager_background_save_pending(manager));
   CHECK_OK(reprieve_manager_latest(manager, &found, &info));
   CHECK(found == 1 && info.number == 8);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "numbers of the program", reprieve_manager_near_copy_next(manager, &found));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "near_directory", reprieve_manager_near_copy(manager, 9, &found));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "numbers of the program", reprieve_manager_local_copy_next(manager, &found));
+  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "local_directory", reprieve_manager_local_copy(manager, 9, &found));
   CHECK_OK(reprieve_manager_checkpoints(manager, &count, &list));
   CHECK(count == 2 && list[0].number == 7 && list[1].number == 8 && strcmp(list[1].path, list[0].path) != 0);
   CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_manager_checkpoints(manager, &count, NULL));

@@ -175,7 +175,7 @@ static void components(void) {
   CHECK_OK(reprieve_checkpoint_destroy(&state));
 }
 
-/* ---- Lists that are dealt anew in their order. ---- */
+/* ---- Lists that are dealt again in their order. ---- */
 
 typedef struct List {
   int32_t items[128][2];

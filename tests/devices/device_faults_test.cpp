@@ -7,8 +7,8 @@
 
 #include "core/memory.hpp"
 #include "device_fixture.hpp"
+#include "manager/local_copies.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/near_copies.hpp"
 #include "reprieve/reprieve.h"
 #include "state/staging.hpp"
 
@@ -168,18 +168,18 @@ TEST_F(DeviceFaults, AtEachCallOfASaveInTheBackground) {
   EXPECT_EQ(small.wrong(static_cast<int>(number)), 0U);
 }
 
-TEST_F(DeviceFaults, AtEachCallOfANearCopy) {
-  const std::filesystem::path place = temporary_ / "near";
+TEST_F(DeviceFaults, AtEachCallOfALocalCopy) {
+  const std::filesystem::path place = temporary_ / "local";
   on_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
   ManagerOptions options;
-  options.near_directory = place;
+  options.local_directory = place;
   SmallState small(cuda());
   CheckpointManager manager = open(small.state, MPI_COMM_WORLD, options);
   manager.restore_or_initialize();
   std::uint64_t number = 0;
   with_each_call_failing(
-      cuda(), [&] { small.set(static_cast<int>(++number)); }, [&] { return manager.near_copy(number); },
-      [&](bool) { manager.impl().near->wait(); });
+      cuda(), [&] { small.set(static_cast<int>(++number)); }, [&] { return manager.local_copy(number); },
+      [&](bool) { manager.impl().local->wait(); });
 }
 
 /// A library for building on hosts without a device answers so, and a driver that is not of use to a program.
@@ -203,7 +203,7 @@ TEST_F(DeviceFaults, ADriverThatIsOfNoUse) {
   hip().answer("hipPointerGetAttributes", 0);
 }
 
-/// The driver would go on to take that memory for pinned, whoever had it next.
+/// The driver would continue to take that memory for pinned, whoever had it next.
 TEST_F(DeviceFaults, WhatCannotBeUnpinnedIsNotFreed) {
   for (const auto& [driver, function] :
        {std::pair{&cuda(), "cuMemHostUnregister"}, std::pair{&hip(), "hipHostUnregister"}}) {

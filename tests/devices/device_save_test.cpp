@@ -2,8 +2,8 @@
 // Arrays and values in the memory of devices: saved, restored, in every way.
 
 #include "device_fixture.hpp"
+#include "manager/local_copies.hpp"
 #include "manager/manager_impl.hpp"
-#include "manager/near_copies.hpp"
 #include "state/staging.hpp"
 #include "storage/format/file_index.hpp"
 #include "storage/format/manifest.hpp"
@@ -344,11 +344,11 @@ TEST_F(Devices, ASaveInTheBackgroundHasTheStateOfItsBegin) {
   EXPECT_EQ(field.wrong(2), 0U);
 }
 
-TEST_F(Devices, NearCopiesAfterACrash) {
-  const std::filesystem::path place = temporary_ / "near";
+TEST_F(Devices, LocalCopiesAfterACrash) {
+  const std::filesystem::path place = temporary_ / "local";
   on_ranks(1, [&](MPI_Comm) { std::filesystem::create_directories(place); });
   ManagerOptions options;
-  options.near_directory = place;
+  options.local_directory = place;
   struct Crash {};
   try {
     Checkpoint state;
@@ -358,10 +358,10 @@ TEST_F(Devices, NearCopiesAfterACrash) {
     manager.restore_or_initialize();
     field.set(4);
     cuda().reset();
-    ASSERT_TRUE(manager.near_copy(4));
+    ASSERT_TRUE(manager.local_copy(4));
     expect_streamed(cuda(), field.own_bytes(), 0);
     field.set(60);
-    manager.impl().near->wait();
+    manager.impl().local->wait();
     MPI_Barrier(MPI_COMM_WORLD);
     throw Crash{};
   } catch (const Crash&) {

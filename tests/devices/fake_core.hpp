@@ -61,7 +61,7 @@ inline const std::pair<const std::uintptr_t, Allocation>* find(std::uintptr_t ad
 inline unsigned char* shadow(std::uintptr_t address, std::size_t bytes) {
   const auto* const found = find(address);
   if (found == nullptr || address + bytes > found->first + found->second.bytes) {
-    std::abort();  // a driver would tell of an illegal address; a test must not go on
+    std::abort();  // a driver would tell of an illegal address; a test must not continue
   }
   return found->second.shadow + (address - found->first);
 }

@@ -106,8 +106,8 @@ TEST_P(Code, EndsWithTheSameBitsAfterPreemptionsAndAKill) {
   EXPECT_EQ(end_of(finish(kRanks)), end_of(undisturbed));
 }
 
-/// On another number of ranks it goes on with the state that was saved, bit for bit.
-TEST_P(Code, GoesOnWithTheSavedStateOnOtherNumbersOfRanks) {
+/// On another number of ranks it continues with the state that was saved, bit for bit.
+TEST_P(Code, ContinuesWithTheSavedStateOnOtherNumbersOfRanks) {
   std::string saved = state_after("saved", preempt(2));
   for (const int ranks : {3, 1}) {
     const std::string output = preempt(ranks);

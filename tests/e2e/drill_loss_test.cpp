@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `reprieve drill` with setups that would lose work, or not go on: it must find each out, and say what to do.
+// `reprieve drill` with setups that would lose work, or not continue: it must find each out, and say what to do.
 
 #include <signal.h>
 
@@ -99,6 +99,9 @@ TEST_F(DrillLoss, GraceTimeOfSlurmWithoutSrun) {
 }
 
 TEST_F(DrillLoss, OutputThatNobodyReads) {
+  if (!has_open_mpi_4()) {
+    GTEST_SKIP() << "this launcher kills the ranks 0.5 s after a SIGTERM: that is what the drill finds";
+  }
   // mpirun that got SIGTERM reads no output any more; rank 0 fills what is between them, in one step.
   const Result result = drill({"--as", "term-to-launcher", "--after", "500ms"}, simulation(10, {"print=200000"}));
   expect_problem(result, "output_blocked", "to a file");
@@ -125,7 +128,7 @@ TEST_F(DrillLoss, DirectoryThatIsEmptiedAtTheStart) {
 TEST_F(DrillLoss, DirectoryThatCannotBeMade) {
   std::ofstream(checkpoints()) << "not a directory";
   const Result result = drill({}, simulation(20));
-  expect_problem(result, "start_failed", "mend this first");
+  expect_problem(result, "start_failed", "repair this first");
   EXPECT_THAT(result.finding("start_failed")["text"], HasSubstr(checkpoints().string()));
   EXPECT_TRUE(result.report["notice"].is_null());
 }
@@ -141,7 +144,7 @@ TEST_F(DrillLoss, StateThatIsInitialisedAfterTheRestore) {
 
 TEST_F(DrillLoss, StepThatFails) {
   const Result result = drill({"--after-steps", "1000"}, simulation(1, {"throw_at=30"}));
-  expect_problem(result, "start_failed", "mend this first");
+  expect_problem(result, "start_failed", "repair this first");
   EXPECT_THAT(result.finding("start_failed")["text"], HasSubstr("the pressure is negative"));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heat equation is preempted at random steps and goes on with other numbers of ranks: the restored field is the
+// The heat equation is preempted at random steps and continues with other numbers of ranks: the restored field is the
 // saved one, and the final one that of a run that was left alone, bit by bit.
 
 #include <gtest/gtest.h>
@@ -179,7 +179,7 @@ TEST_P(HeatChain, EndsInTheSameField) {
   EXPECT_EQ(last.summary["error"], undisturbed["error"]) << story;
 }
 
-TEST_F(HeatTest, RefusesToGoOnAsAnotherRun) {
+TEST_F(HeatTest, RefusesToContinueAsAnotherRun) {
   ASSERT_EQ(run(2).code, 0);
   const Result other = run(2, {"--diffusivity", "2"});
   EXPECT_EQ(other.code, 1);

@@ -33,7 +33,7 @@ class Mistake : public testing::Test {
   [[nodiscard]] Result run(int ranks, const std::string& mistake = "") const {
     Mpirun job({.ranks = ranks,
                 .arguments = {program("e2e_unhandled"), directory_.string(), mistake},
-                .mpirun_options = {"-q"},
+                .mpirun_options = quiet_,
                 .environment = environment_,
                 .directory = files_.path()});
     const auto code = job.wait(kHang);
@@ -59,6 +59,7 @@ class Mistake : public testing::Test {
   }
 
   TemporaryDirectory files_;
+  std::vector<std::string> quiet_ = has_open_mpi_4() ? std::vector<std::string>{"-q"} : std::vector<std::string>{};
   Environment environment_;
   fs::path directory_ = files_.path() / "checkpoints";
 };

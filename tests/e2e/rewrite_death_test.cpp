@@ -63,7 +63,8 @@ TEST_P(RewriteDeath, AtRandomMoments) {
   for (int life = 0; life < 8; ++life) {
     const auto [restored, last_committed] = live_and_die(life);
     EXPECT_GE(restored, committed) << "in life " << life;
-    // The one after may have been committed without a word of it. The ranks of a killed mpirun go on for some seconds.
+    // The one after may have been committed without a word of it. The ranks of a killed mpirun continue for some
+    // seconds.
     if (life > 0 && !kills_mpirun(life - 1)) {
       EXPECT_LE(restored, committed + 1) << "in life " << life;
     }

@@ -27,7 +27,7 @@ class RunDirectoryOption : public RunTest {
   [[nodiscard]] fs::path directory_of(int task) const { return directory_ / ("checkpoints-" + std::to_string(task)); }
 };
 
-/// The second task used to go on from the state of the first.
+/// The second task used to resume from the state of the first.
 TEST_F(RunDirectoryOption, ReachesTheProgram) {
   for (int task = 0; task < 2; ++task) {
     const auto run = start_task(task, {.step_ms = 1, .faults = {"save_every=10"}});
@@ -39,7 +39,7 @@ TEST_F(RunDirectoryOption, ReachesTheProgram) {
   EXPECT_FALSE(fs::exists(checkpoints()));
 }
 
-/// Whatever the program is told, it must not go on from what another task has saved.
+/// Whatever the program is told, it must not resume from what another task has saved.
 TEST_F(RunDirectoryOption, AProgramThatUsesAnotherOneIsEnded) {
   const auto first = start({.step_ms = 1, .faults = {"save_every=10"}});
   expect_end(*first, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `reprieve run --restarts` under mpirun: crashes, loops, damaged checkpoints, and what the command returns.
+// `reprieve run --restarts` under mpirun: crashes, loops, corrupt checkpoints, and what the command returns.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ TEST_F(RunRestart, WithoutRestartsACrashGivesTheLaunchersCode) {
   expect_same_end({});
 }
 
-TEST_F(RunRestart, GoesOnAfterACrash) {
+TEST_F(RunRestart, ContinuesAfterACrash) {
   const auto run =
       start({.faults = {"die_at=25", "save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
   expect_end(*run, 0);
@@ -50,7 +50,7 @@ TEST_F(RunRestart, GoesOnAfterACrash) {
   EXPECT_EQ(run->events("restore").size(), 1U);
 }
 
-TEST_F(RunRestart, GoesOnAfterTheLauncherWasKilled) {
+TEST_F(RunRestart, ContinuesAfterTheLauncherWasKilled) {
   const auto run = start(
       {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
   ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
@@ -79,7 +79,7 @@ TEST_F(RunRestart, AHostIsAskedAgainWhenTheLauncherFailed) {
   EXPECT_TRUE(run->events("host_left_out").empty()) << run->all_output();
 }
 
-TEST_F(RunRestart, GoesOnAfterALauncherThatHangs) {
+TEST_F(RunRestart, ContinuesAfterALauncherThatHangs) {
   const auto run = start(
       {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
   ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
@@ -92,7 +92,7 @@ TEST_F(RunRestart, GoesOnAfterALauncherThatHangs) {
   EXPECT_EQ(run->events("start").size(), 2U);
 }
 
-TEST_F(RunRestart, GoesOnAfterANoticeThatOnlyARankGot) {
+TEST_F(RunRestart, ContinuesAfterANoticeThatOnlyARankGot) {
   const auto run = start_and_wait({.step_ms = kStepToActIn, .options = {"--restarts", "2"}});
   ASSERT_TRUE(run->send_to_rank(1, SIGTERM));
   expect_end(*run, 0);
@@ -159,7 +159,7 @@ class RunReading : public RunRestart {
   }
 
   /// In HDF5's own structures, which a restore does not read.
-  void damage(const std::string& name) const {
+  void corrupt(const std::string& name) const {
     std::fstream file(checkpoints() / name, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(4096 + 16);
     file.put('\x5a');
@@ -171,11 +171,11 @@ class RunReading : public RunRestart {
                           .options = {"--restarts", "5", "--backoff", "10ms"}};
 };
 
-TEST_F(RunReading, SoundCheckpointIsNotSetAsideHoweverManyRunsDieReadingIt) {
+TEST_F(RunReading, ValidCheckpointIsNotQuarantinedHoweverManyRunsDieReadingIt) {
   const auto run = start(deadly);
   expect_end(*run, 128 + SIGKILL);
   EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("crash loop"));
-  EXPECT_THAT(last_text(*run, "warning"), HasSubstr("ckpt-12.h5 is sound"));
+  EXPECT_THAT(last_text(*run, "warning"), HasSubstr("ckpt-12.h5 is valid"));
   EXPECT_EQ(run->events("start").size(), 3U);
   EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
 
@@ -184,19 +184,19 @@ TEST_F(RunReading, SoundCheckpointIsNotSetAsideHoweverManyRunsDieReadingIt) {
   EXPECT_THAT(next->out(), HasSubstr(end_of(60)));
 }
 
-TEST_F(RunReading, DamagedCheckpointThatKillsItsReadersIsSetAside) {
-  damage("ckpt-12.h5");
+TEST_F(RunReading, CorruptCheckpointThatKillsItsReadersIsQuarantined) {
+  corrupt("ckpt-12.h5");
   const auto run = start(deadly);
   expect_end(*run, 0);
   EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
   EXPECT_EQ(run->events("start").size(), 3U);
-  EXPECT_EQ(run->events("set_aside").size(), 1U);
+  EXPECT_EQ(run->events("quarantine").size(), 1U);
   EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5.corrupt"));
 }
 
-TEST_F(RunReading, OnlyCheckpointIsNotSetAside) {
+TEST_F(RunReading, OnlyCheckpointIsNotQuarantined) {
   std::filesystem::remove(checkpoints() / "ckpt-10.h5");
-  damage("ckpt-12.h5");
+  corrupt("ckpt-12.h5");
   const auto run = start(deadly);
   expect_end(*run, 128 + SIGKILL);
   EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("no older checkpoint"));

@@ -146,12 +146,12 @@ TEST_F(ToolDiff, NumberOfRanksCountsForPerRankVariablesOnly) {
   EXPECT_EQ(names, (std::vector<std::string>{"counts", "engine"}));
 }
 
-TEST_F(ToolDiff, DamagedOrForeignFileIsTrouble) {
+TEST_F(ToolDiff, CorruptOrForeignFileIsTrouble) {
   write("a", "plain", {1, 2});
-  damage_value(file("a", 2), kRareWeight);
-  const Result damaged = tool({"diff", file("a", 1), file("a", 2)});
-  EXPECT_EQ(damaged.code, 2);
-  EXPECT_THAT(damaged.err, HasSubstr("is damaged, so it cannot be compared: model/weights"));
+  corrupt_value(file("a", 2), kRareWeight);
+  const Result corrupt = tool({"diff", file("a", 1), file("a", 2)});
+  EXPECT_EQ(corrupt.code, 2);
+  EXPECT_THAT(corrupt.err, HasSubstr("is corrupt, so it cannot be compared: model/weights"));
   const std::string foreign = directory_ / "foreign.h5";
   std::ofstream(foreign) << "not a checkpoint";
   EXPECT_EQ(tool({"diff", foreign, file("a", 1)}).code, 2);

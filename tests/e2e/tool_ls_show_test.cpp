@@ -46,11 +46,11 @@ TEST_F(ToolLs, EmptyDirectory) {
   EXPECT_EQ(tool_json({"ls", directory_.path()})["checkpoints"], json::array());
 }
 
-TEST_F(ToolLs, TellsDamagedFromSound) {
+TEST_F(ToolLs, TellsCorruptFromValid) {
   const std::string directory = write("run", "plain", {1, 2});
-  damage_value(file("run", 2), kRareWeight);
+  corrupt_value(file("run", 2), kRareWeight);
   std::ofstream(directory_ / "run" / "ckpt-3.h5") << "not a checkpoint";
-  std::ofstream(directory_ / "run" / "ckpt-4.h5.corrupt") << "set aside";
+  std::ofstream(directory_ / "run" / "ckpt-4.h5.corrupt") << "quarantined";
   std::ofstream(directory_ / "run" / "notes-on-h5") << "somebody's";
   const json list = tool_json({"ls", directory});
   ASSERT_EQ(list["checkpoints"].size(), 3U);
@@ -60,16 +60,16 @@ TEST_F(ToolLs, TellsDamagedFromSound) {
   EXPECT_THAT(list["checkpoints"][1]["problem"].get<std::string>(), HasSubstr("model/weights"));
   EXPECT_EQ(list["checkpoints"][2]["valid"], false);
   EXPECT_EQ(list["checkpoints"][2]["number"], 3);
-  EXPECT_EQ(list["set_aside"], json::array({(directory_ / "run" / "ckpt-4.h5.corrupt").string()}));
+  EXPECT_EQ(list["quarantine"], json::array({(directory_ / "run" / "ckpt-4.h5.corrupt").string()}));
   const Result text = tool({"ls", directory});
   EXPECT_THAT(text.out, HasSubstr("INVALID: model/weights"));
-  EXPECT_THAT(text.out, HasSubstr("set aside as damaged: ckpt-4.h5.corrupt\n"));
+  EXPECT_THAT(text.out, HasSubstr("quarantined as corrupt: ckpt-4.h5.corrupt\n"));
   EXPECT_THAT(text.out, Not(HasSubstr("notes")));
 }
 
 TEST_F(ToolLs, QuickDoesNotReadTheData) {
   const std::string directory = write("run", "plain", {1});
-  damage_value(file("run", 1), kRareWeight);
+  corrupt_value(file("run", 1), kRareWeight);
   EXPECT_EQ(tool_json({"ls", directory, "--quick"})["checkpoints"][0]["valid"], nullptr);
   EXPECT_THAT(tool({"ls", directory, "--quick"}).out, HasSubstr("not checked"));
 }

@@ -30,8 +30,8 @@ TEST_F(ToolOffline, AProgramThatLinksMpiDoesNotStart) {
 
 TEST_F(ToolOffline, EachCommandExplainsItself) {
   EXPECT_EQ(code_of({"reprieve", "--version"}, "MPI      not used"), 0);
-  for (const std::string command : {"status", "report", "ls", "show", "verify", "diff", "prune", "drain", "unset-aside",
-                                    "run", "drill", "doctor", "advise", "xdmf", "sbatch-template"}) {
+  for (const std::string command : {"status", "report", "ls", "show", "verify", "diff", "prune", "drain",
+                                    "unquarantine", "run", "drill", "doctor", "advise", "xdmf", "sbatch-template"}) {
     EXPECT_EQ(code_of({"reprieve", command, "--help"}, "reprieve " + command), 0) << command;
   }
 }
@@ -55,8 +55,8 @@ TEST_F(ToolOffline, EachCommandDoesItsWork) {
   EXPECT_EQ(code_of({"reprieve", "report", directory, "--json"}, "finished"), 0);
   EXPECT_EQ(code_of({"reprieve", "advise", directory}, "save"), 0);
   EXPECT_EQ(code_of({"reprieve", "xdmf", directory}, "checkpoints.xdmf"), 0);
-  EXPECT_EQ(code_of({"reprieve", "drain", directory}, "no near copy"), 0);
-  EXPECT_EQ(code_of({"reprieve", "unset-aside", directory}, "no checkpoint was set aside"), 0);
+  EXPECT_EQ(code_of({"reprieve", "drain", directory}, "no node-local copy"), 0);
+  EXPECT_EQ(code_of({"reprieve", "unquarantine", directory}, "no checkpoint was quarantined"), 0);
   EXPECT_EQ(code_of({"reprieve", "doctor", directory}, "ok"), 0);
   EXPECT_EQ(code_of({"reprieve", "prune", directory, "--keep", "1"}, ""), 0);
   EXPECT_EQ(code_of({"reprieve", "sbatch-template"}, "#SBATCH"), 0);

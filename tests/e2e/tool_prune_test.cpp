@@ -55,19 +55,19 @@ TEST_F(ToolPrune, DryRunRemovesNothing) {
 
 TEST_F(ToolPrune, NeverRemovesTheNewestValid) {
   const std::string directory = write("run", "plain", {1, 2, 3, 4});
-  damage_value(file("run", 3), kRareWeight);
+  corrupt_value(file("run", 3), kRareWeight);
   std::ofstream(file("run", 4), std::ios::trunc) << "cut";
   const json done = tool_json({"prune", directory, "--keep", "1"});
   EXPECT_EQ(done["kept"], json::array({file("run", 2)}));
   EXPECT_EQ(done["removed"], json::array({file("run", 1)}));
-  EXPECT_EQ(done["damaged"], json::array({file("run", 3), file("run", 4)}));
+  EXPECT_EQ(done["corrupt"], json::array({file("run", 3), file("run", 4)}));
   EXPECT_THAT(left(), ElementsAre("ckpt-2.h5", "ckpt-3.h5", "ckpt-4.h5"));
 }
 
 TEST_F(ToolPrune, RemovesNothingIfNothingIsValid) {
   const std::string directory = write("run", "plain", {1, 2});
-  damage_value(file("run", 1), kRareWeight);
-  damage_value(file("run", 2), kRareWeight);
+  corrupt_value(file("run", 1), kRareWeight);
+  corrupt_value(file("run", 2), kRareWeight);
   const Result result = tool({"prune", directory, "--keep", "1"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("is valid, so none is removed"));

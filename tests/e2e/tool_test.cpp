@@ -43,7 +43,7 @@ std::string ToolTest::file(const std::string& directory, int number) const {
   return directory_ / directory / ("ckpt-" + std::to_string(number) + ".h5");
 }
 
-void ToolTest::damage_value(const std::string& file, double value) {
+void ToolTest::corrupt_value(const std::string& file, double value) {
   std::string content = read_text(file);
   const auto bytes = std::bit_cast<std::array<char, sizeof value>>(value);
   const auto place = std::search(content.begin(), content.end(), bytes.begin(), bytes.end());

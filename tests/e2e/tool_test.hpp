@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// What the tests of the command line tool have in common: checkpoints to look at, damage, and the tool as a process.
+/// What the tests of the command line tool have in common: checkpoints to look at, corruption, and the tool as a
+/// process.
 
 #include <gtest/gtest.h>
 
@@ -38,7 +39,7 @@ class ToolTest : public ::testing::Test {
   [[nodiscard]] std::string file(const std::string& directory, int number) const;
 
   /// Flips one bit of the first occurrence of @p value in a file.
-  static void damage_value(const std::string& file, double value);
+  static void corrupt_value(const std::string& file, double value);
 
   /// The value in the checkpoints of e2e_writer that occurs once: `model/weights` at index 500.
   static constexpr double kRareWeight = 12345.678;

@@ -16,34 +16,34 @@ using ::testing::HasSubstr;
 
 class ToolVerify : public ToolTest {};
 
-TEST_F(ToolVerify, SoundFileAndDirectory) {
+TEST_F(ToolVerify, ValidFileAndDirectory) {
   const std::string directory = write("run", "plain", {1, 2});
   const Result one = tool({"verify", file("run", 1)});
   EXPECT_EQ(one.code, 0);
-  EXPECT_EQ(one.out, file("run", 1) + ": sound\n");
+  EXPECT_EQ(one.out, file("run", 1) + ": valid\n");
   EXPECT_EQ(one.err, "");  // no progress where there is no terminal
-  EXPECT_EQ(tool({"verify", directory}).out, file("run", 1) + ": sound\n" + file("run", 2) + ": sound\n");
+  EXPECT_EQ(tool({"verify", directory}).out, file("run", 1) + ": valid\n" + file("run", 2) + ": valid\n");
   const json all = tool_json({"verify", directory});
-  EXPECT_EQ(all["sound"], true);
+  EXPECT_EQ(all["valid"], true);
   EXPECT_EQ(all["files"].size(), 2U);
 }
 
-TEST_F(ToolVerify, NamesDamagedVariableAndRegion) {
+TEST_F(ToolVerify, NamesCorruptVariableAndRegion) {
   const std::string directory = write("run", "plain", {1, 2});
-  damage_value(file("run", 1), kRareWeight);
+  corrupt_value(file("run", 1), kRareWeight);
   const Result text = tool({"verify", file("run", 1)});
   EXPECT_EQ(text.code, 1);
   EXPECT_THAT(text.out, HasSubstr(": DAMAGED in 1 place\n  model/weights, "));
   const json all = tool_json({"verify", directory}, 1);
-  EXPECT_EQ(all["sound"], false);
-  EXPECT_EQ(all["files"][0]["sound"], false);
-  ASSERT_EQ(all["files"][0]["damages"].size(), 1U);
-  EXPECT_EQ(all["files"][0]["damages"][0]["variable"], "model/weights");
-  EXPECT_NE(all["files"][0]["damages"][0]["region"], "");
-  EXPECT_EQ(all["files"][1]["sound"], true);
+  EXPECT_EQ(all["valid"], false);
+  EXPECT_EQ(all["files"][0]["valid"], false);
+  ASSERT_EQ(all["files"][0]["corruptions"].size(), 1U);
+  EXPECT_EQ(all["files"][0]["corruptions"][0]["variable"], "model/weights");
+  EXPECT_NE(all["files"][0]["corruptions"][0]["region"], "");
+  EXPECT_EQ(all["files"][1]["valid"], true);
 }
 
-TEST_F(ToolVerify, EveryTruncationIsDamage) {
+TEST_F(ToolVerify, EveryTruncationIsCorruption) {
   write("run", "plain", {1});
   const std::uintmax_t whole = fs::file_size(file("run", 1));
   const std::string cut = directory_ / "ckpt-7.h5";
@@ -56,7 +56,7 @@ TEST_F(ToolVerify, EveryTruncationIsDamage) {
   }
 }
 
-TEST_F(ToolVerify, ForeignFileIsNotSound) {
+TEST_F(ToolVerify, ForeignFileIsNotValid) {
   const std::string foreign = directory_ / "ckpt-1.h5";
   std::ofstream(foreign) << std::string(100'000, 'x');
   EXPECT_EQ(tool({"verify", foreign}).code, 1);

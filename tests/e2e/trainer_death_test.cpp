@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Death without notice: what was committed survives, and the next start goes on from there to the same end.
+// Death without notice: what was committed survives, and the next start resumes from there to the same end.
 
 #include <signal.h>
 

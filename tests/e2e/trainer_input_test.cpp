@@ -51,13 +51,13 @@ class TrainerInput : public TrainerTest {
     ASSERT_EQ(checkpoint_files().size(), 3U);
   }
 
-  /// Resumes after the newest checkpoint was damaged: the one before it must be taken.
+  /// Resumes after the newest checkpoint was corrupt: the one before it must be taken.
   void expect_fallback() const {
     const Result result = run(3);
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(result.summary["restored_from"], "ckpt-180.h5");
     EXPECT_EQ(result.summary["state_digest"], undisturbed_digest(3));
-    EXPECT_THAT(result.err, AllOf(HasSubstr("ckpt-200.h5"), HasSubstr("damaged")));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("ckpt-200.h5"), HasSubstr("corrupt")));
     EXPECT_TRUE(fs::exists(checkpoints_ / "ckpt-200.h5.corrupt"));
     expect_tidy_directory();
   }
@@ -143,7 +143,7 @@ TEST_F(TrainerInput, NewestCheckpointEmpty) {
   expect_fallback();
 }
 
-TEST_F(TrainerInput, NoSoundCheckpointAtAll) {
+TEST_F(TrainerInput, NoValidCheckpointAtAll) {
   make_checkpoints();
   for (const fs::path& file : checkpoint_files()) {
     fs::resize_file(file, fs::file_size(file) / 2);

@@ -143,7 +143,7 @@ TEST_F(TrainerNotice, WithTheMpiIoWriter) {
   expect_same_end(4, {"--writer", "mpio"});
 }
 
-// The held-out accuracy tells a sound training from one that only agrees with itself.
+// The held-out accuracy tells a valid training from one that only agrees with itself.
 TEST_F(TrainerNotice, NoneAtAll) {
   const Result first = expect_same_end(2);
   EXPECT_GT(first.summary["accuracy"], 0.85);

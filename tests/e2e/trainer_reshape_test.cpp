@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Trainer, TrainerReshape,
                                            std::tuple(8, 4)),
                          change_text);
 
-TEST_P(TrainerReshape, RestoresTheSameStateAndGoesOn) {
+TEST_P(TrainerReshape, RestoresTheSameStateAndContinues) {
   const auto [before, after] = GetParam();
   const auto job = start_and_wait(before, 6);  // past the end of the first epoch
   ASSERT_TRUE(job->send_to_rank(before - 1, SIGTERM)) << job->out() << job->err();

@@ -75,7 +75,7 @@ TEST_F(TrainerSource, AwsSpotSavesTwiceBeforeItsTime) {
   expect_saved(*job, "metadata server of AWS", 42, 2);
 }
 
-TEST_F(TrainerSource, AnAwsRebalanceSavesAndGoesOn) {
+TEST_F(TrainerSource, AnAwsRebalanceSavesAndContinues) {
   const auto job = start_in_cloud("aws");
   server_.set_rebalance(R"({"noticeTime": "2026-03-01T12:00:00Z"})");
   wait_for_events(*job, "save_finished", 1);
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Trainer, BadMetadataServer,
                                            ServedReply::Form::drip, ServedReply::Form::flood));
 
 /// Once when the platform is looked for, and once when the platform is given.
-TEST_F(TrainerSource, WithoutLibcurlItIsSaidAndTheTrainingGoesOn) {
+TEST_F(TrainerSource, WithoutLibcurlItIsSaidAndTheTrainingContinues) {
   const std::string way_out = "install libcurl4";
   for (const bool is_given : {false, true}) {
     MpiCommand command = this->command(kRanksOfSources);

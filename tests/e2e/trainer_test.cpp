@@ -213,7 +213,7 @@ void TrainerTest::expect_tidy_directory() const {
   for (const auto& entry : fs::directory_iterator(checkpoints_)) {
     const std::string name = entry.path().filename().string();
     EXPECT_TRUE(name == "events.jsonl" || name == ".reprieve.lock" || name == ".reprieve.directory" ||
-                name == ".reprieve.spare" || name == ".reprieve.workers" || name.ends_with(".h5") ||
+                name == ".reprieve.recycled" || name == ".reprieve.workers" || name.ends_with(".h5") ||
                 name.find(".corrupt") != std::string::npos)
         << name;
   }

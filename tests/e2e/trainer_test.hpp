@@ -36,7 +36,7 @@ class TrainerTest : public ::testing::Test {
     nlohmann::json summary;  ///< null if the run wrote none
   };
 
-  /// The command that trains in `checkpoints_`, anew or from where it stopped.
+  /// The command that trains in `checkpoints_`, again or from where it stopped.
   [[nodiscard]] MpiCommand command(int ranks, const Options& options = {}) const;
 
   [[nodiscard]] std::unique_ptr<Mpirun> start(const MpiCommand& command) const;
@@ -76,7 +76,7 @@ class TrainerTest : public ::testing::Test {
   /// The committed checkpoints, oldest first.
   [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files() const;
 
-  /// Every committed checkpoint must be sound.
+  /// Every committed checkpoint must be valid.
   void expect_sound_checkpoints() const;
 
   /// Besides, nothing temporary may be left.

@@ -56,8 +56,8 @@ int FieldTest::expect_sound_checkpoints() const {
   for (const auto& entry : std::filesystem::directory_iterator(checkpoints())) {
     if (is_checkpoint(entry.path())) {
       ++count;
-      for (const storage::Damage& damage : storage::verify_file(entry.path())) {
-        ADD_FAILURE() << entry.path() << ": " << damage.problem;
+      for (const storage::Corruption& corruption : storage::verify_file(entry.path())) {
+        ADD_FAILURE() << entry.path() << ": " << corruption.problem;
       }
     }
   }
@@ -98,7 +98,7 @@ void FieldTest::expect_same_end(int ranks, int steps, const Options& options) co
   const std::size_t restored = events("restore").size();
   const auto job = start(ranks, steps, 0, options);
   EXPECT_EQ(job->wait(kLimit), 0) << job->err();
-  EXPECT_GT(events("restore").size(), restored) << "began anew";
+  EXPECT_GT(events("restore").size(), restored) << "began again";
   EXPECT_EQ(digest_in(job->out()), digest_of(steps, options));
 }
 

@@ -39,7 +39,7 @@ class FieldTest : public testing::Test {
   /// killed once its ranks are gone.
   static int end_of(Mpirun& job);
 
-  /// Every checkpoint is sound; returns how many there are.
+  /// Every checkpoint is valid; returns how many there are.
   int expect_sound_checkpoints() const;
 
   [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name) const;
@@ -49,7 +49,7 @@ class FieldTest : public testing::Test {
   /// That of an undisturbed run.
   static std::string digest_of(int steps, const Options& options = {});
 
-  /// Starts once more without disturbance, which must go on from a checkpoint and come to the same end.
+  /// Starts once more without disturbance, which must resume from a checkpoint and come to the same end.
   void expect_same_end(int ranks, int steps, const Options& options = {}) const;
 
   TemporaryDirectory directory_;

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr int kFuzzerSteps = 1'000'000;
-/// Then another run begins: each start computes all steps of its run anew.
+/// Then another run begins: each start computes all steps of its run again.
 constexpr int kLivesOfARun = 100;
 const std::vector<std::string> kFuzzerElements{"elements=30000"};
 

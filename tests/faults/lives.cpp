@@ -11,7 +11,7 @@
 #include <sstream>
 #include <utility>
 
-#include "manager/near_place.hpp"
+#include "manager/node_directory.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
@@ -58,9 +58,9 @@ std::uint64_t newest_in(const fs::path& directory) {
 }
 
 /// The newest step of which a part is complete.
-std::uint64_t newest_copy_in(const fs::path& near) {
+std::uint64_t newest_copy_in(const fs::path& local) {
   std::uint64_t newest = 0;
-  for (const manager::NearFolder& folder : manager::near_folders(near)) {
+  for (const manager::LocalFolder& folder : manager::local_folders(local)) {
     for (const manager::FoundPart& part : folder.parts) {
       newest = std::max(newest, part.name.copy.number);
     }
@@ -69,12 +69,12 @@ std::uint64_t newest_copy_in(const fs::path& near) {
 }
 
 /// The newest step of which all parts are complete, whatever copy they are of the same rank's.
-std::uint64_t newest_whole_copy_in(const fs::path& near) {
+std::uint64_t newest_whole_copy_in(const fs::path& local) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::set<int>> ranks_of;  // by run and save
   std::uint64_t newest = 0;
-  for (const manager::NearFolder& folder : manager::near_folders(near)) {
+  for (const manager::LocalFolder& folder : manager::local_folders(local)) {
     for (const manager::FoundPart& part : folder.parts) {
-      const storage::NearCopy& copy = part.name.copy;
+      const storage::LocalCopy& copy = part.name.copy;
       std::set<int>& ranks = ranks_of[{copy.save.run, copy.save.save}];
       ranks.insert(part.name.rank);
       if (ranks.size() == static_cast<std::size_t>(copy.ranks)) {
@@ -110,7 +110,7 @@ MpiCommand Lives::command(const fs::path& directory, std::uint64_t steps, const 
   return {.ranks = ranks_,
           .arguments = {program("faults_stepper"), directory, std::to_string(steps), mode},
           .mpirun_options = {"--mca", "odls_base_sigkill_timeout", "0"},
-          .environment = {{"STEPPER_NEAR", near_.path().string()}, {"STEPPER_TURN", std::to_string(restarts_ % 2)}}};
+          .environment = {{"STEPPER_LOCAL", local_.path().string()}, {"STEPPER_TURN", std::to_string(restarts_ % 2)}}};
 }
 
 Life Lives::start(const std::string& mode, const Environment& environment) {
@@ -135,9 +135,9 @@ int Lives::wait_for_death(const Life& life) {
 }
 
 void Lives::live_for_copies(const std::string& mode) {
-  const std::uint64_t before = std::max(newest_in(run_), newest_copy_in(near_.path()));
+  const std::uint64_t before = std::max(newest_in(run_), newest_copy_in(local_.path()));
   const Life life = start(mode);
-  EXPECT_TRUE(wait_until([&] { return newest_copy_in(near_.path()) > before + 2 || !life.job().running(); }, 120s));
+  EXPECT_TRUE(wait_until([&] { return newest_copy_in(local_.path()) > before + 2 || !life.job().running(); }, 120s));
   EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();
   if (life.mpirun) {
     life.mpirun->send_to_ranks(SIGKILL);
@@ -157,12 +157,12 @@ std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, con
   return at == std::string::npos ? "" : out.substr(at);
 }
 
-std::uint64_t Lives::newest_whole() const { return std::max(newest_in(run_), newest_whole_copy_in(near_.path())); }
+std::uint64_t Lives::newest_whole() const { return std::max(newest_in(run_), newest_whole_copy_in(local_.path())); }
 
 void Lives::expect_one_copy_under_way() const {
   const std::uint64_t whole = newest_whole();
   std::map<std::pair<std::uint64_t, int>, std::set<std::uint64_t>> newer;  // by run and rank
-  for (const manager::NearFolder& folder : manager::near_folders(near_.path())) {
+  for (const manager::LocalFolder& folder : manager::local_folders(local_.path())) {
     for (const manager::FoundPart& part : folder.parts) {
       if (part.name.copy.number > whole) {
         newer[{part.name.copy.save.run, part.name.rank}].insert(part.name.copy.number);
@@ -175,7 +175,7 @@ void Lives::expect_one_copy_under_way() const {
 }
 
 void Lives::lose_memory() const {
-  for (const auto& entry : fs::directory_iterator(near_.path())) {
+  for (const auto& entry : fs::directory_iterator(local_.path())) {
     fs::remove_all(entry.path());
   }
 }
@@ -189,8 +189,8 @@ void Lives::expect_restored_at_least(std::uint64_t number) const {
 }
 
 void Lives::expect_same_end(std::uint64_t reached) {
-  const std::uint64_t steps = std::max({newest_in(run_), newest_copy_in(near_.path()), reached}) + 20;
-  const std::string mine = digest_of(run_, steps, "near");
+  const std::uint64_t steps = std::max({newest_in(run_), newest_copy_in(local_.path()), reached}) + 20;
+  const std::string mine = digest_of(run_, steps, "local");
   EXPECT_EQ(mine, digest_of(temporary_ / "undisturbed", steps, "none"));
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(run_)) {
@@ -202,12 +202,17 @@ void Lives::expect_same_end(std::uint64_t reached) {
                 name.starts_with(".reprieve.directory") || name == ".reprieve.workers" || name == "events.jsonl")
         << name << " is left behind";
   }
-  for (const auto& entry : fs::directory_iterator(near_.path())) {
+  for (const auto& entry : fs::directory_iterator(local_.path())) {
     ADD_FAILURE() << entry.path() << " is left behind";
   }
   for (const auto& entry : fs::directory_iterator(temporary_.path())) {
     EXPECT_FALSE(entry.path().filename().string().starts_with("workertemp_")) << entry.path() << " is left behind";
   }
+}
+
+bool Lives::have_saved() const {
+  const auto events = events_in(run_);
+  return std::ranges::any_of(events, [](const auto& event) { return event.at("event") == "save_finished"; });
 }
 
 void expect_nothing_lost(const fs::path& directory) {
@@ -222,12 +227,12 @@ void expect_nothing_lost(const fs::path& directory) {
       restored = true;
       const auto number = event.at("number").get<std::uint64_t>();
       EXPECT_GE(number, committed) << "a committed checkpoint is lost";
-      const bool is_near_copy = event.at("file").get<std::string>().ends_with(".part");
-      EXPECT_TRUE(is_near_copy || number <= std::max(begun, committed)) << event;
+      const bool is_local_copy = event.at("file").get<std::string>().ends_with(".part");
+      EXPECT_TRUE(is_local_copy || number <= std::max(begun, committed)) << event;
     } else if (name == "drain_started") {
       begun = event.at("number");
     } else if (name == "save_started") {
-      EXPECT_TRUE(restored) << "began anew, though checkpoint " << committed << " had been committed";
+      EXPECT_TRUE(restored) << "began again, though checkpoint " << committed << " had been committed";
       begun = event.at("number");
     } else if (name == "save_finished" || name == "drained") {
       committed = std::max(committed, event.at("number").get<std::uint64_t>());

@@ -20,7 +20,7 @@ namespace reprieve::test {
 int count_from(const char* variable, int usual);
 
 /// In each life in a checkpoint directory the newest checkpoint that was reported as committed came back, or one whose
-/// save had begun after it; all that are there are sound, and none was ever found damaged.
+/// save had begun after it; all that are there are valid, and none was ever found corrupt.
 void expect_nothing_lost(const std::filesystem::path& directory);
 
 /// One of its lives: an mpirun, or the one rank itself.
@@ -43,7 +43,7 @@ class Lives {
   /// ranks, a known defect of it. A failure if anything else hangs.
   static int wait_for_death(const Life& life);
 
-  /// Starts it in a mode with near copies, and kills it when some of them are complete.
+  /// Starts it in a mode with node-local copies, and kills it when some of them are complete.
   void live_for_copies(const std::string& mode);
 
   /// Of each rank and run at most one complete part is newer than that: no copy is begun before the one before is
@@ -52,9 +52,11 @@ class Lives {
 
   /// The hosts go away with what lay in their memory.
   void lose_memory() const;
-  [[nodiscard]] const std::filesystem::path& near() const noexcept { return near_.path(); }
+  [[nodiscard]] const std::filesystem::path& local() const noexcept { return local_.path(); }
 
-  /// The step of the newest checkpoint or complete near copy, while no life is there.
+  /// The step of the newest checkpoint or complete node-local copy, while no life is there.
+  /// Whether a checkpoint was committed.
+  [[nodiscard]] bool have_saved() const;
   [[nodiscard]] std::uint64_t newest_whole() const;
 
   /// The life that ended last began at this step or a later one, if it came so far as to restore anything.
@@ -62,9 +64,9 @@ class Lives {
   /// What the newest life has restored; nothing if it had not come so far.
   [[nodiscard]] std::optional<std::uint64_t> restored_last() const;
 
-  /// Lets it go on to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
-  /// nothing disturbed, and leave nothing behind. @param reached  a step that it may go on from besides, since a copy
-  /// of it has been brought
+  /// Lets it continue to its end, twenty steps after the newest checkpoint: it must end in the same state as a run that
+  /// nothing disturbed, and leave nothing behind. @param reached  a step that it may resume from besides, since a copy
+  /// of it has been flushed
   void expect_same_end(std::uint64_t reached = 0);
 
   void expect_nothing_lost() const { test::expect_nothing_lost(run_); }
@@ -81,7 +83,7 @@ class Lives {
   int ranks_;
   TemporaryDirectory temporary_;
   std::filesystem::path run_ = temporary_ / "run";
-  TemporaryDirectory near_{"/dev/shm"};  ///< for near copies
+  TemporaryDirectory local_{"/dev/shm"};  ///< for node-local copies
   mutable int restarts_ = 0;
 };
 

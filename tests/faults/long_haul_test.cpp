@@ -153,7 +153,7 @@ class LongHaul : public FieldTest {
 
   /// Removes what only a dead run leaves, by a start that does nothing, and looks at what is there then.
   void expect_nothing_left() const {
-    const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.spare", ".reprieve.workers",
+    const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.recycled", ".reprieve.workers",
                                       ".reprieve.directory"};
     for (const auto& entry : fs::directory_iterator(disk_ / "checkpoints")) {
       const std::string name = entry.path().filename().string();
@@ -204,7 +204,7 @@ TEST_F(LongHaul, EndsAsAnUndisturbedRun) {
 /// One process that saves over and over, by both ways, for requests and preemptions: it must hold no more at the end
 /// than after it has warmed up.
 TEST_F(LongHaul, NothingGrows) {
-  const auto job = start(2, 10'000'000, 1, {"save_every=5", "go_on=1000000", "background=1", "elements=20000"});
+  const auto job = start(2, 10'000'000, 1, {"save_every=5", "keep_running=1000000", "background=1", "elements=20000"});
   wait_for_step(*job, 200);
   const auto ranks = job->ranks();
   ASSERT_EQ(ranks.size(), 2U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every call to the file system fails once while MPI-IO writes. MPI-IO then may report it, hide it, or hang: the save
-// succeeds or fails alike on all ranks, or the library ends the job and says where it hung. No checkpoint is damaged.
+// succeeds or fails alike on all ranks, or the library ends the job and says where it hung. No checkpoint is corrupt.
 
 #include <gtest/gtest.h>
 

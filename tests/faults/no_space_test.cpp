@@ -290,7 +290,7 @@ TEST_F(NoSpace, TheDirectoryVanishesInMidWrite) {
     ASSERT_TRUE(wait_until([&] { return life.job().err().find("saved ckpt-") != std::string::npos; }, 60s));
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 50)(random)));
     std::error_code changes;                                         // files come while others go
-    while (fs::exists(lives.directory()) && life.job().running()) {  // the lock file alone would be made anew
+    while (fs::exists(lives.directory()) && life.job().running()) {  // the lock file alone would be made again
       fs::remove_all(lives.directory(), changes);
     }
     EXPECT_EQ(life.job().wait(60s), 3) << life.job().err();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The power goes at random moments: what had been reported as committed is there after the next boot, and every
-// checkpoint that is there is sound. Without fsync data must be lost, else these tests prove nothing.
+// checkpoint that is there is valid. Without fsync data must be lost, else these tests prove nothing.
 // REPRIEVE_POWER_CUTS sets how many cuts for each file system, REPRIEVE_SEED which ones.
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ std::uint64_t reported(const Process& job) {
 
 struct Found {
   std::uint64_t newest = 0;
-  int damaged = 0;
+  int corrupt = 0;
 };
 
 /// What is in a directory after a cut.
@@ -53,12 +53,12 @@ Found look(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, none)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-      const auto damage = storage::verify_file(entry.path());
-      found.damaged += damage.empty() ? 0 : 1;
-      if (damage.empty()) {
+      const auto corruption = storage::verify_file(entry.path());
+      found.corrupt += corruption.empty() ? 0 : 1;
+      if (corruption.empty()) {
         found.newest = std::max<std::uint64_t>(found.newest, std::stoull(name.substr(5)));
       } else {
-        std::cout << name << ": " << damage.front().region << " " << damage.front().problem << '\n';
+        std::cout << name << ": " << corruption.front().region << " " << corruption.front().problem << '\n';
       }
     }
   }
@@ -68,11 +68,11 @@ Found look(const fs::path& directory) {
 struct Figures {
   int cuts = 0;
   int lost = 0;
-  int damaged = 0;
+  int corrupt = 0;
 };
 
 std::ostream& operator<<(std::ostream& stream, const Figures& figures) {
-  return stream << figures.cuts << " cuts, " << figures.lost << " lost, " << figures.damaged << " damaged";
+  return stream << figures.cuts << " cuts, " << figures.lost << " lost, " << figures.corrupt << " corrupt";
 }
 
 class PowerCut : public testing::TestWithParam<std::string> {
@@ -94,7 +94,7 @@ class PowerCut : public testing::TestWithParam<std::string> {
   void count(const Found& found, std::uint64_t promised) {
     ++figures_.cuts;
     figures_.lost += found.newest < promised ? 1 : 0;
-    figures_.damaged += found.damaged;
+    figures_.corrupt += found.corrupt;
   }
 
   int random(int limit) { return std::uniform_int_distribution(0, limit - 1)(random_); }
@@ -151,7 +151,7 @@ TEST_P(PowerCut, OfAFileSystemLosesNothing) {
   cut_file_system(2, cuts / 4);
   std::cout << "power cuts, " << GetParam() << ": " << figures_ << '\n';
   EXPECT_EQ(figures_.lost, 0);
-  EXPECT_EQ(figures_.damaged, 0);
+  EXPECT_EQ(figures_.corrupt, 0);
   EXPECT_EQ(figures_.cuts, cuts);
 }
 
@@ -163,7 +163,7 @@ TEST_P(PowerCut, OfADiskWithTornSectorsLosesNothing) {
   cut_disk(cuts);
   std::cout << "power cuts of a disk, " << GetParam() << ": " << figures_ << '\n';
   EXPECT_EQ(figures_.lost, 0);
-  EXPECT_EQ(figures_.damaged, 0);
+  EXPECT_EQ(figures_.corrupt, 0);
   EXPECT_EQ(figures_.cuts, cuts);
 }
 

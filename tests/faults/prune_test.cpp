@@ -15,7 +15,7 @@ class Prune : public FieldTest {
  protected:
   static constexpr int kNewest = 25;
 
-  /// The same checkpoints anew.
+  /// The same checkpoints again.
   void set_the_stage(const fs::path& original) const {
     fs::remove_all(checkpoints());
     fs::copy(original, checkpoints(), fs::copy_options::recursive);

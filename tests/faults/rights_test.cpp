@@ -139,7 +139,7 @@ TEST_F(PlantedLink, IsNotFollowedByWhoWrites) {
 
 TEST_F(PlantedLink, InTheCheckpointDirectoryHarmsNothing) {
   fs::create_directory(checkpoints());
-  for (const char* name : {".chieftemp", ".reprieve.spare"}) {
+  for (const char* name : {".chieftemp", ".reprieve.recycled"}) {
     fs::create_symlink(victim_ / "file", checkpoints() / name);
   }
   const auto job = start(2, 30, 0, {"save_every=5"});

@@ -70,15 +70,15 @@ class SignalStorm : public FieldTest {
   }
 };
 
-/// A job that saves for the notices and goes on has no rest: every few steps there is a save, and then it leaves.
+/// A job that saves for the notices and continues has no rest: every few steps there is a save, and then it leaves.
 class StormOverSaves : public SignalStorm, public testing::WithParamInterface<std::string> {};
 
 TEST_P(StormOverSaves, NothingIsLost) {
   std::uint64_t sent = 0;
   int steps = 0;
   for (int start = 0; start < 2; ++start) {
-    const auto job =
-        start_in_storm(kEndless, 2, {"go_on=30", "save_every=3", "elements=100000", "own_handlers=1", GetParam()});
+    const auto job = start_in_storm(
+        kEndless, 2, {"keep_running=30", "save_every=3", "elements=100000", "own_handlers=1", GetParam()});
     const Storm storm(*job);
     EXPECT_EQ(end_of(*job), 42) << job->err();
     sent += storm.sent();
@@ -95,8 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Saves, StormOverSaves, testing::Values("background=0", 
                          [](const auto& instance) { return instance.param.substr(0, 10) + instance.param.substr(11); });
 
 TEST_F(SignalStorm, TheProgramsOwnHandlersAreCalled) {
-  // It ends by itself: the one preemption that it goes on after was the last that it may act on.
-  const auto job = start(2, 200, 20, {"go_on=1000000", "own_handlers=1"});
+  // It ends by itself: the one preemption that it continues after was the last that it may act on.
+  const auto job = start(2, 200, 20, {"keep_running=1000000", "own_handlers=1"});
   std::uint64_t sent = 0;
   {
     ASSERT_TRUE(wait_until([&] { return job->out().find("step 1\n") != std::string::npos; }, kLimit)) << job->err();

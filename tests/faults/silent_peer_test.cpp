@@ -57,7 +57,7 @@ TEST_F(SilentPeer, AStoppedRankIsNamedInASave) {
   }
 }
 
-TEST_F(SilentPeer, ARankThatGoesOnInTimeIsWaitedFor) {
+TEST_F(SilentPeer, ARankThatContinuesInTimeIsWaitedFor) {
   const auto job = start(2, kEndlessSteps, 10, {"save_every=5", "stop_at=12"});
   wait_for_step(*job, 10);
   const auto stopped = job->ranks().at(1);
@@ -99,6 +99,9 @@ TEST_F(SilentPeer, TheTearDownAfterADeathIsNoPreemption) {
 
 /// The same signal from the same sender, with all ranks alive, is one.
 TEST_F(SilentPeer, ASigtermFromTheLauncherIsAPreemption) {
+  if (!has_open_mpi_4()) {
+    GTEST_SKIP() << "this launcher kills the ranks 0.5 s after a SIGTERM, in whatever they are";
+  }
   MpiCommand patient = command(3, kEndlessSteps, 10, {});
   patient.mpirun_options = {"--mca", "odls_base_sigkill_timeout", "5"};  // or the launcher kills a slow save after 2 s
   const auto job = std::make_unique<Mpirun>(patient);

@@ -184,7 +184,7 @@ TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
 }
 
 /// What the others make of the failure, and how often they try again, is theirs.
-TEST(Communicator, RanksThatGoOnAfterTheFailureOfAnotherHearOfItAgain) {
+TEST(Communicator, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
   REPRIEVE_NEEDS_RANKS(2);
   Communicator comm(MPI_COMM_WORLD, 10s);
   int tries = 0;

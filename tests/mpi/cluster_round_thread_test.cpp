@@ -93,7 +93,7 @@ TEST_F(MpiRounds, AllRanksCheckAtTheSameBoundaries) {
   expect_equal_on_all_ranks(rank.checked_at);
 }
 
-TEST_F(MpiRounds, TheThreadsRestTogetherAndGoOn) {
+TEST_F(MpiRounds, TheThreadsRestTogetherAndContinue) {
   ThreadedRank rank;
   for (int part = 0; part < 30; ++part) {
     rank.agreement().at_boundary();

@@ -104,7 +104,7 @@ TEST_F(ConstantsTest, RanksMustAgree) {
       HasSubstr("different constants"));
 }
 
-TEST_F(ConstantsTest, ATaskOfAnArrayDoesNotGoOnFromAnother) {
+TEST_F(ConstantsTest, ATaskOfAnArrayDoesNotContinueFromAnother) {
   const auto none = [](Checkpoint&) {};
   ::setenv("SLURM_ARRAY_JOB_ID", "17", 1);
   ::setenv("SLURM_ARRAY_TASK_ID", "0", 1);

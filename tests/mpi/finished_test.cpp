@@ -99,7 +99,7 @@ TEST_F(FinishedTest, ASaveAfterTheEndStillHasTheCount) {
   EXPECT_EQ(manager.latest().value().run_calls, 3U);
 }
 
-TEST_F(FinishedTest, ARunThatWasNotFinishedGoesOn) {
+TEST_F(FinishedTest, ARunThatWasNotFinishedContinues) {
   {
     Program program(directory);
     program.start();

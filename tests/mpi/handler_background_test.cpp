@@ -57,7 +57,7 @@ class HandlerInBackground : public testing::Test {
   const SharedTemporaryDirectory directory_;
 };
 
-TEST_F(HandlerInBackground, PeriodicSavesAreCommittedWhileTheProgramGoesOn) {
+TEST_F(HandlerInBackground, PeriodicSavesAreCommittedWhileTheProgramContinues) {
   const auto job = program(100);
   job->start();
   bool was_committed_before_the_end = false;

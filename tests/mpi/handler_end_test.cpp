@@ -203,7 +203,7 @@ TEST_P(Inside, AStepABoundaryIsAnErrorOnAllRanks) {
 // ---------------------------------------------------------------------------------------------------------------------------
 // Counting.
 
-TEST(HandlerCount, TheLoopOfBoundariesEndsAndGoesOnWhereItWas) {
+TEST(HandlerCount, TheLoopOfBoundariesEndsAndContinuesWhereItWas) {
   const SharedTemporaryDirectory directory;
   constexpr std::uint64_t kSteps = 40;
   {

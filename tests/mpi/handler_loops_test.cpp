@@ -128,7 +128,7 @@ TEST_F(Loops, PeriodicSavesCountTheProgramsOwnSteps) {
   EXPECT_EQ(numbers_of(handler()), (std::vector<std::uint64_t>{120, 210, 300, 420, 510, 600, 720, 810, 900}));
 }
 
-TEST_F(Loops, WithSubCyclesOfVaryingLengthGoOnToTheSameEnd) {
+TEST_F(Loops, WithSubCyclesOfVaryingLengthContinueToTheSameEnd) {
   const auto advance = [this] {
     const int cycles = 1 + program_->counter % 7;
     for (int cycle = 0; cycle < cycles; ++cycle) {
@@ -261,7 +261,7 @@ TEST_F(ReturnWhenSaved, TheLoopEndsByItsOwnConditionAndNothingIsSavedAnyMore) {
   EXPECT_EQ(handler().exit_code(), 42);
   ASSERT_TRUE(handler().last_save());
 
-  // The program goes on for a while, as one does that has to come to an end.
+  // The program continues for a while, as one does that has to come to an end.
   std::raise(SIGUSR1);
   handler().request_checkpoint();
   for (int step = 0; step < 2000; ++step) {

@@ -33,7 +33,7 @@ class ByThreads : public testing::Test {
 
   [[nodiscard]] static bool is_last() { return world_rank() == world_size() - 1; }
 
-  /// What the chief recorded at the start.
+  /// What rank 0 recorded at the start.
   [[nodiscard]] std::string recorded_agreement() const {
     MPI_Barrier(MPI_COMM_WORLD);
     std::string found;
@@ -133,7 +133,7 @@ TEST_F(ByThreads, ManyNoticesAtOnceLeadToOneSave) {
   EXPECT_EQ(program_.handler->manager().checkpoints().size(), 1U);
 }
 
-/// The threads rest while the exit function runs, and go on after it.
+/// The threads rest while the exit function runs, and continue after it.
 TEST_F(ByThreads, AfterAnExitFunctionThatReturnsTheNextNoticeIsHeard) {
   int exits = 0;
   program_.config.exit_fn = [&](const ExitContext&) { ++exits; };

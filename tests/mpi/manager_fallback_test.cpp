@@ -82,7 +82,7 @@ class HalfRestored : public ManagerTest {
   }
 
   /// Makes one element of the field wrong, which is stored by the last rank.
-  void damage_field(int number) const {
+  void corruption_field(int number) const {
     on_chief([&] {
       const std::filesystem::path file = directory / ("ckpt-" + std::to_string(number) + ".h5");
       std::string content = read_text(file);
@@ -107,7 +107,7 @@ class HalfRestored : public ManagerTest {
 
 TEST_F(HalfRestored, AVariableThatTheOlderOneLacksKeepsItsInitialValue) {
   save_both_versions();
-  damage_field(2);
+  corruption_field(2);
   Program restarted(true);
   CheckpointManager manager = manage(restarted);
   const auto info = manager.restore_or_initialize();
@@ -126,7 +126,7 @@ TEST_F(HalfRestored, AMismatchOfTheOlderOneTouchesNothing) {
   save(older, 1);
   Program newer(true);
   save(newer, 2);
-  damage_field(2);
+  corruption_field(2);
   Program restarted(true);
   CheckpointManager manager = manage(restarted);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
@@ -146,7 +146,7 @@ TEST_F(HalfRestored, OnePassIsEnoughWhereTheOlderOneOverwritesTheSame) {
     EXPECT_EQ(manage(restarted).restore_or_initialize()->number, 2U);
     EXPECT_THAT(events(), HasSubstr(R"("pass":"single")"));
   }
-  damage_field(2);
+  corruption_field(2);
   Program restarted(true);
   EXPECT_EQ(manage(restarted).restore_or_initialize()->number, 1U);
   EXPECT_EQ(restarted.step, 1);
@@ -154,7 +154,7 @@ TEST_F(HalfRestored, OnePassIsEnoughWhereTheOlderOneOverwritesTheSame) {
   EXPECT_EQ(restarted.field[0], 1 + kMarker);
 }
 
-/// To look where a vector lies is no function of the user's that must not see a damaged file.
+/// To look where a vector lies is no function of the user's that must not see a corrupt file.
 TEST_F(HalfRestored, OnePassIsEnoughForVectors) {
   const auto rank = static_cast<std::uint64_t>(world_rank());
   const DistributedLayout layout{
@@ -175,7 +175,7 @@ TEST_F(HalfRestored, OnePassIsEnoughForVectors) {
 TEST_F(HalfRestored, WhatIsLeftOfTheOnlyOneIsNeitherInitialisedNorSaved) {
   Program program(true);
   save(program, 1);
-  damage_field(1);
+  corruption_field(1);
   Program restarted(true);
   CheckpointManager manager = manage(restarted);
   const auto never = [] { ADD_FAILURE() << "initialized over a part of a checkpoint"; };
@@ -217,7 +217,7 @@ TEST_F(HalfRestored, ASecondTryDoesNotForgetWhatTheFirstHasOverwritten) {
   CheckpointManager manager = manage(restarted);
   half_restore(manager, restarted);
   EXPECT_EQ(restarted.extra, 2);
-  damage_field(2);
+  corruption_field(2);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
   EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr("'extra'"), HasSubstr("ckpt-1.h5"), HasSubstr("overwritten")));
@@ -231,7 +231,7 @@ TEST_F(HalfRestored, ASecondManagerKnowsWhatTheFirstHasOverwritten) {
   CheckpointManager elsewhere(MPI_COMM_WORLD, restarted.checkpoint, directory / "elsewhere");
   EXPECT_EQ(same_error_on_all_ranks([&] { elsewhere.save(1); }).code, ErrorCode::usage);
   EXPECT_EQ(same_error_on_all_ranks([&] { elsewhere.restore_or_initialize(); }).code, ErrorCode::usage);
-  damage_field(2);
+  corruption_field(2);
   CheckpointManager second = manage(restarted);
   const SeenError error = same_error_on_all_ranks([&] { second.restore_or_initialize(); });
   EXPECT_EQ(error.code, ErrorCode::mismatch);
@@ -262,7 +262,7 @@ TEST_F(HalfRestored, FunctionsRunOnlyWhenTheFileIsProven) {
   Program program(true);
   save(program, 1);
   save(program, 2);
-  damage_field(2);
+  corruption_field(2);
   Program restarted(true);
   std::vector<int> steps;
   restarted.checkpoint.when_values_restored([&] { steps.push_back(restarted.step); });
@@ -271,10 +271,10 @@ TEST_F(HalfRestored, FunctionsRunOnlyWhenTheFileIsProven) {
   EXPECT_THAT(events(), HasSubstr(R"("pass":"single")"));  // of the last one that there is
 }
 
-TEST_F(HalfRestored, AChosenFileThatIsDamagedTouchesNothing) {
+TEST_F(HalfRestored, AChosenFileThatIsCorruptTouchesNothing) {
   Program program(true);
   save(program, 1);
-  damage_field(1);
+  corruption_field(1);
   Program restarted(true);
   CheckpointManager manager = manage(restarted);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore(directory / "ckpt-1.h5"); });
@@ -367,7 +367,7 @@ class UnreachableTest : public ManagerTest {
   void expect_refusal(CheckpointManager& manager, const std::string& name) {
     state.set(99);
     const SeenError error = same_error_on_all_ranks(
-        [&] { manager.restore_or_initialize([] { ADD_FAILURE() << "began anew beside a checkpoint"; }); });
+        [&] { manager.restore_or_initialize([] { ADD_FAILURE() << "began again beside a checkpoint"; }); });
     EXPECT_EQ(error.code, ErrorCode::io);
     EXPECT_THAT(error.message, AllOf(HasSubstr(name), HasSubstr("move it away")));
     expect_state(99);
@@ -403,17 +403,17 @@ TEST_F(UnreachableTest, ADirectoryWithTheNameOfACheckpointEndsTheStart) {
   expect_refusal(manager, "ckpt-7.h5");
 }
 
-TEST_F(UnreachableTest, OnlyDamagedOnesThatWereSetAsideAreNoNewRun) {
+TEST_F(UnreachableTest, OnlyCorruptOnesThatWereQuarantinedAreNoNewRun) {
   CheckpointManager manager = open();
   on_chief([&] {
     write_text(directory / "other-3.h5.corrupt", "of another program");
     write_text(directory / "ckpt-x.h5.corrupt", "no checkpoint");
   });
   EXPECT_FALSE(manager.restore_or_initialize().has_value());
-  on_chief([&] { write_text(directory / "ckpt-3.h5.corrupt.2", "damage"); });
+  on_chief([&] { write_text(directory / "ckpt-3.h5.corrupt.2", "corruption"); });
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
   EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("ckpt-3.h5.corrupt.2"), HasSubstr("unset-aside")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("ckpt-3.h5.corrupt.2"), HasSubstr("unquarantine")));
 }
 
 }  // namespace

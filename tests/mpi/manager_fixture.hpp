@@ -195,7 +195,7 @@ class ManagerTest : public testing::Test {
   }
 
   /// Names in a directory, after all ranks have come here; without the lock file, the record of the directory, the
-  /// event log and the spare file.
+  /// event log and the recycled file.
   static Names names_in(const std::filesystem::path& path) {
     MPI_Barrier(MPI_COMM_WORLD);
     Names names;
@@ -205,13 +205,13 @@ class ManagerTest : public testing::Test {
     names.erase(".reprieve.lock");
     names.erase(".reprieve.directory");
     names.erase("events.jsonl");
-    names.erase(".reprieve.spare");
+    names.erase(".reprieve.recycled");
     MPI_Barrier(MPI_COMM_WORLD);
     return names;
   }
   [[nodiscard]] Names names() const { return names_in(directory); }
 
-  /// Does something on the chief alone while the others wait.
+  /// Does something on rank 0 alone while the others wait.
   static void on_chief(const std::function<void()>& action) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == 0) {

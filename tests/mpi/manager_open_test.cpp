@@ -107,7 +107,7 @@ TEST_F(OpenTest, ADirectoryThatTakesNoFilesIsAStorageError) {
 }
 
 /// The program would wait for itself, in vain.
-/// Root's rights set aside while it lives.
+/// Root's rights quarantined while it lives.
 class AsNobody {
  public:
   AsNobody() { EXPECT_EQ(::seteuid(65534), 0); }
@@ -171,7 +171,7 @@ TEST_F(OpenTest, ManagersOfDifferentDirectoriesGoTogether) {
   EXPECT_EQ(names_in(temporary / "other"), Names{"ckpt-2.h5"});
 }
 
-/// A process of the chief's that holds the lock until it is killed.
+/// A process of rank 0's that holds the lock until it is killed.
 class OtherRun {
  public:
   explicit OtherRun(const fs::path& directory) {

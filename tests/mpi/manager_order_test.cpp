@@ -69,11 +69,11 @@ TEST_F(OrderTest, RanksThatDisagreeOnTheNumberAllHearIt) {
     }
   });
   EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("saves checkpoint 5 while the chief saves the next checkpoint"));
+  EXPECT_THAT(error.message, HasSubstr("saves checkpoint 5 while rank 0 is saving the next checkpoint"));
   EXPECT_TRUE(names().empty());
 }
 
-TEST_F(OrderTest, AfterTheNewestWasDeletedTheRunGoesOnFromTheOneBefore) {
+TEST_F(OrderTest, AfterTheNewestWasDeletedTheRunContinuesFromTheOneBefore) {
   {
     CheckpointManager manager = open();
     save_each(manager, {1, 2});
@@ -148,7 +148,7 @@ TEST_F(OrderTest, FilesOfOneOtherDirectoryAloneAreTaken) {
   EXPECT_EQ(manager.latest()->run, 2U) << "the runs of the files count on";
 }
 
-TEST_F(OrderTest, ACopiedDirectoryGoesOn) {
+TEST_F(OrderTest, ACopiedDirectoryContinues) {
   {
     CheckpointManager manager = open();
     save_each(manager, {20, 10});

@@ -45,7 +45,7 @@ class RecycleTest : public ManagerTest {
     expect_state(seed);
   }
 
-  const fs::path spare = directory / ".reprieve.spare";
+  const fs::path spare = directory / ".reprieve.recycled";
 };
 
 TEST_F(RecycleTest, TheRetiredFileIsTheNextOne) {
@@ -171,8 +171,8 @@ TEST_F(RecycleTest, ElementsThatNoRankHoldsAreZero) {
   EXPECT_THAT(stored.subspan(100'000, 100'000), Each(0.0));
 }
 
-/// A run can die after it has renamed the file and before it has taken the seal away.
-TEST_F(RecycleTest, TheSpareFileOfADeadRunIsNeverRestored) {
+/// A run can die after it has renamed the file and before it has taken the commit record away.
+TEST_F(RecycleTest, TheRecycledFileOfADeadRunIsNeverRestored) {
   {
     CheckpointManager manager = open({.max_to_keep = 2});
     save_each(manager, {1, 2});
@@ -187,7 +187,7 @@ TEST_F(RecycleTest, TheSpareFileOfADeadRunIsNeverRestored) {
   expect_restored(manager, 3);
 }
 
-/// As a run leaves it that dies in the middle of a rewrite, at the worst moment: sealed, but not committed.
+/// As a run leaves it that dies in the middle of a rewrite, at the worst moment: committed, but not committed.
 TEST_F(RecycleTest, ARewriteThatWasCutShortIsGone) {
   {
     CheckpointManager manager = open({.max_to_keep = 3});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Saving, restoring, and falling back past damaged checkpoints.
+// Saving, restoring, and falling back past corrupt checkpoints.
 
 #include "manager_fixture.hpp"
 
@@ -37,7 +37,7 @@ TEST_P(EveryWriter, EveryKindOfVariableComesBack) {
   expect_state(12);
 }
 
-TEST_P(EveryWriter, TheNextRunGoesOn) {
+TEST_P(EveryWriter, TheNextRunContinues) {
   {
     CheckpointManager manager = open_with_writer();
     save_each(manager, {5, 6});
@@ -147,7 +147,7 @@ TEST_F(RestoreTest, AMissingFileIsAnError) {
   EXPECT_THAT(error.message, HasSubstr("ckpt-2.h5"));
 }
 
-TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotSetAside) {
+TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotQuarantined) {
   {
     CheckpointManager manager = open();
     save_each(manager, {1, 2});
@@ -161,8 +161,8 @@ TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotSetAside) {
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5"}));
 }
 
-/// Ways to damage a checkpoint file.
-struct Damage {
+/// Ways to corruption a checkpoint file.
+struct Corruption {
   const char* name;
   std::function<void(const std::filesystem::path&)> apply;
 };
@@ -177,7 +177,7 @@ void flip_bytes(const std::filesystem::path& file, std::size_t first, std::size_
   std::ofstream(file, std::ios::binary) << content;
 }
 
-const std::vector<Damage> kDamages{
+const std::vector<Corruption> kCorruptions{
     {"empty", [](const auto& file) { std::filesystem::resize_file(file, 0); }},
     {"truncated", [](const auto& file) { std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2); }},
     {"one_byte_short",
@@ -186,9 +186,9 @@ const std::vector<Damage> kDamages{
     {"all_flipped", [](const auto& file) { flip_bytes(file, 64, std::filesystem::file_size(file)); }},
 };
 
-class Fallback : public ManagerTest, public testing::WithParamInterface<Damage> {};
+class Fallback : public ManagerTest, public testing::WithParamInterface<Corruption> {};
 
-INSTANTIATE_TEST_SUITE_P(Manager, Fallback, testing::ValuesIn(kDamages),
+INSTANTIATE_TEST_SUITE_P(Manager, Fallback, testing::ValuesIn(kCorruptions),
                          [](const auto& param) { return param.param.name; });
 
 TEST_P(Fallback, TakesTheNewestValidCheckpoint) {
@@ -209,28 +209,28 @@ TEST_P(Fallback, TakesTheNewestValidCheckpoint) {
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5", "ckpt-3.h5.corrupt", "ckpt-4.h5.corrupt"}));
 }
 
-TEST_F(RestoreTest, SettingAsideNeverReplacesWhatWasSetAsideBefore) {
+TEST_F(RestoreTest, QuarantiningNeverReplacesWhatWasQuarantinedBefore) {
   CheckpointManager manager = open();
   for (int round = 0; round < 3; ++round) {
     save_each(manager, {1, 2});
-    on_chief([&] { write_text(directory / "ckpt-2.h5", "damage " + std::to_string(round)); });
+    on_chief([&] { write_text(directory / "ckpt-2.h5", "corruption " + std::to_string(round)); });
     EXPECT_EQ(manager.restore_or_initialize()->number, 1U);
   }
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5.corrupt", "ckpt-2.h5.corrupt.2", "ckpt-2.h5.corrupt.3"}));
-  EXPECT_EQ(read_text(directory / "ckpt-2.h5.corrupt"), "damage 0");
-  EXPECT_EQ(read_text(directory / "ckpt-2.h5.corrupt.3"), "damage 2");
+  EXPECT_EQ(read_text(directory / "ckpt-2.h5.corrupt"), "corruption 0");
+  EXPECT_EQ(read_text(directory / "ckpt-2.h5.corrupt.3"), "corruption 2");
 }
 
 TEST_F(RestoreTest, WithNoValidCheckpointFailsEveryTime) {
   CheckpointManager manager = open();
   save_each(manager, {1, 2});
   on_chief([&] {
-    write_text(directory / "ckpt-1.h5", "damage");
-    write_text(directory / "ckpt-2.h5", "damage");
+    write_text(directory / "ckpt-1.h5", "corruption");
+    write_text(directory / "ckpt-2.h5", "corruption");
   });
-  for (int round = 0; round < 2; ++round) {  // a restart must not begin anew either
+  for (int round = 0; round < 2; ++round) {  // a restart must not start from the beginning either
     const SeenError error = same_error_on_all_ranks(
-        [&] { manager.restore_or_initialize([] { ADD_FAILURE() << "initialized over damaged checkpoints"; }); });
+        [&] { manager.restore_or_initialize([] { ADD_FAILURE() << "initialized over corrupt checkpoints"; }); });
     EXPECT_EQ(error.code, ErrorCode::corrupt);
     EXPECT_THAT(error.message, AllOf(HasSubstr("ckpt-1.h5"), HasSubstr("ckpt-2.h5"), HasSubstr(directory.string())));
   }

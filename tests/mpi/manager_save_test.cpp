@@ -157,7 +157,7 @@ TEST_F(SaveTest, FilesAreRetiredWithTheirCheckpoint) {
   EXPECT_EQ(names(), Names{"ckpt-5.h5"});
 }
 
-TEST_F(SaveTest, FilesAreSetAsideWithTheirCheckpoint) {
+TEST_F(SaveTest, FilesAreQuarantinedWithTheirCheckpoint) {
   CheckpointManager manager = open();
   manager.save(3);
   save_with(manager, 4, writes("x"));
@@ -210,7 +210,7 @@ TEST_F(SaveTest, DifferentNumbersAreAnErrorOnAllRanks) {
   CheckpointManager manager = open();
   const SeenError error = same_error_on_all_ranks([&] { manager.save(world_rank() == world_size() - 1 ? 8 : 7); });
   EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("checkpoint 8 while the chief saves checkpoint 7"));
+  EXPECT_THAT(error.message, HasSubstr("checkpoint 8 while rank 0 is saving checkpoint 7"));
   EXPECT_EQ(names(), Names{});
   manager.save(9);
   EXPECT_EQ(names(), Names{"ckpt-9.h5"});
@@ -271,7 +271,7 @@ TEST_F(SaveTest, EventsTellTheStory) {
     save_each(manager, {1, 2, 3});
     same_error_on_all_ranks(
         [&] { save_with(manager, 4, [](const SaveFnContext&) { throw std::runtime_error("no"); }); });
-    on_chief([&] { write_text(directory / "ckpt-3.h5", "damage"); });
+    on_chief([&] { write_text(directory / "ckpt-3.h5", "corruption"); });
     manager.restore_or_initialize();
   }
   const Names kinds{"start", "save_started", "save_finished", "save_failed", "passed_over", "restore", "retired"};
@@ -305,7 +305,7 @@ TEST_F(SaveTest, LeftOversOfDeadRunsAreRemovedAtStart) {
   EXPECT_EQ(names_in(temporary / "workertemp_4"), Names{"other"});
 }
 
-/// Only the value of rank 0 is saved: without a word, all ranks would go on with it.
+/// Only the value of rank 0 is saved: without a word, all ranks would continue with it.
 class Replicated : public ManagerTest {
  protected:
   [[nodiscard]] std::string log_of_save(CheckpointManager& manager, std::uint64_t number) const {

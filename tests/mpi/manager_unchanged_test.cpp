@@ -36,7 +36,7 @@ class UnchangedTest : public testing::Test {
     manager.save(static_cast<std::uint64_t>(step));
   }
 
-  [[nodiscard]] static std::vector<storage::Damage> problems_of(const fs::path& file) {
+  [[nodiscard]] static std::vector<storage::Corruption> problems_of(const fs::path& file) {
     MPI_Barrier(MPI_COMM_WORLD);
     auto found = storage::verify_file(file);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -54,10 +54,10 @@ class UnchangedTest : public testing::Test {
     EXPECT_TRUE(std::tuple(field, grows, step) == wanted);
   }
 
-  /// Flips a bit in the middle of the data of the spare file, which looks as if nobody had touched it.
-  void flip_bit_in_spare(bool keeps_time) const {
+  /// Flips a bit in the middle of the data of the recycled file, which looks as if nobody had touched it.
+  void flip_bit_in_recycled(bool keeps_time) const {
     if (world_rank() == 0) {
-      const fs::path spare = directory / "run/.reprieve.spare";
+      const fs::path spare = directory / "run/.reprieve.recycled";
       struct stat status = {};
       ASSERT_EQ(::stat(spare.c_str(), &status), 0);
       std::fstream stream(spare, std::ios::in | std::ios::out | std::ios::binary);
@@ -88,7 +88,7 @@ TEST_F(UnchangedTest, IsLeftAsItLiesWhichVerifyFindsWhereADiskHasFlippedABit) {
   save(manager);
   save(manager);
   save(manager);
-  flip_bit_in_spare(true);
+  flip_bit_in_recycled(true);
   save(manager);
   EXPECT_THAT(problems_of(file()), SizeIs(1)) << "the block was left as it lay";
   save(manager);
@@ -106,7 +106,7 @@ TEST_F(UnchangedTest, IsWrittenWhereSomebodyHasTouchedTheFile) {
   CheckpointManager manager = open();
   save(manager);
   save(manager);
-  flip_bit_in_spare(false);
+  flip_bit_in_recycled(false);
   save(manager);
   expect_saved();
 }
@@ -132,7 +132,7 @@ TEST_F(UnchangedTest, WhatChangesIsWrittenWhereverItLies) {
   }
 }
 
-/// Around 1 MiB arrays cease to be small, and small ones lie where the chief prepares the file for them.
+/// Around 1 MiB arrays cease to be small, and small ones lie where rank 0 prepares the file for them.
 TEST_F(UnchangedTest, ArraysOfAnySizeThatStayAsTheyAreComeBack) {
   for (const std::size_t kib : {60U, 64U, 128U, 192U, 320U, 512U, 1024U, 1025U}) {
     SCOPED_TRACE(kib);
@@ -158,7 +158,7 @@ TEST_F(UnchangedTest, IsKnownOfSavesInTheBackgroundToo) {
     manager.finish_background_save();
     expect_saved();
   }
-  flip_bit_in_spare(true);
+  flip_bit_in_recycled(true);
   save(manager);
   EXPECT_THAT(problems_of(file()), SizeIs(1));
 }

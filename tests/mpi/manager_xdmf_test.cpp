@@ -36,7 +36,7 @@ class XdmfOfCheckpoints : public testing::Test {
     state_.add_replicated("table", table_);
   }
 
-  /// On the chief alone; the others wait, so that no test goes on before.
+  /// On rank 0 alone; the others wait, so that no test continues before.
   XdmfReport describe(const XdmfOptions& options = {}) {
     XdmfReport report;
     if (world_rank() == 0) {

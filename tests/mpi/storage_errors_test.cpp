@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What does not fit, is damaged, or cannot be written: the same clear error on every rank.
+// What does not fit, is corrupt, or cannot be written: the same clear error on every rank.
 
 #include <sys/resource.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
 
 namespace reprieve::storage {
@@ -211,7 +211,7 @@ TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {
   });
 }
 
-TEST_F(StorageErrors, DamagedDataAreNamed) {
+TEST_F(StorageErrors, CorruptDataAreNamed) {
   save(world, state_);
   const FileIndex all = index();
   const StoredVariable grid = *all.find("grid");
@@ -222,20 +222,20 @@ TEST_F(StorageErrors, DamagedDataAreNamed) {
   const SeenError error = restore_error(state_);
   EXPECT_EQ(error.code, ErrorCode::corrupt);
   EXPECT_THAT(error.message, AllOf(HasSubstr("'grid'"), HasSubstr(region)));
-  const auto damage = verify_file(file);
-  ASSERT_EQ(damage.size(), 1U);
-  EXPECT_EQ(damage[0].variable, "grid");
-  EXPECT_EQ(damage[0].region, region);
+  const auto corruption = verify_file(file);
+  ASSERT_EQ(corruption.size(), 1U);
+  EXPECT_EQ(corruption[0].variable, "grid");
+  EXPECT_EQ(corruption[0].region, region);
   EXPECT_THROW(static_cast<void>(read_variable(file, "grid")), CorruptError);
   EXPECT_EQ(read_variable(file, "mine").size(), 400U * static_cast<std::size_t>(world_size()));
   restore_checkpoint(world, state_.registry(), file, false);  // as the caller asks
 }
 
-TEST_F(StorageErrors, ADamagedPerRankValueIsNamed) {
+TEST_F(StorageErrors, ACorruptPerRankValueIsNamed) {
   save(world, state_);
   const StoredVariable mine = *index().find("mine");
   on_chief([&] { flip(mine.file_offset); });
-  EXPECT_THAT(restore_error(state_).message, HasSubstr("'mine' is damaged: elements [0:100] of the value of rank 0"));
+  EXPECT_THAT(restore_error(state_).message, HasSubstr("'mine' is corrupt: elements [0:100] of the value of rank 0"));
 }
 
 /// Every byte of the file is guarded: there is no place for a flipped bit to hide.
@@ -258,7 +258,8 @@ TEST_F(StorageErrors, AFlippedBitAnywhereIsNoticed) {
 TEST_F(StorageErrors, ATruncatedOrLongerFileIsNoticed) {
   save(world, state_);
   const std::uint64_t size = std::filesystem::file_size(file);
-  for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{100}, kSealBytes, size / 2, size - 1, size + 1}) {
+  for (const std::uint64_t length :
+       {std::uint64_t{0}, std::uint64_t{100}, kCommitRecordBytes, size / 2, size - 1, size + 1}) {
     on_chief([&] { std::filesystem::resize_file(file, length); });
     EXPECT_EQ(restore_error(state_).code, ErrorCode::corrupt) << length;
     EXPECT_FALSE(verify_file(file).empty()) << length;
@@ -266,11 +267,11 @@ TEST_F(StorageErrors, ATruncatedOrLongerFileIsNoticed) {
   }
 }
 
-TEST_F(StorageErrors, AFileThatWasNotSealedIsNotACheckpoint) {
+TEST_F(StorageErrors, AFileThatWasNotCommittedIsNotACheckpoint) {
   save(world, state_);
   on_chief([&] {
-    const std::vector<char> zeros(kSealBytes, 0);
-    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).write(zeros.data(), kSealBytes);
+    const std::vector<char> zeros(kCommitRecordBytes, 0);
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).write(zeros.data(), kCommitRecordBytes);
   });
   EXPECT_THAT(restore_error(state_).message, HasSubstr("is an HDF5 file, but not a complete Reprieve checkpoint"));
 }
@@ -288,11 +289,11 @@ TEST_F(StorageErrors, AFileOfAnotherKindIsNotACheckpoint) {
 TEST_F(StorageErrors, AFutureFormatIsAMismatch) {
   save(world, state_);
   on_chief([&] {
-    std::vector<std::uint64_t> words(kSealBytes / 8);
+    std::vector<std::uint64_t> words(kCommitRecordBytes / 8);
     const PosixFile opened = PosixFile::open_to_write(file);
     opened.read_all(std::as_writable_bytes(std::span(words)), 0);
     words[1] = 9;
-    words.back() = xxh3(std::as_bytes(std::span(words)).first(kSealBytes - 8));
+    words.back() = xxh3(std::as_bytes(std::span(words)).first(kCommitRecordBytes - 8));
     opened.write_all(std::as_bytes(std::span(words)), 0);
   });
   const SeenError error = restore_error(state_);

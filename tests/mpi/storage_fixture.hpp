@@ -145,7 +145,7 @@ class StorageTest : public testing::Test {
     return restore_checkpoint(comm, checkpoint.registry(), file, true);
   }
 
-  /// Changes one byte of the file, on the chief alone.
+  /// Changes one byte of the file, on rank 0 alone.
   void flip(std::uint64_t offset, std::byte bits = std::byte{0x10}) const {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
     stream.seekg(static_cast<std::streamoff>(offset));

@@ -98,19 +98,19 @@ TEST_P(LargeArrays, AreVerified) {
   on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
 }
 
-TEST_P(LargeArrays, DamageInThemIsNamed) {
+TEST_P(LargeArrays, CorruptionInThemIsNamed) {
   const StoredVariable large = *read_index(PosixFile::open_to_read(file)).find("large");
   MPI_Barrier(MPI_COMM_WORLD);
   on_chief([&] { flip(large.file_offset + 1'000'000 * sizeof(double)); });
   prepare();
   const SeenError error = same_error([&] { restore(world, state_); });
   EXPECT_EQ(error.code, ErrorCode::corrupt);
-  EXPECT_THAT(error.message, HasSubstr("'large' is damaged: elements [524288:1048576] written by rank 0"));
+  EXPECT_THAT(error.message, HasSubstr("'large' is corrupt: elements [524288:1048576] written by rank 0"));
   prepare();
   on_chief([&] {
-    const auto damage = verify_file(file);
-    ASSERT_EQ(damage.size(), 1U);
-    EXPECT_EQ(damage[0].region, "elements [524288:1048576] written by rank 0");
+    const auto corruption = verify_file(file);
+    ASSERT_EQ(corruption.size(), 1U);
+    EXPECT_EQ(corruption[0].region, "elements [524288:1048576] written by rank 0");
   });
 }
 

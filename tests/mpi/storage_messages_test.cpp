@@ -146,7 +146,7 @@ void print(const char* act, const Cost& cost) {
   }
 }
 
-/// What a save costs in messages, however many ranks there are: each rank tells the chief twice, of its variables and
+/// What a save costs in messages, however many ranks there are: each rank tells rank 0 twice, of its variables and
 /// of its checksums, and is told once. No rank sends to any other.
 TEST_F(StorageMessages, GrowWithTheRanksAlone) {
   const auto others = static_cast<std::uint64_t>(world_size() - 1);
@@ -174,7 +174,7 @@ TEST_F(StorageMessages, OfSmallPiecesGoToThoseWhoWriteThem) {
   REPRIEVE_NEEDS_RANKS(2);
   constexpr std::uint64_t kRows = 1024;
   constexpr std::uint64_t kColumns = 16;
-  constexpr std::uint64_t kArrays = 4;  // none of which is large enough for tiles
+  constexpr std::uint64_t kArrays = 4;  // none of which is large enough for chunks
   const auto size = static_cast<std::uint64_t>(world_size());
   std::vector<double> values(kRows * kColumns, world_rank());
   Checkpoint columns;

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "reprieve/version.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
 
 namespace reprieve::storage {
@@ -186,9 +186,9 @@ using DataBytes = std::map<std::string, std::vector<std::byte>>;
 /// of its own structures there is whatever was in memory.)
 DataBytes data_bytes(const std::filesystem::path& path) {
   const PosixFile file = PosixFile::open_to_read(path);
-  const Seal seal = read_seal(file);
+  const CommitRecord commit_record = read_commit_record(file);
   DataBytes content;
-  const auto checksums = read_index_bytes(file, seal).checksums;
+  const auto checksums = read_index_bytes(file, commit_record).checksums;
   const auto table = std::as_bytes(checksums.span());
   content["checksums"].assign(table.begin(), table.end());
   for (const StoredVariable& variable : read_index(file).variables) {
@@ -201,7 +201,7 @@ DataBytes data_bytes(const std::filesystem::path& path) {
 
 TEST_F(Storage, WritersLeaveTheSameBytes) {
   const Extents shape{50, 60};
-  const Extents wide{300, 400};  // two of them are enough for an exchange; a larger one would lie in tiles
+  const Extents wide{300, 400};  // two of them are enough for an exchange; a larger one would lie in chunks
   const auto [first, count] = part_of(shape[0], world_rank(), world_size());
   const auto [column, columns] = part_of(wide[1], world_rank(), world_size());
   GhostedGrid grid(shape, {first, 0}, {count, shape[1]}, 1);
@@ -326,10 +326,10 @@ TEST_F(Storage, TakesManyBoxesAndAnyStrides) {
   EXPECT_EQ(stored[(2 * size + rank) * kColumns], static_cast<int>(rank * 1000 + 2 * kColumns + kColumns - 1));
 }
 
-/// Boxes of 7 x 7 x 7 elements, too small for tiles of the file, shared out at random; some are nobody's. Beside them
+/// Boxes of 7 x 7 x 7 elements, too small for chunks of the file, shared out at random; some are nobody's. Beside them
 /// what ranks write by themselves.
 TEST_F(Storage, BringsScatteredPiecesTogether) {
-  constexpr std::uint64_t kEdge = 7, kTiles = 10, kLength = kEdge * kTiles;
+  constexpr std::uint64_t kEdge = 7, kChunks = 10, kLength = kEdge * kChunks;
   const Extents shape(3, kLength);
   const auto fill = [](std::vector<double>& memory, const Extents& offset) {
     for (std::uint64_t i = 0; i < memory.size(); ++i) {
@@ -337,14 +337,14 @@ TEST_F(Storage, BringsScatteredPiecesTogether) {
       memory[i] = 1.0 + static_cast<double>((x * kLength + y) * kLength + offset[2] + i % kEdge);
     }
   };
-  std::vector<std::pair<Extents, std::vector<double>>> tiles;
+  std::vector<std::pair<Extents, std::vector<double>>> chunks;
   std::mt19937 random(42);  // NOLINT: the same on all ranks
   std::set<Extents> nobodys;
-  for (std::uint64_t t = 0; t < kTiles * kTiles * kTiles; ++t) {
-    const Extents offset{t / (kTiles * kTiles) * kEdge, t / kTiles % kTiles * kEdge, t % kTiles * kEdge};
+  for (std::uint64_t t = 0; t < kChunks * kChunks * kChunks; ++t) {
+    const Extents offset{t / (kChunks * kChunks) * kEdge, t / kChunks % kChunks * kEdge, t % kChunks * kEdge};
     const auto owner = static_cast<int>(random() % static_cast<unsigned>(world_size() + 1));
     if (owner == world_rank()) {
-      fill(tiles.emplace_back(offset, std::vector<double>(kEdge * kEdge * kEdge)).second, offset);
+      fill(chunks.emplace_back(offset, std::vector<double>(kEdge * kEdge * kEdge)).second, offset);
     } else if (owner == world_size()) {
       nobodys.insert(offset);
     }
@@ -353,9 +353,9 @@ TEST_F(Storage, BringsScatteredPiecesTogether) {
   std::vector<int> small(7, world_rank());
   Checkpoint checkpoint;
   checkpoint.add_per_rank("a", large);
-  checkpoint.add_distributed("tiles", [&] {
+  checkpoint.add_distributed("chunks", [&] {
     DistributedArray array{element_type_of<double>(), shape, {}};
-    for (auto& [offset, memory] : tiles) {
+    for (auto& [offset, memory] : chunks) {
       array.boxes.push_back({reinterpret_cast<std::byte*>(memory.data()), offset, Extents(3, kEdge), {}});
     }
     return array;
@@ -369,7 +369,7 @@ TEST_F(Storage, BringsScatteredPiecesTogether) {
   large.clear();
   small.clear();
   restored.add_per_rank("a", large);
-  restored.add_distributed("tiles", whole.data(), {shape, Extents(3, 0), shape});
+  restored.add_distributed("chunks", whole.data(), {shape, Extents(3, 0), shape});
   restored.add_per_rank("z", small);
   restore(world, restored);
   EXPECT_EQ(large, std::vector<double>(100'000, world_rank() + 0.25));

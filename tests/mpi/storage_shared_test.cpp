@@ -236,7 +236,7 @@ TEST_F(SharedElements, BoxesOfOneRankMayOverlapToo) {
   EXPECT_EQ(all, (std::array<double, 6>{0, 1, 2, 3, 4, 5})) << "the first box owns what both hold";
 }
 
-TEST_F(SharedElements, ADamagedCopyIsNoticed) {
+TEST_F(SharedElements, ACorruptCopyIsNoticed) {
   REPRIEVE_NEEDS_RANKS(2);
   const Split split{test::world_size(), 1, false};
   save_nodes(world, kCells, split);
@@ -252,9 +252,9 @@ TEST_F(SharedElements, ADamagedCopyIsNoticed) {
     const auto at = content.find(std::string(reinterpret_cast<const char*>(copies.data()), copies.size()));
     ASSERT_NE(at, std::string::npos);
     flip(at + 8);
-    const auto damage = verify_file(file);
-    ASSERT_EQ(damage.size(), 1U);
-    EXPECT_EQ(damage[0].variable, "@shared/grid/nodes/values");
+    const auto corruption = verify_file(file);
+    ASSERT_EQ(corruption.size(), 1U);
+    EXPECT_EQ(corruption[0].variable, "@shared/grid/nodes/values");
   });
   EXPECT_EQ(same_error([&] { restored(world, kCells, split); }).code, ErrorCode::corrupt);
 }

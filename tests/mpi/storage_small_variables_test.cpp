@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Thousands of small variables: packed by the chief, laid out once, and the same bytes as ever.
+// Thousands of small variables: packed by rank 0, laid out once, and the same bytes as ever.
 
 #include "storage_fixture.hpp"
 
@@ -162,13 +162,13 @@ TEST_F(SaveAfterARestart, IsLaidOutAnewForOtherVariables) {
   expect_in_a_sound_file(2);
 }
 
-TEST_F(SaveAfterARestart, DoesNotTakeDamageOver) {
+TEST_F(SaveAfterARestart, DoesNotTakeCorruptionOver) {
   set(1);
   save_as(7, "");
   on_chief([&] {
     const FileIndex index = read_index(PosixFile::open_to_read(file));
-    const Seal seal = read_seal(PosixFile::open_to_read(file));
-    flip(structure_regions(index, seal.checksums.region).front().offset + 100);  // HDF5's own
+    const CommitRecord commit_record = read_commit_record(PosixFile::open_to_read(file));
+    flip(structure_regions(index, commit_record.checksums.region).front().offset + 100);  // HDF5's own
     EXPECT_FALSE(verify_file(file).empty());
   });
   start_again();

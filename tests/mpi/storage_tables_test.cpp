@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
 
 namespace reprieve::storage {
@@ -71,13 +71,13 @@ class StorageTables : public StorageTest {
   /// Says that a box lies outside of its dataset, with digests that fit.
   void forge_a_row() const {
     const PosixFile out = PosixFile::open_to_write(file);
-    Seal seal = read_seal(out);
-    std::vector<std::uint64_t> words(seal.boxes.region.size / sizeof(std::uint64_t));
-    out.read_all(std::as_writable_bytes(std::span(words)), seal.boxes.region.offset);
+    CommitRecord commit_record = read_commit_record(out);
+    std::vector<std::uint64_t> words(commit_record.boxes.region.size / sizeof(std::uint64_t));
+    out.read_all(std::as_writable_bytes(std::span(words)), commit_record.boxes.region.offset);
     words[BoxTable::kFixedWords] = kRows + 1;
-    out.write_all(std::as_bytes(std::span(words)), seal.boxes.region.offset);
-    seal.boxes.digest = xxh3(std::as_bytes(std::span(words)));
-    write_seal(out, seal);
+    out.write_all(std::as_bytes(std::span(words)), commit_record.boxes.region.offset);
+    commit_record.boxes.digest = xxh3(std::as_bytes(std::span(words)));
+    write_commit_record(out, commit_record);
   }
 };
 
@@ -150,15 +150,15 @@ TEST_F(StorageTables, OfALyingFileAreTheSameErrorOnAllRanks) {
   }
 }
 
-TEST_F(StorageTables, ThatAreDamagedAreTheSameErrorOnAllRanks) {
+TEST_F(StorageTables, ThatAreCorruptAreTheSameErrorOnAllRanks) {
   save_grid();
-  on_chief([&] { flip(read_seal(PosixFile::open_to_read(file)).boxes.region.offset + 20); });
+  on_chief([&] { flip(read_commit_record(PosixFile::open_to_read(file)).boxes.region.offset + 20); });
   for (const auto& [way, sharing] : kWays) {
     world.set_sharing(sharing(world_rank()));
     State state(world);
     const SeenError error = same_error([&] { restore(world, state.checkpoint); });
     EXPECT_EQ(error.code, ErrorCode::corrupt) << way;
-    EXPECT_THAT(error.message, HasSubstr("table of boxes is damaged"));
+    EXPECT_THAT(error.message, HasSubstr("table of boxes is corrupt"));
   }
 }
 

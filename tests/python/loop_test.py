@@ -114,7 +114,7 @@ class Loops(Case):
         self.assertEqual(handler.exit_code, 0)
 
     def test_an_exception_leaves_a_scope(self):
-        """The others hear of it, also if the program goes on after the scope."""
+        """The others hear of it, also if the program continues after the scope."""
         expected = reprieve.UsageError if RANK == SIZE - 1 else reprieve.ClusterError
         text = "handler ended" if RANK == SIZE - 1 else "ValueError: in the scope"
         with self.assertRaisesRegex(expected, text):

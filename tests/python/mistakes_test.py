@@ -127,7 +127,7 @@ class Mistakes(Case):
         self.refused(reprieve.MismatchError, "'w'", {"x": 1.0, "w": np.zeros(4)})
         self.refused(reprieve.MismatchError, "'y'", {"x": 1.0, "w": np.zeros(3), "y": 1})
 
-    def test_a_damaged_file(self):
+    def test_a_corrupt_file(self):
         self.save({"w": np.arange(1000.0)})
         if RANK == 0:
             for name in os.listdir(self.directory):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`reprieve.open` on what the Python module saved: arrays in tiles, values of all kinds, damage."""
+"""`reprieve.open` on what the Python module saved: arrays in chunks, values of all kinds, corruption."""
 
 import numpy as np
 import reprieve
@@ -33,7 +33,7 @@ class Reader(Case):
             file.verify()
 
     def grid(self):
-        """Columns of each rank: they lie in the file as tiles where there is more than one rank."""
+        """Columns of each rank: they lie in the file as chunks where there is more than one rank."""
         width = 300
         whole = np.arange(900.0 * width * SIZE).reshape(900, width * SIZE)
         mine = np.ascontiguousarray(whole[:, RANK * width : (RANK + 1) * width])
@@ -44,7 +44,7 @@ class Reader(Case):
         whole = np.arange(3 * 70 * 5000.0).reshape(3, 70, 5000)
         self.save({"w": whole, "empty": np.zeros((0, 3))})
         with reprieve.open(self.directory) as file:
-            self.assertIsNone(file["w"].tile)
+            self.assertIsNone(file["w"].chunk)
             for key in (np.s_[:, :, 7], np.s_[::2, 5::13, ::-1999], np.s_[1], np.s_[..., -3:], np.s_[2, 69, 4999], np.s_[:]):
                 np.testing.assert_array_equal(file["w"][key], whole[key], str(key))
             self.assertEqual(file["empty"][...].shape, (0, 3))
@@ -80,12 +80,12 @@ class Reader(Case):
             data = file.to_xarray()
         self.assertEqual(float(data["w"].sum()), 10)
 
-    def test_tiles(self):
+    def test_chunks(self):
         whole, state = self.grid()
         self.save(state)
         with reprieve.open(self.directory) as file:
             u = file["u"]
-            self.assertEqual(u.tile is not None, SIZE > 1)
+            self.assertEqual(u.chunk is not None, SIZE > 1)
             self.assertEqual([box.rank for box in u.boxes], list(range(SIZE)))
             for key in (
                 ...,
@@ -105,7 +105,7 @@ class Reader(Case):
                 u[900, 0]
             file.verify()
 
-    def test_damage_names_rank_and_elements(self):
+    def test_corruption_names_rank_and_elements(self):
         whole, state = self.grid()
         self.save(state)
         if RANK == 0:
@@ -117,7 +117,7 @@ class Reader(Case):
             with reprieve.open(path) as file:
                 with self.assertRaisesRegex(reprieve.CorruptError, r"variable 'u', rank 0, elements \[0:"):
                     file.verify()
-            for position, text in ((100, "the seal is damaged"), (0, "no seal")):
+            for position, text in ((100, "the commit record is corrupt"), (0, "no commit record")):
                 with open(path, "r+b") as raw:
                     raw.seek(position)
                     raw.write(b"\xff")

@@ -74,7 +74,7 @@ class Scenario : public testing::Test {
     return count;
   }
 
-  /// The next start goes on and comes to the end that an undisturbed run has.
+  /// The next start continues and comes to the end that an undisturbed run has.
   void expect_the_rest(const std::string& loop, const Words& options = {}) const {
     const auto job = start(loop, options);
     EXPECT_EQ(job->wait(kHang), 0) << job->out() << job->err();
@@ -150,7 +150,7 @@ TEST_F(Scenario, AnErrorEndsWorkersThatAreStuckInACollective) {
   EXPECT_THAT(job->out(), Not(HasSubstr("done")));
 }
 
-TEST_F(Scenario, WithAGracePeriodTheTrainingGoesOn) {
+TEST_F(Scenario, WithAGracePeriodTheTrainingContinues) {
   repeat([&] {
     // Most of the grace period is there for a machine that stands still.
     const auto job = start("run", {"step_us=100000", "grace_s=10"});
@@ -165,9 +165,9 @@ TEST_F(Scenario, WithAGracePeriodTheTrainingGoesOn) {
   });
 }
 
-TEST_F(Scenario, AnExitFunctionThatReturnsGoesOnAndHearsTheNextNotice) {
+TEST_F(Scenario, AnExitFunctionThatReturnsContinuesAndHearsTheNextNotice) {
   repeat([&] {
-    const auto job = start("run", {kSlow, "go_on=1"});
+    const auto job = start("run", {"step_us=50000", "keep_running=1"});
     ASSERT_NO_FATAL_FAILURE(wait_for_a_moment(*job));
     job->send_to_rank(random(0, kWorkers - 1), SIGTERM);
     ASSERT_TRUE(wait_until([&] { return job->out().find("exit function") != std::string::npos; }, kHang));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node dies under a job that Slurm lets go on without it: `reprieve run` starts again on those that are left, in the
-// same job.
+// A node dies under a job that Slurm lets continue without it: `reprieve run` starts again on those that are left, in
+// the same job.
 
 #include <gmock/gmock.h>
 
@@ -64,7 +64,7 @@ TEST_F(DeadNode, ASpareTakesItsPlace) {
   EXPECT_THAT(job.output(), HasSubstr("ranks: 4, on n1, n3"));
 }
 
-TEST_F(DeadNode, WithoutASpareTheJobGoesOnWithFewerRanks) {
+TEST_F(DeadNode, WithoutASpareTheJobContinuesWithFewerRanks) {
   TrainingJob job = submit("fewer", 2, "--min-ranks 2 --host-timeout 20s");
   kill_second_node(job, "fewer");
   wait_for_end(job);

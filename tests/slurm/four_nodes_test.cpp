@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs on several nodes are preempted and go on: on other nodes, and on another number of nodes.
+// Jobs on several nodes are preempted and continue: on other nodes, and on another number of nodes.
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ class FourNodes : public ::testing::Test {
   std::vector<Job> jobs_;
 };
 
-TEST_F(FourNodes, JobsGoOnElsewhere) {
+TEST_F(FourNodes, JobsContinueElsewhere) {
   const std::string digest = undisturbed_digest(kTraining, kRanksOfFourNodes);
   submit("two_nodes_srun", "srun", 2, kRanksOfFourNodes);
   submit("two_nodes_mpirun", "mpirun", 2, kRanksOfFourNodes);

@@ -25,7 +25,7 @@ void tell(Stage& stage, TrainingJob& job) {
   stage.slurm().command({"scancel", "--signal=URG", "--batch", job.name_in_slurm()});
 }
 
-/// Saved, left with the code that starts nothing again, and still able to go on.
+/// Saved, left with the code that starts nothing again, and still able to continue.
 void check_saved_but_not_again(TrainingJob& job, const std::string& reason, const std::string& state = "FAILED") {
   job.wait_until_ended(state);
   job.wait_until_said("not put back into the queue: " + reason);

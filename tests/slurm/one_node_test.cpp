@@ -154,7 +154,7 @@ struct ByCommand {
 
 REPRIEVE_STAGE_TEST(OneNodePreempted, ByAnotherJob);
 REPRIEVE_STAGE_TEST(OneNodePreemptedAtStart, ByAnotherJobAtStart);
-REPRIEVE_STAGE_TEST(OneNodeTold, ByCommand);
+REPRIEVE_STAGE_TEST(OneNodeKnows, ByCommand);
 
 }  // namespace
 }  // namespace reprieve::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// @file
-/// Main of the tests that run under mpirun. All ranks run the same tests side by side; the chief prints. A failure on
+/// Main of the tests that run under mpirun. All ranks run the same tests side by side; rank 0 prints. A failure on
 /// any rank fails the test, and is shown with its rank. Ranks that hang are named by the watchdog.
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ class World {
   int size_ = 1;
 };
 
-/// Puts the rank before the failures that the chief's printer shows. Comes before the printer.
+/// Puts the rank before the failures that rank 0's printer shows. Comes before the printer.
 class RankPrefix : public testing::EmptyTestEventListener {
  public:
   explicit RankPrefix(const World& world) : world_(world) {}
@@ -90,7 +90,7 @@ class RankPrefix : public testing::EmptyTestEventListener {
   int rank_ = 0;
 };
 
-/// Takes the failures of all ranks to the chief, where they become failures of its test. Comes after the printer:
+/// Takes the failures of all ranks to rank 0, where they become failures of its test. Comes after the printer:
 /// "end" events reach the listeners in reverse, so the printer sees the result of all ranks.
 class FailureGatherer : public testing::EmptyTestEventListener {
  public:

@@ -13,7 +13,7 @@ using reprieve::test::world_rank;
 
 TEST(Probe, FailsOnRank1) { EXPECT_NE(world_rank(), 1) << "on rank one"; }
 
-TEST(Probe, FailsOnRank0) { EXPECT_NE(world_rank(), 0) << "on the chief"; }
+TEST(Probe, FailsOnRank0) { EXPECT_NE(world_rank(), 0) << "on rank 0"; }
 
 TEST(Probe, HangsOnRank1) {
   if (world_rank() == 1) {

@@ -264,6 +264,15 @@ bool Process::wait_for_descendants(std::chrono::milliseconds limit) const {
   return wait_until([this] { return descendants().empty(); }, limit);
 }
 
+bool has_open_mpi_4() {
+  static const bool found = [] {
+    Process version({.arguments = {"mpirun", "--version"}, .environment = mpirun_environment()});
+    version.wait(std::chrono::seconds(30));
+    return version.out().find("(Open MPI) 4.") != std::string::npos;
+  }();
+  return found;
+}
+
 Environment mpirun_environment() {
   return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"PRTE_ALLOW_RUN_AS_ROOT", "1"},

@@ -34,6 +34,9 @@ std::string program(const std::string& name);
 /// outnumber the cores and are not bound to them.
 Environment mpirun_environment();
 
+/// Whether mpirun is that of Open MPI 4: version 5 has fewer options, and ends ranks 0.5 s after a SIGTERM.
+[[nodiscard]] bool has_open_mpi_4();
+
 /// What to start.
 struct Command {
   std::vector<std::string> arguments;  ///< the program (searched in PATH), then its arguments

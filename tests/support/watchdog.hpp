@@ -22,7 +22,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Names the place ("in Suite.Test") and starts the clock anew.
+  /// Names the place ("in Suite.Test") and starts the clock again.
   void enter(std::string place);
   /// Names the place without touching the clock, so that all ranks of a stuck test speak at the same time.
   void rename(std::string place);

@@ -28,8 +28,8 @@ using test::SharedRounds;
 using test::ThreadChannel;
 using test::ThreadRoundChannel;
 
-TEST(StepGate, NoBoundaryPassesAfterTheOneThatCloseReturns) {
-  StepGate gate;
+TEST(StopFlag, NoBoundaryPassesAfterTheOneThatCloseReturns) {
+  StopFlag gate;
   std::atomic<BoundaryIndex> stopped_at{-1};
   std::atomic<bool> end{false};
   std::thread program([&] {
@@ -86,7 +86,7 @@ TEST(StepWatch, ForgetsWhatLiesFarBackButInItsTotal) {
   EXPECT_EQ(watch.take_longest(), 0ns);
 }
 
-/// One rank of a simulated program, which acts on notices as the handler does: it saves, and goes on.
+/// One rank of a simulated program, which acts on notices as the handler does: it saves, and continues.
 class RoundRank {
  public:
   RoundRank(SharedReductions& reductions, SharedRounds& rounds, int rank, int size, RoundOptions options = {1ms, 5s})
@@ -426,7 +426,7 @@ TEST(Rounds, ACheckBeyondTheLastBoundaryHoldsNobody) {
   }
 }
 
-TEST(Rounds, TheThreadsRestTogetherAndGoOn) {
+TEST(Rounds, TheThreadsRestTogetherAndContinue) {
   RoundWorld world(3);
   std::barrier<> meeting(3);
   world.run([&](std::size_t rank, RoundRank& self) {
@@ -461,7 +461,7 @@ TEST(Rounds, AThreadThatRestsUsesNothingAndEndsAlone) {
   EXPECT_TRUE(world.ranks[0]->channel().left);
 }
 
-/// The main thread does not go on as if nothing had been: it throws at the boundary at which it is held.
+/// The main thread does not continue as if nothing had been: it throws at the boundary at which it is held.
 TEST(Rounds, AMissingRankIsAnErrorAfterTheLimit) {
   RoundWorld world(2, {1ms, 50ms});
   world.ranks[1]->rounds().abandon();

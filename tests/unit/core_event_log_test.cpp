@@ -93,7 +93,7 @@ TEST_F(EventLogFile, LinesOfSeveralWritersStayWhole) {
   }
 }
 
-TEST_F(EventLogFile, MovedLogGoesOn) {
+TEST_F(EventLogFile, MovedLogContinues) {
   EventLog first(file_);
   EventLog second;
   second = std::move(first);

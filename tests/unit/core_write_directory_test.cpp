@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The write directories of ranks other than the chief, which runs with neighbouring checkpoint directories share in
+// The write directories of ranks other than rank 0, which runs with neighbouring checkpoint directories share in
 // part, and which lie in places where other users may have been before.
 
 #include <gtest/gtest.h>

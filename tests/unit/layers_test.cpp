@@ -44,7 +44,7 @@ std::map<std::string, Names> read_layers(const std::string& table) {
 
 const std::map<std::string, Names> kMayUse = read_layers(REPRIEVE_LAYERS);
 
-/// Of "state/registry.hpp" state, of "storage/format/seal.hpp" storage/format; empty if it is in no layer.
+/// Of "state/registry.hpp" state, of "storage/format/commit_record.hpp" storage/format; empty if it is in no layer.
 std::string layer_of(const std::string& path) {
   for (std::size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     if (const std::string folder = path.substr(0, slash); kMayUse.contains(folder)) {
@@ -348,7 +348,7 @@ TEST(Layers, TheRuleCanFail) {
   EXPECT_NE(problem_with("storage/write", {true, "reprieve/checkpoint_manager.hpp"}), "");
   EXPECT_NE(problem_with("core", {true, "reprieve/unheard_of.hpp"}), "");
   EXPECT_EQ(problem_with("storage/format", {true, "state/registry.hpp"}), "");
-  EXPECT_EQ(problem_with("storage/read", {true, "storage/format/seal.hpp"}), "");
+  EXPECT_EQ(problem_with("storage/read", {true, "storage/format/commit_record.hpp"}), "");
   EXPECT_EQ(problem_with("storage/write", {true, "reprieve/checkpoint.hpp"}), "");
   EXPECT_EQ(problem_with("handler", {true, "reprieve/error.hpp"}), "");
 }
@@ -359,7 +359,8 @@ TEST(Layers, TheRuleForObjectsCanFail) {
       "src/CMakeFiles/reprieve_termination.dir/deadline.cpp.o: #deps 4, deps mtime 1 (VALID)\n    " + source +
       "/src/termination/deadline.cpp\n    " + source + "/src/core/log.hpp\n    " + source +
       "/include/reprieve/checkpoint_manager.hpp\n    /usr/lib/openmpi/include/mpi.h\n\n" +
-      "src/CMakeFiles/reprieve_storage_format.dir/storage/format/seal.cpp.o: #deps 1, deps mtime 1 (VALID)\n    " +
+      "src/CMakeFiles/reprieve_storage_format.dir/storage/format/commit_record.cpp.o: #deps 1, deps mtime 1 (VALID)\n  "
+      "  " +
       source + "/src/storage/read/proof.hpp\n\n" +
       "apps/CMakeFiles/tool.dir/main.cpp.o: #deps 1, deps mtime 1 (VALID)\n    " + source +
       "/src/storage/bytes/codec.hpp\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The chief's view of a checkpoint directory, where it needs no sound checkpoint.
+// Rank 0's view of a checkpoint directory, where it needs no valid checkpoint.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -46,14 +46,14 @@ TEST_F(CheckpointDirectoryTest, AMissingDirectoryIsAnError) {
   EXPECT_THROW(static_cast<void>(directory.numbers()), StorageError);
 }
 
-TEST_F(CheckpointDirectoryTest, OfADamagedFileNothingIsKnown) {
+TEST_F(CheckpointDirectoryTest, OfACorruptFileNothingIsKnown) {
   touch(directory.file(1));
   EXPECT_FALSE(directory.info(1).has_value());
   EXPECT_FALSE(directory.info(1).has_value());
   EXPECT_FALSE(directory.info(2).has_value());
 }
 
-TEST_F(CheckpointDirectoryTest, DamagedFilesAreNotRetired) {
+TEST_F(CheckpointDirectoryTest, CorruptFilesAreNotRetired) {
   for (std::uint64_t number = 1; number <= 5; ++number) {
     touch(directory.file(number));
   }
@@ -69,7 +69,7 @@ TEST_F(CheckpointDirectoryTest, AFreeNumberIsAboveAllThatAreThere) {
     touch(run / name);
   }
   EXPECT_EQ(directory.free_number(20, false), 32U);
-  EXPECT_EQ(directory.free_number(31, true), 32U) << "it was set aside, so there is nothing to be replaced";
+  EXPECT_EQ(directory.free_number(31, true), 32U) << "it was quarantined, so there is nothing to be replaced";
   EXPECT_EQ(directory.free_number(40, false), 40U);
   touch(directory.file(40));
   EXPECT_EQ(directory.free_number(40, false), 41U);

@@ -53,7 +53,7 @@ TEST(CheckpointOrder, ForeignOnesAreNeverTheNewest) {
   EXPECT_EQ(entries, (std::vector{uncounted(3), own(4, 1, 1)}));
   std::vector<OrderEntry> alone{foreign(1, 1, 1), foreign(2, 1, 2)};
   drop_foreign(alone);
-  EXPECT_EQ(alone.size(), 2U) << "there is nothing else to go on from";
+  EXPECT_EQ(alone.size(), 2U) << "there is nothing else to resume from";
 }
 
 TEST(CheckpointOrder, WhereTheDirectoryIsNotKnownNothingIsForeign) {
@@ -111,7 +111,7 @@ TEST_F(RunIdentityTest, AnOrderlyEndLeavesNoGap) {
   EXPECT_EQ(start().next_save().save, 3U);
 }
 
-TEST_F(RunIdentityTest, ADamagedRecordIsMadeAnew) {
+TEST_F(RunIdentityTest, ACorruptRecordIsMadeAnew) {
   static_cast<void>(start());
   for (const char* text : {"", "{", "[]", R"({"id":"a","run":-1,"saves":0,"finished":{}})", R"({"id":""})"}) {
     std::ofstream(run / kRecordName) << text;
@@ -120,7 +120,7 @@ TEST_F(RunIdentityTest, ADamagedRecordIsMadeAnew) {
   }
 }
 
-TEST_F(RunIdentityTest, WhereNothingCanBeWrittenTheRunGoesOn) {
+TEST_F(RunIdentityTest, WhereNothingCanBeWrittenTheRunContinues) {
   fs::create_directory(run / kRecordName);  // a rename onto a directory fails, for root too
   RunIdentity identity = start();
   EXPECT_EQ(identity.run(), 1U);

@@ -58,17 +58,17 @@ TEST(FileNames, AStagedNameIsNotThatOfACommittedCheckpoint) {
   EXPECT_EQ(parse_name("ckpt", format_staged_name("ckpt", {12, 5}, ".h5"), ".h5"), std::nullopt);
 }
 
-TEST(FileNames, KnowsWhatWasSetAside) {
-  const auto name = parse_set_aside_name("my-run-12.h5.corrupt.3");
+TEST(FileNames, KnowsWhatWasQuarantined) {
+  const auto name = parse_quarantined_name("my-run-12.h5.corrupt.3");
   ASSERT_TRUE(name.has_value());
   EXPECT_EQ(name->prefix, "my-run");
   EXPECT_EQ(name->number, 12U);
   EXPECT_EQ(name->suffix, ".corrupt.3");
   EXPECT_EQ(name->file, "my-run-12.h5.corrupt.3");
-  EXPECT_EQ(parse_set_aside_name("ckpt-1.h5.corrupt").value().suffix, ".corrupt");
+  EXPECT_EQ(parse_quarantined_name("ckpt-1.h5.corrupt").value().suffix, ".corrupt");
   for (const char* other : {"ckpt-1.h5", "ckpt-1.files.corrupt", "ckpt-x.h5.corrupt", "ckpt-1.h5.corrupt.", "corrupt",
                             "ckpt-1.h5.corrupt.2.txt", "ckpt-01.h5.corrupt", ".corrupt", ""}) {
-    EXPECT_FALSE(parse_set_aside_name(other).has_value()) << other;
+    EXPECT_FALSE(parse_quarantined_name(other).has_value()) << other;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CheckpointInfo on its way from the chief to the other ranks.
+// CheckpointInfo on its way from rank 0 to the other ranks.
 
 #include <gtest/gtest.h>
 

@@ -131,7 +131,7 @@ TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
   for (const bool is_fifo : {false, true}) {
     plant([&] {
       for (const char* name :
-           {"events.jsonl", ".reprieve.lock", ".reprieve.spare", ".reprieve.directory", ".reprieve.directory.new"}) {
+           {"events.jsonl", ".reprieve.lock", ".reprieve.recycled", ".reprieve.directory", ".reprieve.directory.new"}) {
         fs::remove(checkpoints_ / name);
         if (is_fifo) {
           ASSERT_EQ(::mkfifo((checkpoints_ / name).c_str(), 0666), 0);
@@ -148,7 +148,7 @@ TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
       manager::write_directory_record(directory.place(), {"an id", 1, 0, {}}, true);
       EXPECT_EQ(manager::read_directory_record(directory.place()).value().id, "an id");
       directory.prepare_staging(1);
-      EXPECT_FALSE(directory.take_spare({1, 5}).has_value());
+      EXPECT_FALSE(directory.take_recycled({1, 5}).has_value());
     }));
     expect_untouched();
   }
@@ -247,11 +247,11 @@ TEST_F(Neighbour, ADirectoryThatIsReplacedInMidRunIsNotMistakenForIt) {
     fs::create_directories(checkpoints_ / ".chieftemp");
     std::ofstream(checkpoints_ / ".chieftemp/ckpt-1.5.h5") << "forged";
     std::ofstream(checkpoints_ / "ckpt-9.h5") << "forged";
-    storage::PosixFile::create(staged).write_all(std::as_bytes(std::span("sound", 5)), 0);
+    storage::PosixFile::create(staged).write_all(std::as_bytes(std::span("valid", 5)), 0);
     EXPECT_THROW(lock.check_held(), StorageError);
     EXPECT_THROW(static_cast<void>(directory.numbers()), StorageError);
     directory.commit({1, 5}, false);
-    EXPECT_EQ(text_in(away / "ckpt-1.h5"), "sound");
+    EXPECT_EQ(text_in(away / "ckpt-1.h5"), "valid");
     EXPECT_EQ(text_in(checkpoints_ / ".chieftemp/ckpt-1.5.h5"), "forged");
   }));
 }

@@ -22,8 +22,8 @@ const fs::path kSourceRoot = REPRIEVE_SOURCE_DIR;
 
 /// The calls that each of these files may make all the same.
 const std::map<std::string, std::set<std::string>> kExceptions{
-    // What a test asks for by a variable; compiled with REPRIEVE_KILL_POINTS alone.
-    {"src/core/kill_point.cpp", {"ofstream"}},
+    // What a test asks for by a variable; compiled with REPRIEVE_FAILPOINTS alone.
+    {"src/core/failpoint.cpp", {"ofstream"}},
     // /proc/<process>/fd/<number>: memory that another process shares.
     {"src/core/memory.cpp", {"::open("}},
     // /proc/self/fd/<number>: a file that this process has open.

@@ -218,7 +218,7 @@ std::vector<Box> grid(std::uint64_t n) {
   return boxes;
 }
 
-TEST(Overlaps, ATilingHasNone) {
+TEST(Overlaps, AChunkingHasNone) {
   EXPECT_TRUE(find_overlap({}).empty());
   EXPECT_TRUE(find_overlap(grid(40)).empty());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ranks tell the chief of their variables, and that the numbers alone are enough for its plan.
+// What ranks tell rank 0 of their variables, and that the numbers alone are enough for its plan.
 
 #include <gtest/gtest.h>
 
@@ -174,7 +174,7 @@ TEST(PlanOfAFile, MakesAnArrayOfTheTextsOfAllRanksOrOfNone) {
 }
 
 TEST(PlanOfAFile, FindsOverlapsInEachOfSeveralVariables) {
-  for (const std::size_t damaged : {0U, 1U, 2U}) {
+  for (const std::size_t corrupt : {0U, 1U, 2U}) {
     std::vector<std::vector<Description>> by_rank(2);
     for (std::uint64_t rank = 0; rank < 2; ++rank) {
       for (const char* name : {"a", "b", "c"}) {
@@ -183,8 +183,8 @@ TEST(PlanOfAFile, FindsOverlapsInEachOfSeveralVariables) {
       }
     }
     EXPECT_NO_THROW(static_cast<void>(plan_file(by_rank, {})));
-    by_rank[1][damaged].boxes[0] = {{3}, {5}};
-    EXPECT_THROW(static_cast<void>(plan_file(by_rank, {})), UsageError) << damaged;
+    by_rank[1][corrupt].boxes[0] = {{3}, {5}};
+    EXPECT_THROW(static_cast<void>(plan_file(by_rank, {})), UsageError) << corrupt;
   }
 }
 

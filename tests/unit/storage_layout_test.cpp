@@ -103,7 +103,7 @@ TEST(Gaps, AreWhatIsNotTaken) {
   EXPECT_EQ(gaps[2].size, 30U);
 }
 
-/// An index as it would be read from a file, to be damaged on purpose.
+/// An index as it would be read from a file, to be corrupt on purpose.
 class IndexOfAFile : public testing::Test {
  protected:
   IndexOfAFile() {
@@ -168,37 +168,37 @@ TEST_F(IndexOfAFile, MustBeJson) {
 }
 
 TEST_F(IndexOfAFile, MustHaveSensibleVariables) {
-  const auto damaged = [&](const char* key, const nlohmann::json& value, const std::string& reason) {
-    const auto sound = manifest_;
+  const auto corrupt = [&](const char* key, const nlohmann::json& value, const std::string& reason) {
+    const auto valid = manifest_;
     manifest_["variables"][0][key] = value;
     expect_refused(reason);
-    manifest_ = sound;
+    manifest_ = valid;
   };
-  damaged("file_offset", 9999, "outside of the file");
-  damaged("file_offset", 18446744073709551615ULL, "outside of the file");
-  damaged("file_offset", -1, "integer is expected");
-  damaged("file_offset", 1.5, "integer is expected");
-  damaged("file_offset", 5100, "share bytes");
-  damaged("shape", {4294967296, 4294967296}, "impossible shape");
-  damaged("shape", {8}, "more dimensions than the variable");
-  damaged("shape", {8, 7}, "not inside of its dataset");
-  damaged("shape", {1, 1, 1}, "more dimensions");
-  damaged("size_bytes", 0, "element size 0");
-  damaged("class", "imaginary", "unknown name 'imaginary'");
-  damaged("distribution", 7, "");
-  damaged("name", "zzz", "order of names");
-  damaged("piece_dimensions", 3, "more dimensions");
-  damaged("tile", {4, 4}, "impossible tiles");
-  damaged("tile", {4}, "impossible tiles");
-  damaged("tile", {8, 8}, "impossible tiles");
-  damaged("tile", {0, 8}, "impossible tiles");
-  damaged("tile", {9, 1}, "impossible tiles");
-  damaged("tile", nlohmann::json::array(), "tiles without a shape");
-  damaged("tile", 7, "list of integers is expected");
-  damaged("tile", {-1, 8}, "integer is expected");
+  corrupt("file_offset", 9999, "outside of the file");
+  corrupt("file_offset", 18446744073709551615ULL, "outside of the file");
+  corrupt("file_offset", -1, "integer is expected");
+  corrupt("file_offset", 1.5, "integer is expected");
+  corrupt("file_offset", 5100, "share bytes");
+  corrupt("shape", {4294967296, 4294967296}, "impossible shape");
+  corrupt("shape", {8}, "more dimensions than the variable");
+  corrupt("shape", {8, 7}, "not inside of its dataset");
+  corrupt("shape", {1, 1, 1}, "more dimensions");
+  corrupt("size_bytes", 0, "element size 0");
+  corrupt("class", "imaginary", "unknown name 'imaginary'");
+  corrupt("distribution", 7, "");
+  corrupt("name", "zzz", "order of names");
+  corrupt("piece_dimensions", 3, "more dimensions");
+  corrupt("tile", {4, 4}, "impossible chunks");
+  corrupt("tile", {4}, "impossible chunks");
+  corrupt("tile", {8, 8}, "impossible chunks");
+  corrupt("tile", {0, 8}, "impossible chunks");
+  corrupt("tile", {9, 1}, "impossible chunks");
+  corrupt("tile", nlohmann::json::array(), "chunks without a shape");
+  corrupt("tile", 7, "list of integers is expected");
+  corrupt("tile", {-1, 8}, "integer is expected");
 }
 
-TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsTiles) {
+TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsChunks) {
   manifest_["variables"][0]["shape"] = {1 << 20U, 1024};
   manifest_["variables"][0]["tile"] = {1, 512};
   index_.file_size = 1ULL << 40U;
@@ -206,26 +206,26 @@ TEST_F(IndexOfAFile, MustHaveAsManyChecksumsAsTiles) {
   boxes_[6] = 1024;
   expect_refused("another format version");
   manifest_["format_version"] = 2;
-  expect_refused("fewer checksums than tiles");  // before there is memory for each
+  expect_refused("fewer checksums than chunks");  // before there is memory for each
 }
 
 TEST_F(IndexOfAFile, MustHaveSensibleBoxes) {
   const std::size_t words = index_.boxes.row_words();
-  const auto damaged = [&](std::size_t row, std::size_t word, std::uint64_t value, const std::string& reason) {
-    const auto sound = boxes_;
+  const auto corrupt = [&](std::size_t row, std::size_t word, std::uint64_t value, const std::string& reason) {
+    const auto valid = boxes_;
     boxes_[row * words + word] = value;
     expect_refused(reason);
-    boxes_ = sound;
+    boxes_ = valid;
   };
-  damaged(0, 0, 1, "");
-  damaged(4, 0, 7, "not one value");
-  damaged(3, 0, 7, "not one value for each rank");
-  damaged(0, 1, 2, "impossible rank");
-  damaged(2, 1, 1, "ranks are not in order");
-  damaged(1, 2, 0, "wrong place in the checksums");
-  damaged(1, 3, 5, "not inside");
-  damaged(1, 3, 18446744073709551615ULL, "not inside");
-  damaged(1, 5, 1ULL << 62U, "impossible box");
+  corrupt(0, 0, 1, "");
+  corrupt(4, 0, 7, "not one value");
+  corrupt(3, 0, 7, "not one value for each rank");
+  corrupt(0, 1, 2, "impossible rank");
+  corrupt(2, 1, 1, "ranks are not in order");
+  corrupt(1, 2, 0, "wrong place in the checksums");
+  corrupt(1, 3, 5, "not inside");
+  corrupt(1, 3, 18446744073709551615ULL, "not inside");
+  corrupt(1, 5, 1ULL << 62U, "impossible box");
   std::swap(boxes_[1], boxes_[words + 1]);  // of an array too: a rank's rows are found by halving
   expect_refused("ranks are not in order");
   boxes_.pop_back();

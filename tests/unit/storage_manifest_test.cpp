@@ -40,14 +40,14 @@ void expect_same(const StoredVariable& a, const StoredVariable& b) {
   EXPECT_EQ(a.shape, b.shape);
   EXPECT_EQ(a.file_offset, b.file_offset);
   EXPECT_EQ(a.piece_dimensions, b.piece_dimensions);
-  EXPECT_EQ(a.tile, b.tile);
+  EXPECT_EQ(a.chunk, b.chunk);
   EXPECT_EQ(a.annotation, b.annotation);
   EXPECT_EQ(a.is_copy, b.is_copy);
 }
 
 TEST(Manifest, IsReadAsItWasWritten) {
-  FileIndex index = index_of({"a", "back\\slash", "quote\"}{", "t\u00e9mp\u00e9rature", "tiles", "units", "z"});
-  index.variables[4].tile = {7, 1};
+  FileIndex index = index_of({"a", "back\\slash", "quote\"}{", "t\u00e9mp\u00e9rature", "chunks", "units", "z"});
+  index.variables[4].chunk = {7, 1};
   index.variables[5].annotation = Annotation{"m }s\"[", "what \\ it is", {"x"}};
   index.variables[6].is_copy = true;
   std::vector<StoredVariable> read;
@@ -72,7 +72,7 @@ TEST(Manifest, MayHaveItsListAnywhere) {
   EXPECT_EQ(variables.size(), 2U);
 }
 
-TEST(Manifest, IsNoneIfItIsCutOffOrGoesOn) {
+TEST(Manifest, IsNoneIfItIsCutOffOrContinues) {
   const std::string manifest = encode_manifest(index_of({"a", "b"}));
   for (std::size_t size = 0; size < manifest.size(); ++size) {
     EXPECT_ANY_THROW(static_cast<void>(read_text(manifest.substr(0, size)))) << size;
@@ -106,22 +106,22 @@ TEST(Manifest, RefusesNamesThatAreNoTextOfJson) {
 }
 
 /// In whatever way a byte is changed: what is no JSON is refused, and the rest is read as the JSON library reads it.
-TEST(Manifest, IsReadAsJsonIfItIsDamaged) {
+TEST(Manifest, IsReadAsJsonIfItIsCorrupt) {
   const std::string manifest = encode_manifest(index_of({"a", "b"}));
   int read_all_the_same = 0;
   for (std::size_t at = 0; at < manifest.size(); ++at) {
     for (const char c : {'"', '{', '}', '[', ']', ',', ':', '0', '9', ' ', 'x', '\\', '-', '\x01'}) {
-      std::string damaged = manifest;
-      damaged[at] = c;
+      std::string corrupt = manifest;
+      corrupt[at] = c;
       std::vector<StoredVariable> variables;
       try {
-        variables = read_text(damaged);
+        variables = read_text(corrupt);
       } catch (const std::exception&) {
         continue;
       }
       ++read_all_the_same;
-      ASSERT_TRUE(nlohmann::json::accept(damaged)) << at << " " << c;
-      const nlohmann::json list = nlohmann::json::parse(damaged).at("variables");
+      ASSERT_TRUE(nlohmann::json::accept(corrupt)) << at << " " << c;
+      const nlohmann::json list = nlohmann::json::parse(corrupt).at("variables");
       ASSERT_EQ(variables.size(), list.size()) << at << " " << c;
       for (std::size_t v = 0; v < list.size(); ++v) {
         EXPECT_EQ(variables[v].name, list[v].at("name").get<std::string>()) << at << " " << c;

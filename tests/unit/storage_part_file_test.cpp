@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts of near copies: written, read back, cut off, and damaged at every bit.
+// Parts of node-local copies: written, read back, cut off, and corrupt at every bit.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "reprieve/error.hpp"
-#include "storage/near/part_file.hpp"
+#include "storage/local/part_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {
@@ -64,7 +64,7 @@ TEST_P(PartFileTest, IsNoPartAnyMoreOnceItIsVoid) {
 }
 
 /// The data are guarded by the checksums of their blocks, which only the tables of the whole file can place.
-TEST_P(PartFileTest, EveryFlippedBitOfSealHeadAndTablesIsFound) {
+TEST_P(PartFileTest, EveryFlippedBitOfCommitRecordHeadAndTablesIsFound) {
   const std::uint64_t size = make().size();
   for (std::uint64_t at = 0; at < size; ++at) {
     if (at == kPartDataOffset) {

@@ -140,9 +140,9 @@ TEST(Checksum, OfPiecesIsThatOfTheWhole) {
 TEST(Checksum, HasTheValuesOfXxh3) {
   EXPECT_EQ(xxh3({}), 0x2D06800538D394C2ULL);
   auto content = pattern(10'000);
-  const std::uint64_t sound = xxh3(content);
+  const std::uint64_t valid = xxh3(content);
   content[5000] ^= std::byte{1};
-  EXPECT_NE(xxh3(content), sound);
+  EXPECT_NE(xxh3(content), valid);
 }
 
 TEST(WatchdogDeathTest, AbortsAndNamesTheStage) {

@@ -46,7 +46,7 @@ TEST_F(SmallReads, ComeFromAWindowFromTheSecondOn) {
   }
 }
 
-TEST_F(SmallReads, OfDifferentSizesGoOnUpToTheEndOfTheFile) {
+TEST_F(SmallReads, OfDifferentSizesContinueUpToTheEndOfTheFile) {
   const PosixFile file = PosixFile::open_to_read(path);
   WindowReader reader(file);
   std::uint64_t offset = 0;
@@ -58,7 +58,7 @@ TEST_F(SmallReads, OfDifferentSizesGoOnUpToTheEndOfTheFile) {
   EXPECT_FALSE(is_given(reader, content.size() + 5, 1));
 }
 
-TEST_F(SmallReads, ThatDoNotGoOnAreLeftToTheCaller) {
+TEST_F(SmallReads, ThatDoNotContinueAreLeftToTheCaller) {
   const PosixFile file = PosixFile::open_to_read(path);
   WindowReader reader(file);
   EXPECT_FALSE(is_given(reader, 1'000'000, 10));

@@ -102,7 +102,7 @@ TEST(RunHistory, Empty) {
   EXPECT_THAT(history.saves_s, IsEmpty());
 }
 
-TEST(RunHistory, StepsGoOnWhileASaveIsWrittenInTheBackground) {
+TEST(RunHistory, StepsContinueWhileASaveIsWrittenInTheBackground) {
   Json save = save_finished(1014, 10, 3, "periodic");
   save["blocked_seconds"] = 0.5;
   const RunHistory history =
@@ -133,7 +133,7 @@ TEST(RunHistory, OneRunThatFinished) {
 TEST(RunHistory, RunThatEndedWithoutAWordIsAFailureOnceTheNextOneStarts) {
   auto events = work(1000, 0);
   EXPECT_EQ(read_history(events).failed, 0) << "it may still be working";
-  // The next run, on another machine whose clock began anew.
+  // The next run, on another machine whose clock began again.
   for (Json& event : work(5, 15)) {
     events.push_back(event);
   }

@@ -292,7 +292,7 @@ TEST(DrillJudgement, State) {
   facts.state->different = {{.variable = "model/weights"}};
   expect_problem(facts, "state_differs");
   EXPECT_THAT(find(facts, "state_differs").text, HasSubstr("model/weights"));
-  facts.state->failure = "damaged";
+  facts.state->failure = "corrupt";
   EXPECT_EQ(find(facts, "state_not_compared").grade, Grade::warning);
 }
 

@@ -188,7 +188,7 @@ TEST(SupervisorEvent, DescribesWhatTheRunRecorded) {
                                                {"steps_lost", 2}}));
   ASSERT_TRUE(fallback);
   EXPECT_EQ(fallback->text,
-            "WORK IS LOST: ckpt-7.h5 is damaged, the run goes on from ckpt-5.h5 (step 5), 2 steps before");
+            "WORK IS LOST: ckpt-7.h5 is corrupt, the run resumes from ckpt-5.h5 (step 5), 2 steps before");
   EXPECT_FALSE(describe(test::logged({{"event", "retired"}, {"number", 7}})));
 }
 

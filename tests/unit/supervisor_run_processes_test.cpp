@@ -90,7 +90,7 @@ TEST(RunProcesses, WriteThatNobodyReads) {
   const Child silent([] { ::pause(); });
   EXPECT_TRUE(within_time([&] { return writes_output(blocked.pid()); }));
   EXPECT_FALSE(writes_output(silent.pid()));
-  // Once somebody reads, it goes on.
+  // Once somebody reads, it continues.
   ASSERT_EQ(::fcntl(pipe[0], F_SETFL, O_NONBLOCK), 0);
   EXPECT_TRUE(within_time([&] {
     std::array<char, 65536> text{};

@@ -292,9 +292,9 @@ TEST(Verdict, StateThatDoesNotFitIsHopelessAndNotTheCheckpointsFault) {
   EXPECT_EQ(verdict.reason, "no variable x");
 }
 
-TEST(Verdict, DamagedCheckpointThatWasPassedOverIsForgotten) {
-  const Json damaged{{"event", "restore_failed"}, {"error", "corrupt"}, {"message", "checksum"}};
-  const Verdict verdict = judge(progress_of({kStartEvent, kReading, damaged, kReading, kRestored, kReady}), 139);
+TEST(Verdict, CorruptCheckpointThatWasPassedOverIsForgotten) {
+  const Json corrupt{{"event", "restore_failed"}, {"error", "corrupt"}, {"message", "checksum"}};
+  const Verdict verdict = judge(progress_of({kStartEvent, kReading, corrupt, kReading, kRestored, kReady}), 139);
   EXPECT_FALSE(verdict.hopeless);
 }
 

@@ -122,7 +122,7 @@ TEST(RunDirectory, BelowAnotherSupervisorsItIsThatOnes) {
   fs::path made;
   {
     const RunDirectory directory("/nonexistent", {});
-    EXPECT_TRUE(directory.is_rehearsal());
+    EXPECT_TRUE(directory.is_dry_run());
     made = directory.make(1);
     std::ofstream(made / "n1.7.jsonl") << R"({"event":"ready"})" << std::endl;
   }

@@ -128,7 +128,7 @@ TEST(AzureAnswers, FourTypesTakeTheMachine) {
     EXPECT_EQ(events.finding->time_left, 10min);
     EXPECT_THAT(events.event_ids, ElementsAre("A"));
   }
-  EXPECT_FALSE(azure(azure_event("A", "Freeze", kSoon)).finding) << "it stands still for seconds, and goes on";
+  EXPECT_FALSE(azure(azure_event("A", "Freeze", kSoon)).finding) << "it stands still for seconds, and continues";
 }
 
 TEST(AzureAnswers, TheEarliestCountsAndAllAreAcknowledged) {

@@ -209,7 +209,7 @@ TEST_F(PolledScript, AHintIsNoNotice) {
   EXPECT_FALSE(poller.take_hint()) << "the same one again";
 }
 
-TEST_F(PolledScript, AFailureIsToldOnceAndItGoesOn) {
+TEST_F(PolledScript, AFailureIsToldOnceAndItContinues) {
   ::testing::internal::CaptureStderr();
   {
     fail(true);

@@ -52,25 +52,25 @@ TEST(Advice, MeasuredTimeBetweenFailures) {
   EXPECT_DOUBLE_EQ(advise(history(), {}).interval->mtbf_s, 3600);
 }
 
-TEST(Advice, NearCopiesHaveAnIntervalOfTheirOwn) {
+TEST(Advice, LocalCopiesHaveAnIntervalOfTheirOwn) {
   constexpr double kMonth = 30 * 86400.0;
   RunHistory with_copies = history();
-  with_copies.near_copies_s = {0.1, 0.3};
+  with_copies.local_copies_s = {0.1, 0.3};
   with_copies.state_bytes = 1000;
   const AdviceQuestion question{.mtbf_s = 3600.0, .node_mtbf_s = kMonth, .grace_s = {}, .time_limit_s = {}};
   const auto levels = advise(with_copies, question).two_levels;
   ASSERT_TRUE(levels);
-  EXPECT_DOUBLE_EQ(levels->near_s, supervisor::daly_interval_s(0.2, 3600));
+  EXPECT_DOUBLE_EQ(levels->local_s, supervisor::daly_interval_s(0.2, 3600));
   EXPECT_DOUBLE_EQ(levels->checkpoint_s, supervisor::daly_interval_s(2, kMonth));
   EXPECT_LT(levels->lost, advise(with_copies, question).interval->lost) << "or they would be of no use";
   EXPECT_EQ(levels->memory_bytes, 2000U);
   EXPECT_THAT(text_of(advise(with_copies, question)), HasSubstr("copy every 37.8 s"));
 }
 
-TEST(Advice, WithoutANearCopyOnRecordItAsksForOne) {
+TEST(Advice, WithoutALocalCopyOnRecordItAsksForOne) {
   const Advice advice = advise(history(), {.mtbf_s = 3600.0, .node_mtbf_s = 1e6, .grace_s = {}, .time_limit_s = {}});
   EXPECT_FALSE(advice.two_levels);
-  EXPECT_THAT(advice.missing, Contains(HasSubstr("near_directory")));
+  EXPECT_THAT(advice.missing, Contains(HasSubstr("local_directory")));
 }
 
 TEST(Advice, NoFailureGivesABoundAndSaysSo) {

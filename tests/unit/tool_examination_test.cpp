@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-MachineFacts sound_machine() {
+MachineFacts healthy_machine() {
   MachineFacts facts;
   facts.place = {"/scratch", "ext4", false, "", true, true, 0.01, 1e9, std::uint64_t{1} << 40U};
   facts.mpirun = "mpirun (Open MPI) 4.1.4";
@@ -36,14 +36,14 @@ std::vector<std::string> troubles(const MachineFacts& facts) {
   return ids;
 }
 
-TEST(Examination, OfASoundMachine) {
-  EXPECT_THAT(troubles(sound_machine()), IsEmpty());
-  EXPECT_GE(examine(sound_machine()).size(), 4U);
+TEST(Examination, OfAHealthyMachine) {
+  EXPECT_THAT(troubles(healthy_machine()), IsEmpty());
+  EXPECT_GE(examine(healthy_machine()).size(), 4U);
 }
 
 TEST(Examination, SaysWhenThisMpirunKillsItsRanks) {
   const auto says = [](const std::string& version) {
-    MachineFacts facts = sound_machine();
+    MachineFacts facts = healthy_machine();
     facts.mpirun = version;
     const auto findings = examine(facts);
     const auto found =
@@ -57,7 +57,7 @@ TEST(Examination, SaysWhenThisMpirunKillsItsRanks) {
 
 TEST(Examination, EachTroubleIsNamedAlone) {
   const auto with = [](auto change) {
-    MachineFacts facts = sound_machine();
+    MachineFacts facts = healthy_machine();
     change(facts);
     return troubles(facts);
   };
@@ -100,7 +100,7 @@ TEST(SlurmConfig, WhatIsMissingIsNotSet) {
 }
 
 TEST(Examination, OfASiteThatTellsJobsTooLate) {
-  MachineFacts facts = sound_machine();
+  MachineFacts facts = healthy_machine();
   facts.slurm = parse_slurm_config("KillWait = 2 sec\nPreemptMode = CANCEL,GANG\n");
   EXPECT_EQ(troubles(facts), (std::vector<std::string>{"preempt_mode", "preempt_send_user_signal", "kill_wait"}));
   facts.slurm = parse_slurm_config(kConfig);
@@ -117,7 +117,7 @@ TEST(Examination, OfAPbsJob) {
   EXPECT_EQ(facts.wall_time, "01:30:00");
   EXPECT_FALSE(parse_pbs_job("qstat: unknown job").rerunnable.has_value());
 
-  MachineFacts machine = sound_machine();
+  MachineFacts machine = healthy_machine();
   machine.in_pbs_job = true;
   machine.pbs = facts;
   EXPECT_THAT(troubles(machine), ElementsAre("pbs_rerunnable", "pbs_wall_time"));

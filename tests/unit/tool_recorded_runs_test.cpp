@@ -51,7 +51,7 @@ TEST_P(RecordedRuns, AreToldAsTheyAlwaysWere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tool, RecordedRuns,
-                         ::testing::Values("preempted_killed", "failed_damaged", "near_copies", "near_left",
+                         ::testing::Values("preempted_killed", "failed_corrupt", "local_copies", "local_left",
                                            "without_handler", "background"),
                          [](const auto& log) { return std::string(log.param); });
 

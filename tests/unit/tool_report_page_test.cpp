@@ -158,7 +158,7 @@ std::map<std::string, std::set<std::string>> keys_by_name(const Json& reports) {
     for (const auto& [name, list] : {std::pair{"start", "starts"},
                                      {"save", "saves"},
                                      {"notice", "notices"},
-                                     {"copy", "near_copies"},
+                                     {"copy", "local_copies"},
                                      {"span", "spans"},
                                      {"point", "points"},
                                      {"times", "times"},
@@ -166,13 +166,13 @@ std::map<std::string, std::set<std::string>> keys_by_name(const Json& reports) {
       collect_keys(report.at(list), keys[name]);
     }
     collect_keys(report.at("status").at("checkpoint"), keys["checkpoint"]);
-    collect_keys(report.at("status").at("near_copy"), keys["near"]);
+    collect_keys(report.at("status").at("local_copy"), keys["local"]);
   }
   return keys;
 }
 
 std::set<std::string> unknown_keys(const std::string& script, const Json& reports) {
-  static const std::regex access(R"(\b(run|start|save|notice|copy|span|point|times|status|checkpoint|near)\.(\w+))");
+  static const std::regex access(R"(\b(run|start|save|notice|copy|span|point|times|status|checkpoint|local)\.(\w+))");
   const auto keys = keys_by_name(reports);
   std::set<std::string> unknown;
   for (auto found = std::sregex_iterator(script.begin(), script.end(), access); found != std::sregex_iterator();
@@ -184,9 +184,9 @@ std::set<std::string> unknown_keys(const std::string& script, const Json& report
   return unknown;
 }
 
-/// And of one with a near copy that no checkpoint has overtaken.
+/// And of one with a node-local copy that no checkpoint has overtaken.
 Json reports_of_recorded_runs() {
-  Json reports = Json::array({report_on({page_event("start", 0), page_event("near_copies", 9, {{"step", 5}})})});
+  Json reports = Json::array({report_on({page_event("start", 0), page_event("local_copies", 9, {{"step", 5}})})});
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(REPRIEVE_SOURCE_DIR) / "tests/unit/recorded")) {
     if (entry.path().extension() == ".json") {

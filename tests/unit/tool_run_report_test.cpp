@@ -213,7 +213,7 @@ TEST(RunReport, ASaveThatFailedKeepsNothing) {
   EXPECT_TRUE(report.saves.empty());
 }
 
-TEST(RunReport, ADamagedCheckpointCostsWorkThatWasSaved) {
+TEST(RunReport, ACorruptCheckpointCostsWorkThatWasSaved) {
   Log log;
   log.start(0).ready(0, 0).save(10, 100).save(10, 200).save(10, 300).preempted(5, 350);
   const RunReport report = log.start(60).restore(0, 150).ready(0, 150).finished(30, 450).report();
@@ -318,57 +318,57 @@ TEST(RunReport, Json) {
   EXPECT_THAT(sum, about(json["length_s"].get<double>()));
 }
 
-Log killed_after_a_near_copy() {
+Log killed_after_a_local_copy() {
   Log log;
   log.start(0).ready(1, 0).save(10, 100).add("step", 10, {{"run_calls", 200}});
-  return log.add("near_copies", 1,
+  return log.add("local_copies", 1,
                  {{"count", 7}, {"seconds", 0.25}, {"step", 190}, {"bytes", 1000}, {"partner", false}});
 }
 
-TEST(RunReport, WorkThatANearCopyHasKeptIsNotLost) {
-  Log log = killed_after_a_near_copy();
+TEST(RunReport, WorkThatALocalCopyHasKeptIsNotLost) {
+  Log log = killed_after_a_local_copy();
   EXPECT_EQ(log.report().lost_steps, 100U) << "as long as nobody has started it again";
   log.start(30);
   log.add("restore_started", 1, {{"file", "1-0.0.part"}});
   log.add("restore", 1, {{"file", "1-0.0.part"}, {"run_calls", 190}}).ready(0, 190).finished(5, 300);
   const RunReport report = log.report();
-  EXPECT_EQ(report.starts.at(1).source, Source::near_copy);
-  EXPECT_EQ(report.starts.at(1).saved_by_near, 90U);
+  EXPECT_EQ(report.starts.at(1).source, Source::local_copy);
+  EXPECT_EQ(report.starts.at(1).saved_by_local, 90U);
   EXPECT_EQ(report.lost_steps, 10U);
   EXPECT_EQ(report.kept_steps, 300U);
-  ASSERT_EQ(report.near_copies.size(), 1U);
-  EXPECT_EQ(report.near_copies.front().count, 7U);
+  ASSERT_EQ(report.local_copies.size(), 1U);
+  EXPECT_EQ(report.local_copies.front().count, 7U);
   const nlohmann::json json = to_json(report, log.now());
-  EXPECT_EQ(json.at("starts").at(1).at("restored"), "near_copy");
-  EXPECT_EQ(json.at("near_copies").at(0).at("seconds"), 0.25);
+  EXPECT_EQ(json.at("starts").at(1).at("restored"), "local_copy");
+  EXPECT_EQ(json.at("local_copies").at(0).at("seconds"), 0.25);
 }
 
-TEST(RunReport, AStartThatDiesBeforeItsRestoreTakesNothingFromTheNearCopy) {
-  Log log = killed_after_a_near_copy();
+TEST(RunReport, AStartThatDiesBeforeItsRestoreTakesNothingFromTheLocalCopy) {
+  Log log = killed_after_a_local_copy();
   log.start(30).start(30);
-  log.add("drain_started", 1, {{"number", 190}, {"brought", true}});
+  log.add("drain_started", 1, {{"number", 190}, {"flushed", true}});
   log.restore(1, 190).ready(0, 190).finished(5, 300);
   const RunReport report = log.report();
   EXPECT_EQ(report.starts.at(1).source, Source::nothing);
-  EXPECT_EQ(report.starts.at(2).source, Source::rescued);
+  EXPECT_EQ(report.starts.at(2).source, Source::flushed);
   EXPECT_EQ(report.lost_steps, 10U);
 }
 
-TEST(RunReport, ANearCopyTellsHowFarAKilledStartHadComeAtLeast) {
-  Log log = killed_after_a_near_copy();
+TEST(RunReport, ALocalCopyTellsHowFarAKilledStartHadComeAtLeast) {
+  Log log = killed_after_a_local_copy();
   log.start(30).restore(1, 230).ready(0, 230).finished(5, 300);
   const RunReport report = log.report();
-  EXPECT_EQ(report.starts.at(1).saved_by_near, 130U) << "the start had told of 200 last";
+  EXPECT_EQ(report.starts.at(1).saved_by_local, 130U) << "the start had told of 200 last";
   EXPECT_EQ(report.lost_steps, 0U);
   EXPECT_EQ(report.kept_steps, 300U);
 }
 
-TEST(RunReport, WithoutANearCopyTheWorkStaysLost) {
-  Log log = killed_after_a_near_copy();
+TEST(RunReport, WithoutALocalCopyTheWorkStaysLost) {
+  Log log = killed_after_a_local_copy();
   log.start(30).restore(1, 100).ready(0, 100).finished(5, 300);
   const RunReport report = log.report();
   EXPECT_EQ(report.starts.at(1).source, Source::checkpoint);
-  EXPECT_EQ(report.starts.at(1).saved_by_near, 0U);
+  EXPECT_EQ(report.starts.at(1).saved_by_local, 0U);
   EXPECT_EQ(report.lost_steps, 100U);
 }
 

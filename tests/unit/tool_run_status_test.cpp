@@ -64,8 +64,8 @@ TEST(RunStatus, WhatAnEarlierStartSavedIsNotAtRiskFromThen) {
   EXPECT_EQ(run.at_risk(kNoon + 610s), 10s);
 }
 
-Event near_copy(std::chrono::seconds at, int step, std::chrono::seconds taken, bool with_partner = false) {
-  return event("near_copies", at,
+Event local_copy(std::chrono::seconds at, int step, std::chrono::seconds taken, bool with_partner = false) {
+  return event("local_copies", at,
                {{"count", 1},
                 {"seconds", 0.1},
                 {"step", step},
@@ -74,34 +74,34 @@ Event near_copy(std::chrono::seconds at, int step, std::chrono::seconds taken, b
                 {"partner", with_partner}});
 }
 
-TEST(RunStatus, ANearCopyTakesTheRiskOfACrash) {
+TEST(RunStatus, ALocalCopyTakesTheRiskOfACrash) {
   Event begin = start(0s);
-  begin["near_directory"] = "/dev/shm";
-  const RunStatus run = status({begin, ready(10s, 0), save(60s, 100), near_copy(90s, 140, 80s, true)});
-  ASSERT_TRUE(run.near.has_value());
-  EXPECT_EQ(run.near->step, 140U);
-  EXPECT_EQ(run.near->memory(), 2000U) << "two on each node, and two for its partner";
+  begin["local_directory"] = "/dev/shm";
+  const RunStatus run = status({begin, ready(10s, 0), save(60s, 100), local_copy(90s, 140, 80s, true)});
+  ASSERT_TRUE(run.local.has_value());
+  EXPECT_EQ(run.local->step, 140U);
+  EXPECT_EQ(run.local->memory(), 2000U) << "two on each node, and two for its partner";
   EXPECT_EQ(run.at_risk(kNoon + 100s), 20s);
   EXPECT_EQ(run.at_risk_with_nodes(kNoon + 100s), 40s);
   const Json json = to_json(run, kNoon + 100s);
-  EXPECT_EQ(json.at("near_copy").at("directory"), "/dev/shm");
-  EXPECT_EQ(json.at("near_copy").at("partners"), true);
+  EXPECT_EQ(json.at("local_copy").at("directory"), "/dev/shm");
+  EXPECT_EQ(json.at("local_copy").at("partners"), true);
   EXPECT_EQ(json.at("at_risk_s"), 20.0);
 }
 
-TEST(RunStatus, ANearCopyThatIsOlderThanACheckpointCountsForNothing) {
-  const std::vector<Event> events{start(0s), ready(10s, 0), near_copy(90s, 140, 80s)};
+TEST(RunStatus, ALocalCopyThatIsOlderThanACheckpointCountsForNothing) {
+  const std::vector<Event> events{start(0s), ready(10s, 0), local_copy(90s, 140, 80s)};
   const auto with = [&](std::vector<Event> more) {
     more.insert(more.begin(), events.begin(), events.end());
     return status(more);
   };
-  EXPECT_TRUE(with({}).near);
-  EXPECT_FALSE(with({save(95s, 150)}).near);
-  EXPECT_TRUE(with({save(95s, 130)}).near) << "a save in the background is of an older step";
-  EXPECT_FALSE(with({save(95s, 150), near_copy(96s, 140, 80s)}).near);
-  EXPECT_FALSE(with({event("finished", 99s, {{"run_calls", 160}})}).near) << "the memory is given back";
-  EXPECT_FALSE(with({start(100s)}).near) << "this one has taken none yet";
-  EXPECT_TRUE(with({event("error", 99s, {{"message", "no more data"}})}).near);
+  EXPECT_TRUE(with({}).local);
+  EXPECT_FALSE(with({save(95s, 150)}).local);
+  EXPECT_TRUE(with({save(95s, 130)}).local) << "a save in the background is of an older step";
+  EXPECT_FALSE(with({save(95s, 150), local_copy(96s, 140, 80s)}).local);
+  EXPECT_FALSE(with({event("finished", 99s, {{"run_calls", 160}})}).local) << "the memory is given back";
+  EXPECT_FALSE(with({start(100s)}).local) << "this one has taken none yet";
+  EXPECT_TRUE(with({event("error", 99s, {{"message", "no more data"}})}).local);
 }
 
 TEST(RunStatus, EndsThatWereTold) {
@@ -146,7 +146,7 @@ TEST(RunStatus, HowLongItStillTakes) {
   EXPECT_FALSE(status({start(0s), begin}, false).time_left(kNoon).has_value());
 }
 
-TEST(RunStatus, ANoticeIsToldUntilTheRunGoesOn) {
+TEST(RunStatus, ANoticeIsToldUntilTheRunContinues) {
   const Event notice = event("notice", 5s, {{"source", "signal SIGTERM"}});
   EXPECT_EQ(status({start(0s), ready(1s, 0), notice}).state, RunState::leaving);
   EXPECT_EQ(status({start(0s), ready(1s, 0), notice}).message, "signal SIGTERM");

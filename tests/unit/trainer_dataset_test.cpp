@@ -124,9 +124,9 @@ TEST_F(GzipFile, CutShortIsAnErrorWhereverItEnds) {
 }
 
 TEST_F(GzipFile, AFlippedBitIsAnError) {
-  std::string damaged = compressed_digits();
-  damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
-  EXPECT_NE(storage_error_of(write(damaged)), "no error");
+  std::string corrupt = compressed_digits();
+  corrupt[corrupt.size() / 2] = static_cast<char>(corrupt[corrupt.size() / 2] ^ 1);
+  EXPECT_NE(storage_error_of(write(corrupt)), "no error");
 }
 
 TEST_F(GzipFile, TextThatIsNotCompressedIsTakenAsItIs) { EXPECT_EQ(read_gzip(write("1,2\n")), "1,2\n"); }

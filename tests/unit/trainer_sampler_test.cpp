@@ -40,7 +40,7 @@ TEST(Sampler, DependsOnItsSeedAlone) {
   EXPECT_NE(copy(Sampler(50, 3).next(50)), copy(Sampler(50, 4).next(50)));
 }
 
-TEST(Sampler, GoesOnFromACopyOfItsState) {
+TEST(Sampler, ContinuesFromACopyOfItsState) {
   Sampler original(20, 1);
   for (int i = 0; i < 7; ++i) {
     original.next(6);

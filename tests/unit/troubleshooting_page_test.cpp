@@ -30,7 +30,7 @@ std::string content(const fs::path& file) {
 /// The string literals from @p at on, up to the parenthesis that ends the call; literals side by side are one.
 std::vector<std::string> literals_of_call(const std::string& source, std::size_t at) {
   std::vector<std::string> literals;
-  bool goes_on = false;
+  bool keeps_running = false;
   for (int depth = 1; at < source.size() && depth > 0; ++at) {
     const char c = source[at];
     if (c == '"') {
@@ -42,10 +42,10 @@ std::vector<std::string> literals_of_call(const std::string& source, std::size_t
           text += source[at];
         }
       }
-      goes_on ? literals.back() += text : literals.emplace_back(text);
-      goes_on = true;
+      keeps_running ? literals.back() += text : literals.emplace_back(text);
+      keeps_running = true;
     } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
-      goes_on = false;
+      keeps_running = false;
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
     }
   }

@@ -21,8 +21,8 @@ TEST(VersionDetails, TellWhatIsRunning) {
 }
 
 TEST(VersionDetails, AreFiveLines) {
-  EXPECT_EQ(reprieve::to_text({"1.2.3", "abc", "Open MPI", "1.10.8", "Release, kill points"}),
-            "reprieve 1.2.3\ncommit   abc\nMPI      Open MPI\nHDF5     1.10.8\noptions  Release, kill points\n");
+  EXPECT_EQ(reprieve::to_text({"1.2.3", "abc", "Open MPI", "1.10.8", "Release, failpoints"}),
+            "reprieve 1.2.3\ncommit   abc\nMPI      Open MPI\nHDF5     1.10.8\noptions  Release, failpoints\n");
 }
 
 }  // namespace

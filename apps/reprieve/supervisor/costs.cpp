@@ -14,7 +14,7 @@ void RunHistory::add(const RunHistory& other) {
   observed_s += other.observed_s;
   for (const auto list :
        {&RunHistory::saves_s, &RunHistory::first_saves_s, &RunHistory::blocked_s, &RunHistory::restores_s,
-        &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s, &RunHistory::near_copies_s}) {
+        &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s, &RunHistory::local_copies_s}) {
     (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
   }
   stepping_s += other.stepping_s;

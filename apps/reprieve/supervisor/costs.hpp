@@ -23,11 +23,11 @@ struct RunHistory {
       first_saves_s;              ///< those of them that were the first of a run: the only one, if a notice comes early
   std::vector<double> blocked_s;  ///< for how much of each save the program stood still: all, or less in the background
   std::vector<double> restores_s;
-  std::vector<double> waits_s;        ///< from notices to the agreement of all ranks
-  std::vector<double> notices_s;      ///< from notices to the exit
-  std::vector<double> intervals_s;    ///< of work between periodic saves
-  std::vector<double> near_copies_s;  ///< for how long a near copy stopped the program: means
-  double stepping_s = 0;              ///< the time of `steps` steps
+  std::vector<double> waits_s;         ///< from notices to the agreement of all ranks
+  std::vector<double> notices_s;       ///< from notices to the exit
+  std::vector<double> intervals_s;     ///< of work between periodic saves
+  std::vector<double> local_copies_s;  ///< for how long a node-local copy stopped the program: means
+  double stepping_s = 0;               ///< the time of `steps` steps
   std::uint64_t steps = 0;
   double longest_step_s = 0;
   std::uint64_t state_bytes = 0;  ///< in the newest save

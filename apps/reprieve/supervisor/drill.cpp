@@ -267,7 +267,7 @@ void Drill::on_start(const events::Ready& event) {
 void Drill::on_start(const events::Restored& event) {
   current_->restored_step = event.run_calls.value_or(0);
   current_->restore_s = event.seconds;
-  current_->error.clear();  // a damaged checkpoint was passed over
+  current_->error.clear();  // a corrupt checkpoint was passed over
 }
 
 void Drill::on_start(const events::SaveFinished& event) {
@@ -299,7 +299,7 @@ void Drill::on_notice(const events::SaveFinished& event, double seconds) {
 
 void Drill::on_notice(const events::TrainOn& event, double seconds) {
   facts_.notice->trained_on_s = event.time_left_s;
-  say(fmt::format("{:.3f} s: going on, since the program counts on {:.3g} s more", seconds, event.time_left_s));
+  say(fmt::format("{:.3f} s: continuing, since the program counts on {:.3g} s more", seconds, event.time_left_s));
 }
 
 void Drill::on_notice(const events::Exit& event, double seconds) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// A rehearsal of a preemption with the user's own command: the ways to give notice, what a drill sees, and the drill.
+/// A dry run of a preemption with the user's own command: the ways to give notice, what a drill sees, and the drill.
 
 #include <sys/types.h>
 
@@ -94,7 +94,7 @@ struct ObservedNotice {
   std::vector<Arrival> arrivals;           ///< as the ranks told at the end
   std::optional<double> agreed_s;
   std::optional<double> saved_s;  ///< the commit of the last save
-  /// After a save the program went on, since by its own grace period so much time was left.
+  /// After a save the program continued, since by its own grace period so much time was left.
   std::optional<double> trained_on_s;
   std::optional<double> left_s;    ///< the ranks left, together
   std::optional<double> ended_s;   ///< the command returned
@@ -169,7 +169,7 @@ struct DrillFacts {
 /// What the time from the notice to the end was made of; nothing unless the state was saved.
 std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
 
-// A rehearsal of a preemption with the user's own command: start, notice, save, end, restart.
+// A dry run of a preemption with the user's own command: start, notice, save, end, restart.
 
 class RunDirectory;
 class SignalQueue;
@@ -191,7 +191,7 @@ struct DrillSettings {
   std::optional<std::filesystem::path> run_directory_parent;
   /// Compares two checkpoints.
   std::function<StateComparison(const std::filesystem::path&, const std::filesystem::path&)> compare;
-  /// Called with a line for people as the drill goes on.
+  /// Called with a line for people as the drill continues.
   std::function<void(const std::string&)> say;
 };
 

@@ -83,12 +83,12 @@ void Judge::judge_start() {
         "build it with the version of the library that this tool belongs to");
   } else if (!start.error.empty()) {
     add(Grade::problem, "start_failed", "the program does not start: " + start.error,
-        "mend this first; what the program said stands above");
+        "repair this first; what the program said stands above");
   } else if (start.code) {
     add(Grade::unknown, "ended_early",
         fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
         *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
-                         : "mend this first; what the program said stands above");
+                         : "repair this first; what the program said stands above");
   } else if (!start.ready) {
     add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
         "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, --timeout");
@@ -108,7 +108,7 @@ void Judge::judge_without_library() {
   const int code = facts_.first.code.value_or(0);
   if (notice.killed_s) {
     add(Grade::problem, "no_handler",
-        fmt::format("{}, and {} changed nothing: the program went on until it was killed", seen, facts_.signal),
+        fmt::format("{}, and {} changed nothing: the program continued until it was killed", seen, facts_.signal),
         advice);
   } else if (code > kSignalled || !notice.ranks_survive_signal) {
     add(Grade::problem, "no_handler",
@@ -182,7 +182,7 @@ void Judge::judge_killed_ranks() {
   if (notice.trained_on_s) {
     add(Grade::problem, "grace_period",
         fmt::format(
-            "after that save the program went on, counting on {} more, and was killed {} after the notice: what "
+            "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
             "it did in between is lost, and the command ends without the restart code",
             seconds(*notice.trained_on_s), killed),
         "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
@@ -197,7 +197,7 @@ void Judge::judge_killed_ranks() {
 std::string Judge::lost_work() const {
   const ObservedNotice& notice = *facts_.notice;
   return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
-                           : std::string("there is no checkpoint, and a restart would begin anew");
+                           : std::string("there is no checkpoint, and a restart would start from the beginning");
 }
 
 void Judge::judge_missing_save() {
@@ -328,11 +328,11 @@ void Judge::judge_restored() {
   const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
   if (second.directory != facts_.first.directory) {
     add(Grade::problem, "directory_changed",
-        fmt::format("the restart begins anew: the first start saved in {}, the second looks in {}",
+        fmt::format("the restart starts from the beginning: the first start saved in {}, the second looks in {}",
                     facts_.first.directory.string(), second.directory.string()),
         "give every start of the job the same directory: no date, process or counter in its name");
   } else if (!second.restored_step) {
-    add(Grade::problem, "begins_anew", "the restart begins anew, although the checkpoint is there",
+    add(Grade::problem, "begins_anew", "the restart starts from the beginning, although the checkpoint is there",
         "the program, or its script, may empty its directory at the start, or use another prefix each time");
   } else if (*second.restored_step != saved) {
     add(Grade::problem, "another_step",
@@ -372,7 +372,7 @@ void Judge::judge_state() {
                     facts_.state->variables, ignored_text(*facts_.state), facts_.state->bytes));
   } else {
     add(Grade::problem, "state_differs",
-        fmt::format("{} of {} variables are not as they were saved when the steps go on: {}",
+        fmt::format("{} of {} variables are not as they were saved when the steps continue: {}",
                     facts_.state->different.size(), facts_.state->variables, names_of(facts_.state->different)),
         "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
         "meant to change with --ignore");
@@ -564,7 +564,7 @@ bool ReplayJudge::judge_resumed() {
     add(Grade::problem, "replay_failed",
         fmt::format("{} did not come to step {}, where the undisturbed one came: {}", who(), facts_.to_step(),
                     end_of(resumed)),
-        on_other_ranks() ? "variables with one part for each rank need a function that shares them out anew" : "");
+        on_other_ranks() ? "variables with one part for each rank need a function that shares them out again" : "");
     return false;
   }
   if (resumed.restored_step != facts_.from_step) {

@@ -89,7 +89,7 @@ int JobSupervisor::run() {
   std::optional<Verdict> verdict;
   while (choose_hosts_of_start()) {
     verdict = run_once();
-    if (!may_go_on(*verdict)) {
+    if (!may_continue(*verdict)) {
       break;
     }
   }
@@ -303,7 +303,8 @@ void JobSupervisor::end_at_once() {
   kill_at_ = Clock::now() + kTerminateTimeout;
 }
 
-/// A program that finished may leave others running. Otherwise the ranks may live on for some time, and go on saving.
+/// A program that finished may leave others running. Otherwise the ranks may live on for some time, and continue
+/// saving.
 void JobSupervisor::await_descendants() {
   const auto ended = Clock::now();
   read_record();
@@ -356,20 +357,20 @@ Suspicion JobSupervisor::look_at(const std::filesystem::path& suspect) {
 }
 
 /// Decides on a restart, and prepares it.
-bool JobSupervisor::may_go_on(const Verdict& verdict) {
+bool JobSupervisor::may_continue(const Verdict& verdict) {
   bool begins_elsewhere = false;
   if (const auto suspect = policy_.suspect(verdict); suspect && settings_.look_at_suspect) {
     const Suspicion::Outcome outcome = look_at(*suspect).outcome;
     if (outcome == Suspicion::Outcome::needed) {
       return false;
     }
-    begins_elsewhere = outcome == Suspicion::Outcome::set_aside;
+    begins_elsewhere = outcome == Suspicion::Outcome::quarantine;
   }
   const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
   if (decision.restart && slurm_ && !plan_.requested()) {
     ask_slurm_again();  // it may have told the ranks alone
   }
-  if (plan_.requested() || run_directory_->is_rehearsal()) {
+  if (plan_.requested() || run_directory_->is_dry_run()) {
     return false;
   }
   if (!decision.restart) {
@@ -395,12 +396,12 @@ void JobSupervisor::pause_before_restart(milliseconds pause) {
 }
 
 int JobSupervisor::leave(const Verdict& verdict) {
-  bring_near_copies(verdict);
+  flush_local_copies(verdict);
   return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
 }
 
 int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
-  if (run_directory_->is_rehearsal()) {
+  if (run_directory_->is_dry_run()) {
     say("no_requeue", "a drill: the job stays where it is");
     return verdict.exit_code;
   }
@@ -419,7 +420,7 @@ int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
     return again;
   }
   if (!requeue()) {
-    say("no_requeue", fmt::format("scontrol requeue {} failed: submit the script again, it goes on from what is saved",
+    say("no_requeue", fmt::format("scontrol requeue {} failed: submit the script again, it resumes from what is saved",
                                   slurm_->job_id()));
     return saved ? kSavedButNotAgain : verdict.exit_code;
   }
@@ -464,7 +465,7 @@ void JobSupervisor::say(const std::string& name, const std::string& text, nlohma
   }
 }
 
-// How one start of the program ended, and whether it may go on at all.
+// How one start of the program ended, and whether it may resume at all.
 
 namespace {
 
@@ -485,12 +486,12 @@ std::optional<fs::path> JobSupervisor::foreign_directory() const {
   };
   const bool uses_it = std::any_of(opened.begin(), opened.end(), [&](const fs::path& path) {
     return same(path, *settings_.directory) ||
-           (run_directory_->is_rehearsal() && same(path.parent_path(), *settings_.directory));
+           (run_directory_->is_dry_run() && same(path.parent_path(), *settings_.directory));
   });
   return uses_it ? std::nullopt : std::optional(opened.front());
 }
 
-/// It would go on from the state of another run, and save over it. Not gently: that would be a notice, and save as
+/// It would resume from the state of another run, and save over it. Not gently: that would be a notice, and save as
 /// well.
 void JobSupervisor::check_directory() {
   if (!kill_at_ && run_->progress().ready() && foreign_directory()) {

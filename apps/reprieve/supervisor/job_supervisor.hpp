@@ -60,9 +60,9 @@ struct SupervisorSettings {
   std::chrono::seconds link_timeout{120};
   std::optional<SlurmSettings> slurm;
   std::optional<HostSettings> hosts;
-  /// A run that ends in disorder leaves near copies behind: a checkpoint is made of them then.
-  bool brings_near_copies = true;
-  /// Verifies a checkpoint that several runs died reading, and renames it if it is damaged and there is an older one to
+  /// A run that ends in disorder leaves node-local copies behind: a checkpoint is made of them then.
+  bool flushes_local_copies = true;
+  /// Verifies a checkpoint that several runs died reading, and renames it if it is corrupt and there is an older one to
   /// take instead. Calls its second argument often, which may throw to stop it.
   std::function<Suspicion(const std::filesystem::path&, const std::function<void()>& meanwhile)> look_at_suspect;
   std::function<void(const SupervisorEvent&)> on_event;
@@ -104,8 +104,8 @@ class JobSupervisor {
 
   [[nodiscard]] std::vector<HostSlots> known_hosts();
 
-  // Near copies that a crash has left (run_hosts.cpp).
-  void bring_near_copies(const Verdict& verdict);
+  // Node-local copies that a crash has left (run_hosts.cpp).
+  void flush_local_copies(const Verdict& verdict);
   void drain_here(const std::vector<std::string>& words);
   [[nodiscard]] bool run_drain(const std::vector<std::string>& words, Clock::time_point limit);
   void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts);
@@ -130,7 +130,7 @@ class JobSupervisor {
 
   // After it.
   Suspicion look_at(const std::filesystem::path& suspect);
-  [[nodiscard]] bool may_go_on(const Verdict& verdict);
+  [[nodiscard]] bool may_continue(const Verdict& verdict);
   void pause_before_restart(std::chrono::milliseconds pause);
   int leave(const Verdict& verdict);
   int leave_slurm_job(const Verdict& verdict);
@@ -156,7 +156,7 @@ class JobSupervisor {
   bool slurm_decided_ = false;  ///< SIGTERM came
   bool by_hand_ = false;        ///< SIGINT or SIGHUP came
   int interrupts_before_drain_ = 0;
-  bool decided_before_drain_ = false;         ///< SIGTERM came before near copies were brought
+  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were brought
   std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
   bool unreachable_said_ = false;
   bool has_room_ = true;       ///< for the run's record

@@ -68,7 +68,7 @@ struct ProcessInfo {
 /// The living processes below @p root, without itself; parents come before their children.
 std::vector<ProcessInfo> descendants_of(pid_t root);
 
-// A command whose output is of interest, run while the supervisor goes on with other things.
+// A command whose output is of interest, run while the supervisor continues with other things.
 
 /// The same command, whose errors go to its standard output: what launchers say at a failure goes to both.
 [[nodiscard]] std::vector<std::string> with_all_output(const std::vector<std::string>& command);

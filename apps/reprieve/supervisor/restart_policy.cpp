@@ -99,17 +99,17 @@ bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now)
 SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found) {
   const std::string file = suspect.filename().string();
   switch (found.outcome) {
-    case Suspicion::Outcome::sound:
+    case Suspicion::Outcome::valid:
       return {"warning",
               file +
-                  " is sound: something else ends the ranks while they read it, such as a lack of memory; it stays "
+                  " is valid: something else ends the ranks while they read it, such as a lack of memory; it stays "
                   "where it is",
               {}};
-    case Suspicion::Outcome::set_aside:
-      return {"set_aside", fmt::format("{} is damaged: set aside as {}", file, found.text), {}};
+    case Suspicion::Outcome::quarantine:
+      return {"quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text), {}};
     case Suspicion::Outcome::needed:
       return {"give_up",
-              fmt::format("giving up: {} is damaged, and there is no older checkpoint to take instead: {}",
+              fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
                           suspect.string(), found.text),
               {}};
     case Suspicion::Outcome::unknown:

@@ -176,8 +176,8 @@ bool JobSupervisor::choose_hosts_of_start() {
   return true;
 }
 
-// Near copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is gone
-// when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
+// Node-local copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is
+// gone when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
 
 namespace {
 
@@ -187,7 +187,7 @@ constexpr std::chrono::minutes kDrainTimeout{30};
 constexpr std::chrono::milliseconds kHostAnswerTimeout{20'000};
 /// A host that could not be reached for a moment gets another turn, and after it those that lacked its parts.
 constexpr int kDrainRounds = 3;
-/// The code of `reprieve drain` where others had not brought all yet.
+/// The code of `reprieve drain` where others had not flushed all yet.
 constexpr int kPartsAreMissing = 1;
 
 /// What a command said, in one line, or else what mpirun says: that stands between lines of dashes, behind the rest.
@@ -213,19 +213,19 @@ bool JobSupervisor::draining_is_stopped() const {
   return (slurm_decided_ && !decided_before_drain_) || interrupts_ > interrupts_before_drain_ + 1;
 }
 
-void JobSupervisor::bring_near_copies(const Verdict& verdict) {
-  if (verdict.end != Verdict::End::failed || !settings_.brings_near_copies || run_directory_->is_rehearsal() ||
+void JobSupervisor::flush_local_copies(const Verdict& verdict) {
+  if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_->is_dry_run() ||
       kill_at_) {
     return;
   }
   decided_before_drain_ = slurm_decided_;
   interrupts_before_drain_ = interrupts_;
   for (const auto& [record, chief] : run_->progress().chiefs()) {
-    if (chief.near_directory.empty()) {
+    if (chief.local_directory.empty()) {
       continue;
     }
-    const std::vector<std::string> words{settings_.tool.string(), "drain", chief.directory.string(), "--near",
-                                         chief.near_directory.string()};
+    const std::vector<std::string> words{settings_.tool.string(), "drain", chief.directory.string(), "--local",
+                                         chief.local_directory.string()};
     try {
       const std::vector<HostSlots> hosts = need_.hosts.empty() ? known_hosts() : need_.hosts;
       if (hosts.size() > 1) {
@@ -234,7 +234,7 @@ void JobSupervisor::bring_near_copies(const Verdict& verdict) {
         drain_here(on_nodes_of_srun(settings_.command, words).value_or(words));
       }
     } catch (const Error& error) {
-      say("warning", fmt::format("near copies are left where they are: {}", error.what()));
+      say("warning", fmt::format("node-local copies are left where they are: {}", error.what()));
     }
   }
 }
@@ -243,14 +243,14 @@ void JobSupervisor::bring_near_copies(const Verdict& verdict) {
 void JobSupervisor::drain_here(const std::vector<std::string>& words) {
   const auto limit = Clock::now() + kDrainTimeout;
   std::string said;
-  bool goes_on = true;
-  for (int round = 0; round < kDrainRounds && goes_on; ++round) {
+  bool keeps_running = true;
+  for (int round = 0; round < kDrainRounds && keeps_running; ++round) {
     const bool has_ended = run_drain(words, limit);
     const std::string text = has_ended ? in_one_line(command_->output()) : "stopped";
     if (std::exchange(said, text) != text) {
-      say("near_drain", fmt::format("near copies: {}", text), {{"code", *command_->code()}});
+      say("local_drain", fmt::format("node-local copies: {}", text), {{"code", *command_->code()}});
     }
-    goes_on = has_ended && *command_->code() == kPartsAreMissing;
+    keeps_running = has_ended && *command_->code() == kPartsAreMissing;
   }
   command_.reset();
 }
@@ -269,7 +269,7 @@ bool JobSupervisor::run_drain(const std::vector<std::string>& words, Clock::time
   return !is_killed;
 }
 
-/// Each brings what it has, and the last one completes the checkpoint. Then the others, who ended with an error since
+/// Each flushes what it has, and the last one completes the checkpoint. Then the others, who ended with an error since
 /// parts were missing, can give back the memory. Hosts that are dead have nothing.
 void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
   const auto run_on = [&](const std::vector<HostSlots>& which, std::chrono::milliseconds patience,
@@ -286,7 +286,7 @@ void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const 
   const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts);
   std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
   if (living.empty() || draining_is_stopped()) {
-    say("warning", "near copies are left where they are: no host answers");
+    say("warning", "node-local copies are left where they are: no host answers");
     return;
   }
   const auto limit = Clock::now() + kDrainTimeout;
@@ -297,7 +297,7 @@ void JobSupervisor::drain_on_hosts(const std::vector<std::string>& words, const 
     for (const auto& [host, answer] : drained->answers()) {
       const std::string text = in_one_line(answer);
       if (std::exchange(said[host], text) != text) {
-        say("near_drain", fmt::format("near copies on {}: {}", host, text), {{"host", host}});
+        say("local_drain", fmt::format("node-local copies on {}: {}", host, text), {{"host", host}});
       }
     }
     std::erase_if(living, [&](const HostSlots& host) { return !drained->dead().contains(host.name); });

@@ -33,7 +33,7 @@ struct Reaction {
     next.newest_step = chief.newest_step;
     next.started = time;
     next.directory = event.directory;
-    next.near_directory = event.near_directory.value_or("");
+    next.local_directory = event.local_directory.value_or("");
     next.host = event.host;
     next.pid = event.pid;
     next.world_size = event.world_size;
@@ -360,14 +360,14 @@ std::string time_text(double seconds) { return core::seconds_text(std::chrono::d
 struct EventWords {
   std::string operator()(const auto&) const { return ""; }
   std::string operator()(const events::Restored& e) const {
-    return fmt::format("restored {} (step {}) in {}", e.file.ends_with(".part") ? "a near copy" : e.file,
+    return fmt::format("restored {} (step {}) in {}", e.file.ends_with(".part") ? "a node-local copy" : e.file,
                        step_text(e.run_calls), time_text(e.seconds));
   }
   std::string operator()(const events::Drained& e) const {
-    return fmt::format("made checkpoint {} of a near copy in {}", e.number, time_text(e.seconds));
+    return fmt::format("made checkpoint {} of a node-local copy in {}", e.number, time_text(e.seconds));
   }
   std::string operator()(const events::Fallback& e) const {
-    return fmt::format("WORK IS LOST: {} is damaged, the run goes on from {} (step {}){}", e.instead_of, e.file,
+    return fmt::format("WORK IS LOST: {} is corrupt, the run resumes from {} (step {}){}", e.instead_of, e.file,
                        step_text(e.run_calls), e.steps_lost ? fmt::format(", {} steps before", *e.steps_lost) : "");
   }
   std::string operator()(const events::RestoreFailed& e) const {
@@ -386,13 +386,13 @@ struct EventWords {
     return fmt::format("checkpoint {} was NOT saved: {}", step_text(e.number), e.message);
   }
   std::string operator()(const events::TrainOn& e) const {
-    return fmt::format("going on, {} are left: another save before the end", time_text(e.time_left_s));
+    return fmt::format("continuing, {} are left: another save before the end", time_text(e.time_left_s));
   }
   std::string operator()(const events::Exit& e) const {
     return fmt::format("the ranks leave with code {}, {} after the notice", e.exit_code,
                        time_text(e.seconds_from_notice));
   }
-  std::string operator()(const events::WentOn&) const { return "the program goes on after the notice"; }
+  std::string operator()(const events::WentOn&) const { return "the program continues after the notice"; }
   std::string operator()(const events::Failed& e) const { return "error: " + e.message; }
   std::string operator()(const events::AlreadyFinished& e) const {
     return "the run is already finished, at step " + step_text(e.run_calls);

@@ -51,7 +51,7 @@ struct ChiefProgress {
   bool has_handler = false;
   std::string started;  ///< when the directory was opened, as the record says it: later is greater
   std::filesystem::path directory;
-  std::filesystem::path near_directory;  ///< of near copies; empty: it takes none
+  std::filesystem::path local_directory;  ///< of node-local copies; empty: it takes none
   std::string host;
   int pid = 0;
   int world_size = 0;

@@ -161,7 +161,7 @@ bool RunDirectory::has_room() const {
   }
 }
 
-bool RunDirectory::is_rehearsal() const {
+bool RunDirectory::is_dry_run() const {
   std::error_code ignored;
   return !outer_.empty() && fs::exists(outer_ / core::kDrillOrdersName, ignored);
 }
@@ -169,7 +169,7 @@ bool RunDirectory::is_rehearsal() const {
 fs::path RunDirectory::make(int start) const {
   try {
     const core::Directory made = own_->make_directory(std::to_string(start), core::kOwnDirectory);
-    if (is_rehearsal()) {
+    if (is_dry_run()) {
       const std::string orders = core::Directory::open(outer_).read_text(core::kDrillOrdersName, kRoom);
       made.write_text(core::kDrillOrdersName, orders, core::kOwnFile, false);
     }

@@ -46,7 +46,7 @@ class RunDirectory {
   [[nodiscard]] std::filesystem::path make(int start) const;
 
   /// The supervisor above this one rehearses: what happens is not to have consequences beyond the run.
-  [[nodiscard]] bool is_rehearsal() const;
+  [[nodiscard]] bool is_dry_run() const;
 
  private:
   std::filesystem::path outer_;  ///< that of a supervisor above this one, or empty

@@ -23,7 +23,7 @@
 !> reprieve_view(variable) says where a variable of any type and rank lies. Call it right in the registration, with the
 !> variable or section itself. Registered variables need the attribute `target`, and stay where they are (no deallocation, no
 !> reallocation) as long as handlers and managers use them: the address is kept, and what lies there is saved. Arrays that
-!> are allocated anew are registered with a procedure that is asked where they are: add_distributed_found,
+!> are allocated again are registered with a procedure that is asked where they are: add_distributed_found,
 !> add_distributed_boxes, add_replicated_list, add_per_rank_list. Every call takes an optional `ierr` at the end; without it an
 !> error ends the job with its message, by reprieve_abort_job. Collective calls have the same error on every rank.
 module reprieve

@@ -125,7 +125,7 @@ module reprieve_callbacks
       character(*), intent(inout) :: message
       real(real64), intent(inout) :: time_left_s
     end subroutine
-    !> Leaves the process, or returns: then the program goes on as if nothing had been noticed. comm: the library's own
+    !> Leaves the process, or returns: then the program continues as if nothing had been noticed. comm: the library's own
     !> communicator of all ranks, as an integer; MPI_Comm(comm) for module mpi_f08. ierr: 0 on entry.
     subroutine reprieve_leave(comm, exit_code, checkpoint, ierr)
       integer, intent(in) :: comm, exit_code

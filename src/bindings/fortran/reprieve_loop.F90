@@ -42,7 +42,7 @@ module reprieve_loop
     procedure :: save_if_preempted  !< a step boundary without a step; collective
     procedure :: scope_begin
     procedure :: scope_end          !< collective
-    !> fail(message): this rank cannot go on. Every rank gets reprieve_error_cluster with the message, at its next step
+    !> fail(message): this rank cannot continue. Every rank gets reprieve_error_cluster with the message, at its next step
     !> boundary. Returns that as well, or ends the program if ierr is not there.
     procedure :: fail
     procedure :: total_run_calls
@@ -78,7 +78,7 @@ module reprieve_loop
     procedure :: background_save_written
     !> Waits for the threads of all ranks, and commits. Nothing if there is nothing to commit. Collective.
     procedure :: finish_background_save => manager_finish_background_save
-    procedure :: near_copy
+    procedure :: local_copy
     procedure :: restore_latest => manager_restore_latest
     procedure :: restore => manager_restore  !< restore(file); collective
     procedure :: latest => manager_latest
@@ -325,11 +325,11 @@ contains
     background_save_written = c_manager_background_save_written(self%handle) == 1
   end function
 
-  !> Copies the state into the memory of the nodes (setting checkpoints.near_directory); a thread completes the copy. A
+  !> Copies the state into the memory of the nodes (setting checkpoints.local_directory); a thread completes the copy. A
   !> handler does this by itself. Collective. taken: false if it was left out, since the one before is not complete yet or
   !> there is no room.
   !> @param number  of the checkpoint that it would be: who gives numbers to save gives them here too
-  subroutine near_copy(self, number, taken, ierr)
+  subroutine local_copy(self, number, taken, ierr)
     class(reprieve_manager), intent(inout) :: self
     integer(int64), intent(in), optional :: number
     logical, intent(out), optional :: taken
@@ -338,9 +338,9 @@ contains
     integer :: status
     was_taken = 0
     if (present(number)) then
-      status = c_manager_near_copy(self%handle, number, was_taken)
+      status = c_manager_local_copy(self%handle, number, was_taken)
     else
-      status = c_manager_near_copy_next(self%handle, was_taken)
+      status = c_manager_local_copy_next(self%handle, was_taken)
     end if
     if (present(taken)) taken = was_taken == 1
     call reprieve_finish(status, ierr)

@@ -197,7 +197,7 @@ contains
                                                     c_funloc(call_memory), c_loc(calls)), ierr)
   end subroutine
 
-  !> redistribute: as in add_per_rank; reprieve_in_order deals the items anew.
+  !> redistribute: as in add_per_rank; reprieve_in_order deals the items again.
   subroutine add_per_rank_list(self, name, memory, redistribute, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name

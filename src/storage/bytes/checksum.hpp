@@ -32,7 +32,7 @@ inline constexpr std::size_t kCachedBytes = std::size_t{128} << 10U;
 class Xxh3Stream {
  public:
   Xxh3Stream();
-  /// Begins anew.
+  /// Begins again.
   void reset() noexcept;
   void update(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] std::uint64_t digest() const noexcept;

@@ -290,7 +290,7 @@ void PosixFile::close() {
   }
 }
 
-void TransferNews::add(std::uint64_t bytes) noexcept {
+void ProgressLogger::add(std::uint64_t bytes) noexcept {
   done_ += bytes;
   const auto now = Clock::now();
   if (now < next_) {

@@ -113,10 +113,10 @@ class PosixFile {
 
 /// Tells in the log how far a transfer of this process is: after ten seconds, and every ten seconds from then on. On
 /// ranks whose log shows warnings only, nothing is seen of it.
-class TransferNews {
+class ProgressLogger {
  public:
   /// @param what  "writing /scratch/checkpoints/ckpt-7.h5"
-  TransferNews(std::string what, std::uint64_t total_bytes) : what_(std::move(what)), total_(total_bytes) {}
+  ProgressLogger(std::string what, std::uint64_t total_bytes) : what_(std::move(what)), total_(total_bytes) {}
 
   /// So many more are done. Costs a look at the clock. Without the memory to tell it, it is not told.
   void add(std::uint64_t bytes) noexcept;

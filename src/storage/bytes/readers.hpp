@@ -60,8 +60,8 @@ class SequentialReader {
 
 // Small parts of a file that lie close to each other, read together.
 
-/// Small reads that go on behind the one before are served from a window of the file, which grows as long as they do: a
-/// call of the system for each would cost more than the bytes. For one thread.
+/// Small reads that continue behind the one before are served from a window of the file, which grows as long as they
+/// do: a call of the system for each would cost more than the bytes. For one thread.
 class WindowReader {
  public:
   /// What is larger is not looked for.

@@ -133,7 +133,7 @@ void for_each_run(const Box& box, const Extents& shape,
 [[nodiscard]] std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t first, std::uint64_t count);
 
 /// Two boxes that have elements in common, as indexes into @p boxes, if there are any. Boxes may be of any arrangement;
-/// for tilings the cost is about n log n.
+/// for chunkings the cost is about n log n.
 [[nodiscard]] std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes);
 
 // Finds the boxes of an array that meet another one. Pure.

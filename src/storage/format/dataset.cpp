@@ -13,59 +13,59 @@ namespace reprieve::storage {
 namespace {
 
 /// Of HDF5's chunks.
-constexpr std::uint64_t kMostTileElements = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint64_t kMostTileBytes = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMostChunkElements = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMostChunkBytes = std::numeric_limits<std::uint32_t>::max();
 
-std::uint64_t tiles_along(std::uint64_t length, std::uint64_t tile) { return length / tile + (length % tile > 0); }
+std::uint64_t chunks_along(std::uint64_t length, std::uint64_t chunk) { return length / chunk + (length % chunk > 0); }
 
-/// The tile with the number @p at in each dimension.
-TilePart part_at(const Dataset& dataset, const Box& box, const Extents& at) {
+/// The chunk with the number @p at in each dimension.
+ChunkPart part_at(const Dataset& dataset, const Box& box, const Extents& at) {
   std::uint64_t number = 0;
-  Box tile{at, dataset.tile};
-  Box there{at, dataset.tile};  // as far as the array goes
+  Box chunk{at, dataset.chunk};
+  Box there{at, dataset.chunk};  // as far as the array goes
   for (std::size_t d = 0; d < at.size(); ++d) {
-    number = number * tiles_along(dataset.shape[d], dataset.tile[d]) + at[d];
-    tile.offset[d] *= dataset.tile[d];
-    there.offset[d] = tile.offset[d];
-    there.extent[d] = std::min(dataset.tile[d], dataset.shape[d] - tile.offset[d]);
+    number = number * chunks_along(dataset.shape[d], dataset.chunk[d]) + at[d];
+    chunk.offset[d] *= dataset.chunk[d];
+    there.offset[d] = chunk.offset[d];
+    there.extent[d] = std::min(dataset.chunk[d], dataset.shape[d] - chunk.offset[d]);
   }
-  TilePart part;
-  part.dataset.file_offset = dataset.file_offset + number * volume(dataset.tile) * dataset.element_size;
-  part.dataset.shape = dataset.tile;
+  ChunkPart part;
+  part.dataset.file_offset = dataset.file_offset + number * volume(dataset.chunk) * dataset.element_size;
+  part.dataset.shape = dataset.chunk;
   part.dataset.element_size = dataset.element_size;
   part.box = intersection(box, there);
   part.is_all = part.box == there;
   part.within = part.box;
   for (std::size_t d = 0; d < at.size(); ++d) {
-    part.within.offset[d] -= tile.offset[d];
+    part.within.offset[d] -= chunk.offset[d];
   }
   return part;
 }
 
-/// In each dimension the first tile that has a part of a box with elements, and how many have.
-void tile_range(const Dataset& dataset, const Box& box, Extents& first, Extents& tiles) {
+/// In each dimension the first chunk that has a part of a box with elements, and how many have.
+void chunk_range(const Dataset& dataset, const Box& box, Extents& first, Extents& chunks) {
   first = box.offset;
-  tiles = box.extent;
+  chunks = box.extent;
   for (std::size_t d = 0; d < first.size(); ++d) {
-    first[d] = box.offset[d] / dataset.tile[d];
-    tiles[d] = (box.offset[d] + box.extent[d] - 1) / dataset.tile[d] - first[d] + 1;
+    first[d] = box.offset[d] / dataset.chunk[d];
+    chunks[d] = (box.offset[d] + box.extent[d] - 1) / dataset.chunk[d] - first[d] + 1;
   }
 }
 
 }  // namespace
 
-std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
-  std::vector<TilePart> parts;
+std::vector<ChunkPart> chunk_parts(const Dataset& dataset, const Box& box) {
+  std::vector<ChunkPart> parts;
   if (volume(box.extent) == 0) {
     return parts;
   }
-  if (dataset.tile.empty()) {
+  if (dataset.chunk.empty()) {
     parts.push_back({dataset, box, box});
     return parts;
   }
   Extents first;
-  Extents tiles;
-  tile_range(dataset, box, first, tiles);
+  Extents chunks;
+  chunk_range(dataset, box, first, chunks);
   Extents step(first.size(), 0);
   do {
     Extents at(first);
@@ -73,49 +73,49 @@ std::vector<TilePart> tile_parts(const Dataset& dataset, const Box& box) {
       at[d] += step[d];
     }
     parts.push_back(part_at(dataset, box, at));
-  } while (state::next_index(step, tiles, tiles.size()));
+  } while (state::next_index(step, chunks, chunks.size()));
   return parts;
 }
 
-std::uint64_t tile_count(const Extents& tile, std::span<const std::uint64_t> offset,
-                         std::span<const std::uint64_t> extent) {
+std::uint64_t chunk_count(const Extents& chunk, std::span<const std::uint64_t> offset,
+                          std::span<const std::uint64_t> extent) {
   if (std::ranges::find(extent, 0U) != extent.end()) {
     return 0;
   }
   std::uint64_t count = 1;
-  for (std::size_t d = 0; d < tile.size(); ++d) {
-    count *= (offset[d] + extent[d] - 1) / tile[d] - offset[d] / tile[d] + 1;
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    count *= (offset[d] + extent[d] - 1) / chunk[d] - offset[d] / chunk[d] + 1;
   }
   return count;
 }
 
-bool is_whole_tiles(const Extents& shape, const Extents& tile, std::span<const std::uint64_t> offset,
-                    std::span<const std::uint64_t> extent) {
-  for (std::size_t d = 0; d < tile.size(); ++d) {
+bool is_whole_chunks(const Extents& shape, const Extents& chunk, std::span<const std::uint64_t> offset,
+                     std::span<const std::uint64_t> extent) {
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
     const std::uint64_t end = offset[d] + extent[d];
-    if (offset[d] % tile[d] != 0 || (end % tile[d] != 0 && end != shape[d])) {
+    if (offset[d] % chunk[d] != 0 || (end % chunk[d] != 0 && end != shape[d])) {
       return false;
     }
   }
   return true;
 }
 
-TilePart tile_part(const Dataset& dataset, const Box& box) {
-  if (dataset.tile.empty()) {
+ChunkPart chunk_part(const Dataset& dataset, const Box& box) {
+  if (dataset.chunk.empty()) {
     return {dataset, box, box};
   }
   Extents at(box.offset);
   for (std::size_t d = 0; d < at.size(); ++d) {
-    at[d] /= dataset.tile[d];
+    at[d] /= dataset.chunk[d];
   }
   return part_at(dataset, box, at);
 }
 
-bool stored_bytes(const Extents& shape, const Extents& tile, std::uint64_t element_size, std::uint64_t& bytes) {
+bool stored_bytes(const Extents& shape, const Extents& chunk, std::uint64_t element_size, std::uint64_t& bytes) {
   Extents stored(shape);
-  for (std::size_t d = 0; d < tile.size(); ++d) {
-    const std::uint64_t tiles = tiles_along(shape[d], tile[d]);
-    if (__builtin_mul_overflow(tiles, tile[d], &stored[d])) {
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    const std::uint64_t chunks = chunks_along(shape[d], chunk[d]);
+    if (__builtin_mul_overflow(chunks, chunk[d], &stored[d])) {
       return false;
     }
   }
@@ -124,40 +124,40 @@ bool stored_bytes(const Extents& shape, const Extents& tile, std::uint64_t eleme
 
 std::uint64_t stored_bytes(const Dataset& dataset) {
   std::uint64_t bytes = 0;
-  static_cast<void>(stored_bytes(dataset.shape, dataset.tile, dataset.element_size, bytes));
+  static_cast<void>(stored_bytes(dataset.shape, dataset.chunk, dataset.element_size, bytes));
   return bytes;
 }
 
-bool is_possible_tile(const Extents& shape, const Extents& tile, std::uint64_t element_size) {
+bool is_possible_chunk(const Extents& shape, const Extents& chunk, std::uint64_t element_size) {
   std::uint64_t elements = 1;
-  for (std::size_t d = 0; d < tile.size(); ++d) {
-    if (tile[d] == 0 || tile[d] > shape[d] || elements > kMostTileElements / tile[d]) {
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    if (chunk[d] == 0 || chunk[d] > shape[d] || elements > kMostChunkElements / chunk[d]) {
       return false;
     }
-    elements *= tile[d];
+    elements *= chunk[d];
   }
-  return tile != shape && elements <= kMostTileBytes / element_size && elements * element_size >= kSmallestTileBytes;
+  return chunk != shape && elements <= kMostChunkBytes / element_size && elements * element_size >= kSmallestChunkBytes;
 }
 
-TiledSplit::TiledSplit(const Dataset& dataset, const Box& box) : dataset_(dataset), box_(box) {
-  one_for_each_tile_ =
-      !dataset.tile.empty() && volume(box.extent) > 0 && volume(dataset.tile) <= kMaxBlockBytes / dataset.element_size;
-  if (one_for_each_tile_) {
-    tile_range(dataset, box, first_tile_, tiles_);
-    count_ = volume(tiles_);
+ChunkedSplit::ChunkedSplit(const Dataset& dataset, const Box& box) : dataset_(dataset), box_(box) {
+  one_for_each_chunk_ = !dataset.chunk.empty() && volume(box.extent) > 0 &&
+                        volume(dataset.chunk) <= kMaxBlockBytes / dataset.element_size;
+  if (one_for_each_chunk_) {
+    chunk_range(dataset, box, first_chunk_, chunks_);
+    count_ = volume(chunks_);
     return;
   }
-  for (const TilePart& part : tile_parts(dataset, box)) {
+  for (const ChunkPart& part : chunk_parts(dataset, box)) {
     parts_.push_back({part.box, BlockSplit(part.box, dataset.element_size), count_});
     count_ += parts_.back().split.count();
   }
 }
 
-Box TiledSplit::block(std::uint64_t index) const {
-  if (one_for_each_tile_) {
-    Extents at(first_tile_);
-    for (std::size_t d = at.size(); d-- > 0; index /= tiles_[d]) {
-      at[d] += index % tiles_[d];
+Box ChunkedSplit::block(std::uint64_t index) const {
+  if (one_for_each_chunk_) {
+    Extents at(first_chunk_);
+    for (std::size_t d = at.size(); d-- > 0; index /= chunks_[d]) {
+      at[d] += index % chunks_[d];
     }
     return part_at(dataset_, box_, at).box;
   }
@@ -167,13 +167,13 @@ Box TiledSplit::block(std::uint64_t index) const {
   return part.split.block(index - part.first);
 }
 
-std::vector<std::uint64_t> TiledSplit::meeting(const Box& wanted) const {
+std::vector<std::uint64_t> ChunkedSplit::meeting(const Box& wanted) const {
   const Box common = intersection(box_, wanted);
   if (volume(common.extent) == 0) {
     return {};
   }
-  if (one_for_each_tile_) {
-    return tiles_meeting(common);
+  if (one_for_each_chunk_) {
+    return chunks_meeting(common);
   }
   std::vector<std::uint64_t> numbers;
   for (const Part& part : parts_) {
@@ -186,37 +186,37 @@ std::vector<std::uint64_t> TiledSplit::meeting(const Box& wanted) const {
   return numbers;
 }
 
-std::vector<std::uint64_t> TiledSplit::tiles_meeting(const Box& common) const {
+std::vector<std::uint64_t> ChunkedSplit::chunks_meeting(const Box& common) const {
   Extents first;
-  Extents tiles;
-  tile_range(dataset_, common, first, tiles);
+  Extents chunks;
+  chunk_range(dataset_, common, first, chunks);
   std::vector<std::uint64_t> numbers;
-  numbers.reserve(static_cast<std::size_t>(volume(tiles)));
-  Extents step(tiles.size(), 0);
+  numbers.reserve(static_cast<std::size_t>(volume(chunks)));
+  Extents step(chunks.size(), 0);
   do {
     std::uint64_t number = 0;
-    for (std::size_t d = 0; d < tiles.size(); ++d) {
-      number = number * tiles_[d] + (first[d] - first_tile_[d] + step[d]);
+    for (std::size_t d = 0; d < chunks.size(); ++d) {
+      number = number * chunks_[d] + (first[d] - first_chunk_[d] + step[d]);
     }
     numbers.push_back(number);
-  } while (state::next_index(step, tiles, tiles.size()));
+  } while (state::next_index(step, chunks, chunks.size()));
   return numbers;
 }
 
 namespace {
 
 /// Smaller arrays are brought together soon enough.
-constexpr std::uint64_t kLeastTiledBytes = std::uint64_t{2} << 20U;
-/// Where boxes are small themselves, tiles that are worth no write of their own are still better than rows, if a box
+constexpr std::uint64_t kLeastChunkdBytes = std::uint64_t{2} << 20U;
+/// Where boxes are small themselves, chunks that are worth no write of their own are still better than rows, if a box
 /// has no more of them.
-constexpr std::uint64_t kMostSmallTilesOfBox = 8;
-/// Where borders cut tiles: of a box, no more may lie in such tiles.
+constexpr std::uint64_t kMostSmallChunksOfBox = 8;
+/// Where borders cut chunks: of a box, no more may lie in such chunks.
 constexpr double kMostCutPart = 0.5;
-/// Each tile has a checksum at least, and the tables of a file a limit.
-constexpr std::uint64_t kMostFineTiles = std::uint64_t{1} << 23U;
-/// Tiles that are too large for HDF5 are cut by divisors up to this one.
+/// Each chunk has a checksum at least, and the tables of a file a limit.
+constexpr std::uint64_t kMostFineChunks = std::uint64_t{1} << 23U;
+/// Chunks that are too large for HDF5 are cut by divisors up to this one.
 constexpr std::uint64_t kMostDivisor = 1 << 16U;
-/// The rows of a tile are not shorter than two cache lines, unless those of the box are.
+/// The rows of a chunk are not shorter than two cache lines, unless those of the box are.
 constexpr std::uint64_t kLeastRowBytes = 128;
 /// Padding may take that part of the array.
 constexpr std::uint64_t kMostPadding = 4;
@@ -225,28 +225,28 @@ std::uint64_t bytes_in(const Extents& extent, std::size_t element_size) { return
 
 bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
   return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
-    return volume(box.extent) > 0 && run_length(box, shape) * element_size < kLeastTileBytes;
+    return volume(box.extent) > 0 && run_length(box, shape) * element_size < kLeastChunkBytes;
   });
 }
 
 /// In each dimension the greatest common divisor of all places where a box begins or ends; without the ends of the
-/// array itself, if tiles may be padded there.
-Extents common_tile(const Extents& shape, std::span<const Box> boxes, bool padded) {
-  Extents tile(shape.size(), 0);
+/// array itself, if chunks may be padded there.
+Extents common_chunk(const Extents& shape, std::span<const Box> boxes, bool padded) {
+  Extents chunk(shape.size(), 0);
   for (const Box& box : boxes) {
     if (volume(box.extent) == 0) {
       continue;
     }
     for (std::size_t d = 0; d < shape.size(); ++d) {
       const std::uint64_t end = box.offset[d] + box.extent[d];
-      tile[d] = std::gcd(tile[d], box.offset[d]);
-      tile[d] = padded && end == shape[d] ? tile[d] : std::gcd(tile[d], end);
+      chunk[d] = std::gcd(chunk[d], box.offset[d]);
+      chunk[d] = padded && end == shape[d] ? chunk[d] : std::gcd(chunk[d], end);
     }
   }
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    tile[d] = tile[d] == 0 ? shape[d] : tile[d];  // nobody cuts this dimension
+    chunk[d] = chunk[d] == 0 ? shape[d] : chunk[d];  // nobody cuts this dimension
   }
-  return tile;
+  return chunk;
 }
 
 std::uint64_t least_divisor(std::uint64_t number) {
@@ -258,14 +258,14 @@ std::uint64_t least_divisor(std::uint64_t number) {
   return number;
 }
 
-/// Cuts a tile that is too large for HDF5, in the first dimensions, so that boxes are still made of whole ones.
-Extents made_possible(Extents tile, const Extents& shape, std::size_t element_size) {
-  for (std::size_t d = 0; d < tile.size(); ++d) {
-    while (tile[d] > 1 && tile != shape && !is_possible_tile(shape, tile, element_size)) {
-      tile[d] /= least_divisor(tile[d]);
+/// Cuts a chunk that is too large for HDF5, in the first dimensions, so that boxes are still made of whole ones.
+Extents made_possible(Extents chunk, const Extents& shape, std::size_t element_size) {
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    while (chunk[d] > 1 && chunk != shape && !is_possible_chunk(shape, chunk, element_size)) {
+      chunk[d] /= least_divisor(chunk[d]);
     }
   }
-  return tile;
+  return chunk;
 }
 
 /// In each dimension the median of all boxes.
@@ -286,19 +286,19 @@ Extents usual_extent(const Extents& shape, std::span<const Box> boxes) {
   return usual;
 }
 
-/// The box, cut in as many parts as possible along each dimension that the ranks cut, with tiles that are still worth a
-/// write.
-Extents fine_tile(const Extents& shape, const Extents& box, std::size_t element_size) {
+/// The box, cut in as many parts as possible along each dimension that the ranks cut, with chunks that are still worth
+/// a write.
+Extents fine_chunk(const Extents& shape, const Extents& box, std::size_t element_size) {
   const std::uint64_t least_row = std::min(box.back(), (kLeastRowBytes - 1) / element_size + 1);
   const auto cut = [&](std::uint64_t parts) {
-    Extents tile(box);
-    for (std::size_t d = 0; d < tile.size(); ++d) {
-      tile[d] = box[d] == shape[d] ? box[d] : std::max<std::uint64_t>(box[d] / parts, 1);
+    Extents chunk(box);
+    for (std::size_t d = 0; d < chunk.size(); ++d) {
+      chunk[d] = box[d] == shape[d] ? box[d] : std::max<std::uint64_t>(box[d] / parts, 1);
     }
-    tile.back() = std::max(tile.back(), least_row);
-    return tile;
+    chunk.back() = std::max(chunk.back(), least_row);
+    return chunk;
   };
-  const std::uint64_t least = std::max(kLeastTileBytes, bytes_in(shape, element_size) / kMostFineTiles);
+  const std::uint64_t least = std::max(kLeastChunkBytes, bytes_in(shape, element_size) / kMostFineChunks);
   const std::uint64_t most = *std::max_element(box.begin(), box.end());
   std::uint64_t parts = 1;
   while (parts < most && bytes_in(cut(parts + 1), element_size) >= least) {
@@ -307,43 +307,43 @@ Extents fine_tile(const Extents& shape, const Extents& box, std::size_t element_
   return cut(parts);
 }
 
-/// Of a box, what lies in tiles that its borders cut, if these fall anywhere.
-double cut_part(const Extents& shape, const Extents& box, const Extents& tile) {
+/// Of a box, what lies in chunks that its borders cut, if these fall anywhere.
+double cut_part(const Extents& shape, const Extents& box, const Extents& chunk) {
   double whole_part = 1;
-  for (std::size_t d = 0; d < tile.size(); ++d) {
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
     if (box[d] < shape[d]) {
-      whole_part *= 1 - std::min(1.0, static_cast<double>(tile[d]) / static_cast<double>(box[d]));
+      whole_part *= 1 - std::min(1.0, static_cast<double>(chunk[d]) / static_cast<double>(box[d]));
     }
   }
   return 1 - whole_part;
 }
 
-bool pads_little(const Extents& shape, const Extents& tile, std::size_t element_size) {
+bool pads_little(const Extents& shape, const Extents& chunk, std::size_t element_size) {
   std::uint64_t stored = 0;
   const std::uint64_t bytes = bytes_in(shape, element_size);
-  return stored_bytes(shape, tile, element_size, stored) && stored - bytes <= bytes / kMostPadding;
+  return stored_bytes(shape, chunk, element_size, stored) && stored - bytes <= bytes / kMostPadding;
 }
 
 }  // namespace
 
-Extents choose_tile(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
-  if (shape.size() < 2 || bytes_in(shape, element_size) <= kLeastTiledBytes ||
+Extents choose_chunk(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
+  if (shape.size() < 2 || bytes_in(shape, element_size) <= kLeastChunkdBytes ||
       !has_short_rows(shape, element_size, boxes)) {
     return {};
   }
-  const auto fits = [&](const Extents& tile) {
-    return is_possible_tile(shape, tile, element_size) && pads_little(shape, tile, element_size) &&
-           run_length(whole(tile), shape) < volume(tile);  // else its elements follow each other in rows as well
+  const auto fits = [&](const Extents& chunk) {
+    return is_possible_chunk(shape, chunk, element_size) && pads_little(shape, chunk, element_size) &&
+           run_length(whole(chunk), shape) < volume(chunk);  // else its elements follow each other in rows as well
   };
   const Extents usual = usual_extent(shape, boxes);
   for (const bool padded : {false, true}) {
-    Extents regular = made_possible(common_tile(shape, boxes, padded), shape, element_size);
-    const bool is_small = volume(usual) <= volume(regular) * kMostSmallTilesOfBox;
-    if (bytes_in(regular, element_size) >= (is_small ? kSmallestTileBytes : kLeastTileBytes) && fits(regular)) {
+    Extents regular = made_possible(common_chunk(shape, boxes, padded), shape, element_size);
+    const bool is_small = volume(usual) <= volume(regular) * kMostSmallChunksOfBox;
+    if (bytes_in(regular, element_size) >= (is_small ? kSmallestChunkBytes : kLeastChunkBytes) && fits(regular)) {
       return regular;
     }
   }
-  const Extents fine = fine_tile(shape, usual, element_size);
+  const Extents fine = fine_chunk(shape, usual, element_size);
   return cut_part(shape, usual, fine) <= kMostCutPart && fits(fine) ? fine : Extents{};
 }
 
@@ -425,8 +425,8 @@ class RunReader {
 }  // namespace
 
 std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& block) {
-  if (!dataset.tile.empty()) {
-    const TilePart part = tile_part(dataset, block);
+  if (!dataset.chunk.empty()) {
+    const ChunkPart part = chunk_part(dataset, block);
     return offset_if_dense(part.dataset, part.within);
   }
   if (volume(block.extent) == 0 || run_length(block, dataset.shape) != volume(block.extent)) {
@@ -438,8 +438,8 @@ std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& 
 
 void read_block(const PosixFile& file, const Dataset& dataset, const Box& block, std::span<std::byte> content,
                 Xxh3Stream* digest, ReadFrom from) {
-  if (!dataset.tile.empty()) {
-    const TilePart part = tile_part(dataset, block);
+  if (!dataset.chunk.empty()) {
+    const ChunkPart part = chunk_part(dataset, block);
     read_block(file, part.dataset, part.within, content, digest, from);
     return;
   }

@@ -444,7 +444,7 @@ void pad_texts(LocalVariable& variable, std::uint64_t length) {
   Bytes content(texts.size() * static_cast<std::size_t>(length));
   std::byte* next = content.data();
   for (const std::string& text : texts) {
-    // The copies of a replicated value that are not written may be longer than the chief's.
+    // The copies of a replicated value that are not written may be longer than rank 0's.
     std::memcpy(next, text.data(), std::min<std::size_t>(text.size(), length));
     next += length;
   }

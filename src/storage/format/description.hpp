@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the ranks have to write: described by each, sent to the chief, gathered there.
+/// What the ranks have to write: described by each, sent to rank 0, gathered there.
 
 #include <cstdint>
 #include <optional>
@@ -67,7 +67,7 @@ template <class Byte>
 void check_texts(const std::string& name, const Annotation& annotation);
 void check_member_names(const std::string& name, const Members& members);
 
-// What a rank tells the chief about its variables, as bytes, in two parts. The facts are equal on all ranks that
+// What a rank tells rank 0 about its variables, as bytes, in two parts. The facts are equal on all ranks that
 // registered the same, so that a digest of them is enough; the numbers are a rank's own.
 
 struct DescriptionMessage {
@@ -95,7 +95,7 @@ struct DescriptionDigest {
 /// the longest.
 void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers);
 
-// What the chief knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
+// What rank 0 knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
 // as nothing but numbers, since there may be very many of them. Pure.
 
 /// One variable of all ranks.
@@ -133,7 +133,7 @@ struct Gathered {
 
 // Texts of many lengths as an array of texts of one length, padded with null bytes, as every HDF5 program reads them:
 // a list of texts, or the text of each rank. The shape of such an array and the length of its elements are found by
-// the chief, who knows the texts of all ranks. Where an array would waste too much room, or a text ends with a null
+// rank 0, who knows the texts of all ranks. Where an array would waste too much room, or a text ends with a null
 // byte, they are stored as they are in memory.
 
 /// Whether a value is a text, or a list of texts, of which an array may be made.
@@ -146,7 +146,7 @@ struct Gathered {
 /// lengths of texts is no longer needed, and gone.
 void arrange_texts(Gathered& all);
 
-/// The same for this rank's texts, with the length that the chief found.
+/// The same for this rank's texts, with the length that rank 0 found.
 void pad_texts(LocalVariable& variable, std::uint64_t length);
 
 /// Whether a variable is stored as such an array: its elements are texts of more than one byte.

@@ -73,11 +73,11 @@ RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first,
 /// Most boxes are smaller than a block.
 std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRow& row) {
   const std::span<const std::uint64_t> extent = row.extent;
-  const std::uint64_t tiles = tile_count(variable.tile, row.offset, extent);
-  if (!variable.tile.empty() && volume(variable.tile) <= kMaxBlockBytes / variable.type.size_bytes) {
-    return tiles;
+  const std::uint64_t chunks = chunk_count(variable.chunk, row.offset, extent);
+  if (!variable.chunk.empty() && volume(variable.chunk) <= kMaxBlockBytes / variable.type.size_bytes) {
+    return chunks;
   }
-  if (tiles > 1) {
+  if (chunks > 1) {
     return blocks_of(variable, row).count();
   }
   const std::uint64_t elements = volume(extent);
@@ -115,14 +115,14 @@ bool FileIndex::have_same_boxes(const StoredVariable& a, const StoredVariable& b
   return true;
 }
 
-TiledSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& row) {
+ChunkedSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& row) {
   return {variable.dataset(), dataset_box(variable, row)};
 }
 
 int FileIndex::format_version() const {
-  const bool has_tiles =
-      std::any_of(variables.begin(), variables.end(), [](const StoredVariable& v) { return !v.tile.empty(); });
-  return has_tiles ? 2 : 1;
+  const bool has_chunks =
+      std::any_of(variables.begin(), variables.end(), [](const StoredVariable& v) { return !v.chunk.empty(); });
+  return has_chunks ? 2 : 1;
 }
 
 const StoredVariable* FileIndex::find(const std::string& name) const {
@@ -215,16 +215,16 @@ void check_what_is_said_of(const StoredVariable& variable) {
   }
 }
 
-/// @param bytes  gets what the dataset takes, if it has tiles
-void check_tile(const StoredVariable& variable, std::uint64_t& bytes) {
-  if (variable.tile.empty()) {
+/// @param bytes  gets what the dataset takes, if it has chunks
+void check_chunk(const StoredVariable& variable, std::uint64_t& bytes) {
+  if (variable.chunk.empty()) {
     return;
   }
-  require(variable.distribution == state::Distribution::distributed, variable, "tiles of what is not distributed");
-  require(variable.tile.size() == variable.shape.size() &&
-              is_possible_tile(variable.shape, variable.tile, variable.type.size_bytes) &&
-              storage::stored_bytes(variable.shape, variable.tile, variable.type.size_bytes, bytes),
-          variable, "impossible tiles");
+  require(variable.distribution == state::Distribution::distributed, variable, "chunks of what is not distributed");
+  require(variable.chunk.size() == variable.shape.size() &&
+              is_possible_chunk(variable.shape, variable.chunk, variable.type.size_bytes) &&
+              storage::stored_bytes(variable.shape, variable.chunk, variable.type.size_bytes, bytes),
+          variable, "impossible chunks");
 }
 
 /// Shape and place of a dataset, and the order of names.
@@ -240,7 +240,7 @@ void check_variable(const FileIndex& index, std::size_t i) {
                        " bytes");
   }
   require(checked_bytes(variable.shape, variable.type.size_bytes, bytes), variable, "impossible shape");
-  check_tile(variable, bytes);
+  check_chunk(variable, bytes);
   require(variable.file_offset <= index.file_size && bytes <= index.file_size - variable.file_offset, variable,
           "lies outside of the file");
   require(!per_rank || variable.shape.size() == 1, variable, "a per-rank dataset must have one dimension");
@@ -268,9 +268,9 @@ std::uint64_t check_row(const FileIndex& index, const StoredVariable& variable, 
     require(extent[d] <= variable.shape[d] && row.offset[d] <= variable.shape[d] - extent[d], variable,
             "a box is not inside of its dataset");
   }
-  // Every tile has a block: what a forged file claims must not take memory.
-  require(variable.tile.empty() || tile_count(variable.tile, row.offset, row.extent) <= index.checksums.size(),
-          variable, "there are fewer checksums than tiles");
+  // Every chunk has a block: what a forged file claims must not take memory.
+  require(variable.chunk.empty() || chunk_count(variable.chunk, row.offset, row.extent) <= index.checksums.size(),
+          variable, "there are fewer checksums than chunks");
   return FileIndex::block_count(variable, row);
 }
 
@@ -323,8 +323,8 @@ void check_rows(const FileIndex& index) {
   require(checksums == index.checksums.size(), "there are more checksums than blocks");
 }
 
-/// No byte of the file belongs to two things: the seal, the tables, the variables.
-void check_apart(const FileIndex& index, const Seal& seal) {
+/// No byte of the file belongs to two things: the commit record, the tables, the variables.
+void check_apart(const FileIndex& index, const CommitRecord& commit_record) {
   struct Owner {
     Region region;
     const char* name;
@@ -333,8 +333,9 @@ void check_apart(const FileIndex& index, const Seal& seal) {
   const auto owner_name = [](const Owner& owner) {
     return owner.variable != nullptr ? quoted(*owner.variable) : owner.name;
   };
-  std::vector<Owner> owners{{{0, kSealBytes}, "the seal"}};
-  for (const Region& table : {seal.manifest.region, seal.boxes.region, seal.checksums.region}) {
+  std::vector<Owner> owners{{{0, kCommitRecordBytes}, "the commit record"}};
+  for (const Region& table :
+       {commit_record.manifest.region, commit_record.boxes.region, commit_record.checksums.region}) {
     require(table.offset <= index.file_size && table.size <= index.file_size - table.offset,
             "a table lies outside of the file");
     owners.push_back({table, "a table"});
@@ -356,7 +357,7 @@ void check_apart(const FileIndex& index, const Seal& seal) {
 FileIndex parse(const IndexBytes& bytes, Rows rows) {
   FileIndex index;
   const json fields = read_manifest(bytes.manifest, &index.variables);
-  index.file_size = bytes.seal.file_size;
+  index.file_size = bytes.commit_record.file_size;
   index.metadata = decode_metadata(fields);
   const auto dimensions = integer<std::uint64_t>(fields.at("box_dimensions"));
   require(dimensions > 0 && dimensions <= state::kMostDimensions, "impossible number of dimensions");
@@ -371,7 +372,7 @@ FileIndex parse(const IndexBytes& bytes, Rows rows) {
   if (rows == Rows::unknown) {
     check_rows(index);
   }
-  check_apart(index, bytes.seal);
+  check_apart(index, bytes.commit_record);
   return index;
 }
 

@@ -43,7 +43,7 @@ struct FileMetadata {
   SaveReason reason;
   /// What must be the same in the run that restores it, by name (`Checkpoint::add_constant`).
   std::map<std::string, std::string> constants;
-  bool has_files = false;  ///< the chief's save function left files beside the checkpoint
+  bool has_files = false;  ///< rank 0's save function left files beside the checkpoint
   std::string library_version;
   std::string mpi_version;
   std::string hdf5_version;
@@ -66,10 +66,10 @@ struct VariableFacts {
   [[nodiscard]] const VariableFacts& facts() const noexcept { return *this; }
 };
 
-/// The newest version of the format. A file has the oldest that knows all that is in it: without tiles, 1.
+/// The newest version of the format. A file has the oldest that knows all that is in it: without chunks, 1.
 inline constexpr int kFormatVersion = 2;
-/// What the seal takes at the start of the file.
-inline constexpr std::uint64_t kSealBytes = 4096;
+/// What the commit record takes at the start of the file.
+inline constexpr std::uint64_t kCommitRecordBytes = 4096;
 
 /// One dataset of the file, and its shape. The elements of a per-rank variable lie one rank after the other in one
 /// dimension. `is_shared` is of interest only while a file is written; it is not stored.
@@ -78,15 +78,15 @@ struct StoredVariable : VariableFacts {
   std::uint64_t piece_dimensions = 0;  ///< per-rank: number of dimensions of each rank's value
   std::size_t first_box = 0;           ///< the variable's rows in the table of boxes
   std::size_t box_count = 0;
-  Extents tile{};  ///< the shape of its tiles in the file (dataset.hpp); empty: none
+  Extents chunk{};  ///< the shape of its chunks in the file (dataset.hpp); empty: none
   /// One of those that lie side by side at the start of the file. Of interest only while a file is written; not stored.
   bool small = false;
 
   /// Size of the elements; the shape has been checked not to overflow.
   [[nodiscard]] std::uint64_t bytes() const { return volume(shape) * type.size_bytes; }
-  /// What it takes in the file: more, where tiles have padding.
+  /// What it takes in the file: more, where chunks have padding.
   [[nodiscard]] std::uint64_t stored_bytes() const { return storage::stored_bytes(dataset()); }
-  [[nodiscard]] Dataset dataset() const { return {file_offset, shape, type.size_bytes, tile}; }
+  [[nodiscard]] Dataset dataset() const { return {file_offset, shape, type.size_bytes, chunk}; }
 };
 
 /// One row of the table of boxes: a box that one rank wrote. Looks at the memory of the table.
@@ -174,7 +174,7 @@ struct FileIndex {
   /// Whether two variables have the same boxes. Many often lie on one grid.
   [[nodiscard]] bool have_same_boxes(const StoredVariable& a, const StoredVariable& b) const;
   /// The blocks of that row, each with a checksum of its own.
-  [[nodiscard]] static TiledSplit blocks_of(const StoredVariable& variable, const BoxRow& row);
+  [[nodiscard]] static ChunkedSplit blocks_of(const StoredVariable& variable, const BoxRow& row);
   /// The version that @p variables need.
   [[nodiscard]] int format_version() const;
   /// Nothing if there is no such variable.
@@ -209,25 +209,25 @@ struct GuardedRegion {
 };
 constexpr auto fields_of(const GuardedRegion*) { return std::tuple(&GuardedRegion::region, &GuardedRegion::digest); }
 
-/// What the start of a file says (seal.hpp).
-struct Seal {
+/// What the start of a file says (commit_record.hpp).
+struct CommitRecord {
   std::uint64_t file_size = 0;
   GuardedRegion manifest;
   GuardedRegion boxes;
   GuardedRegion checksums;
-  /// Of all bytes that belong neither to the seal nor to a variable nor to the table of checksums: HDF5's own
+  /// Of all bytes that belong neither to the commit record nor to a variable nor to the table of checksums: HDF5's own
   /// structures, the manifest, the table of boxes and what is unused.
   std::uint64_t structure_digest = 0;
   int format_version = 1;
 };
-constexpr auto fields_of(const Seal*) {
-  return std::tuple(&Seal::file_size, &Seal::manifest, &Seal::boxes, &Seal::checksums, &Seal::structure_digest,
-                    &Seal::format_version);
+constexpr auto fields_of(const CommitRecord*) {
+  return std::tuple(&CommitRecord::file_size, &CommitRecord::manifest, &CommitRecord::boxes, &CommitRecord::checksums,
+                    &CommitRecord::structure_digest, &CommitRecord::format_version);
 }
 
 /// The parts of an index as they lie in a file.
 struct IndexBytes {
-  Seal seal;
+  CommitRecord commit_record;
   SharedWords boxes;
   SharedWords checksums;
   std::span<const std::byte> manifest;  ///< somebody else owns its memory

@@ -126,7 +126,7 @@ void check_same_kinds(const ByRank& by_rank) {
   differences.throw_if_any();
 }
 
-/// Only of the texts of all ranks an array can be made. Of a replicated value the chief's are written.
+/// Only of the texts of all ranks an array can be made. Of a replicated value rank 0's are written.
 void compare_texts(ByRank& by_rank) {
   for (std::size_t v = 0; v < by_rank.front().size(); ++v) {
     const Description& chief = by_rank.front()[v];
@@ -147,14 +147,14 @@ std::size_t box_dimensions(const Gathered& all) {
   return dimensions;
 }
 
-/// What the boxes of all ranks make together: whether any two overlap, and which tiles fit them. Many variables often
+/// What the boxes of all ranks make together: whether any two overlap, and which chunks fit them. Many variables often
 /// lie on one grid: what was looked at once is not looked at again.
 class Grids {
  public:
-  explicit Grids(bool in_tiles) : in_tiles_(in_tiles) {}
+  explicit Grids(bool in_chunks) : in_chunks_(in_chunks) {}
 
   /// @param variable  outlives this; @throws UsageError if boxes overlap
-  Extents tile_of(const GatheredVariable& variable) {
+  Extents chunk_of(const GatheredVariable& variable) {
     const std::uint64_t digest = xxh3(std::as_bytes(std::span(variable.numbers)));
     const auto [first, last] = known_.equal_range(digest);
     const auto found = std::find_if(first, last, [&](const auto& known) {
@@ -163,14 +163,14 @@ class Grids {
              other.chiefs.type.size_bytes == variable.chiefs.type.size_bytes;
     });
     if (found != last) {
-      return found->second.tile;
+      return found->second.chunk;
     }
     const std::vector<Box> boxes = variable.boxes();
     check_apart(variable, boxes);
-    return known_.emplace(digest, Known{&variable, chosen(variable.chiefs, boxes)})->second.tile;
+    return known_.emplace(digest, Known{&variable, chosen(variable.chiefs, boxes)})->second.chunk;
   }
 
-  Extents tile_of_parts(const VariableFacts& variable, const PartsOfBoxes& parts) const {
+  Extents chunk_of_parts(const VariableFacts& variable, const PartsOfBoxes& parts) const {
     std::vector<Box> boxes;
     for (const auto& of_box : parts) {
       boxes.insert(boxes.end(), of_box.begin(), of_box.end());
@@ -181,11 +181,11 @@ class Grids {
  private:
   struct Known {
     const GatheredVariable* variable;
-    Extents tile;
+    Extents chunk;
   };
 
   [[nodiscard]] Extents chosen(const VariableFacts& variable, std::span<const Box> boxes) const {
-    return in_tiles_ ? choose_tile(variable.shape, variable.type.size_bytes, boxes) : Extents{};
+    return in_chunks_ ? choose_chunk(variable.shape, variable.type.size_bytes, boxes) : Extents{};
   }
 
   static void check_apart(const GatheredVariable& variable, const std::vector<Box>& boxes) {
@@ -202,7 +202,7 @@ class Grids {
     }
   }
 
-  bool in_tiles_;
+  bool in_chunks_;
   std::unordered_multimap<std::uint64_t, Known> known_;
 };
 
@@ -225,8 +225,8 @@ std::size_t row_count(const Gathered& all) {
 class Planner {
  public:
   /// @param parts  of the boxes of shared variables
-  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, bool in_tiles, FileIndex& index)
-      : all_(all), parts_(parts), index_(index), grids_(in_tiles), rows_(box_dimensions(all)) {
+  Planner(const Gathered& all, const std::vector<PartsOfBoxes>& parts, bool in_chunks, FileIndex& index)
+      : all_(all), parts_(parts), index_(index), grids_(in_chunks), rows_(box_dimensions(all)) {
     rows_.reserve(row_count(all));
   }
 
@@ -276,7 +276,7 @@ class Planner {
   }
 
   void add_parts(StoredVariable& variable, const GatheredVariable& gathered, const PartsOfBoxes& parts) {
-    variable.tile = grids_.tile_of_parts(variable, parts);
+    variable.chunk = grids_.chunk_of_parts(variable, parts);
     auto next = parts.begin();
     gathered.for_each_box([&](std::size_t rank, Numbers, Numbers) {
       for (const Box& part : *next++) {
@@ -286,7 +286,7 @@ class Planner {
   }
 
   void add_boxes(StoredVariable& variable, const GatheredVariable& gathered) {
-    variable.tile = grids_.tile_of(gathered);
+    variable.chunk = grids_.chunk_of(gathered);
     gathered.for_each_box(
         [&](std::size_t rank, Numbers offset, Numbers extent) { add_row(variable, rank, offset, extent); });
   }
@@ -299,14 +299,14 @@ class Planner {
   std::uint64_t checksums_ = 0;
 };
 
-FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_tiles) {
+FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_chunks) {
   const std::vector<PartsOfBoxes> parts = part_shared(all);
   arrange_texts(all);
   FileIndex index;
   index.metadata = metadata;
   index.metadata.world_size = static_cast<int>(all.ranks);
   index.variables.reserve(all.variables.size());
-  Planner planner(all, parts, in_tiles, index);
+  Planner planner(all, parts, in_chunks, index);
   for (std::size_t v = 0; v < all.variables.size(); ++v) {
     planner.add(v);
   }
@@ -317,7 +317,7 @@ FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_tile
 
 }  // namespace
 
-FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata, bool in_tiles) {
+FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata, bool in_chunks) {
   check_same_names(by_rank);
   check_same_kinds(by_rank);
   compare_texts(by_rank);
@@ -326,21 +326,21 @@ FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMet
   for (const auto& descriptions : by_rank) {
     told.push_back(encode_descriptions(descriptions));
   }
-  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(told)), metadata, in_tiles);
+  return plan_gathered(gather_numbers(std::move(by_rank.front()), std::move(told)), metadata, in_chunks);
 }
 
-FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, bool in_tiles) {
+FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata, bool in_chunks) {
   if (told.size() == 1 || told.back().facts.empty()) {
     auto chiefs = decode_descriptions(told.front().facts, told.front().numbers);
     told.front().facts = {};
-    return plan_gathered(gather_numbers(std::move(chiefs), std::move(told)), metadata, in_tiles);
+    return plan_gathered(gather_numbers(std::move(chiefs), std::move(told)), metadata, in_chunks);
   }
   ByRank by_rank;
   by_rank.reserve(told.size());
   for (const DescriptionMessage& message : told) {
     by_rank.push_back(decode_descriptions(message.facts, message.numbers));
   }
-  return plan_file(std::move(by_rank), metadata, in_tiles);
+  return plan_file(std::move(by_rank), metadata, in_chunks);
 }
 
 }  // namespace reprieve::storage

@@ -13,16 +13,16 @@ namespace reprieve::storage {
 
 /// Makes the index of a new file: its variables, boxes, and room for the checksums. The file offsets are not known yet.
 /// @param by_rank  every rank's variables, sorted by name
-/// @param in_tiles  arrays for which tiles are better than rows get them (dataset.hpp)
+/// @param in_chunks  arrays for which chunks are better than rows get them (dataset.hpp)
 /// @throws MismatchError if the ranks registered different variables, types or shapes, listing every difference;
 /// UsageError if boxes of one variable overlap
 [[nodiscard]] FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata,
-                                  bool in_tiles = true);
+                                  bool in_chunks = true);
 
 /// The same. Takes little memory beside that of the messages where the facts of all ranks are equal.
-/// @param told  by every rank, as encode_descriptions makes it; facts that are equal on all ranks by the chief alone
+/// @param told  by every rank, as encode_descriptions makes it; facts that are equal on all ranks by rank 0 alone
 /// @throws Error (internal) if a message is cut short. Cost: of the order of all boxes, with their logarithm.
 [[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata,
-                                  bool in_tiles = true);
+                                  bool in_chunks = true);
 
 }  // namespace reprieve::storage

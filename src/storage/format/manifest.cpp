@@ -176,8 +176,8 @@ json encode_variable(const StoredVariable& variable) {
                 {"shape", variable.shape},
                 {"file_offset", variable.file_offset},
                 {"piece_dimensions", variable.piece_dimensions}};
-  if (!variable.tile.empty()) {
-    entry["tile"] = variable.tile;
+  if (!variable.chunk.empty()) {
+    entry["tile"] = variable.chunk;
   }
   if (variable.is_copy) {
     entry["copy"] = true;
@@ -447,8 +447,8 @@ void read_field(JsonCursor& in, std::size_t field, StoredVariable& variable, boo
       is_texts = in.value().get<bool>();
       return;
     default:
-      variable.tile = in.numbers();
-      require(!variable.tile.empty(), "tiles without a shape");
+      variable.chunk = in.numbers();
+      require(!variable.chunk.empty(), "chunks without a shape");
   }
 }
 

@@ -43,7 +43,7 @@ int error_number_in(const std::string& stack) {
 
 QuietHdf5::QuietHdf5() {
   if (H5Eget_auto2(H5E_DEFAULT, &function_, &data_) < 0 || H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
-    core::log::debug("HDF5 goes on printing its errors");
+    core::log::debug("HDF5 continues printing its errors");
   }
 }
 

@@ -19,7 +19,7 @@ namespace reprieve::storage {
 
 namespace {
 
-constexpr const char* kTiling = "lay out tiles";
+constexpr const char* kChunking = "lay out chunks";
 
 /// What HDF5 says is the address of the chunk that begins at @p at.
 std::uint64_t address_of_chunk(hid_t dataset, const Extents& at) {
@@ -27,9 +27,9 @@ std::uint64_t address_of_chunk(hid_t dataset, const Extents& at) {
   unsigned filters = 0;
   haddr_t address = HADDR_UNDEF;
   hsize_t size = 0;
-  check_hdf5(H5Dget_chunk_info_by_coord(dataset, offset.data(), &filters, &address, &size), kTiling);
+  check_hdf5(H5Dget_chunk_info_by_coord(dataset, offset.data(), &filters, &address, &size), kChunking);
   if (address == HADDR_UNDEF) {
-    throw_hdf5_error("tell where a tile lies");
+    throw_hdf5_error("tell where a chunk lies");
   }
   return address;
 }
@@ -37,23 +37,23 @@ std::uint64_t address_of_chunk(hid_t dataset, const Extents& at) {
 /// Makes an array of two chunks with a number in each, and returns what HDF5 says is the address of the first.
 std::uint64_t write_two_chunks(const std::filesystem::path& path, const std::array<std::uint64_t, 2>& numbers) {
   const Hdf5Handle access = make_property_list(H5P_FILE_ACCESS);
-  check_hdf5(H5Pset_fapl_stdio(access.get()), kTiling);
-  check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), kTiling);
+  check_hdf5(H5Pset_fapl_stdio(access.get()), kChunking);
+  check_hdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), kChunking);
   const Hdf5Handle file_creation = make_property_list(H5P_FILE_CREATE);
-  check_hdf5(H5Pset_userblock(file_creation.get(), kSealBytes), kTiling);
-  Hdf5Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose, kTiling);
+  check_hdf5(H5Pset_userblock(file_creation.get(), kCommitRecordBytes), kChunking);
+  Hdf5Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose, kChunking);
   const hsize_t length = numbers.size();
-  const Hdf5Handle space(H5Screate_simple(1, &length, nullptr), H5Sclose, kTiling);
+  const Hdf5Handle space(H5Screate_simple(1, &length, nullptr), H5Sclose, kChunking);
   const Hdf5Handle creation = make_property_list(H5P_DATASET_CREATE);
-  check_hdf5(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), kTiling);
-  const Hdf5Handle tiled = make_tiled(creation, {1});
+  check_hdf5(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), kChunking);
+  const Hdf5Handle chunked = make_chunkd(creation, {1});
   Hdf5Handle dataset(
-      H5Dcreate2(file.get(), "numbers", H5T_NATIVE_UINT64, space.get(), H5P_DEFAULT, tiled.get(), H5P_DEFAULT),
-      H5Dclose, kTiling);
-  check_hdf5(H5Dwrite(dataset.get(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), kTiling);
+      H5Dcreate2(file.get(), "numbers", H5T_NATIVE_UINT64, space.get(), H5P_DEFAULT, chunked.get(), H5P_DEFAULT),
+      H5Dclose, kChunking);
+  check_hdf5(H5Dwrite(dataset.get(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), kChunking);
   const std::uint64_t address = address_of_chunk(dataset.get(), {0});
-  dataset.close(kTiling);
-  file.close(kTiling);
+  dataset.close(kChunking);
+  file.close(kChunking);
   return address;
 }
 
@@ -63,7 +63,7 @@ std::uint64_t start_of_addresses() {
   const std::array<std::uint64_t, 2> numbers{0x5265707269657665, 0x74696C6573206865};
   const PosixFile file = PosixFile::create_in_memory();
   const std::uint64_t address = write_two_chunks(file.path(), numbers);
-  for (const std::uint64_t start : {std::uint64_t{0}, kSealBytes}) {
+  for (const std::uint64_t start : {std::uint64_t{0}, kCommitRecordBytes}) {
     std::array<std::uint64_t, 2> found{};
     if (address + start + sizeof found <= file.size()) {
       file.read_all(std::as_writable_bytes(std::span(found)), address + start);
@@ -77,26 +77,26 @@ std::uint64_t start_of_addresses() {
 
 }  // namespace
 
-Hdf5Handle make_tiled(const Hdf5Handle& creation, const Extents& tile) {
-  Hdf5Handle tiled(H5Pcopy(creation.get()), H5Pclose, kTiling);
-  const std::vector<hsize_t> lengths(tile.begin(), tile.end());
-  check_hdf5(H5Pset_chunk(tiled.get(), static_cast<int>(lengths.size()), lengths.data()), kTiling);
-  return tiled;
+Hdf5Handle make_chunkd(const Hdf5Handle& creation, const Extents& chunk) {
+  Hdf5Handle chunked(H5Pcopy(creation.get()), H5Pclose, kChunking);
+  const std::vector<hsize_t> lengths(chunk.begin(), chunk.end());
+  check_hdf5(H5Pset_chunk(chunked.get(), static_cast<int>(lengths.size()), lengths.data()), kChunking);
+  return chunked;
 }
 
-std::uint64_t place_of_tiles(hid_t dataset, const Dataset& expected) {
+std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected) {
   static const std::uint64_t start = start_of_addresses();
-  Dataset tiles(expected);
-  tiles.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
-  Box corner = whole(expected.shape);  // the first element of the last tile
+  Dataset chunks(expected);
+  chunks.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
+  Box corner = whole(expected.shape);  // the first element of the last chunk
   for (std::size_t d = 0; d < corner.offset.size(); ++d) {
-    corner.offset[d] = (expected.shape[d] - 1) / expected.tile[d] * expected.tile[d];
+    corner.offset[d] = (expected.shape[d] - 1) / expected.chunk[d] * expected.chunk[d];
     corner.extent[d] = 1;
   }
-  if (start + address_of_chunk(dataset, corner.offset) != tile_part(tiles, corner).dataset.file_offset) {
-    throw Error(ErrorCode::internal, "this version of HDF5 does not store tiles one after the other");
+  if (start + address_of_chunk(dataset, corner.offset) != chunk_part(chunks, corner).dataset.file_offset) {
+    throw Error(ErrorCode::internal, "this version of HDF5 does not store chunks one after the other");
   }
-  return tiles.file_offset;
+  return chunks.file_offset;
 }
 
 namespace {
@@ -111,7 +111,7 @@ constexpr std::size_t kManifestRoom = 2048;
 /// Variables up to this size lie side by side.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20U;
 /// In a recycled file, a rank's few kilobytes of a small variable meet pages that other ranks fill as well. The kernel
-/// would read each of them from the disk first; so the chief fills them all in the page cache, up to this size. Not
+/// would read each of them from the disk first; so rank 0 fills them all in the page cache, up to this size. Not
 /// where a rank has so much of a variable that it may leave a part of it as it lies.
 constexpr std::uint64_t kMostPrefilledBytes = std::uint64_t{64} << 20U;
 
@@ -180,7 +180,7 @@ Hdf5Handle create_hdf5_file(const std::filesystem::path& file, const FileIndex& 
   check_hdf5(H5Pset_alignment(access.get(), kAlignFromBytes, kAlignmentBytes), action);
   check_hdf5(H5Pset_meta_block_size(access.get(), structure_bytes(index)), action);
   const Hdf5Handle creation = make_property_list(H5P_FILE_CREATE);
-  check_hdf5(H5Pset_userblock(creation.get(), kSealBytes), action);
+  check_hdf5(H5Pset_userblock(creation.get(), kCommitRecordBytes), action);
   return {H5Fcreate(file.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose, action};
 }
 
@@ -213,11 +213,11 @@ class Layouter {
     check_hdf5(H5Pset_char_encoding(link_creation_.get(), H5T_CSET_UTF8), "set up links");
   }
 
-  Seal run() {
+  CommitRecord run() {
     create_variables();
-    Seal seal = describe();
+    CommitRecord commit_record = describe();
     file_.close("finish the layout of a file");
-    return seal;
+    return commit_record;
   }
 
  private:
@@ -265,14 +265,14 @@ class Layouter {
            variable.bytes() <= kMaxStringBytes;
   }
 
-  Seal describe() {
+  CommitRecord describe() {
     const Hdf5Handle group = create_group("reprieve");
     create_metadata_attributes(group.get(), index_.metadata);
-    Seal seal;
-    seal.boxes = write_boxes(group.get());
-    seal.checksums.region = create_checksums(group.get());
-    seal.manifest = write_manifest(group.get());
-    return seal;
+    CommitRecord commit_record;
+    commit_record.boxes = write_boxes(group.get());
+    commit_record.checksums.region = create_checksums(group.get());
+    commit_record.manifest = write_manifest(group.get());
+    return commit_record;
   }
 
   /// The small ones first, so that they lie side by side.
@@ -302,10 +302,10 @@ class Layouter {
   }
 
   void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
-    if (!variable.tile.empty()) {
-      const Hdf5Handle creation = make_tiled(dataset_creation_, variable.tile);
+    if (!variable.chunk.empty()) {
+      const Hdf5Handle creation = make_chunkd(dataset_creation_, variable.chunk);
       const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape), creation.get());
-      variable.file_offset = place_of_tiles(dataset.get(), variable.dataset());
+      variable.file_offset = place_of_chunks(dataset.get(), variable.dataset());
       return;
     }
     const Hdf5Handle& creation = variable.annotation.is_set() ? dataset_creation_ : bare_creation_;
@@ -341,7 +341,8 @@ class Layouter {
     return write_dataset(group, "boxes", type, make_space({boxes.size()}), std::as_bytes(boxes.words()));
   }
 
-  /// The checksums are known only when the data are: the dataset gets its place now and its content with the seal.
+  /// The checksums are known only when the data are: the dataset gets its place now and its content with the commit
+  /// record.
   Region create_checksums(hid_t group) {
     const Extents shape{index_.checksums.size()};
     const auto dataset = create_dataset(group, "checksums", H5T_NATIVE_UINT64, make_space(shape));
@@ -413,7 +414,7 @@ std::vector<Region> prefilled_regions(const FileIndex& index) {
       others.push_back({variable.file_offset, variable.stored_bytes()});
     }
   }
-  return gaps_between(std::move(others), kSealBytes, end);
+  return gaps_between(std::move(others), kCommitRecordBytes, end);
 }
 
 /// Replaces these bytes by zeros in the page cache.
@@ -446,7 +447,7 @@ bool is_covered(const FileIndex& index) {
 bool are_alike(const StoredVariable& a, const StoredVariable& b) {
   return a.name == b.name && a.distribution == b.distribution && a.type == b.type && a.shape == b.shape &&
          a.is_copy == b.is_copy && a.annotation == b.annotation && a.members == b.members &&
-         a.piece_dimensions == b.piece_dimensions && a.tile == b.tile;
+         a.piece_dimensions == b.piece_dimensions && a.chunk == b.chunk;
 }
 
 /// False if the variables, or their boxes, are others, or if another version made the stored file: it may have made
@@ -465,24 +466,24 @@ bool are_alike(const FileIndex& stored, const FileIndex& index) {
 
 LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
   const QuietHdf5 quiet;
-  seal_ = Layouter(layout_.path(), index_).run();
-  seal_.file_size = index_.file_size = layout_.size();
-  seal_.format_version = index_.metadata.format_version;
-  fields_bytes_ = place_of_list(read_manifest_bytes(layout_, seal_));
-  regions_ = structure_regions(index_, seal_.checksums.region);
+  commit_record_ = Layouter(layout_.path(), index_).run();
+  commit_record_.file_size = index_.file_size = layout_.size();
+  commit_record_.format_version = index_.metadata.format_version;
+  fields_bytes_ = place_of_list(read_manifest_bytes(layout_, commit_record_));
+  regions_ = structure_regions(index_, commit_record_.checksums.region);
   covered_ = is_covered(index_);
 }
 
-LaidOutFile::LaidOutFile(FileIndex stored, const PosixFile& model, const Seal& seal)
+LaidOutFile::LaidOutFile(FileIndex stored, const PosixFile& model, const CommitRecord& commit_record)
     : index_(std::move(stored)),
       layout_(PosixFile::create_in_memory()),
-      seal_(seal),
-      fields_bytes_(place_of_list(read_manifest_bytes(model, seal))),
-      regions_(structure_regions(index_, seal.checksums.region)),
+      commit_record_(commit_record),
+      fields_bytes_(place_of_list(read_manifest_bytes(model, commit_record))),
+      regions_(structure_regions(index_, commit_record.checksums.region)),
       covered_(is_covered(index_)) {
-  layout_.set_size(seal.file_size);
-  if (copy(model, layout_, regions_) != seal_.structure_digest) {
-    throw CorruptError(model.path().string() + ": HDF5's structures are damaged (checksum differs)");
+  layout_.set_size(commit_record.file_size);
+  if (copy(model, layout_, regions_) != commit_record_.structure_digest) {
+    throw CorruptError(model.path().string() + ": HDF5's structures are corrupt (checksum differs)");
   }
 }
 
@@ -494,13 +495,13 @@ std::unique_ptr<LaidOutFile> LaidOutFile::like(const PosixFile& model, FileIndex
     stored.variables[v].is_shared = index.variables[v].is_shared;
     stored.variables[v].small = is_small(stored.variables[v]);
   }
-  std::unique_ptr<LaidOutFile> file(new LaidOutFile(std::move(stored), model, read_seal(model)));
+  std::unique_ptr<LaidOutFile> file(new LaidOutFile(std::move(stored), model, read_commit_record(model)));
   return file->replace_metadata(index.metadata) ? std::move(file) : nullptr;
 }
 
 bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   index_.metadata = metadata;
-  index_.metadata.format_version = seal_.format_version;
+  index_.metadata.format_version = commit_record_.format_version;
   std::string fields = encode_fields(index_);
   if (fields.size() > fields_bytes_) {
     return false;
@@ -514,10 +515,10 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
     replace_metadata_attributes(group.get(), index_.metadata);
   }
   file.close("change the attributes of a layout");
-  layout_.write_all(std::as_bytes(std::span(fields)), seal_.manifest.region.offset);
-  Bytes manifest(static_cast<std::size_t>(seal_.manifest.region.size));
-  layout_.read_all(manifest, seal_.manifest.region.offset);
-  seal_.manifest.digest = xxh3(manifest);
+  layout_.write_all(std::as_bytes(std::span(fields)), commit_record_.manifest.region.offset);
+  Bytes manifest(static_cast<std::size_t>(commit_record_.manifest.region.size));
+  layout_.read_all(manifest, commit_record_.manifest.region.offset);
+  commit_record_.manifest.digest = xxh3(manifest);
   return true;
 }
 
@@ -527,18 +528,18 @@ bool LaidOutFile::put_on_disk(const core::FileAddress& file, bool recycle) {
   if (target.size() > index_.file_size) {
     target.set_size(index_.file_size);
   }
-  void_seal(target);
+  void_commit_record(target);
   target.allocate(index_.file_size);
   if (recycle) {
     fill_with_zeros(target, prefilled_regions(index_));
   }
-  seal_.structure_digest = copy(layout_, target, regions_);
+  commit_record_.structure_digest = copy(layout_, target, regions_);
   target.close();
   return rewrites;
 }
 
 StructureImage LaidOutFile::image() const {
-  StructureImage image{seal_, regions_, {}};
+  StructureImage image{commit_record_, regions_, {}};
   std::uint64_t size = 0;
   for (const Region& region : regions_) {
     size += region.size;
@@ -549,7 +550,7 @@ StructureImage LaidOutFile::image() const {
     layout_.read_all(rest.first(static_cast<std::size_t>(region.size)), region.offset);
     rest = rest.subspan(static_cast<std::size_t>(region.size));
   }
-  image.seal.structure_digest = xxh3(image.content);
+  image.commit_record.structure_digest = xxh3(image.content);
   return image;
 }
 

@@ -11,25 +11,25 @@
 #include <vector>
 
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/seal.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
 
 namespace reprieve::storage {
 
-// Tiles in HDF5: chunks that HDF5 finds by arithmetic alone (its "implicit index", for datasets of fixed shape whose
+// Chunks in HDF5: chunks that HDF5 finds by arithmetic alone (its "implicit index", for datasets of fixed shape whose
 // place is taken when they are created, without filters). Chunk i, counted in C order, lies i times the size of a
 // chunk after the first; those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data
 // Layout Message", version 4, index type 2.)
 
 /// A copy of the properties @p creation, of datasets that take their place when they are created, with these chunks.
-[[nodiscard]] Hdf5Handle make_tiled(const Hdf5Handle& creation, const Extents& tile);
+[[nodiscard]] Hdf5Handle make_chunkd(const Hdf5Handle& creation, const Extents& chunk);
 
-/// Where the first tile lies in the file, after a look at the first and at the last.
-/// @param expected  shape, tile and element size of the dataset
-/// @throws Error if HDF5 has laid the tiles out in another way
-[[nodiscard]] std::uint64_t place_of_tiles(hid_t dataset, const Dataset& expected);
+/// Where the first chunk lies in the file, after a look at the first and at the last.
+/// @param expected  shape, chunk and element size of the dataset
+/// @throws Error if HDF5 has laid the chunks out in another way
+[[nodiscard]] std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected);
 
 /// A file that has been laid out in memory, from where its structure can be put on disk any number of times.
 ///
@@ -68,14 +68,14 @@ class LaidOutFile {
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
   [[nodiscard]] FileIndex& index() noexcept { return index_; }
   /// As far as it is known before the data, when the file is on disk: the digest of the checksums is missing.
-  [[nodiscard]] const Seal& seal() const noexcept { return seal_; }
+  [[nodiscard]] const CommitRecord& commit_record() const noexcept { return commit_record_; }
 
  private:
-  LaidOutFile(FileIndex stored, const PosixFile& model, const Seal& seal);
+  LaidOutFile(FileIndex stored, const PosixFile& model, const CommitRecord& commit_record);
 
   FileIndex index_;
   PosixFile layout_;
-  Seal seal_;
+  CommitRecord commit_record_;
   std::size_t fields_bytes_ = 0;  ///< of the manifest: what comes before the list of variables
   std::vector<Region> regions_;
   bool covered_ = false;

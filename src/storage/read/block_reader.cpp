@@ -23,7 +23,7 @@ std::uint64_t BlockReader::expected_digest(const Place& place) const {
   return index_.checksums[static_cast<std::size_t>(place.row.first_checksum + place.number)];
 }
 
-void BlockReader::expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first,
+void BlockReader::expect(const StoredVariable& variable, const ChunkedSplit& split, std::uint64_t first,
                          std::uint64_t last) const {
   if (!reader_) {
     return;
@@ -60,7 +60,7 @@ void BlockReader::expect_small(std::uint64_t begin, std::uint64_t end) const noe
 std::optional<BlockReader::SmallPlace> BlockReader::small_place(const StoredVariable& variable, const BoxRow& row) {
   const std::size_t element_size = variable.type.size_bytes;
   const std::uint64_t elements = volume(row.extent);
-  if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.tile.empty()) {
+  if (elements == 0 || elements > WindowReader::kMostBytes / element_size || !variable.chunk.empty()) {
     return std::nullopt;
   }
   const SmallPlace place{variable.file_offset, static_cast<std::size_t>(elements) * element_size};
@@ -126,7 +126,7 @@ bool BlockReader::read_right(const Place& place, std::span<std::byte> content) c
 void BlockReader::read_into(const Place& place, std::span<std::byte> content) const {
   if (!read_right(place, content)) {
     throw CorruptError(name_ + ": variable '" + place.variable.name +
-                       "' is damaged: " + region_of(place.variable, place.row, place.block) + " (checksum differs)");
+                       "' is corrupt: " + region_of(place.variable, place.row, place.block) + " (checksum differs)");
   }
 }
 
@@ -150,7 +150,7 @@ bool BlockReader::block_is_right(const Place& place) {
 
 void BlockReader::read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
                            MemorySpace* space) const {
-  const TiledSplit split = FileIndex::blocks_of(variable, row);
+  const ChunkedSplit split = FileIndex::blocks_of(variable, row);
   // What all ranks read comes through the page cache, so that a node asks the device for it once.
   if (split.count() > 1 && variable.distribution == state::Distribution::per_rank) {
     expect(variable, split, 0, split.count() - 1);
@@ -239,7 +239,7 @@ namespace {
 /// How many of the blocks, from the first one on, lie inside of the box, and in the file one right behind the other.
 /// Of arrays without shared elements others read none of them; blocks that the border of the box cuts are read by
 /// neighbours too, through the page cache.
-std::size_t run_inside(const Dataset& dataset, const TiledSplit& split, std::span<const std::uint64_t> blocks,
+std::size_t run_inside(const Dataset& dataset, const ChunkedSplit& split, std::span<const std::uint64_t> blocks,
                        const Box& box) {
   std::size_t count = 0;
   std::uint64_t end = 0;
@@ -258,7 +258,7 @@ std::size_t run_inside(const Dataset& dataset, const TiledSplit& split, std::spa
 
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
   const std::size_t element_size = variable.type.size_bytes;
-  const TiledSplit split = FileIndex::blocks_of(variable, row);
+  const ChunkedSplit split = FileIndex::blocks_of(variable, row);
   const auto blocks = split.meeting(target.box);
   std::size_t run_end = 0;  // of the blocks that are read ahead
   for (std::size_t n = 0; n < blocks.size(); ++n) {

@@ -40,7 +40,7 @@ class BlockSource {
 class BlockReader {
  public:
   /// Keeps references to both. With @p verify, the checksum of every block that is touched is compared; a block that
-  /// differs is read once more past the page cache before it counts as damaged.
+  /// differs is read once more past the page cache before it counts as corrupt.
   BlockReader(const PosixFile& file, const FileIndex& index, bool verify)
       : file_(&file), name_(file.path().string()), index_(index), verify_(verify), reader_(std::in_place, file) {}
 
@@ -59,13 +59,13 @@ class BlockReader {
   void expect_small(std::uint64_t begin, std::uint64_t end) const noexcept;
 
   /// From now on what is read is counted there; null: nowhere.
-  void count_in(TransferNews* news) noexcept { news_ = news; }
+  void count_in(ProgressLogger* news) noexcept { news_ = news; }
 
   /// The caller's boxes are likely to be those that this rank of the saving run had, in the same order: then they are
   /// found without a search.
   void expect_boxes_of(int saved_rank) noexcept { expected_rank_ = static_cast<std::uint64_t>(saved_rank); }
 
-  /// Reads the whole box of a row of a variable without tiles, elements side by side in C order; @p content has the
+  /// Reads the whole box of a row of a variable without chunks, elements side by side in C order; @p content has the
   /// box's size. @param space  in which it lies; null: the host reaches it. On a device it is there after `finish`
   /// @throws CorruptError that names variable and region; StorageError
   void read_box(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content,
@@ -108,7 +108,7 @@ class BlockReader {
   /// Reads a block; false if it is not what was written, however often it is read.
   [[nodiscard]] bool read_right(const Place& place, std::span<std::byte> content) const;
   /// The blocks of a row from @p first to @p last are what comes next.
-  void expect(const StoredVariable& variable, const TiledSplit& split, std::uint64_t first, std::uint64_t last) const;
+  void expect(const StoredVariable& variable, const ChunkedSplit& split, std::uint64_t first, std::uint64_t last) const;
   /// Reads the block in the usual way, whatever that is.
   void read_once(const Place& place, std::span<std::byte> content) const;
   [[nodiscard]] std::uint64_t expected_digest(const Place& place) const;
@@ -130,7 +130,7 @@ class BlockReader {
   std::string name_;
   const FileIndex& index_;
   bool verify_;
-  TransferNews* news_ = nullptr;
+  ProgressLogger* news_ = nullptr;
   std::optional<std::uint64_t> expected_rank_;
   const StoredVariable* expected_of_ = nullptr;  ///< the variable of these rows
   RowRange expected_;                            ///< that are still to come
@@ -170,7 +170,7 @@ void for_each_block(const BlockReader& reader, const FileIndex& index, const Blo
         passed(volume(row.extent) * variable.type.size_bytes);
         continue;
       }
-      const TiledSplit split = FileIndex::blocks_of(variable, row);
+      const ChunkedSplit split = FileIndex::blocks_of(variable, row);
       for (std::uint64_t i = 0; i < split.count(); ++i) {
         if (!share.takes(variable, row.rank, i)) {
           continue;

@@ -5,7 +5,7 @@
 #include "storage/read/inspect_file.hpp"
 
 #include "reprieve/error.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/read/block_reader.hpp"
 
 namespace reprieve::storage {
@@ -15,17 +15,18 @@ namespace {
 /// A thread is not worth it for less.
 constexpr std::uint64_t kLeastReadAhead = std::uint64_t{8} << 20U;
 
-/// Damage of everything outside of the variables' data.
-void check_structure(const PosixFile& file, const Seal& seal, const FileIndex& index, std::vector<Damage>& damage) {
-  if (structure_digest(file, index, seal.checksums.region) != seal.structure_digest) {
-    damage.push_back({"", "outside of the variables' data", "HDF5's structures are damaged (checksum differs)"});
+/// Corruption of everything outside of the variables' data.
+void check_structure(const PosixFile& file, const CommitRecord& commit_record, const FileIndex& index,
+                     std::vector<Corruption>& corruption) {
+  if (structure_digest(file, index, commit_record.checksums.region) != commit_record.structure_digest) {
+    corruption.push_back({"", "outside of the variables' data", "HDF5's structures are corrupt (checksum differs)"});
   }
 }
 
 using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
 
 void check_variables(const PosixFile& file, const FileIndex& index, const Progress& progress,
-                     std::vector<Damage>& damage) {
+                     std::vector<Corruption>& corruption) {
   BlockReader reader(file, index, true);
   if (index.file_size >= kLeastReadAhead) {
     reader.expect_all();
@@ -41,7 +42,7 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
   const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
     if (!reader.block_is_right(place)) {
       const std::string region = BlockReader::region_of(place.variable, place.row, place.block);
-      damage.push_back({place.variable.name, region, "checksum differs"});
+      corruption.push_back({place.variable.name, region, "checksum differs"});
     }
     tell(bytes_of(place.block, place.variable.type.size_bytes));
     return true;
@@ -53,7 +54,7 @@ void check_variables(const PosixFile& file, const FileIndex& index, const Progre
 
 FileMetadata read_metadata(const core::FileAddress& file) {
   const PosixFile opened = PosixFile::open_to_read(file);
-  return parse_metadata(read_manifest_bytes(opened, read_seal(opened)), file.string());
+  return parse_metadata(read_manifest_bytes(opened, read_commit_record(opened)), file.string());
 }
 
 std::vector<VariableInfo> list_variables(const std::filesystem::path& file) {
@@ -66,7 +67,7 @@ std::vector<VariableInfo> list_variables(const FileIndex& index) {
     VariableInfo& info = list.emplace_back();
     info.facts() = variable.facts();
     info.bytes = variable.bytes();
-    info.tile = variable.tile;
+    info.chunk = variable.chunk;
     if (variable.distribution == state::Distribution::per_rank) {
       for (std::size_t rank = 0; rank < variable.box_count; ++rank) {
         info.rank_shapes.push_back(to_extents(index.row(variable, rank).extent));
@@ -76,25 +77,25 @@ std::vector<VariableInfo> list_variables(const FileIndex& index) {
   return list;
 }
 
-std::vector<Damage> verify_file(const std::filesystem::path& file, const Progress& progress) {
+std::vector<Corruption> verify_file(const std::filesystem::path& file, const Progress& progress) {
   const PosixFile opened = PosixFile::open_to_read(file);
-  const Bytes seal_at_begin = seal_bytes(opened);
-  std::vector<Damage> damage;
+  const Bytes commit_record_at_begin = commit_record_bytes(opened);
+  std::vector<Corruption> corruption;
   try {
-    const Seal seal = read_seal(opened);
-    const FileIndex index = parse_index(read_index_bytes(opened, seal), file.string());
+    const CommitRecord commit_record = read_commit_record(opened);
+    const FileIndex index = parse_index(read_index_bytes(opened, commit_record), file.string());
     check_boxes_apart(index, file.string());
-    check_structure(opened, seal, index, damage);
-    check_variables(opened, index, progress, damage);
+    check_structure(opened, commit_record, index, corruption);
+    check_variables(opened, index, progress, corruption);
   } catch (const CorruptError& error) {
-    damage.push_back({"", "the file as a whole", error.what()});
+    corruption.push_back({"", "the file as a whole", error.what()});
   } catch (const MismatchError& error) {
-    damage.push_back({"", "the file as a whole", error.what()});
+    corruption.push_back({"", "the file as a whole", error.what()});
   }
-  if (!damage.empty()) {
-    check_not_retired(opened, seal_at_begin);
+  if (!corruption.empty()) {
+    check_not_retired(opened, commit_record_at_begin);
   }
-  return damage;
+  return corruption;
 }
 
 std::vector<std::byte> read_variable(const std::filesystem::path& file, const std::string& name) {
@@ -112,7 +113,7 @@ std::vector<std::byte> read_variable(const std::filesystem::path& file, const st
 }
 
 VariableReader::VariableReader(const std::filesystem::path& file)
-    : file_(PosixFile::open_to_read(file)), seal_(seal_bytes(file_)), index_(read_index(file_)) {}
+    : file_(PosixFile::open_to_read(file)), commit_record_(commit_record_bytes(file_)), index_(read_index(file_)) {}
 
 void VariableReader::read(const std::string& variable, std::uint64_t first, std::span<std::byte> elements) const {
   const StoredVariable* stored = index_.find(variable);
@@ -123,21 +124,21 @@ void VariableReader::read(const std::string& variable, std::uint64_t first, std:
   if (first > count || elements.size() > (count - first) * stored->type.size_bytes) {
     throw UsageError("the elements asked for are not all in " + variable);
   }
-  if (stored->tile.empty()) {
+  if (stored->chunk.empty()) {
     file_.read_all(elements, stored->file_offset + first * stored->type.size_bytes);
   } else {
-    read_tiles(*stored, first, elements);
+    read_chunks(*stored, first, elements);
   }
 }
 
-void VariableReader::read_tiles(const StoredVariable& stored, std::uint64_t first,
-                                std::span<std::byte> elements) const {
+void VariableReader::read_chunks(const StoredVariable& stored, std::uint64_t first,
+                                 std::span<std::byte> elements) const {
   const std::size_t element_size = stored.type.size_bytes;
   const Dataset dataset = stored.dataset();
   Bytes buffer;
   for (const Box& box : boxes_of_range(stored.shape, first, elements.size() / element_size)) {
     const Strides strides = dense_strides(box.extent, element_size);
-    for (const TilePart& part : tile_parts(dataset, box)) {
+    for (const ChunkPart& part : chunk_parts(dataset, box)) {
       buffer.resize(bytes_of(part.within, element_size));
       read_block(file_, part.dataset, part.within, buffer);
       copy_box(elements.data() + displacement(box, strides, part.box.offset), strides, buffer.data(),

@@ -14,12 +14,12 @@
 
 #include "core/directory.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/seal.hpp"
 
 namespace reprieve::storage {
 
-/// Reads the metadata: the seal and the manifest, and nothing else. Not collective.
+/// Reads the metadata: the commit record and the manifest, and nothing else. Not collective.
 /// @throws CorruptError, StorageError; MismatchError for a future format version
 FileMetadata read_metadata(const core::FileAddress& file);
 
@@ -27,7 +27,7 @@ FileMetadata read_metadata(const core::FileAddress& file);
 struct VariableInfo : VariableFacts {
   std::vector<Extents> rank_shapes{};  ///< per-rank variables: the shape on each rank
   std::uint64_t bytes = 0;
-  Extents tile{};  ///< the shape of the tiles in which it lies in the file; empty: none
+  Extents chunk{};  ///< the shape of the chunks in which it lies in the file; empty: none
 };
 
 /// The variables of a checkpoint that is known by its index, sorted by name.
@@ -36,18 +36,18 @@ std::vector<VariableInfo> list_variables(const FileIndex& index);
 /// Lists the variables, sorted by name. Not collective. @throws as read_metadata
 std::vector<VariableInfo> list_variables(const std::filesystem::path& file);
 
-/// A damaged place.
-struct Damage {
+/// A corrupt place.
+struct Corruption {
   std::string variable;  ///< empty: the file as a whole
   std::string region;    ///< human-readable: "elements [0:512, 0:64] written by rank 3"
   std::string problem;
 };
 
-/// Verifies every checksum. Not collective. Returns all damage found; empty if the file is sound. Does not throw for
-/// damage, only StorageError if the file cannot be read at all, or if it was retired meanwhile. @p progress, if given,
-/// is called with bytes done and bytes in all.
-std::vector<Damage> verify_file(const std::filesystem::path& file,
-                                const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+/// Verifies every checksum. Not collective. Returns all corruption found; empty if the file is valid. Does not throw
+/// for corruption, only StorageError if the file cannot be read at all, or if it was retired meanwhile. @p progress, if
+/// given, is called with bytes done and bytes in all.
+std::vector<Corruption> verify_file(const std::filesystem::path& file,
+                                    const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
 
 /// Reads the whole of one variable into memory, verified, elements in C order. Not collective.
 /// @throws CorruptError, StorageError, UsageError if there is no such variable
@@ -70,13 +70,13 @@ class VariableReader {
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
 
   /// To be called when all is read: that it was of this checkpoint. @throws StorageError if a run has retired it
-  void check_not_retired() const { storage::check_not_retired(file_, seal_); }
+  void check_not_retired() const { storage::check_not_retired(file_, commit_record_); }
 
  private:
-  void read_tiles(const StoredVariable& stored, std::uint64_t first, std::span<std::byte> elements) const;
+  void read_chunks(const StoredVariable& stored, std::uint64_t first, std::span<std::byte> elements) const;
 
   PosixFile file_;
-  Bytes seal_;
+  Bytes commit_record_;
   FileIndex index_;
 };
 

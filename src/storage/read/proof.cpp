@@ -12,7 +12,7 @@ namespace reprieve::storage {
 
 namespace {
 
-/// No more of them are looked at a second time: one that is damaged for all is enough.
+/// No more of them are looked at a second time: one that is corrupt for all is enough.
 constexpr std::size_t kMostSuspectsPerRank = 4;
 constexpr std::size_t kMostSuspects = 64;
 
@@ -124,7 +124,7 @@ class Proof {
     throw StorageError(ErrorCode::io, "rank " + std::to_string(first.finder) + " on host " +
                                           comm_.host_of(static_cast<int>(first.finder)) + " reads wrong bits from " +
                                           file_ +
-                                          ", which are right when they are read again: the checkpoint is sound, but "
+                                          ", which are right when they are read again: the checkpoint is valid, but "
                                           "that host's memory or its way to the disk is not; start again without it");
   }
 
@@ -132,7 +132,7 @@ class Proof {
     const StoredVariable& variable = index_.variables[static_cast<std::size_t>(suspect.variable)];
     const BoxRow row = index_.row(variable, static_cast<std::size_t>(suspect.box));
     return "variable '" + variable.name +
-           "' is damaged: " + BlockReader::region_of(variable, row, block_of(variable, row, suspect.block));
+           "' is corrupt: " + BlockReader::region_of(variable, row, block_of(variable, row, suspect.block));
   }
 
   cluster::Communicator& comm_;

@@ -24,10 +24,10 @@ namespace reprieve::storage {
 [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by, int ranks);
 
 /// Every rank reads its share of the file and compares the checksums. Blocks that differ are read by other ranks too:
-/// what one of them reads right is not damaged, however often the first one reads it wrong. Collective.
+/// what one of them reads right is not corrupt, however often the first one reads it wrong. Collective.
 /// @param reader  one that verifies, of this file
-/// @throws CorruptError that names the damage, if a block is wrong for all who read it; StorageError (io) that names
-/// the rank and its host, if others read right what it does not; StorageError if a rank cannot read
+/// @throws CorruptError that names the corruption, if a block is wrong for all who read it; StorageError (io) that
+/// names the rank and its host, if others read right what it does not; StorageError if a rank cannot read
 void prove(cluster::Communicator& comm, BlockReader& reader, const FileIndex& index, const std::string& file);
 
 }  // namespace reprieve::storage

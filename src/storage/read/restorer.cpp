@@ -9,11 +9,11 @@
 #include <span>
 #include <utility>
 
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "reprieve/memory_space.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/read/proof.hpp"
 #include "storage/read/stored_checkpoint.hpp"
 
@@ -78,14 +78,14 @@ void Restorer::look() {
   if (!index_) {
     load_index();
   }
-  core::kill_point(core::KillPoint::restore_index_read);
+  core::failpoint(core::Failpoint::restore_index_read);
   compare([&] {
     comparison_ = compare_with_file(registry_, *index_, comm_.rank(), comm_.size());
     add_differences(compare_arrays(comparison_.arrays, false));
   });
 }
 
-/// What the chief cannot read right, another rank may.
+/// What rank 0 cannot read right, another rank may.
 void Restorer::load_index() {
   std::exception_ptr chiefs;
   try {
@@ -101,7 +101,7 @@ void Restorer::load_index() {
   }
   if (comm_.is_chief()) {
     core::log::warning(
-        "{}: the chief, on host {}, read what the file says about itself with wrong bits, rank {} read "
+        "{}: rank 0, on host {}, read what the file says about itself with wrong bits, rank {} read "
         "it right; the memory or a disk of that host may be failing",
         file_.string(), comm_.host(), second_reader());
   }
@@ -120,22 +120,22 @@ int Restorer::second_reader() const {
 /// The tables can be large: the ranks of a node look at one copy, and one of them checks it.
 void Restorer::load_index_from(int root) {
   std::optional<PosixFile> file;
-  std::pair<Seal, std::size_t> head;  // and the size of the tables
+  std::pair<CommitRecord, std::size_t> head;  // and the size of the tables
   const std::string what = what_ + ": reading the metadata";
   comm_.agree(core::capture([&] {
                 if (comm_.rank() == root) {
                   file.emplace(PosixFile::open_to_read(file_));
-                  head.first = read_seal(*file);
+                  head.first = read_commit_record(*file);
                   head.second = table_bytes(*file, head.first);
                 }
               }),
               what);
   head = comm_.from_root(head, root, what);
-  sealed_ = head.first;
-  const auto read = [&](std::span<std::byte> bytes) { read_tables(*file, sealed_, bytes); };
+  committed_ = head.first;
+  const auto read = [&](std::span<std::byte> bytes) { read_tables(*file, committed_, bytes); };
   const cluster::CommonBytes tables = comm_.broadcast_common(head.second, read, root, what);
   agreed("checking the metadata", [&] {
-    index_ = parse_index(index_bytes(sealed_, tables.bytes, tables.owner), file_.string(),
+    index_ = parse_index(index_bytes(committed_, tables.bytes, tables.owner), file_.string(),
                          tables.is_first ? Rows::unknown : Rows::checked);
   });
   agreed("checking the boxes", [&] { check_boxes_apart(*index_, file_.string(), comm_.rank(), comm_.size()); });
@@ -195,7 +195,7 @@ std::set<std::string> Restorer::overwritten() const {
   return names;
 }
 
-/// What is damaged in there touches nothing when its turn comes.
+/// What is corrupt in there touches nothing when its turn comes.
 bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
   try {
     return overwrites_the_same(registry_, read_index(PosixFile::open_to_read(older)), *index_, comm_.rank(),
@@ -207,18 +207,19 @@ bool Restorer::could_be_replaced_by(const core::FileAddress& older) const {
   }
 }
 
-/// The file of another run may be retired or replaced by that run at any moment. Where checksums are compared, a seal
-/// that is read with wrong bits does no harm; one that is all zeros was taken away.
+/// The file of another run may be retired or replaced by that run at any moment. Where checksums are compared, a commit
+/// record that is read with wrong bits does no harm; one that is all zeros was taken away.
 void Restorer::check_is_the_same(const PosixFile& opened) const {
   try {
     // No other file has these two: the manifest says who saved it, and when.
-    const Seal seal = read_seal(opened);
-    if (seal.manifest.digest == sealed_.manifest.digest && seal.checksums.digest == sealed_.checksums.digest) {
+    const CommitRecord commit_record = read_commit_record(opened);
+    if (commit_record.manifest.digest == committed_.manifest.digest &&
+        commit_record.checksums.digest == committed_.checksums.digest) {
       return;
     }
   } catch (const CorruptError& error) {
     core::log::debug("{}", error.what());
-    if (verify_ && !is_void(seal_bytes(opened))) {
+    if (verify_ && !is_void(commit_record_bytes(opened))) {
       return;
     }
   }
@@ -232,7 +233,7 @@ void Restorer::check_not_retired() {
   comm_.on_chief(
       [&] {
         if (opened_) {
-          storage::check_not_retired(*opened_, seal_);
+          storage::check_not_retired(*opened_, commit_record_);
         }
       },
       what_ + ": looking at the file once more");
@@ -245,7 +246,7 @@ void Restorer::open() {
         reader_.emplace(*source_, file_.string(), *index_, verify_);
       } else {
         opened_.emplace(PosixFile::open_to_read(file_));
-        seal_ = seal_bytes(*opened_);
+        commit_record_ = commit_record_bytes(*opened_);
         check_is_the_same(*opened_);
         reader_.emplace(*opened_, *index_, verify_);
       }
@@ -281,7 +282,7 @@ void Restorer::check_own_blocks() {
   const auto first = static_cast<std::uint64_t>(comm_.rank());
   const auto check = [&](const BlockReader::Place& place, std::size_t /*row*/) {
     if (!reader_->block_is_right(place)) {
-      throw CorruptError("the part of rank " + std::to_string(first) + " is damaged (checksum differs)");
+      throw CorruptError("the part of rank " + std::to_string(first) + " is corrupt (checksum differs)");
     }
     return true;
   };
@@ -397,11 +398,11 @@ void Restorer::fill_arrays() {
     for (const RestoreTarget* target : same_splits_) {
       restore_copies(*stored_, *target->stored, target->array, comm_.rank());
     }
-    core::kill_point(core::KillPoint::restore_values_read);
+    core::failpoint(core::Failpoint::restore_values_read);
   });
 }
 
-/// A rank that reads damage makes all of them look at the whole file; if it is sound, they read again.
+/// A rank that reads corruption makes all of them look at the whole file; if it is valid, they read again.
 void Restorer::read_twice(const char* stage, const std::function<void()>& read) {
   try {
     agreed(stage, read);
@@ -421,7 +422,7 @@ void Restorer::read_twice(const char* stage, const std::function<void()>& read) 
     throw StorageError(ErrorCode::io,
                        std::string(error.what()) + ", on rank " + std::to_string(error.origin_rank()) + " on host " +
                            comm_.host_of(error.origin_rank()) +
-                           "; but the file as a whole is sound: that host's memory or its way to the disk is not; "
+                           "; but the file as a whole is valid: that host's memory or its way to the disk is not; "
                            "start again without it",
                        error.origin_rank());
   }

@@ -3,7 +3,7 @@
 
 /// @file
 /// How one checkpoint file is restored, in parts, so that whoever has several files can decide between them:
-///  1. `look`: the chief reads what the file says about itself, verifies it, and broadcasts it; every rank compares it
+///  1. `look`: rank 0 reads what the file says about itself, verifies it, and broadcasts it; every rank compares it
 ///     with its registered variables, and all differences make one error. No variable is touched.
 ///  2. `prove`: the ranks together verify the whole file. No variable is touched.
 ///  3. `restore`, in this order, whatever is registered: the replicated and the per-rank values are read; serializers
@@ -23,8 +23,8 @@
 #include "cluster/communicator.hpp"
 #include "state/registry.hpp"
 #include "storage/bytes/codec.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/seal.hpp"
 #include "storage/read/block_reader.hpp"
 #include "storage/read/comparison.hpp"
 #include "storage/read/stored_checkpoint.hpp"
@@ -43,14 +43,14 @@ class Restorer {
   Restorer(const Restorer&) = delete;
   Restorer& operator=(const Restorer&) = delete;
 
-  /// @throws CorruptError if neither the chief nor another rank can read the tables right; MismatchError; StorageError
+  /// @throws CorruptError if neither rank 0 nor another rank can read the tables right; MismatchError; StorageError
   void look();
 
   /// @throws CorruptError if a block is wrong on every rank that reads it; StorageError if a rank cannot read, or reads
   /// wrong what others read right
   void prove();
 
-  /// @throws as `prove` (a block that was read wrong makes the ranks prove the file, and read again if it is sound),
+  /// @throws as `prove` (a block that was read wrong makes the ranks prove the file, and read again if it is valid),
   /// MismatchError (arrays that the user describes), and what the user's functions throw
   void restore();
 
@@ -71,7 +71,7 @@ class Restorer {
   [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
   /// What the file says about itself, as soon as `look` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }
-  /// The same for whoever goes on with it; after `restore`. Then the restorer is good for nothing else.
+  /// The same for whoever continues with it; after `restore`. Then the restorer is good for nothing else.
   [[nodiscard]] FileIndex take_index() { return std::move(*index_); }
 
  private:
@@ -109,13 +109,13 @@ class Restorer {
   std::string what_;
   bool touched_ = false;
   std::optional<FileIndex> index_;
-  Seal sealed_;  ///< of the file that the index is of
-  Bytes seal_;   ///< as it was when the file was opened
+  CommitRecord committed_;  ///< of the file that the index is of
+  Bytes commit_record_;     ///< as it was when the file was opened
   Comparison comparison_;
   std::vector<const RestoreTarget*> same_splits_;  ///< every rank gets its own copies of shared elements back
   const BlockSource* source_ = nullptr;            ///< instead of the file
   std::optional<PosixFile> opened_;
-  std::optional<TransferNews> news_;
+  std::optional<ProgressLogger> news_;
   std::optional<BlockReader> reader_;
   std::optional<StoredCheckpoint> stored_;
 };

@@ -2,14 +2,15 @@
 /// @file
 /// How a checkpoint file comes to be:
 ///  1. every rank describes its variables; one reduction tells whether any has changed since the save before, and
-///     whether all ranks have the same ones. If there is a change, the chief gathers the numbers of all ranks (boxes
+///     whether all ranks have the same ones. If there is a change, rank 0 gathers the numbers of all ranks (boxes
 ///     and shapes), lays the file out with HDF5, and tells every rank its places; else all stays as it was (collective)
-///  2. the chief brings the metadata up to date, and takes the disk space                              (collective)
+///  2. rank 0 brings the metadata up to date, and takes the disk space                              (collective)
 ///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
-///  4. the ranks agree on errors; the chief gathers the checksums and writes their table and the seal  (collective)
+///  4. the ranks agree on errors; rank 0 gathers the checksums and writes their table and the commit record
+///  (collective)
 ///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
-/// The file is complete when its seal is there, and durable when this has returned: the rename that commits it, by the
-/// caller, comes after that.
+/// The file is complete when its commit record is there, and durable when this has returned: the rename that commits
+/// it, by the caller, comes after that.
 
 #include "storage/write/checkpoint_writer.hpp"
 
@@ -23,7 +24,7 @@
 
 #include "cluster/communicator.hpp"
 #include "core/error.hpp"
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "reprieve/version.hpp"
 #include "storage/bytes/checksum.hpp"
@@ -40,7 +41,7 @@ namespace reprieve::storage {
 
 namespace {
 
-/// "Open MPI v4.1.4" of a text that goes on with the package, the date and more.
+/// "Open MPI v4.1.4" of a text that continues with the package, the date and more.
 std::string mpi_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
@@ -99,7 +100,7 @@ std::vector<std::uint64_t> digests_of(const std::vector<LocalVariable>& variable
   return digests;
 }
 
-/// The first variable whose digest is another one than the chief's; a great number if there is none. One that lies in
+/// The first variable whose digest is another one than rank 0's; a great number if there is none. One that lies in
 /// the memory of a device on one of the two is not compared.
 std::int64_t first_other(const std::vector<std::uint64_t>& digests, const std::vector<std::uint64_t>& chiefs) {
   for (std::size_t v = 0; v < std::min(digests.size(), chiefs.size()); ++v) {
@@ -144,7 +145,7 @@ struct LayoutCache::Content {
   DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
   Bytes common;                       ///< what all ranks were told
   Bytes places;                       ///< what this one was told
-  std::unique_ptr<LaidOutFile> file;  ///< the chief's
+  std::unique_ptr<LaidOutFile> file;  ///< rank 0's
 };
 
 LayoutCache::LayoutCache() = default;
@@ -200,7 +201,7 @@ void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const Fi
 }
 
 void CheckpointWriter::plan_in_memory(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
-  what_ = "near copy " + std::to_string(metadata.number) + ": ";
+  what_ = "node-local copy " + std::to_string(metadata.number) + ": ";
   collect(registry, what_ + "collecting the variables");
   const std::string what = what_ + "laying out the file";
   find_layout(describe(what), metadata, what);
@@ -257,14 +258,14 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
   Places places;
   comm_.on_chief(
       [&] {
-        FileIndex index = plan_file(std::move(told), metadata, writer_.in_tiles);
+        FileIndex index = plan_file(std::move(told), metadata, writer_.in_chunks);
         // The limit holds for files in memory too, and HDF5 does not survive an error there.
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = laid_out_as_before(index);
         if (!file) {
           file = std::make_unique<LaidOutFile>(std::move(index));
         }
-        check_table_sizes(plan_.file.string(), file->seal());  // before any data are written
+        check_table_sizes(plan_.file.string(), file->commit_record());  // before any data are written
         places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
       },
       what);
@@ -339,8 +340,8 @@ void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset
     return;
   }
   for (BoxView<const std::byte>& view : std::exchange(variable.views, {})) {
-    if (!dataset.tile.empty()) {
-      add_tiles(view, dataset);
+    if (!dataset.chunk.empty()) {
+      add_chunks(view, dataset);
       continue;
     }
     WriteItem& item = plan_.items.emplace_back(WriteItem{dataset, std::move(view)});
@@ -351,10 +352,10 @@ void CheckpointWriter::add_items(LocalVariable& variable, const Dataset& dataset
   }
 }
 
-/// Each tile is written as a dataset by itself.
-void CheckpointWriter::add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset) {
+/// Each chunk is written as a dataset by itself.
+void CheckpointWriter::add_chunks(const BoxView<const std::byte>& view, const Dataset& dataset) {
   bool continues_row = false;
-  for (TilePart& part : tile_parts(dataset, view.box)) {
+  for (ChunkPart& part : chunk_parts(dataset, view.box)) {
     const std::byte* first = view.data + displacement(view.box, view.strides_bytes, part.box.offset);
     plan_.items.push_back({std::move(part.dataset),
                            {first, std::move(part.within), view.strides_bytes, view.space},
@@ -370,48 +371,48 @@ void CheckpointWriter::write_alone() {
     throw UsageError("this writer does not work in the background");
   }
   written_ = writer_.make_alone()->write(plan_);
-  core::kill_point(core::KillPoint::save_part_written);
+  core::failpoint(core::Failpoint::save_part_written);
   if (written_.file && options_.durable) {
     written_.file->sync();
   }
-  core::kill_point(core::KillPoint::save_part_durable);
+  core::failpoint(core::Failpoint::save_part_durable);
   durable_ = true;
 }
 
 void CheckpointWriter::write_together() {
   const std::string what = what_ + "writing";
   comm_.agree(core::capture([&] { written_ = writer_.make(comm_, plan_, what)->write(plan_); }), what);
-  core::kill_point(core::KillPoint::save_part_written);
+  core::failpoint(core::Failpoint::save_part_written);
 }
 
 void CheckpointWriter::complete() {
-  seal(what_ + "sealing the file");
+  gather_and_write_checksums(what_ + "completing the file");
   finish(what_ + "making the data durable");
 }
 
-void CheckpointWriter::seal(const std::string& what) {
+void CheckpointWriter::gather_and_write_checksums(const std::string& what) {
   const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
   comm_.on_chief(
       [&] {
         place_checksums(laid_out_->file->index(), by_rank);
-        write_checksums_and_seal();
+        write_checksums_and_commit_record();
       },
       what);
 }
 
-void CheckpointWriter::write_checksums_and_seal() {
+void CheckpointWriter::write_checksums_and_commit_record() {
   const auto checksums = std::as_bytes(laid_out_->file->index().checksums.span());
   if (!written_.file) {
     written_.file.emplace(PosixFile::open_to_write(plan_.file));
   }
   const PosixFile& file = *written_.file;
   check_structure(file);
-  Seal seal = laid_out_->file->seal();
-  file.write_all(checksums, seal.checksums.region.offset);
-  core::kill_point(core::KillPoint::save_checksums_written);
-  seal.checksums.digest = xxh3(checksums);
-  write_seal(file, seal);
-  core::kill_point(core::KillPoint::save_sealed);
+  CommitRecord commit_record = laid_out_->file->commit_record();
+  file.write_all(checksums, commit_record.checksums.region.offset);
+  core::failpoint(core::Failpoint::save_checksums_written);
+  commit_record.checksums.digest = xxh3(checksums);
+  write_commit_record(file, commit_record);
+  core::failpoint(core::Failpoint::save_committed);
   durable_ = false;
 }
 
@@ -420,7 +421,7 @@ void CheckpointWriter::finish(const std::string& what) {
                 if (written_.file && options_.durable && !durable_) {
                   written_.file->sync();
                 }
-                core::kill_point(core::KillPoint::save_part_durable);
+                core::failpoint(core::Failpoint::save_part_durable);
                 if (written_.file) {
                   written_.file->close();
                 }
@@ -430,9 +431,9 @@ void CheckpointWriter::finish(const std::string& what) {
 
 /// If HDF5 opened the file for writing, it must have left the structure as it was laid out.
 void CheckpointWriter::check_structure(const PosixFile& file) const {
-  const Seal& seal = laid_out_->file->seal();
-  if (writer_.opens_structure &&
-      structure_digest(file, laid_out_->file->index(), seal.checksums.region) != seal.structure_digest) {
+  const CommitRecord& commit_record = laid_out_->file->commit_record();
+  if (writer_.opens_structure && structure_digest(file, laid_out_->file->index(), commit_record.checksums.region) !=
+                                     commit_record.structure_digest) {
     throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
   }
 }

@@ -13,9 +13,9 @@
 
 #include "cluster/communicator.hpp"
 #include "core/directory.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/file_index.hpp"
-#include "storage/format/seal.hpp"
 #include "storage/write/write_item.hpp"
 #include "storage/write/writers.hpp"
 
@@ -30,7 +30,7 @@ void fill_versions(FileMetadata& metadata);
 // The layout of a file, kept from one save to the next.
 
 /// What a rank keeps from one save to the next: as long as no rank registers other variables or shapes than before, the
-/// file is not laid out anew, and the ranks tell each other nothing of them.
+/// file is not laid out again, and the ranks tell each other nothing of them.
 class LayoutCache {
  public:
   /// A complete file, and what it says about itself.
@@ -45,7 +45,7 @@ class LayoutCache {
   LayoutCache& operator=(LayoutCache&&) noexcept;
 
   /// A file that is complete, as one that has just been restored: if the first save has the same variables, it takes
-  /// the structure from there. Counts on the chief. Local.
+  /// the structure from there. Counts on rank 0. Local.
   void take_from(Model model) { model_ = std::move(model); }
 
   /// What this rank has written before, into files that may be written over.
@@ -63,10 +63,10 @@ class LayoutCache {
 
 // Whether what is registered as equal on all ranks is equal.
 
-/// Warns, once and on the chief, if a replicated variable has another value on some rank: only that of rank 0 is saved,
-/// and all ranks would go on with it. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers and
-/// texts alone, since equal objects may have different bytes, and not at the memory of devices. Collective: one small
-/// reduction if all are equal. @param variables  the same ones on all ranks @throws as any collective call
+/// Warns, once and on rank 0, if a replicated variable has another value on some rank: only that of rank 0 is saved,
+/// and all ranks would continue with it. Looks at the first 4 MiB of each variable, and at 64 MiB in all; at numbers
+/// and texts alone, since equal objects may have different bytes, and not at the memory of devices. Collective: one
+/// small reduction if all are equal. @param variables  the same ones on all ranks @throws as any collective call
 void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what);
 
@@ -77,7 +77,7 @@ struct WriteOptions {
   bool durable = true;
   FileIo io = FileIo::automatic;
   bool recycle = false;  ///< the file is there, and its blocks may be written over
-  /// The chief's: the save that has left the file as it is, if it was one of this run; 0: not known.
+  /// Rank 0's: the save that has left the file as it is, if it was one of this run; 0: not known.
   std::uint64_t left_by_save = 0;
   std::uint64_t save = 0;  ///< the number of this one, which no other save of the run has; 0: not to be remembered
   bool compare_replicated = false;  ///< warn if replicated values are not equal; the same on all ranks
@@ -104,12 +104,12 @@ class CheckpointWriter {
   /// other stages. Collective. Touches no file.
   void plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata);
 
-  /// In place of `plan` where the file is not to be: this rank's items are known afterwards, and on the chief the
+  /// In place of `plan` where the file is not to be: this rank's items are known afterwards, and on rank 0 the
   /// structure of the file. Collective.
   void plan_in_memory(const Checkpoint::Registry& registry, const FileMetadata& metadata);
   /// This rank's items, which the caller may take away.
   [[nodiscard]] std::vector<WriteItem>& items() noexcept { return plan_.items; }
-  /// The chief's: the file without its data.
+  /// Rank 0's: the file without its data.
   [[nodiscard]] StructureImage image() const;
 
   /// Copies this rank's part of the state: from then on the variables may change. Not collective.
@@ -144,9 +144,9 @@ class CheckpointWriter {
   void apply_places(const Bytes& common, const Bytes& own);
   void forget_descriptions();
   void add_items(LocalVariable& variable, const Dataset& dataset, std::uint64_t position);
-  void add_tiles(const BoxView<const std::byte>& view, const Dataset& dataset);
-  void seal(const std::string& what);
-  void write_checksums_and_seal();
+  void add_chunks(const BoxView<const std::byte>& view, const Dataset& dataset);
+  void gather_and_write_checksums(const std::string& what);
+  void write_checksums_and_commit_record();
   void finish(const std::string& what);
   void check_structure(const PosixFile& file) const;
 

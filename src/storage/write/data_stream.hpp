@@ -103,8 +103,9 @@ inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
 
 /// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.
 inline constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{256} << 10U;
-/// Tiles of one rank alone go to the file by themselves from this size on: a write of them is no dearer than a message.
-inline constexpr std::uint64_t kLeastOwnTileBytes = std::uint64_t{16} << 10U;
+/// Chunks of one rank alone go to the file by themselves from this size on: a write of them is no dearer than a
+/// message.
+inline constexpr std::uint64_t kLeastOwnChunkBytes = std::uint64_t{16} << 10U;
 
 /// Bytes that follow each other in the file are collected in page-aligned buffers, which are written with O_DIRECT,
 /// several at a time. What cannot be written that way (the ends of a piece that share a page with something else, small
@@ -155,7 +156,7 @@ class DataStream {
 
   const PosixFile& file_;
   const std::uint64_t least_direct_bytes_;
-  TransferNews news_;
+  ProgressLogger news_;
   std::optional<PosixFile> direct_;  ///< the same file, opened with O_DIRECT
   std::vector<Buffer> buffers_;
   std::vector<std::size_t> free_;

@@ -28,20 +28,20 @@ std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable
   return most;
 }
 
-/// A rank has parts of tiles, or tiles, that are too small.
+/// A rank has parts of chunks, or chunks, that are too small.
 bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
   const Dataset dataset = variable.dataset();
-  if (volume(dataset.tile) * dataset.element_size < kLeastOwnTileBytes) {
+  if (volume(dataset.chunk) * dataset.element_size < kLeastOwnChunkBytes) {
     return true;
   }
   for (std::size_t b = 0; b < variable.box_count; ++b) {
     const BoxRow row = index.row(variable, b);
-    if (is_whole_tiles(dataset.shape, dataset.tile, row.offset, row.extent)) {
+    if (is_whole_chunks(dataset.shape, dataset.chunk, row.offset, row.extent)) {
       continue;  // which is how most boxes are
     }
-    const std::vector<TilePart> parts = tile_parts(dataset, FileIndex::dataset_box(variable, index.row(variable, b)));
-    if (std::ranges::any_of(parts, [&](const TilePart& part) {
-          return !part.is_all && run_length(part.within, dataset.tile) * dataset.element_size < kLeastDirectBytes;
+    const std::vector<ChunkPart> parts = chunk_parts(dataset, FileIndex::dataset_box(variable, index.row(variable, b)));
+    if (std::ranges::any_of(parts, [&](const ChunkPart& part) {
+          return !part.is_all && run_length(part.within, dataset.chunk) * dataset.element_size < kLeastDirectBytes;
         })) {
       return true;
     }
@@ -66,7 +66,7 @@ bool has_short_rows(const FileIndex& index, const StoredVariable& variable) {
 }
 
 bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
-  return variable.tile.empty() ? has_short_rows(index, variable) : has_small_parts(index, variable);
+  return variable.chunk.empty() ? has_short_rows(index, variable) : has_small_parts(index, variable);
 }
 
 Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {

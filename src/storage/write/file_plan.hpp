@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What each rank must know of a file that the chief has planned, and what becomes of the checksums that it sends.
+/// What each rank must know of a file that rank 0 has planned, and what becomes of the checksums that it sends.
 /// Local: no MPI, no HDF5.
 
 #include <cstdint>

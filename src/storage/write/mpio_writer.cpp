@@ -81,7 +81,7 @@ class MpiInfo {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-/// One open file in the middle of collective transfers. A rank that fails goes on taking part, with nothing to write,
+/// One open file in the middle of collective transfers. A rank that fails continues taking part, with nothing to write,
 /// so that the others are not left alone in a collective call as far as that is in our hands.
 class CollectiveTransfer {
  public:

@@ -79,7 +79,7 @@ std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
   return variables;
 }
 
-/// The chief plans a file for them, which finds all that is wrong.
+/// Rank 0 plans a file for them, which finds all that is wrong.
 void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
   auto told = tell_chief(comm, std::move(mine), same_facts, kComparing);
   comm.on_chief([&] { static_cast<void>(plan_file(std::move(told), {}, false)); }, kComparing);

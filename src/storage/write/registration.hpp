@@ -13,7 +13,7 @@
 
 namespace reprieve::storage {
 
-// What the ranks tell the chief of their variables: as little as the chief needs to plan a file.
+// What the ranks tell rank 0 of their variables: as little as rank 0 needs to plan a file.
 
 /// What one reduction tells.
 struct Agreement {
@@ -24,14 +24,14 @@ struct Agreement {
 [[nodiscard]] Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs,
                                       std::string_view what);
 
-/// What all ranks told, on the chief; nothing on the others. The facts are the chief's alone if the ranks have the same
+/// What all ranks told, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have the same
 /// ones; otherwise of each rank, for the error that says in what they differ. Takes @p mine. Collective.
 [[nodiscard]] std::vector<DescriptionMessage> tell_chief(cluster::Communicator& comm, DescriptionMessage mine,
                                                          bool same_facts, std::string_view what);
 
 /// Compares what all ranks registered: names, kinds, types, constants, and the layouts that are known without a call
 /// of the program's functions, the boxes of which must not overlap. Functions that find values are called, no others.
-/// Collective. Cost: a few reductions, and the boxes of the layouts to the chief; all registrations only if they
+/// Collective. Cost: a few reductions, and the boxes of the layouts to rank 0; all registrations only if they
 /// differ.
 /// @throws MismatchError that lists all differences, or UsageError about boxes that overlap, the same on every rank
 void check_registration(cluster::Communicator& comm, const Checkpoint::Registry& registry);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cluster/communicator.hpp"
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 #include "storage/format/file_index.hpp"
 #include "storage/write/data_stream.hpp"
 #include "storage/write/writers.hpp"
@@ -289,16 +289,16 @@ class PieceExchange {
     const WriteItem* item;
   };
 
-  /// What lies between the pieces of others. Tiles of a rank alone do not, however small they are.
+  /// What lies between the pieces of others. Chunks of a rank alone do not, however small they are.
   static bool is_exchanged(const WriteItem& item) {
     const std::uint64_t run = item.run_bytes();
-    return run < (item.fills_dataset ? kLeastOwnTileBytes : kLeastDirectBytes);
+    return run < (item.fills_dataset ? kLeastOwnChunkBytes : kLeastDirectBytes);
   }
 
   [[nodiscard]] std::uint64_t rank() const { return static_cast<std::uint64_t>(comm_.rank()); }
 
   void open() {
-    check_file_size_limit(plan_.file, plan_.end_in_file());  // this rank may have another one than the chief
+    check_file_size_limit(plan_.file, plan_.end_in_file());  // this rank may have another one than rank 0
     part_.file.emplace(PosixFile::open_to_write(plan_.file));
     std::uint64_t bytes = scattered_bytes(plan_) / static_cast<std::uint64_t>(comm_.size());
     for (const WriteItem& item : large_) {
@@ -320,7 +320,7 @@ class PieceExchange {
         failure = core::capture([&] { pack(window); });
       }
       comm_.exchange(outgoing_, incoming_, what_, failure);
-      core::kill_point(core::KillPoint::save_pieces_exchanged);
+      core::failpoint(core::Failpoint::save_pieces_exchanged);
       failure = core::capture([&] { write_chunk(window); });
     }
     comm_.agree(failure, what_);

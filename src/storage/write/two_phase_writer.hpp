@@ -28,7 +28,7 @@ class RowCursor {
   [[nodiscard]] std::uint64_t offset() const noexcept { return row_offset_ + taken_; }
   /// The rest of the row, or what of it lies before @p end in the file; `offset()` must. Valid until `advance`.
   [[nodiscard]] std::span<const std::byte> piece(std::uint64_t end);
-  /// Goes on behind the next @p bytes, at most the rest of the row.
+  /// Continues behind the next @p bytes, at most the rest of the row.
   void advance(std::uint64_t bytes);
 
  private:

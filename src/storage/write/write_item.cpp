@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/kill_point.hpp"
+#include "core/failpoint.hpp"
 
 namespace reprieve::storage {
 
@@ -20,8 +20,8 @@ namespace reprieve::storage {
 //
 // - A range counts only if this rank wrote it as a whole, both times: then no other rank, and no structure of the file,
 //   has a byte in it. It does not matter which variable lay there.
-// - What a save wrote is known by the number of that save. The chief tells which save left the file that is written
-//   over, and only if the file has not been touched since (CheckpointDirectory::take_spare). A new file, a file of
+// - What a save wrote is known by the number of that save. Rank 0 tells which save left the file that is written
+//   over, and only if the file has not been touched since (CheckpointDirectory::take_recycled). A new file, a file of
 //   another run, and the file of a save that failed hold nothing that is known.
 // - The digests have 128 bits, of XXH3, which is not made to resist somebody who wants two states with one digest.
 // - Every 16th time a file is written as a whole, so that what a disk has changed under us does not stay for ever.
@@ -80,7 +80,7 @@ const Digest128* WrittenRanges::find(std::uint64_t range) const {
   return place < run->second.size() ? &run->second[static_cast<std::size_t>(place)] : nullptr;
 }
 
-/// Without the memory for it the save goes on, and nothing is known of what it writes.
+/// Without the memory for it the save continues, and nothing is known of what it writes.
 void WrittenRanges::add(std::uint64_t range, const Digest128& digest) noexcept {
   if (!has_memory_) {
     return;
@@ -222,7 +222,7 @@ class ItemWriter {
     written_ = written.dataset.file_offset;
     for_each_content(written, after == i ? nullptr : &items_[after], feed_, [&](const Box& block, auto content) {
       checksums_[next++] = write_block(written, block, content);
-      core::kill_point(core::KillPoint::save_block_written);
+      core::failpoint(core::Failpoint::save_block_written);
     });
     if (written.fills_dataset) {
       fill_up_to(written.dataset.file_offset + volume(written.dataset.shape) * written.dataset.element_size);

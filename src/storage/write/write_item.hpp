@@ -133,7 +133,7 @@ void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint
 /// Reads all items back and compares them with the checksums. @throws CorruptError, StorageError
 void check_items(const PosixFile& file, std::span<const WriteItem> items, std::span<const std::uint64_t> checksums);
 
-// A copy of one rank's part of the state, so that the program can go on while it is written.
+// A copy of one rank's part of the state, so that the program can continue while it is written.
 
 /// Memory for one copy, kept from one save to the next: only the first pays for getting it from the system.
 /// Not thread-safe.

@@ -48,7 +48,7 @@ class DirectWriter final : public Writer {
     if (plan.items.empty()) {
       return part;
     }
-    check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than the chief
+    check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than rank 0
     part.file.emplace(PosixFile::open_to_write(plan.file));
     DataStream stream(*part.file, plan.io, plan.own_bytes(), plan.least_direct_bytes());
     part.checksums = write_items(stream, plan.items, plan.ranges.get());

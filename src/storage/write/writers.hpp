@@ -19,7 +19,7 @@ namespace reprieve::storage {
 
 // What a writer is given and what it gives back.
 
-/// Everything a rank needs to write its part of a file: places that the chief laid out, and the memory that goes there.
+/// Everything a rank needs to write its part of a file: places that rank 0 laid out, and the memory that goes there.
 /// Made collectively; from then on the direct writer needs neither MPI nor HDF5.
 struct WritePlan {
   /// One variable, as much as all ranks must know of it to write it together.
@@ -120,8 +120,8 @@ struct WriterRow {
   std::uint64_t piece_bytes;
   /// It opens the file by HDF5, which may change the structure that was laid out.
   bool opens_structure;
-  /// It can write arrays in tiles.
-  bool in_tiles;
+  /// It can write arrays in chunks.
+  bool in_chunks;
 };
 
 inline constexpr std::array<WriterRow, detail::kWriters.size()> kWriterRows{{

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-!> Arrays that are deallocated and allocated anew after they were registered.
+!> Arrays that are deallocated and allocated again after they were registered.
 module moved_test
   use, intrinsic :: iso_fortran_env, only: int64, real64
   use checks

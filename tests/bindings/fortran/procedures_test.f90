@@ -66,7 +66,7 @@ contains
     time_left_s = 0.001
   end subroutine
 
-  subroutine go_on(comm, exit_code, checkpoint, ierr)
+  subroutine keep_running(comm, exit_code, checkpoint, ierr)
     integer, intent(in) :: comm, exit_code
     character(*), intent(in) :: checkpoint
     integer, intent(inout) :: ierr
@@ -96,7 +96,7 @@ contains
     call make_config(config)
     call config%set('termination.restart_code', '75')
     call config%set('termination.poll_interval_s', '0.01')
-    call config%set_exit_fn(go_on)
+    call config%set_exit_fn(keep_running)
     call config%set_watcher_fn(watch)
     call state%add_replicated('steps', reprieve_view(steps))
     call handler%open(MPI_COMM_WORLD, state, directory, config)
@@ -108,7 +108,7 @@ contains
       call MPI_Bcast(done, 1, MPI_INTEGER, 0, MPI_COMM_WORLD)
     end do
     call check_ok(ierr)
-    call check(exits > 0, 'the exit procedure was called, and the program went on')
+    call check(exits > 0, 'the exit procedure was called, and the program continued')
     lost = .false.
     call handler%close()
 
@@ -210,8 +210,8 @@ contains
     call check(manager%latest(info) .and. info%number == 5 .and. info%run_calls == -1, 'the last save is the newest')
     call manager%save_next()
     call check(manager%latest(info) .and. info%number == 2_int64**40 + 2, 'the next number, not asked for')
-    call manager%near_copy(ierr=ierr)
-    call check(ierr == reprieve_error_usage, 'near copies need a directory')
+    call manager%local_copy(ierr=ierr)
+    call check(ierr == reprieve_error_usage, 'node-local copies need a directory')
     call manager%close()
     call check(.not. manager%background_save_pending(), 'closed')
     call manager%save_in_background(5, ierr)

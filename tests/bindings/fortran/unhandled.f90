@@ -12,6 +12,6 @@ program unhandled
   call MPI_Init(ierr)
   call state%add_replicated('value', reprieve_view(value))
   call handler%open(MPI_COMM_WORLD, state, '/dev/null/checkpoints')
-  print '(a)', 'it went on'
+  print '(a)', 'it continued'
   call MPI_Finalize(ierr)
 end program

@@ -40,10 +40,10 @@ std::vector<Element> make_mesh() {
     return static_cast<int>(random % static_cast<std::uint64_t>(below));
   };
   for (int e = 0; e < kElements; ++e) {
-    const int near = e * kNodes / kElements;
+    const int local = e * kNodes / kElements;
     Element nodes{};
     for (int& node : nodes) {
-      node = std::clamp(near + next(60) - 30, 0, kNodes - 1);
+      node = std::clamp(local + next(60) - 30, 0, kNodes - 1);
     }
     elements.push_back(nodes);
   }

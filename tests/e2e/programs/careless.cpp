@@ -21,9 +21,9 @@ int main(int argc, char** argv) {
     std::signal(SIGTERM, SIG_IGN);
   }
   const std::chrono::milliseconds step(std::stoi(argv[1]));
-  for (int go_on = 1; go_on == 1;) {
+  for (int keep_running = 1; keep_running == 1;) {
     std::this_thread::sleep_for(step);
-    MPI_Allreduce(MPI_IN_PLACE, &go_on, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &keep_running, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   }
   MPI_Finalize();
   return 0;

@@ -104,7 +104,7 @@ int phases(const Setting& setting) {
   // [phases]
   enum class Phase { set_up, stepping, output };
   Phase phase = Phase::set_up;
-  state.add_replicated("phase", phase);  // tells the next start where to go on
+  state.add_replicated("phase", phase);  // tells the next start where to continue
   reprieve::PreemptionCheckpointHandler handler(comm, state, directory);
 
   while (phase == Phase::set_up) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// e2e_outlives DIR NEAR: a manager that lives longer than MPI, with a near copy on its way to the partners. Each rank
-// says that it is on a host of its own.
+// e2e_outlives DIR NEAR: a manager that lives longer than MPI, with a node-local copy on its way to the partners. Each
+// rank says that it is on a host of its own.
 
 #include <mpi.h>
 
@@ -28,10 +28,10 @@ int main(int argc, char** argv) {
   reprieve::Checkpoint state;
   state.add_per_rank("values", values);
   reprieve::ManagerOptions options;
-  options.near_directory = argv[2];
-  options.near_partner = true;
+  options.local_directory = argv[2];
+  options.local_partner = true;
   reprieve::CheckpointManager manager(MPI_COMM_WORLD, state, argv[1], options);
-  if (!manager.near_copy()) {
+  if (!manager.local_copy()) {
     return 1;
   }
   return MPI_Finalize();

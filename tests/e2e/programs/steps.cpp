@@ -11,7 +11,7 @@
 //   throw_at=N     the last rank throws in step N
 //   signals=usr2   only SIGUSR2 is a notice
 //   late_init=1    initialises part of its state after the restore
-//   restart_finished=1  goes on where a run was finished, from its newest checkpoint
+//   restart_finished=1  continues where a run was finished, from its newest checkpoint
 //   deaf=1         does not look at the environment
 //   print=N        N more bytes of output in every step of rank 0
 

@@ -23,7 +23,7 @@ struct State {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weights[i] = 0.5 * static_cast<double>(i);
     }
-    weights[500] = 12345.678;  // found in the file by tests that damage it
+    weights[500] = 12345.678;  // found in the file by tests that corruption it
     field.assign(layout.extent[0] * 100, 1.0);
     counts.assign(static_cast<std::size_t>(rank) + 3, rank);
   }

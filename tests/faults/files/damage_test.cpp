@@ -21,16 +21,16 @@ namespace {
 /// Which bits of a byte are tried: in the short form one, in the long form (REPRIEVE_FAULTS_LONG) all.
 std::size_t bits_per_byte() { return std::getenv("REPRIEVE_FAULTS_LONG") != nullptr ? 8 : 1; }
 
-class Damage : public testing::Test {
+class Corruption : public testing::Test {
  protected:
-  Damage() {
+  Corruption() {
     save_sample(file_);
-    sound_ = content_of(file_);
+    valid_ = content_of(file_);
   }
 
-  /// In a child: the sound file, whatever the child before left there.
+  /// In a child: the valid file, whatever the child before left there.
   void begin() {
-    put_content(file_, sound_);
+    put_content(file_, valid_);
     reader_ = std::make_unique<SampleReader>();
   }
 
@@ -54,9 +54,9 @@ class Damage : public testing::Test {
   [[nodiscard]] Fate with_flipped(std::size_t number, const std::function<Fate()>& read) const {
     const std::size_t at = number / bits_per_byte();
     const std::byte bit = std::byte{1} << (bits_per_byte() == 8 ? number % 8 : at % 8);
-    put(at, sound_[at] ^ bit);
+    put(at, valid_[at] ^ bit);
     const Fate fate = read();
-    put(at, sound_[at]);
+    put(at, valid_[at]);
     return fate;
   }
   void put(std::size_t at, std::byte value) const {
@@ -67,14 +67,14 @@ class Damage : public testing::Test {
 
   const TemporaryDirectory directory_{"/dev/shm"};
   const std::filesystem::path file_ = directory_ / "ckpt-7.h5";
-  storage::Bytes sound_;
+  storage::Bytes valid_;
   std::unique_ptr<SampleReader> reader_;
 };
 
-/// The negative control of all that follows: the sound file is taken, and a child that dies is noticed.
-TEST_F(Damage, TheReadersTellRightFromWrong) {
-  const Tally sound = try_each(2, [this](std::size_t i) { return i == 0 ? restore() : verify(); });
-  EXPECT_EQ(sound[Fate::unchanged], 2U);
+/// The negative control of all that follows: the valid file is taken, and a child that dies is noticed.
+TEST_F(Corruption, TheReadersTellRightFromWrong) {
+  const Tally valid = try_each(2, [this](std::size_t i) { return i == 0 ? restore() : verify(); });
+  EXPECT_EQ(valid[Fate::unchanged], 2U);
   const Tally bad = try_all(
       4, [] {},
       [](std::size_t i) {
@@ -92,10 +92,10 @@ TEST_F(Damage, TheReadersTellRightFromWrong) {
   EXPECT_EQ(bad[Fate::refused], 1U);
 }
 
-TEST_F(Damage, NoTruncationIsTaken) {
-  const std::size_t size = sound_.size();
+TEST_F(Corruption, NoTruncationIsTaken) {
+  const std::size_t size = valid_.size();
   const auto cut = [&](std::size_t length) {
-    put_content(file_, {sound_.begin(), sound_.begin() + static_cast<std::ptrdiff_t>(length)});
+    put_content(file_, {valid_.begin(), valid_.begin() + static_cast<std::ptrdiff_t>(length)});
   };
   const Tally restored = try_each(size, [&](std::size_t length) {
     cut(length);
@@ -110,28 +110,28 @@ TEST_F(Damage, NoTruncationIsTaken) {
   RecordProperty("truncations", static_cast<int>(size));
 }
 
-TEST_F(Damage, NoFlippedBitIsRestored) {
-  const std::size_t bits = sound_.size() * bits_per_byte();
+TEST_F(Corruption, NoFlippedBitIsRestored) {
+  const std::size_t bits = valid_.size() * bits_per_byte();
   const Tally tally = try_each(bits, [&](std::size_t i) { return with_flipped(i, [this] { return restore(); }); });
   // HDF5's own structures, which a restore does not look at, are the ones that do not matter.
   EXPECT_EQ(tally[Fate::refused] + tally[Fate::unchanged], bits) << testing::PrintToString(tally.bad);
-  EXPECT_GT(tally[Fate::refused], std::size_t{4096} * bits_per_byte()) << "the seal and the data";
+  EXPECT_GT(tally[Fate::refused], std::size_t{4096} * bits_per_byte()) << "the commit record and the data";
   RecordProperty("bits", static_cast<int>(bits));
 }
 
-TEST_F(Damage, EveryFlippedBitIsVerified) {
-  const std::size_t bits = sound_.size() * bits_per_byte();
+TEST_F(Corruption, EveryFlippedBitIsVerified) {
+  const std::size_t bits = valid_.size() * bits_per_byte();
   const Tally tally = try_each(bits, [&](std::size_t i) { return with_flipped(i, [this] { return verify(); }); });
   EXPECT_EQ(tally[Fate::refused], bits) << testing::PrintToString(tally.bad);
 }
 
 /// Whole bytes, and bursts of them, as a bad disk or a wrong block makes them.
-TEST_F(Damage, NoOverwrittenRangeIsRestored) {
+TEST_F(Corruption, NoOverwrittenRangeIsRestored) {
   constexpr std::array<std::size_t, 3> kLengths{1, 8, 512};
   const std::size_t stride = bits_per_byte() == 8 ? 1 : 23;
-  const std::size_t places = sound_.size() / stride;
+  const std::size_t places = valid_.size() / stride;
   const Tally tally = try_each(places * kLengths.size(), [&](std::size_t i) {
-    storage::Bytes content = sound_;
+    storage::Bytes content = valid_;
     const std::size_t begin = i % places * stride;
     const std::size_t end = std::min(content.size(), begin + kLengths[i / places]);
     for (std::size_t at = begin; at < end; ++at) {

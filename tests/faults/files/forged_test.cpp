@@ -32,11 +32,11 @@ std::string nested(std::size_t depth) { return std::string(depth, '['); }
 constexpr std::uint64_t kHuge = std::uint64_t{1} << 40U;
 constexpr std::uint64_t kLast = ~std::uint64_t{0};
 
-/// Of the array with two dimensions, in a file that says it may have tiles.
-std::function<void(Forgery&)> with_tile(const std::vector<std::uint64_t>& tile) {
-  return [tile](Forgery& f) {
+/// Of the array with two dimensions, in a file that says it may have chunks.
+std::function<void(Forgery&)> with_chunk(const std::vector<std::uint64_t>& chunk) {
+  return [chunk](Forgery& f) {
     f.manifest["format_version"] = 2;
-    f.variable("grid")["tile"] = tile;
+    f.variable("grid")["tile"] = chunk;
   };
 }
 
@@ -44,7 +44,8 @@ std::vector<Lie> lies_about_places() {
   return {
       {"offset_outside", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kHuge; }},
       {"offset_wraps", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kLast; }},
-      {"on_the_seal", "the seal and variable 'grid'", [](Forgery& f) { f.variable("grid")["file_offset"] = 0; }},
+      {"on_the_commit_record", "the commit record and variable 'grid'",
+       [](Forgery& f) { f.variable("grid")["file_offset"] = 0; }},
       {"on_another", "share bytes",
        [](Forgery& f) { f.variable("grid")["file_offset"] = f.variable("scalar")["file_offset"]; }},
       {"manifest_on_a_variable", "share bytes",
@@ -84,12 +85,12 @@ std::vector<Lie> lies_about_places() {
       {"future_version", "has format version 3; this library reads versions 1 to 2",
        [](Forgery& f) { f.claimed_version = 3; }},
       {"version_0", "has format version 0", [](Forgery& f) { f.claimed_version = 0; }},
-      {"version_2_without_tiles", "another format version", [](Forgery& f) { f.manifest["format_version"] = 2; }},
-      {"tiles_of_nothing", "'grid': impossible tiles", with_tile({0, 3})},
-      {"tiles_beyond", "'grid': impossible tiles", with_tile({kLast, 3})},
-      {"tiles_of_one_dimension", "'grid': impossible tiles", with_tile({2})},
-      {"tiles_that_are_small", "'grid': impossible tiles", with_tile({2, 3})},
-      {"tiles_of_ranks", "'own': tiles of what is not distributed",
+      {"version_2_without_chunks", "another format version", [](Forgery& f) { f.manifest["format_version"] = 2; }},
+      {"chunks_of_nothing", "'grid': impossible chunks", with_chunk({0, 3})},
+      {"chunks_beyond", "'grid': impossible chunks", with_chunk({kLast, 3})},
+      {"chunks_of_one_dimension", "'grid': impossible chunks", with_chunk({2})},
+      {"chunks_that_are_small", "'grid': impossible chunks", with_chunk({2, 3})},
+      {"chunks_of_ranks", "'own': chunks of what is not distributed",
        [](Forgery& f) {
          f.manifest["format_version"] = 2;
          f.variable("own")["tile"] = {1};
@@ -213,16 +214,16 @@ int run_tool(const std::string& arguments) {
 
 class Forged : public testing::Test {
  protected:
-  Forged() { save_sample(sound_); }
+  Forged() { save_sample(valid_); }
 
   const TemporaryDirectory directory_{"/dev/shm"};
-  const std::filesystem::path sound_ = directory_ / "ckpt-7.h5";
+  const std::filesystem::path valid_ = directory_ / "ckpt-7.h5";
   const std::filesystem::path file_ = directory_ / "ckpt-8.h5";
 };
 
 /// What the other tests rest on: the forger's files are taken if they do not lie.
 TEST_F(Forged, AnHonestForgeryIsTaken) {
-  Forgery(sound_).write(file_);
+  Forgery(valid_).write(file_);
   SampleReader reader;
   EXPECT_EQ(reader.restore(file_, ""), Fate::unchanged);
   EXPECT_TRUE(storage::verify_file(file_).empty());
@@ -233,7 +234,7 @@ TEST_F(Forged, AnHonestForgeryIsTaken) {
 class ForgedLie : public Forged, public testing::WithParamInterface<Lie> {};
 
 TEST_P(ForgedLie, IsRefusedAndNamed) {
-  Forgery forgery(sound_);
+  Forgery forgery(valid_);
   GetParam().tell(forgery);
   forgery.write(file_);
   const Tally tally = try_all(
@@ -243,17 +244,17 @@ TEST_P(ForgedLie, IsRefusedAndNamed) {
           SampleReader reader;
           return reader.restore(file_, GetParam().place);
         }
-        const auto damages = storage::verify_file(file_);
+        const auto corruptions = storage::verify_file(file_);
         // Another type than the registered one is a lie that only a restore can tell.
         const bool told = GetParam().name == "another_type" ||
-                          (!damages.empty() && damages[0].problem.find(GetParam().place) != std::string::npos);
+                          (!corruptions.empty() && corruptions[0].problem.find(GetParam().place) != std::string::npos);
         return told ? Fate::refused : Fate::wrong;
       });
   if (tally[Fate::refused] != 2) {
     SampleReader reader;
     try {
-      const auto damages = storage::verify_file(file_);
-      ADD_FAILURE() << testing::PrintToString(tally.bad) << (damages.empty() ? "sound" : damages[0].problem);
+      const auto corruptions = storage::verify_file(file_);
+      ADD_FAILURE() << testing::PrintToString(tally.bad) << (corruptions.empty() ? "valid" : corruptions[0].problem);
     } catch (const std::exception& error) {
       ADD_FAILURE() << testing::PrintToString(tally.bad) << error.what();
     }
@@ -261,7 +262,7 @@ TEST_P(ForgedLie, IsRefusedAndNamed) {
   const int good = GetParam().name == "another_type" ? 0 : 1;
   EXPECT_EQ(run_tool("verify " + file_.string()), good);
   for (const std::string& command :
-       {std::string("show "), std::string("verify --json "), "diff " + sound_.string() + " "}) {
+       {std::string("show "), std::string("verify --json "), "diff " + valid_.string() + " "}) {
     EXPECT_LE(run_tool(command + file_.string()), 2) << command;
   }
   EXPECT_LE(run_tool("ls " + directory_.path().string()), 2);
@@ -272,18 +273,18 @@ INSTANTIATE_TEST_SUITE_P(All, ForgedLie, testing::ValuesIn(all_lies()),
 
 /// Tables in a hole of a terabyte cost nothing on the disk, and must not in memory or time.
 TEST_F(Forged, TablesOfATerabyteAreNotRead) {
-  Forgery forgery(sound_);
+  Forgery forgery(valid_);
   forgery.write(file_);
   constexpr std::uint64_t kSize = std::uint64_t{1} << 40U;
   std::filesystem::resize_file(file_, kSize);
-  std::vector<std::uint64_t> words(storage::kSealBytes / sizeof(std::uint64_t));
+  std::vector<std::uint64_t> words(storage::kCommitRecordBytes / sizeof(std::uint64_t));
   for (const std::size_t table : {3U, 6U, 9U}) {
     const storage::PosixFile out = storage::PosixFile::open_to_write(file_);
     out.read_all(std::as_writable_bytes(std::span(words)), 0);
     words[2] = kSize;
     words[table] = 8192;
     words[table + 1] = kSize - 8192;
-    words.back() = storage::xxh3(std::as_bytes(std::span(words)).first(storage::kSealBytes - 8));
+    words.back() = storage::xxh3(std::as_bytes(std::span(words)).first(storage::kCommitRecordBytes - 8));
     out.write_all(std::as_bytes(std::span(words)), 0);
     const Tally tally = try_all(
         1, [] {},

@@ -3,7 +3,7 @@
 
 #include "faults/files/sample.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 
 namespace reprieve::test {
 
@@ -15,9 +15,9 @@ using storage::Region;
 
 }  // namespace
 
-Forgery::Forgery(const std::filesystem::path& sound) : content_(content_of(sound)) {
-  const PosixFile file = PosixFile::open_to_read(sound);
-  const storage::IndexBytes index = storage::read_index_bytes(file, storage::read_seal(file));
+Forgery::Forgery(const std::filesystem::path& valid) : content_(content_of(valid)) {
+  const PosixFile file = PosixFile::open_to_read(valid);
+  const storage::IndexBytes index = storage::read_index_bytes(file, storage::read_commit_record(file));
   const auto* text = reinterpret_cast<const char*>(index.manifest.data());
   manifest = nlohmann::json::parse(text, text + index.manifest.size());
   dimensions = manifest.at("box_dimensions").get<std::uint64_t>();
@@ -67,18 +67,19 @@ void Forgery::write(const std::filesystem::path& file) const {
     out.read_all(bytes, region.offset);
     return storage::GuardedRegion{region, storage::xxh3(bytes)};
   };
-  storage::Seal seal{end, guarded(regions[0]), guarded(regions[1]), guarded(regions[2]), 0};
-  storage::write_seal(out, seal);
+  storage::CommitRecord commit_record{end, guarded(regions[0]), guarded(regions[1]), guarded(regions[2]), 0};
+  storage::write_commit_record(out, commit_record);
   try {
-    seal.structure_digest = storage::structure_digest(out, storage::read_index(out), regions[2]);
+    commit_record.structure_digest = storage::structure_digest(out, storage::read_index(out), regions[2]);
   } catch (const Error&) {
     // A reader does not come so far either.
   }
-  std::vector<std::uint64_t> words(storage::kSealBytes / sizeof(std::uint64_t));
-  storage::write_seal(out, seal);
+  std::vector<std::uint64_t> words(storage::kCommitRecordBytes / sizeof(std::uint64_t));
+  storage::write_commit_record(out, commit_record);
   out.read_all(std::as_writable_bytes(std::span(words)), 0);
   words[1] = claimed_version;
-  words.back() = storage::xxh3(std::as_bytes(std::span(words)).first(storage::kSealBytes - sizeof(std::uint64_t)));
+  words.back() =
+      storage::xxh3(std::as_bytes(std::span(words)).first(storage::kCommitRecordBytes - sizeof(std::uint64_t)));
   out.write_all(std::as_bytes(std::span(words)), 0);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Bad files: one program, file_tests, that feeds damaged, foreign and forged files to readers in child processes.
+# Bad files: one program, file_tests, that feeds corrupt, foreign and forged files to readers in child processes.
 file(GLOB file_test_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(file_tests ${file_test_sources})
 reprieve_unity(file_tests 10)
@@ -15,6 +15,6 @@ endif()
 gtest_discover_tests(file_tests DISCOVERY_TIMEOUT 60
   PROPERTIES LABELS faults TIMEOUT 600 ENVIRONMENT "${reprieve_mpi_environment}")
 
-add_test(NAME faults.long.files CONFIGURATIONS long COMMAND file_tests --gtest_filter=Damage.*)
+add_test(NAME faults.long.files CONFIGURATIONS long COMMAND file_tests --gtest_filter=Corruption.*)
 set_tests_properties(faults.long.files PROPERTIES LABELS long TIMEOUT 86400
   ENVIRONMENT "${reprieve_mpi_environment};REPRIEVE_FAULTS_LONG=1")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: a checkpoint file. Random bytes would not get past its checksums, so the input is what the seal says of
-// the tables (six words: offset and size of the manifest, the boxes, the checksums) and the bytes behind the seal; the
-// target makes the seal, with the right checksums.
+// Fuzz target: a checkpoint file. Random bytes would not get past its checksums, so the input is what the commit record
+// says of the tables (six words: offset and size of the manifest, the boxes, the checksums) and the bytes behind the
+// commit record; the target makes the commit record, with the right checksums.
 
 #include <array>
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/format/seal.hpp"
+#include "storage/format/commit_record.hpp"
 #include "storage/read/inspect_file.hpp"
 
 namespace {
 
 using reprieve::storage::GuardedRegion;
-using reprieve::storage::kSealBytes;
+using reprieve::storage::kCommitRecordBytes;
 
 constexpr std::size_t kHeader = 6;
 
@@ -50,16 +50,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::memcpy(header.data(), data, sizeof header);
   const auto body = std::as_bytes(std::span(data, size)).subspan(sizeof header);
-  reprieve::storage::Bytes content(kSealBytes);
+  reprieve::storage::Bytes content(kCommitRecordBytes);
   content.insert(content.end(), body.begin(), body.end());
 
   static const auto file = reprieve::storage::PosixFile::create_in_memory();
   file.set_size(0);
   file.write_all(content, 0);
-  const reprieve::storage::Seal seal{content.size(), guard(content, header[0], header[1]),
-                                     guard(content, header[2], header[3]), guard(content, header[4], header[5]), 0};
+  const reprieve::storage::CommitRecord commit_record{content.size(), guard(content, header[0], header[1]),
+                                                      guard(content, header[2], header[3]),
+                                                      guard(content, header[4], header[5]), 0};
   try {
-    reprieve::storage::write_seal(file, seal);
+    reprieve::storage::write_commit_record(file, commit_record);
   } catch (const reprieve::UsageError&) {
     return 0;  // tables that are never written
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory runs out once, at every place in turn: for each operation, on the chief and on another rank, the first
+// Memory runs out once, at every place in turn: for each operation, on rank 0 and on another rank, the first
 // allocation fails, then the second, and so on. Wherever it is: all ranks have the same outcome, no rank is left alone
-// in a collective call, no checkpoint is lost or damaged, and the next operation works.
+// in a collective call, no checkpoint is lost or corrupt, and the next operation works.
 //
 // Of the thousands of places only some are tried, evenly spread; REPRIEVE_EVERY_ALLOCATION=1 tries all.
 
@@ -212,7 +212,7 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
     }
   }
 
-  /// The newest committed file is sound, and is the last one that was said to be committed, or the one after.
+  /// The newest committed file is valid, and is the last one that was said to be committed, or the one after.
   void expect_sound_checkpoints() {
     MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == 0 && fs::exists(directory_)) {
@@ -234,7 +234,7 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
   }
 
   /// There is memory again.
-  void go_on() {
+  void keep_running() {
     if (now().is_start()) {
       manager_.reset();
       open();
@@ -272,13 +272,13 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
       ++next_;
     }
     expect_sound_checkpoints();
-    go_on();
+    keep_running();
     failures_ += ended.failed ? 1 : 0;
     return hits.seen;
   }
 
   static constexpr std::uint64_t kRows = 1024;
-  static constexpr std::uint64_t kRowLength = 96;  // two ranks have less than what lies in tiles
+  static constexpr std::uint64_t kRowLength = 96;  // two ranks have less than what lies in chunks
   static constexpr std::uint64_t kPart = kRows * kRowLength;
   const SharedTemporaryDirectory temporary_;
   const fs::path directory_ = temporary_ / "run";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every call to the file system fails once: for each operation, on the chief and on another rank, for each kind of call
+// Every call to the file system fails once: for each operation, on rank 0 and on another rank, for each kind of call
 // the first such call fails, in each way in which it can, then the second, and so on until there is none left. However
-// it fails: all ranks have the same outcome, no checkpoint is lost or damaged, the next save works, and the next start
+// it fails: all ranks have the same outcome, no checkpoint is lost or corrupt, the next save works, and the next start
 // leaves nothing behind.
 
 #include <algorithm>
@@ -109,8 +109,8 @@ std::vector<Operation> operations() {
   const ManagerOptions to_disk{.max_to_keep = 3, .io = FileIo::direct};
   ManagerOptions one = to_disk;
   one.max_to_keep = 1;
-  ManagerOptions without_spare = one;
-  without_spare.recycle = false;
+  ManagerOptions without_recycled = one;
+  without_recycled.recycle = false;
   ManagerOptions cached = to_disk;
   cached.io = FileIo::page_cache;
   ManagerOptions reserving = one;
@@ -120,7 +120,7 @@ std::vector<Operation> operations() {
       {.name = "SaveInSmallPieces", .options = to_disk, .scattered = true, .run = save},
       {.name = "SaveThroughThePageCache", .options = cached, .run = save},
       {.name = "SaveIntoARecycledFile", .options = one, .checkpoints = 3, .run = save},
-      {.name = "SaveThatPrunes", .options = without_spare, .run = save},
+      {.name = "SaveThatPrunes", .options = without_recycled, .run = save},
       {.name = "SaveInTheBackground",
        .options = to_disk,
        .run =
@@ -129,7 +129,7 @@ std::vector<Operation> operations() {
              manager.finish_background_save();
            }},
       {.name = "SaveWithFiles",
-       .options = without_spare,
+       .options = without_recycled,
        .run =
            [](CheckpointManager& manager, std::uint64_t next) {
              auto wanted = request(next);
@@ -207,7 +207,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   }
 
   /// All that an earlier run can leave: a save cut short before its commit, another one after it, a checkpoint half
-  /// retired, a directory of another rank, a spare file.
+  /// retired, a directory of another rank, a recycled file.
   void leave_things_behind() {
     auto manager = open();
     set_state(next_);
@@ -229,7 +229,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
       std::ofstream(directory_ / "ckpt-998.files/notes.txt") << "of nothing";
       fs::create_directories(temporary_ / "workertemp_1/run");
       std::ofstream(temporary_ / "workertemp_1/run/scratch") << "x";
-      std::ofstream(directory_ / ".reprieve.spare") << "not even a checkpoint";
+      std::ofstream(directory_ / ".reprieve.recycled") << "not even a checkpoint";
       files_of_ = committed_;
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -283,7 +283,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
       ++next_;
     }
     expect_sound_checkpoints(before);
-    go_on(std::move(manager));
+    keep_running(std::move(manager));
     EXPECT_EQ(open_descriptors(), descriptors) << "descriptors are left open";
     failures_ += ended.failed ? 1 : 0;
     return hit;
@@ -342,7 +342,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
     }
   }
 
-  /// Every committed file is sound, and the newest is the last one that was said to be committed, or the one after.
+  /// Every committed file is valid, and the newest is the last one that was said to be committed, or the one after.
   void expect_sound_checkpoints(std::uint64_t before) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == 0 && fs::exists(directory_)) {
@@ -352,8 +352,9 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
         EXPECT_EQ(name.find(".corrupt"), std::string::npos) << name;
         if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
           newest = std::max<std::uint64_t>(newest, std::stoull(name.substr(5)));
-          for (const auto& damage : storage::verify_file(entry.path())) {
-            ADD_FAILURE() << name << ": " << damage.variable << " " << damage.region << " " << damage.problem;
+          for (const auto& corruption : storage::verify_file(entry.path())) {
+            ADD_FAILURE() << name << ": " << corruption.variable << " " << corruption.region << " "
+                          << corruption.problem;
           }
         }
       }
@@ -365,7 +366,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   }
 
   /// The fault is gone: the same run can save again, and the next one finds everything, and nothing else.
-  void go_on(std::unique_ptr<CheckpointManager> manager) {
+  void keep_running(std::unique_ptr<CheckpointManager> manager) {
     if (manager && !operation().changes_nothing) {
       save(*manager);
     }
@@ -390,7 +391,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
         const std::string name = entry.path().filename().string();
         const bool is_checkpoint = name.starts_with("ckpt-") && name.ends_with(".h5");
         EXPECT_TRUE(is_checkpoint || name == ".reprieve.lock" || name.starts_with(".reprieve.directory") ||
-                    name == ".reprieve.workers" || name == "events.jsonl" || name == ".reprieve.spare" ||
+                    name == ".reprieve.workers" || name == "events.jsonl" || name == ".reprieve.recycled" ||
                     has_checkpoint(entry.path()))
             << name << " is left behind";
       }
@@ -409,7 +410,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   static constexpr std::uint64_t kRows = 243;
   static constexpr std::uint64_t kRow = 533;
   static constexpr std::uint64_t kPart =
-      kRows * kRow;  // 1 MiB, not a whole number of pages; two ranks have less than what lies in tiles
+      kRows * kRow;  // 1 MiB, not a whole number of pages; two ranks have less than what lies in chunks
 
   const SharedTemporaryDirectory temporary_;
   const fs::path directory_ = temporary_ / "run";
@@ -417,7 +418,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   std::vector<double> field_;
   std::uint64_t next_ = 1;
   std::uint64_t committed_ = 0;
-  std::uint64_t files_of_ = 0;  ///< the chief: the checkpoint whose files must be there
+  std::uint64_t files_of_ = 0;  ///< rank 0: the checkpoint whose files must be there
   int failures_ = 0;
 };
 

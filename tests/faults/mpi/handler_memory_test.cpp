@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory runs out once, at every place in turn, in a handler that makes a notice known, saves and leaves: on the chief
+// Memory runs out once, at every place in turn, in a handler that makes a notice known, saves and leaves: on rank 0
 // and on another rank, with both ways to agree. Wherever it is, all ranks end, no rank leaves as preempted while
-// another one failed, and the next start goes on with what was committed.
+// another one failed, and the next start continues with what was committed.
 //
 // Of the places only some are tried, evenly spread; REPRIEVE_EVERY_ALLOCATION=1 tries all.
 
@@ -37,8 +37,8 @@ class HandlerMemory : public testing::TestWithParam<std::tuple<Agreement, int>> 
 
   static int victim() { return std::get<1>(GetParam()); }
 
-  /// Goes on where the last run ended, is given a notice, and is out of memory then. An error goes through the handler,
-  /// as it does in a program that does not expect one.
+  /// Continues where the last run ended, is given a notice, and is out of memory then. An error goes through the
+  /// handler, as it does in a program that does not expect one.
   MemoryHits run(const MemoryFault& fault) {
     Program program(directory_ / "run");
     program.config.agreement = std::get<0>(GetParam());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads that give a wrong bit: what is sound on the disk is restored, or stays where it is with an error that says
-// which host reads it wrong. It is never set aside.
+// Reads that give a wrong bit: what is valid on the disk is restored, or stays where it is with an error that says
+// which host reads it wrong. It is never quarantined.
 
 #include "core/log.hpp"
 #include "faults/injector/faulty_calls.hpp"
@@ -75,7 +75,7 @@ TEST_P(WrongBits, OnceAreReadAgain) {
     expect_state(2);
     ASSERT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-2.h5"}));
   }
-  EXPECT_GT(occurrence, 5U);  // the seal, three tables, data
+  EXPECT_GT(occurrence, 5U);  // the commit record, three tables, data
 }
 
 }  // namespace

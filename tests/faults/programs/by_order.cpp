@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // faults_by_order ORDERS DIR [reserve]: opens the directory DIR and does what the files ORDERS/1, ORDERS/2 ... say,
-// each as soon as it is there. The chief prints one line for the opening and for each order: "done", or "error CODE
+// each as soon as it is there. Rank 0 prints one line for the opening and for each order: "done", or "error CODE
 // MESSAGE", the same on all ranks (else "different ..."). Orders:
 //   save N            saves checkpoint N
 //   restore           restores the newest checkpoint, which must hold the right values
@@ -120,7 +120,7 @@ class Run {
     }
   }
 
-  /// The chief looks, so that all ranks see it at the same time.
+  /// Rank 0 looks, so that all ranks see it at the same time.
   [[nodiscard]] std::string wait_for_order(int number) const {
     const auto file = orders_ / std::to_string(number);
     int there = 0;

@@ -9,10 +9,10 @@
 //   stop_at=N, stop_rank=R                   rank R stops itself (SIGSTOP) in step N
 //   stop_in_save=N                           ... in the save function of the save after step N
 //   busy_at=N, busy_ms=M, busy_rank=R        rank R computes for so long in step N
-//   go_on=N                                  the first N preemptions are saved for, and then the program goes on
-//   own_handlers=1                           the program has signal handlers of its own; rank 0 prints "handled N"
-//   fork_at=N, fork_rank=R                   forks a child in step N: see fork_child
-//   exec_at=N, exec_rank=R                   starts a program in step N that lists its open files in DIR/../open_files
+//   keep_running=N                                  the first N preemptions are saved for, and then the program
+//   continues own_handlers=1                           the program has signal handlers of its own; rank 0 prints
+//   "handled N" fork_at=N, fork_rank=R                   forks a child in step N: see fork_child exec_at=N, exec_rank=R
+//   starts a program in step N that lists its open files in DIR/../open_files
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -101,8 +101,8 @@ class Field {
         }
       };
     }
-    if (options_.contains("go_on")) {
-      config.exit_fn = [this, left = number("go_on")](const reprieve::ExitContext& context) mutable {
+    if (options_.contains("keep_running")) {
+      config.exit_fn = [this, left = number("keep_running")](const reprieve::ExitContext& context) mutable {
         if (left == 0) {
           reprieve::leave_together(context);
         }
@@ -127,7 +127,7 @@ class Field {
   }
   static double next_sum(double sum, std::uint64_t step) { return sum * 1.000001 + static_cast<double>(step); }
 
-  /// Computes all steps anew: a state that was put together from two checkpoints cannot pass.
+  /// Computes all steps again: a state that was put together from two checkpoints cannot pass.
   void check_values() const {
     double sum = 0;
     for (std::uint64_t step = 1; step <= step_; ++step) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // faults_mpio_saver DIR RANK CALL ERROR FIRST: saves checkpoints through MPI-IO. In each save one call of the kind CALL
 // on the new file fails on rank RANK: in the first one the FIRST such call, then the next, until there is none left.
-// The chief prints
+// Rank 0 prints
 //   trial N          before a save in which call N is to fail
 //   saved | error E  how it ended, E the same on all ranks (else: "different ...")
 //   end              when there is no such call any more

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// faults_stepper DIR STEPS MODE: a simulation whose every value depends on every step. It goes on from the newest
+// faults_stepper DIR STEPS MODE: a simulation whose every value depends on every step. It resumes from the newest
 // checkpoint in DIR, saves after each step, and at the end prints "digest D".
 // MODE:
 //   recycle     keeps one checkpoint, past the page cache, over the file of the one before
@@ -7,10 +7,12 @@
 //   pieces      like recycle, with the field split the other way, so that the ranks exchange small pieces
 //   background  saves in the background
 //   preempt     has a notice in its first step
-//   near        takes a near copy after each step, and saves after each 16th
-//   far         takes near copies alone, with partners; each rank is on a host of its own, and has another piece of the
+//   near        takes a node-local copy after each step, and saves after each 16th
+//   far         takes node-local copies alone, with partners; each rank is on a host of its own, and has another piece
+//   of the
 //               field in each second life (STEPPER_TURN), so that what it needs lies on another host
-//   long        takes a near copy after each step, but for the last: after STEPPER_LONG steps of this life comes one
+//   long        takes a node-local copy after each step, but for the last: after STEPPER_LONG steps of this life comes
+//   one
 //               that never ends, and the ranks bring their copies at a notice
 //   none        saves nothing
 
@@ -58,19 +60,19 @@ class Simulation {
   }
 
   void run(const std::string& directory, std::uint64_t steps, const std::string& mode) {
-    const bool has_near_copies = mode == "near" || mode == "far" || mode == "long";
+    const bool has_local_copies = mode == "local" || mode == "far" || mode == "long";
     TerminationConfig config;
-    config.save_every_steps = mode == "none" || mode == "far" || mode == "long" ? 0 : mode == "near" ? 16 : 1;
+    config.save_every_steps = mode == "none" || mode == "far" || mode == "long" ? 0 : mode == "local" ? 16 : 1;
     ManagerOptions options;
     options.io = FileIo::direct;
     options.max_to_keep = mode == "background" ? 2 : 1;
     options.background = mode == "background";
     options.recycle = mode != "files";
-    if (has_near_copies) {
-      options.near_directory = std::getenv("STEPPER_NEAR");
-      options.near_every = kCopyEvery;
-      options.near_partner = mode == "far";
-      options.near_rescue_after = std::chrono::milliseconds(mode == "long" ? 20 : 1000);
+    if (has_local_copies) {
+      options.local_directory = std::getenv("STEPPER_LOCAL");
+      options.local_every = kCopyEvery;
+      options.local_partner = mode == "far";
+      options.emergency_save_after = std::chrono::milliseconds(mode == "long" ? 20 : 1000);
     }
     if (mode == "files") {
       config.save_fn = [](const SaveFnContext& context) {

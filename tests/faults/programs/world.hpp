@@ -20,7 +20,7 @@ struct World {
   int size = 1;
 };
 
-/// The chief prints a line.
+/// Rank 0 prints a line.
 inline void tell(const World& world, const std::string& text) {
   if (world.rank == 0) {
     std::cout << text << std::endl;
@@ -36,7 +36,7 @@ inline std::string agreed(const std::string& mine) {
   MPI_Bcast(chiefs.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD);
   int different = mine == chiefs ? 0 : 1;
   MPI_Allreduce(MPI_IN_PLACE, &different, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return different != 0 ? "different outcomes, of the chief: " + chiefs : chiefs;
+  return different != 0 ? "different outcomes, of rank 0: " + chiefs : chiefs;
 }
 
 }  // namespace reprieve::test

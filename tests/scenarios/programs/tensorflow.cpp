@@ -7,11 +7,11 @@
 //   step_us=N         what a step takes
 //   fail=RANK:STEP    that worker raises in that step (which is counted over all epochs)
 //   stuck=1           every step has a collective of the program's own, in which the other workers then wait
-//   grace_s=S         the grace period; go_on=1: the exit function returns
+//   grace_s=S         the grace period; keep_running=1: the exit function returns
 //   watch=FILE        the watcher function looks for this file
 //   save_fn=besides|instead   a save function that calls the manager's save, as a port has it
 //
-// The chief prints "ready", and at the end "v V calls N"; every worker prints "done R" if it comes to the end.
+// Rank 0 prints "ready", and at the end "v V calls N"; every worker prints "done R" if it comes to the end.
 
 #include <mpi.h>
 
@@ -118,7 +118,7 @@ class Worker {
     if (const auto grace = value("grace_s")) {
       config.grace_period = std::chrono::milliseconds(static_cast<std::int64_t>(std::stod(*grace) * 1000));
     }
-    if (value("go_on")) {
+    if (value("keep_running")) {
       config.exit_fn = [this](const reprieve::ExitContext& /*context*/) { say("exit function\n"); };
     }
     if (const auto file = value("watch")) {

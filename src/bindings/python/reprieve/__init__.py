@@ -2,7 +2,7 @@
 """Preemption-safe checkpoints for MPI programs, in Python.
 
 When any rank learns that the job is about to end, all ranks agree on one step, write one checkpoint together, and leave with
-a code that means: saved, start me again. The next start goes on at that step, on the same number of ranks or another one.
+a code that means: saved, start me again. The next start resumes at that step, on the same number of ranks or another one.
 
     import reprieve
     reprieve.watch_signals()       # before MPI starts: a notice that comes while the program starts is kept

@@ -427,7 +427,7 @@ Boxes = list[tuple[np.ndarray, tuple[int, ...]]]
 
 
 def memory_of(boxes: Boxes) -> set[int | None]:
-    """Where those boxes begin that have elements. A file that is mapped anew for each answer lies elsewhere each time, and
+    """Where those boxes begin that have elements. A file that is mapped again for each answer lies elsewhere each time, and
     is the same memory: it is left out."""
     return {address(array) for array, _ in boxes if array.size and getattr(array, "filename", None) is None}
 

@@ -60,13 +60,13 @@ class LockedError(StorageError):
 
 
 class CorruptError(Error):
-    """A checkpoint file is damaged, or is no checkpoint."""
+    """A checkpoint file is corrupt, or is no checkpoint."""
 
     code = "corrupt"
 
 
 class MismatchError(Error):
-    """A sound checkpoint does not fit the state of the program; the message lists every difference."""
+    """A valid checkpoint does not fit the state of the program; the message lists every difference."""
 
     code = "mismatch"
 

@@ -185,7 +185,7 @@ class Handler(_open.Opened):
         self._check(function("request_checkpoint")(self._handle))
 
     def fail(self, message: str) -> None:
-        """This rank cannot go on: raises a `ClusterError` with the message, on the others at their next boundary."""
+        """This rank cannot continue: raises a `ClusterError` with the message, on the others at their next boundary."""
         self._failed = True
         self._step_is_open = False
         self._check(function("fail")(self._handle, message.encode(errors="replace")))

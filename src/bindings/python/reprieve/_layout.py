@@ -17,7 +17,7 @@ import numpy as np
 
 from ._errors import CorruptError, UsageError
 
-SEAL_BYTES = 4096
+COMMIT_RECORD_BYTES = 4096
 MAGIC = int.from_bytes(b"REPRIEVE", "little")
 NEWEST_VERSION = 2
 MAX_BLOCK_BYTES = 4 << 20
@@ -108,15 +108,15 @@ class Tables(NamedTuple):
     checksums: np.ndarray
 
 
-def _read_seal(file: File) -> list[int]:
+def _read_commit_record(file: File) -> list[int]:
     path = file.path
-    check(file.size >= SEAL_BYTES, path, f"it has {file.size} bytes, and is no checkpoint")
-    seal = file.read(0, SEAL_BYTES)
-    words = [int(word) for word in seal.view("<u8")]
-    check(words[0] == MAGIC, path, "it has no seal: it is no checkpoint, or was not completed")
+    check(file.size >= COMMIT_RECORD_BYTES, path, f"it has {file.size} bytes, and is no checkpoint")
+    commit_record = file.read(0, COMMIT_RECORD_BYTES)
+    words = [int(word) for word in commit_record.view("<u8")]
+    check(words[0] == MAGIC, path, "it has no commit record: it is no checkpoint, or was not completed")
     check(words[1] <= NEWEST_VERSION, path, f"it has version {words[1]} of the format: a newer reprieve reads it")
     xxh3 = hasher()
-    check(xxh3 is None or xxh3(seal[: SEAL_BYTES - 8]) == words[511], path, "the seal is damaged")
+    check(xxh3 is None or xxh3(commit_record[: COMMIT_RECORD_BYTES - 8]) == words[511], path, "the commit record is corrupt")
     check(words[2] == file.size, path, f"it is {file.size} bytes long, but was written with {words[2]}")
     return words
 
@@ -126,16 +126,16 @@ def _read_table(file: File, name: str, words: list[int]) -> np.ndarray:
     check(offset + size <= file.size, file.path, f"the {name} lies outside of the file")
     part = file.read(offset, size)
     xxh3 = hasher()
-    check(xxh3 is None or xxh3(part) == checksum, file.path, f"the {name} is damaged")
+    check(xxh3 is None or xxh3(part) == checksum, file.path, f"the {name} is corrupt")
     return part
 
 
 def read_manifest(file: File) -> tuple[dict[str, Any], list[int]]:
-    """Reads the seal and the manifest, and verifies them if there is something to do it with. Gives the seal's numbers too.
+    """Reads the commit record and the manifest, and verifies them if there is something to do it with. Gives the commit record's numbers too.
 
     Raises CorruptError.
     """
-    words = _read_seal(file)
+    words = _read_commit_record(file)
     text = _read_table(file, "manifest", words[3:6]).tobytes()
     try:
         return json.loads(text), words
@@ -144,7 +144,7 @@ def read_manifest(file: File) -> tuple[dict[str, Any], list[int]]:
 
 
 def read_tables(file: File) -> Tables:
-    """Reads the seal and the three tables that it guards, as `read_manifest`."""
+    """Reads the commit record and the three tables that it guards, as `read_manifest`."""
     manifest, words = read_manifest(file)
     boxes = _read_table(file, "table of boxes", words[6:9])
     checksums = _read_table(file, "table of checksums", words[9:12])
@@ -202,16 +202,16 @@ def blocks(offset: tuple[int, ...], extent: tuple[int, ...], size: int) -> Itera
             yield (*head, slice(offset[cut] + start, offset[cut] + end), *tail)
 
 
-def tile_parts(
-    tile: tuple[int, ...], offset: tuple[int, ...], extent: tuple[int, ...]
+def chunk_parts(
+    chunk: tuple[int, ...], offset: tuple[int, ...], extent: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-    """What of a box lies in each tile, in C order: the index of the tile, and the offset and the extent of the part."""
+    """What of a box lies in each chunk, in C order: the index of the chunk, and the offset and the extent of the part."""
     if math.prod(extent) == 0:
         return
-    ranges = [range(o // t, (o + e - 1) // t + 1) for o, e, t in zip(offset, extent, tile)]
+    ranges = [range(o // t, (o + e - 1) // t + 1) for o, e, t in zip(offset, extent, chunk)]
     for index in itertools.product(*ranges):
-        first = tuple(max(o, i * t) for o, i, t in zip(offset, index, tile))
-        last = tuple(min(o + e, (i + 1) * t) for o, e, i, t in zip(offset, extent, index, tile))
+        first = tuple(max(o, i * t) for o, i, t in zip(offset, index, chunk))
+        last = tuple(min(o + e, (i + 1) * t) for o, e, i, t in zip(offset, extent, index, chunk))
         yield index, first, tuple(end - begin for begin, end in zip(first, last))
 
 

@@ -110,17 +110,17 @@ class Manager(_open.Opened):
         """Waits for the threads of all ranks, and commits."""
         self._call("finish_background_save")
 
-    def near_copy(self, number: int | None = None) -> bool:
-        """Copies the state into the memory of the nodes (setting checkpoints.near_directory); a thread completes the copy.
+    def local_copy(self, number: int | None = None) -> bool:
+        """Copies the state into the memory of the nodes (setting checkpoints.local_directory); a thread completes the copy.
 
         `number` is that of the checkpoint that it would be: who gives numbers to `save` gives them here too. False if it was left out, since the one before is not complete yet or there is no room. A handler does this by
         itself.
         """
         taken = ctypes.c_int()
         if number is None:
-            self._call("near_copy_next", ctypes.byref(taken))
+            self._call("local_copy_next", ctypes.byref(taken))
         else:
-            self._call("near_copy", _checked(number), ctypes.byref(taken))
+            self._call("local_copy", _checked(number), ctypes.byref(taken))
         return bool(taken.value)
 
     def restore_latest(self) -> CheckpointInfo | None:

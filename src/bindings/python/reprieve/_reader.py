@@ -30,7 +30,7 @@ class StoredVariable:
         shape: of the array in the file; of a per-rank variable, the elements of all ranks in a row.
         dtype: of the elements.
         units, description, dims: what the program said of it; empty if it said nothing.
-        tile: the shape of the tiles in which it lies in the file; None if it lies there as a whole.
+        chunk: the shape of the chunks in which it lies in the file; None if it lies there as a whole.
         boxes: which rank saved which part.
     """
 
@@ -44,7 +44,7 @@ class StoredVariable:
         self.units: str = entry.get("units", "")
         self.description: str = entry.get("description", "")
         self.dims: tuple[str, ...] = tuple(entry.get("dims", ()))
-        self.tile: tuple[int, ...] | None = tuple(entry["tile"]) if entry.get("tile") else None
+        self.chunk: tuple[int, ...] | None = tuple(entry["tile"]) if entry.get("tile") else None
         self._rows = rows
 
     @property
@@ -75,16 +75,16 @@ class StoredVariable:
     def _read_box(self, offset: tuple[int, ...], extent: tuple[int, ...]) -> np.ndarray:
         """A part of the array, in memory of its own."""
         start = self._entry["file_offset"]
-        if self.tile is None:
+        if self.chunk is None:
             return self._file._read(start, self.shape, self.dtype, offset, extent)
         result = np.empty(extent, self.dtype)
-        counts = [-(-length // tile) for length, tile in zip(self.shape, self.tile)]
-        tile_bytes = math.prod(self.tile) * self.dtype.itemsize
-        for index, first, length in _layout.tile_parts(self.tile, offset, extent):
+        counts = [-(-length // chunk) for length, chunk in zip(self.shape, self.chunk)]
+        chunk_bytes = math.prod(self.chunk) * self.dtype.itemsize
+        for index, first, length in _layout.chunk_parts(self.chunk, offset, extent):
             number = int(np.ravel_multi_index(index, counts))
             into = tuple(slice(f - o, f - o + n) for f, o, n in zip(first, offset, length))
-            inside = tuple(f - i * t for f, i, t in zip(first, index, self.tile))
-            result[into] = self._file._read(start + number * tile_bytes, self.tile, self.dtype, inside, length)
+            inside = tuple(f - i * t for f, i, t in zip(first, index, self.chunk))
+            result[into] = self._file._read(start + number * chunk_bytes, self.chunk, self.dtype, inside, length)
         return result
 
     def __getitem__(self, key: Any) -> np.ndarray:
@@ -179,8 +179,8 @@ class StoredVariable:
 
     # ---- Checksums
 
-    def damage(self) -> list[str]:
-        """Verifies all blocks of all ranks. Gives a line for each that is damaged: rank and elements.
+    def corruption(self) -> list[str]:
+        """Verifies all blocks of all ranks. Gives a line for each that is corrupt: rank and elements.
 
         Raises UsageError if there is nothing to compute the checksums with.
         """
@@ -205,10 +205,10 @@ class StoredVariable:
         size = self.dtype.itemsize
         if self.kind == "per_rank":
             yield from _layout.blocks(box.offset, (math.prod(box.extent),), size)
-        elif self.tile is None:
+        elif self.chunk is None:
             yield from _layout.blocks(box.offset, box.extent, size)
         else:
-            for _, first, length in _layout.tile_parts(self.tile, box.offset, box.extent):
+            for _, first, length in _layout.chunk_parts(self.chunk, box.offset, box.extent):
                 yield from _layout.blocks(first, length, size)
 
 
@@ -283,10 +283,10 @@ class StoredCheckpoint(Mapping[str, StoredVariable]):
         return f"<checkpoint {self.path}: step {self.number}, {self.world_size} ranks, {len(self)} variables>"
 
     def verify(self) -> None:
-        """Verifies the checksums of all that the ranks saved. Raises CorruptError that names every damaged block."""
-        damaged = [line for each in self._variables.values() for line in each.damage()]
-        if damaged:
-            raise CorruptError(f"{self.path} is damaged:\n  " + "\n  ".join(damaged))
+        """Verifies the checksums of all that the ranks saved. Raises CorruptError that names every corrupt block."""
+        corrupt = [line for each in self._variables.values() for line in each.corruption()]
+        if corrupt:
+            raise CorruptError(f"{self.path} is corrupt:\n  " + "\n  ".join(corrupt))
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset of the arrays and numbers; elements are read when they are needed, also after the end of the
@@ -355,7 +355,7 @@ def open(path: str | os.PathLike[str]) -> StoredCheckpoint:
     Args:
         path: of the file, or of a directory: its newest checkpoint.
 
-    Raises CorruptError if it is damaged or no checkpoint, FileNotFoundError, PermissionError.
+    Raises CorruptError if it is corrupt or no checkpoint, FileNotFoundError, PermissionError.
     """
     place = pathlib.Path(path)
     return _open_newest(place) if place.is_dir() else StoredCheckpoint(place)

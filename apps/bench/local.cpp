@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `near`: what a node-local copy costs the program, and a start from one.
+#include <mpi.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+
+#include "manager/local_copies.hpp"
+#include "manager/manager_impl.hpp"
+#include "measure.hpp"
+#include "raw_file.hpp"
+#include "reprieve/reprieve.hpp"
+#include "workload.hpp"
+
+namespace reprieve::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LocalOptions {
+  std::vector<double> sizes_mib{64, 512};
+  double loop_s = 0.3;
+  fs::path local = "/dev/shm";
+  bool partner = false;
+  CommonOptions common;
+};
+
+/// What a node-local copy costs the program that takes it.
+class LocalCopying {
+ public:
+  LocalCopying(Workload& workload, const fs::path& directory, const LocalOptions& options)
+      : workload_(workload),
+        manager_(MPI_COMM_WORLD, workload.checkpoint(), directory,
+                 {.max_to_keep = 1, .local_directory = options.local.string(), .local_partner = options.partner}),
+        partner_(options.partner),
+        copy_(workload.bytes().size()),
+        iterations_(work_.iterations(options.loop_s)) {}
+
+  [[nodiscard]] std::vector<Candidate> candidates() {
+    const auto all_complete = [this] {
+      if (manager_.impl().local) {
+        manager_.impl().local->wait();
+      }
+    };
+    const auto complete_then_copy = [this, all_complete] {
+      all_complete();
+      copy();
+    };
+    const std::string memcpy = "memcpy of the state";
+    const std::string loop = "a loop of work";
+    const std::string completed = "the same loop while a node-local copy is completed";
+    std::vector<Candidate> all{
+        {memcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, all_complete},
+        {"a node-local copy", [this] { copy(); }, all_complete, memcpy},
+        {"a checkpoint", [this] { manager_.save(++number_); },
+         [this, all_complete] {
+           all_complete();
+           workload_.change(Workload::Change::everywhere, number_ + 1);
+         },
+         memcpy},
+        {loop, [this] { Work::run(iterations_); }, all_complete},
+        {completed, [this] { Work::run(iterations_); }, complete_then_copy, loop}};
+    if (partner_) {
+      all.push_back(
+          {"the same loop while it goes to a partner", [this] { work_in_steps(); }, complete_then_copy, completed});
+    }
+    return all;
+  }
+
+ private:
+  void copy() {
+    if (!manager_.local_copy(++number_)) {
+      throw std::runtime_error("no node-local copy was taken: there is no room for it");
+    }
+  }
+
+  /// As a handler does, which moves the part a little at each boundary.
+  void work_in_steps() {
+    constexpr std::uint64_t kSteps = 300;
+    manager::LocalCopies& local = *manager_.impl().local;
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      Work::run(iterations_ / kSteps);
+      if (local.is_under_way()) {
+        local.advance();
+      }
+    }
+  }
+
+  Workload& workload_;
+  CheckpointManager manager_;
+  bool partner_;
+  std::vector<std::byte> copy_;
+  Work work_;
+  std::uint64_t iterations_;
+  std::uint64_t number_ = 0;
+};
+
+/// What a start costs after a crash.
+class LocalRestoring {
+ public:
+  LocalRestoring(Workload& workload, const fs::path& directory, const LocalOptions& options)
+      : workload_(workload), directory_(directory), options_(options) {
+    leave_a_local_copy();
+    CheckpointManager manager(MPI_COMM_WORLD, workload.checkpoint(), directory_ / "far", {});
+    manager.save(1);
+  }
+
+  [[nodiscard]] std::vector<Candidate> candidates() {
+    const auto open = [this](const char* name, const fs::path& local, bool is_cold) {
+      return [this, name, local, is_cold] {
+        manager_.reset();
+        if (rank_in(MPI_COMM_WORLD) == 0) {
+          const fs::path path = directory_ / name / "ckpt-1.h5";
+          is_cold ? drop_from_cache(path) : read_into_cache(path);
+        }
+        manager_ = std::make_unique<CheckpointManager>(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / name,
+                                                       ManagerOptions{.local_directory = local.string()});
+        manager_->impl().local_copies_stay = true;  // its orderly end would remove what the next round restores
+      };
+    };
+    const auto restore_of = [this](const char* suffix) {
+      return [this, suffix] {
+        const auto restored = manager_->restore_or_initialize();
+        if (!restored || restored->path.extension() != suffix) {
+          throw std::runtime_error("it was not restored from what is measured");
+        }
+      };
+    };
+    const std::string cold = "restore from the disk, cold";
+    return {{cold, restore_of(".h5"), open("far", {}, true)},
+            {"restore from the page cache", restore_of(".h5"), open("far", {}, false), cold},
+            {"restore from the node-local copy", restore_of(".part"), open("local", options_.local, false), cold}};
+  }
+
+  /// A benchmark that restores something else would be worth nothing.
+  void check() {
+    for (const Candidate& candidate : candidates()) {
+      workload_.clear();
+      candidate.prepare();
+      candidate.run();
+      if (workload_.wrong_elements() > 0) {
+        throw std::runtime_error(candidate.name + ": elements are not what was saved");
+      }
+    }
+  }
+
+  /// The copies that the crash has left.
+  void remove_local_copy() {
+    manager_.reset();
+    CheckpointManager manager(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / "local",
+                              {.local_directory = options_.local.string()});
+    static_cast<void>(manager.local_copy(3));
+  }
+
+ private:
+  struct Crash {};
+
+  /// Only what ends in disorder leaves copies behind.
+  void leave_a_local_copy() {
+    try {
+      CheckpointManager manager(MPI_COMM_WORLD, workload_.checkpoint(), directory_ / "local",
+                                {.local_directory = options_.local.string()});
+      manager.save(1);
+      if (!manager.local_copy(2)) {
+        throw std::runtime_error("no node-local copy was taken: there is no room for it");
+      }
+      manager.impl().local->wait();
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+  }
+
+  Workload& workload_;
+  fs::path directory_;
+  const LocalOptions& options_;
+  std::unique_ptr<CheckpointManager> manager_;
+};
+
+void run(const LocalOptions& options, bool json) {
+  Report report("local", json);
+  for (const double mib : options.sizes_mib) {
+    const Scratch scratch(options.common.directory);
+    const WorkloadSpec spec{.large_mib = mib};
+    Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
+    Experiment experiment(MPI_COMM_WORLD, "Node-local copies: " + spec.name());
+    {
+      LocalCopying copying(workload, scratch.path() / "copying", options);
+      experiment.measure(copying.candidates(), options.common.rounds);
+    }
+    workload.fill();
+    LocalRestoring restoring(workload, scratch.path(), options);
+    restoring.check();
+    experiment.measure(restoring.candidates(), options.common.rounds);
+    restoring.remove_local_copy();
+    experiment.add_to(report);
+  }
+  report.finish();
+}
+
+}  // namespace
+
+void add_local_command(CLI::App& app, const bool& json) {
+  auto options = std::make_shared<LocalOptions>();
+  CLI::App* command =
+      app.add_subcommand("local", "For how long a node-local copy stops the program, and what a start from one takes");
+  add_sizes(*command, options->sizes_mib);
+  command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
+  command->add_flag(
+      "--partner", options->partner,
+      "Keep each part on another host too, and measure a loop while it goes there; needs ranks on several "
+      "hosts");
+  command->add_option("--local", options->local, "Where the node-local copies lie")->capture_default_str();
+  add_options(*command, options->common);
+  command->callback([options, &json] { run(*options, json); });
+}
+
+}  // namespace reprieve::bench

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Node-local copies: the state in the memory of the nodes, for the crash that is not the end of the job.
+//
+// 1. At a step boundary all ranks agree how the copy before has ended. If it is complete on all of them, and at their
+//    partners, the slot of the one before that is free: each rank has two. If a rank is still at work, this copy is
+//    left out. If one has failed, its slot is written again, and the older copy stays.
+// 2. Rank 0 gives the copy the identity that a save would have: directory, run, save; and number, step and time.
+//    The file is laid out as for a save, but not made.
+// 3. Every rank takes the commit record of its slot away, and copies its part of the state there. The program
+// continues.
+// 4. A thread of each rank takes the checksums and writes head, tables and commit record. There is no commit: a copy is
+// complete
+//    when all of its parts have their commit records (local_finish.cpp).
+// 5. With partners, the complete part goes to a rank of another host too (local_transfer.cpp), in pieces at the
+//    boundaries of the next steps, which makes the same file there. A partner that has no room for it is no failure.
+//
+// So at every moment all parts of one copy that is complete are there, from the end of the first one on. A rank that
+// dies at any point takes nothing away from the copy before.
+
+#include "manager/local_copies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cluster/collectives.hpp"
+#include "core/event_log.hpp"
+#include "core/log.hpp"
+#include "manager/checkpoint_list.hpp"
+#include "manager/local_transfer.hpp"
+#include "manager/save.hpp"
+#include "reprieve/error.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+constexpr const char* kTaking = "taking a node-local copy";
+/// For what is still on its way to a partner: the checkpoint is newer, or the next start has this rank's own part.
+constexpr std::chrono::milliseconds kLongestWaitAtEnd{5'000};
+/// So often the log tells of a complete copy, at most; and of each of the first ones.
+constexpr std::chrono::seconds kNewsInterval{60};
+
+std::string read_domains(const std::string& file) {
+  constexpr std::size_t kMostDomainBytes = std::size_t{16} << 20U;
+  const std::filesystem::path path(file);
+  return core::Directory::open(path.parent_path()).read_text(path.filename().string(), kMostDomainBytes);
+}
+
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+bool is_first_of_host(const cluster::Communicator& comm) {
+  for (int rank = 0; rank < comm.rank(); ++rank) {
+    if (comm.host_of(rank) == comm.host()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// How the copy before has ended; the worst of all ranks counts. While one is at work its slot must not change,
+/// whatever has failed elsewhere.
+enum class LocalCopies::Last : std::int64_t { none, complete, without_partner, failed, at_work };
+
+LocalOwner LocalOwner::of(CheckpointManager::Impl& manager) {
+  nlohmann::json json;
+  const auto tell = [&] {
+    const RunIdentity& identity = *manager.identity;
+    json = {
+        {"id", identity.directory_id()}, {"run", identity.run()}, {"inode", manager.directory.place().status().st_ino}};
+  };
+  manager.comm.on_chief(tell, kTaking);
+  json = cluster::broadcast(manager.comm, json, 0, kTaking);
+  return {json.at("id"), json.at("inode"), json.at("run")};
+}
+
+std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager) {
+  try {
+    return manager.comm.together([&] { return std::make_unique<LocalCopies>(manager); }, kTaking);
+  } catch (const StorageError& error) {
+    const std::uint64_t failures = manager.local_failures++;
+    if (manager.comm.is_chief() && (failures & (failures + 1)) == 0) {
+      core::log::warning("no node-local copy was taken ({} so far): {}", failures + 1, error.what());
+    }
+    return nullptr;
+  }
+}
+
+LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
+    : manager_(manager),
+      owner_(LocalOwner::of(manager)),
+      place_(owner_.place(manager.options)),
+      directory_(place_.make()),
+      emergency_save_(
+          std::make_shared<EmergencySave>(manager.directory.place(), place_,
+                                          EmergencySave::Rank{owner_.run, manager.comm.rank(), manager.comm.size()})) {
+  if (manager.options.local_partner) {
+    find_partners();
+  }
+}
+
+void LocalCopies::find_partners() {
+  cluster::Communicator& comm = manager_.comm;
+  core::Bytes text;
+  comm.on_chief(
+      [&] {
+        if (!manager_.options.local_domains.empty()) {
+          text = core::to_bytes(read_domains(manager_.options.local_domains));
+        }
+      },
+      kTaking);
+  comm.broadcast(text, 0, kTaking);
+  std::vector<std::string> hosts;
+  hosts.reserve(static_cast<std::size_t>(comm.size()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    hosts.push_back(comm.host_of(rank));
+  }
+  const auto partners =
+      choose_partners(hosts, parse_failure_domains(core::to_text(text), manager_.options.local_domains));
+  const bool is_possible = partners.front() >= 0;
+  if (is_possible && comm.max(directory_.is_in_memory() ? 0 : 1, kTaking) == 0) {
+    transfer_ = std::make_unique<LocalTransfer>(comm, directory_, owner_.run, partners);
+    kept_ = transfer_->kept();
+  } else if (comm.is_chief()) {
+    core::log::warning("local_partner has no effect: {}",
+                       is_possible ? "local_directory is not in memory" : "all ranks run on one host");
+  }
+}
+
+LocalCopies::~LocalCopies() {
+  if (task_ && !task_->wait_for(manager_.options.io_timeout)) {
+    core::log::error("a node-local copy is not complete after {} s", manager_.options.io_timeout.count() / 1000);
+  }
+}
+
+void LocalCopies::wait() { wait(manager_.comm.timeout()); }
+
+void LocalCopies::wait(std::chrono::milliseconds limit) {
+  if (task_) {
+    static_cast<void>(task_->wait_for(limit));
+  }
+  if (is_under_way()) {
+    advance();
+    if (!transfer_->settle(limit)) {
+      core::log::warning("a node-local copy is not at its partner after {} s", limit.count() / 1000);
+    }
+  }
+}
+
+void LocalCopies::advance() {
+  if (!is_under_way()) {
+    return;
+  }
+  if (!transfer_->is_sent() && task_ && task_->done()) {
+    send_part();
+  }
+  transfer_->advance();
+}
+
+/// The partner waits for an offer: what fails on this rank alone becomes one of nothing.
+void LocalCopies::send_part() {
+  const auto slot = static_cast<int>(next_);
+  try {
+    transfer_->send(task_->outcome() ? nullptr : slots_[next_], slot);
+  } catch (const StorageError& error) {
+    core::log::warning("a node-local copy cannot be sent: {}", error.what());
+    transfer_->send(nullptr, slot);
+  } catch (const std::bad_alloc&) {
+    transfer_->send(nullptr, slot);
+  }
+}
+
+LocalCopies::Last LocalCopies::look_at_last() const {
+  if (emergency_save_->is_at_work() || is_under_way() || (task_ && !task_->done())) {
+    return Last::at_work;
+  }
+  if (last_has_failed_ || (task_ && task_->outcome())) {
+    return Last::failed;
+  }
+  if (!task_) {
+    return Last::none;
+  }
+  return transfer_ && !transfer_->partner_has_it() ? Last::without_partner : Last::complete;
+}
+
+/// Step 1. False if a rank is still at work.
+bool LocalCopies::settle_last() {
+  const Last mine = look_at_last();
+  const auto worst = static_cast<Last>(manager_.comm.max(static_cast<std::int64_t>(mine), kTaking));
+  if (worst == Last::at_work) {
+    return false;
+  }
+  if (worst == Last::failed) {
+    const core::Outcome outcome = task_ ? task_->outcome() : core::Outcome();
+    task_.reset();
+    last_has_failed_ = false;
+    manager_.comm.agree(outcome, kTaking);  // and the slot is written again
+  }
+  if (worst == Last::without_partner) {
+    tell_lonely();
+  }
+  if (worst == Last::complete || worst == Last::without_partner) {
+    task_.reset();
+    next_ = 1 - next_;
+    if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
+      place_.remove_left_overs(owner_.run);
+    }
+    tell_complete(worst == Last::complete && transfer_ != nullptr);
+  }
+  return true;
+}
+
+/// Step 2, the identity: the same on every rank.
+storage::FileMetadata LocalCopies::agree_on_metadata(const CheckpointManager::SaveRequest& request) {
+  storage::FileMetadata metadata;
+  nlohmann::json json;
+  manager_.comm.on_chief(
+      [&] {
+        metadata.identity = manager_.identity->next_save();
+        metadata.constants = manager_.constants();
+        json = {{"number", manager_.choose_number(request)}, {"time_us", now_us()}, {"save", metadata.identity->save}};
+      },
+      kTaking);
+  json = cluster::broadcast(manager_.comm, json, 0, kTaking);
+  metadata.identity = storage::SaveIdentity{owner_.directory_id, owner_.run, json.at("save")};
+  metadata.number = json.at("number");
+  metadata.time_us = json.at("time_us");
+  metadata.run_calls = request.run_calls;
+  metadata.world_size = manager_.comm.size();
+  metadata.reason = request.reason;
+  return metadata;
+}
+
+/// What rank 0 alone knows besides: the newest checkpoint, and the structure of the file.
+storage::LocalCopy LocalCopies::name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest) {
+  nlohmann::json json;
+  manager_.comm.on_chief(
+      [&] {
+        const storage::SaveIdentity newest = manager_.newest_committed().value_or(storage::SaveIdentity{});
+        json = {{"layout", layout_digest}, {"run", newest.run}, {"save", newest.save}};
+      },
+      kTaking);
+  json = cluster::broadcast(manager_.comm, json, 0, kTaking);
+  return {*metadata.identity, owner_.inode,        manager_.options.prefix, metadata.number, metadata.run_calls,
+          metadata.time_us,   metadata.world_size, json.at("layout"),       json.at("run"),  json.at("save")};
+}
+
+bool LocalCopies::take(const CheckpointManager::SaveRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    advance();
+    const bool was_taken = manager_.comm.together([&] { return settle_last() && copy(request); }, kTaking);
+    if (was_taken) {
+      blocked_ += std::chrono::steady_clock::now() - start;
+      ++taken_;
+    }
+    return was_taken;
+  } catch (const StorageError& error) {
+    tell_failure(error);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::no_memory) {
+      throw;
+    }
+    tell_failure(error);
+  }
+  last_has_failed_ = true;
+  return false;
+}
+
+bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
+  cluster::Communicator& comm = manager_.comm;
+  const storage::FileMetadata metadata = agree_on_metadata(request);
+  storage::CheckpointWriter writer(comm, manager_.directory.file(metadata.number), {}, layout_);
+  writer.plan_in_memory(manager_.checkpoint.registry(), metadata);
+  std::vector<storage::WriteItem> items = std::move(writer.items());
+
+  std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
+  const std::size_t needed = storage::PartSlot::bytes_for(items);
+  const std::size_t kept = slot ? slot->capacity() : 0;
+  const std::size_t copies = 1 + kept_.size();
+  const std::size_t more = needed > kept ? (needed - kept) * copies : 0;
+  const bool tells = (without_room_ & (without_room_ + 1)) == 0;  // ever more seldom
+  if (comm.max(more > 0 ? 1 : 0, kTaking) != 0 && !copies_fit(comm, more, kTaking, tells)) {
+    ++without_room_;
+    return false;
+  }
+  std::optional<storage::StructureImage> image;
+  comm.on_chief(
+      [&] {
+        image = writer.image();
+        last_ = {metadata.run_calls.value_or(metadata.number), metadata.time_us,
+                 image ? image->commit_record.file_size : 0};
+      },
+      kTaking);
+  storage::PartName name{name_copy(metadata, image ? image->commit_record.structure_digest : 0), comm.rank()};
+  saves_.at(next_) = name.copy.save.save;
+  comm.agree(core::capture([&] {
+               task_.reset();
+               if (!slot) {
+                 slot = std::make_shared<storage::PartSlot>(
+                     directory_, NodeDirectory::part_name(owner_.run, comm.rank(), static_cast<int>(next_)));
+               }
+               slot->copy(items);
+             }),
+             kTaking);
+  const auto work = [slot, name, items = std::make_shared<std::vector<storage::WriteItem>>(std::move(items)),
+                     image = std::make_shared<std::optional<storage::StructureImage>>(std::move(image))] {
+    slot->complete(*items, name, std::move(*image));
+  };
+  comm.agree(core::capture([&] { task_.emplace(work); }), kTaking);
+  if (transfer_) {
+    transfer_->begin();
+  }
+  return true;
+}
+
+/// The first time, and then ever more seldom: a place that is full stays so.
+void LocalCopies::tell_failure(const Error& error) noexcept {
+  const bool is_told = (failures_ & (failures_ + 1)) == 0;
+  ++failures_;
+  if (!is_told) {
+    return;
+  }
+  manager_.tell([&] {
+    manager_.record(events::LocalCopyFailed{error.what(), failures_});
+    if (manager_.comm.is_chief()) {
+      core::log::warning("no node-local copy was taken ({} so far): {}", failures_, error.what());
+    }
+  });
+}
+
+/// There can be some in each second. What one costs is the mean of all.
+void LocalCopies::tell_complete(bool with_partner) {
+  const auto now = std::chrono::steady_clock::now();
+  if ((completed_ & (completed_ - 1)) != 0 && now < told_ + kNewsInterval) {
+    return;
+  }
+  told_ = now;
+  const std::chrono::system_clock::time_point taken{std::chrono::microseconds(last_.time_us)};
+  manager_.record(events::LocalCopies{completed_, blocked_.count() / static_cast<double>(taken_), last_.step,
+                                      core::event_time(taken), last_.bytes, with_partner});
+}
+
+/// Once: it stays so.
+void LocalCopies::tell_lonely() {
+  if (!std::exchange(has_told_lonely_, true)) {
+    manager_.record(events::LocalCopyWithoutPartner{});
+    if (manager_.comm.is_chief()) {
+      core::log::warning(
+          "a node-local copy lies on one host only: a partner had no room for it; the loss of a host loses it");
+    }
+  }
+}
+
+void LocalCopies::leave_mpi() noexcept {
+  if (!manager_.comm.broken()) {
+    CheckpointManager::Impl::tell([&] { wait(std::min(kLongestWaitAtEnd, manager_.comm.timeout())); });
+  }
+  transfer_.reset();
+}
+
+void LocalCopies::forget_older_than(std::uint64_t save) noexcept {
+  CheckpointManager::Impl::tell([&] {
+    const bool is_at_work = task_ && !task_->done();
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_.at(slot) && saves_.at(slot) < save && !(is_at_work && slot == next_)) {
+        slots_.at(slot)->make_void();
+      }
+    }
+    if (!kept_.empty()) {
+      place_.make_partner_parts_void(owner_.run, kept_, save);
+    }
+  });
+}
+
+void LocalCopies::give_back() noexcept {
+  leave_mpi();
+  emergency_save_->end();
+  task_.reset();
+  slots_ = {};
+  place_.remove_parts(owner_.run, manager_.comm.rank(), kept_);
+  if (is_first_of_host(manager_.comm)) {
+    place_.remove_left_overs(owner_.run);
+  }
+}
+
+}  // namespace reprieve::manager

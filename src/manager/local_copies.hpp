@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Copies of the state in the memory of the nodes, taken while the program runs. local_copies.cpp states the protocol.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/threads.hpp"
+#include "manager/emergency_save.hpp"
+#include "manager/local_transfer.hpp"
+#include "manager/manager_impl.hpp"
+#include "manager/node_directory.hpp"
+#include "storage/local/part_file.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+
+namespace reprieve::manager {
+
+class [[gnu::visibility("hidden")]] LocalCopies {
+ public:
+  /// Collective. @throws StorageError if a rank cannot make the place; UsageError for mistakes in `local_domains`
+  explicit LocalCopies(CheckpointManager::Impl & manager);
+  /// The same; null where a rank cannot make the place. That is logged, ever more seldom: a job that runs does not end
+  /// for want of node-local copies. Collective.
+  [[nodiscard]] static std::unique_ptr<LocalCopies> make(CheckpointManager::Impl & manager);
+  /// Waits for the thread. What it has written stays.
+  ~LocalCopies();
+  LocalCopies(const LocalCopies&) = delete;
+  LocalCopies& operator=(const LocalCopies&) = delete;
+
+  /// Copies the state of all ranks; a thread completes the parts. Left out, with the same answer on every rank, if the
+  /// copy before is not complete, or if there is no room: that is logged, and is no error. Collective.
+  bool take(const CheckpointManager::SaveRequest& request);
+
+  /// MPI is about to end: waits for some seconds at most, and sends nothing any more.
+  void leave_mpi() noexcept;
+
+  /// A checkpoint is committed: copies that are older lose their commit records on this host. If the user removes that
+  /// checkpoint to go back, they are not what is gone back to. Not collective.
+  void forget_older_than(std::uint64_t save) noexcept;
+
+  /// Removes the parts of this rank: what they hold is of no use any more. Not collective.
+  void give_back() noexcept;
+
+  /// How many copies are known to be complete on all ranks. The same on every rank. Not collective.
+  [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
+
+  /// Moves what is on its way to a partner. To be called between steps while `is_under_way`. Not collective.
+  /// Cost: the clock is read; at most some hundredths of the time since the last call. @throws MpiError
+  void advance();
+  [[nodiscard]] bool is_under_way() const noexcept { return transfer_ && !transfer_->done(); }
+
+  /// What flushes them into the checkpoint directory without the other ranks. It may be used for longer than this
+  /// lives.
+  [[nodiscard]] const std::shared_ptr<EmergencySave>& emergency_save() const noexcept { return emergency_save_; }
+
+  /// Waits until the copy that was taken last is complete on this rank, and at its partner, or has failed. With
+  /// partners all ranks must call it.
+  void wait();
+
+ private:
+  enum class Last : std::int64_t;
+  /// What is told about a copy when it is complete. Known to rank 0.
+  struct Taken {
+    std::uint64_t step = 0;
+    std::int64_t time_us = 0;
+    std::uint64_t bytes = 0;  ///< of all ranks
+  };
+
+  [[nodiscard]] Last look_at_last() const;
+  void send_part();
+  void wait(std::chrono::milliseconds limit);
+  [[nodiscard]] bool settle_last();
+  [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
+  [[nodiscard]] storage::LocalCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
+  [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
+  void tell_failure(const Error& error) noexcept;
+  void tell_lonely();
+  void tell_complete(bool with_partner);
+  void find_partners();
+
+  CheckpointManager::Impl& manager_;
+  LocalOwner owner_;
+  NodeDirectory place_;
+  core::Directory directory_;
+  storage::LayoutCache layout_;  ///< of its own: that of a save in the background must not change under it
+  std::array<std::shared_ptr<storage::PartSlot>, 2> slots_;
+  std::array<std::uint64_t, 2> saves_{};  ///< whose copies they hold, as `SaveIdentity::save`
+  std::size_t next_ = 0;                  ///< the slot that the next copy goes to
+  std::optional<core::BackgroundTask> task_;
+  std::shared_ptr<EmergencySave> emergency_save_;
+  std::unique_ptr<LocalTransfer> transfer_;  ///< null without partners, and when MPI has ended
+  std::vector<int> kept_;                    ///< the ranks of which this one keeps parts
+  std::uint64_t completed_ = 0;
+  std::uint64_t failures_ = 0;
+  std::uint64_t without_room_ = 0;
+  bool has_told_lonely_ = false;
+  bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
+  Taken last_;
+  std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was told last
+  std::uint64_t taken_ = 0;
+  std::chrono::duration<double> blocked_{};  ///< by all of them
+};
+
+}  // namespace reprieve::manager

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "manager/node_directory.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <ctime>
+#include <tuple>
+#include <utility>
+
+#include "core/directory.hpp"
+#include "core/log.hpp"
+#include "reprieve/error.hpp"
+#include "storage/local/part_file.hpp"
+
+namespace reprieve::manager {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPartSuffix = ".part";
+
+std::string user_folder() { return fmt::format("reprieve-{}", ::geteuid()); }
+
+/// Everybody may write in /dev/shm: what is restored must be this user's own.
+void check_is_own(const core::Directory& directory) {
+  const struct stat status = directory.status();
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw StorageError(
+        ErrorCode::permission,
+        fmt::format("the directory for node-local copies {} belongs to another user, or others may look into "
+                    "it: choose another local_directory, or remove it",
+                    directory.path().string()));
+  }
+}
+
+/// The user named it: an error says by which setting.
+core::Directory open_local_directory(const fs::path& path) {
+  try {
+    return core::Directory::open(path);
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), fmt::format("local_directory cannot be used: {}", error.what()));
+  }
+}
+
+core::Directory make_own(const core::Directory& above, const std::string& name) {
+  auto made = above.make_directory_if_free(name, core::kOwnDirectory);
+  core::Directory directory = made ? std::move(*made) : above.open_directory(name);
+  check_is_own(directory);
+  return directory;
+}
+
+std::optional<core::Directory> find_own(const core::Directory& above, const std::string& name) {
+  auto found = above.find_directory(name);
+  if (found) {
+    check_is_own(*found);
+  }
+  return found;
+}
+
+/// The run in the name of a part.
+std::optional<std::uint64_t> run_of(const std::string& file) {
+  std::uint64_t run = 0;
+  const auto parsed = std::from_chars(file.data(), file.data() + file.size(), run);
+  const bool is_part = parsed.ec == std::errc() && file.ends_with(kPartSuffix) && *parsed.ptr == '-';
+  return is_part ? std::optional(run) : std::nullopt;
+}
+
+/// Whether no living process has the file. Also true if the file was removed since it was listed: its run may end at
+/// any moment. A lock that is had is given back with the descriptor.
+bool is_left(const core::Directory& directory, const std::string& file) {
+  try {
+    const core::Descriptor opened = directory.open_file(file, O_RDWR);
+    return ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
+  } catch (const StorageError&) {
+    if (directory.contains(file)) {
+      throw;
+    }
+    return true;
+  }
+}
+
+std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file) {
+  try {
+    const storage::PosixFile part(core::FileAddress(directory.path() / file), directory.open_file(file, O_RDONLY));
+    return FoundPart{file, storage::read_part_name(part), part.size(), {}};
+  } catch (const Error& error) {
+    core::log::debug("passed over: {}", error.what());
+    return std::nullopt;
+  }
+}
+
+bool is_in_use(const core::Directory& directory) {
+  for (const core::DirectoryEntry& entry : directory.list()) {
+    if (entry.kind == core::EntryKind::file && run_of(entry.name) && !is_left(directory, entry.name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+template <class Removal>
+void or_log(Removal&& remove) noexcept {
+  try {
+    remove();
+  } catch (const std::exception& error) {
+    core::log::warning("parts of node-local copies are left behind: {}", error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host) {
+  std::vector<FoundPart> found;
+  for (const core::DirectoryEntry& entry : directory.list()) {
+    if (entry.kind == core::EntryKind::file && run_of(entry.name)) {
+      if (auto part = look_at(directory, entry.name)) {
+        found.push_back(std::move(*part));
+        found.back().host = host;
+      }
+    }
+  }
+  return found;
+}
+
+NodeDirectory::NodeDirectory(const fs::path& local_directory, const std::string& directory_id, std::uint64_t inode,
+                             const std::string& prefix)
+    : base_(local_directory / user_folder()), folder_(fmt::format("{}-{}-{}", directory_id, inode, prefix)) {}
+
+std::string NodeDirectory::part_name(std::uint64_t run, int rank, int slot) {
+  return fmt::format("{}-{}.{}{}", run, rank, slot, kPartSuffix);
+}
+
+std::string NodeDirectory::partner_part_name(std::uint64_t run, int rank, int slot) {
+  return fmt::format("{}-{}.{}.partner{}", run, rank, slot, kPartSuffix);
+}
+
+bool NodeDirectory::is_of_partner(const std::string& file) { return file.find(".partner.") != std::string::npos; }
+
+int NodeDirectory::slot_of(const std::string& file) { return file.find(".1.") == std::string::npos ? 0 : 1; }
+
+/// Another run that ends removes what is empty at that moment: then once more.
+core::Directory NodeDirectory::make() const {
+  constexpr int kMostTries = 20;
+  const core::Directory above = open_local_directory(base_.parent_path());
+  for (int tries = 1;; ++tries) {
+    try {
+      core::Directory place = make_own(make_own(above, base_.filename().string()), folder_);
+      if (place.is_at_its_path()) {
+        return place;
+      }
+    } catch (const StorageError&) {
+      if (tries >= kMostTries) {
+        throw;
+      }
+    }
+    if (tries >= kMostTries) {
+      throw StorageError(ErrorCode::io, path().string() + ": it is removed again and again");
+    }
+  }
+}
+
+std::optional<core::Directory> NodeDirectory::find() const {
+  const auto base = find_own(open_local_directory(base_.parent_path()), base_.filename().string());
+  return base ? find_own(*base, folder_) : std::nullopt;
+}
+
+std::vector<FoundPart> NodeDirectory::list(const std::string& host) const {
+  const auto place = find();
+  return place ? parts_in(*place, host) : std::vector<FoundPart>();
+}
+
+void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest) const noexcept {
+  or_log([&] {
+    const auto place = find();
+    if (!place) {
+      return;
+    }
+    std::set<std::string> unwanted;
+    for (const FoundPart& part : newest.save > 0 ? parts_in(*place) : std::vector<FoundPart>()) {
+      if (!is_newer(part.name.copy.save, newest)) {
+        unwanted.insert(part.file);
+      }
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      const auto run = entry.kind == core::EntryKind::file ? run_of(entry.name) : std::nullopt;
+      if (run && (*run < newest.run || unwanted.contains(entry.name)) && is_left(*place, entry.name)) {
+        place->remove_file(entry.name);
+      }
+    }
+    remove_empty();
+  });
+}
+
+void NodeDirectory::remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept {
+  or_log([&] {
+    if (const auto place = find()) {
+      for (const int slot : {0, 1}) {
+        place->remove_file(part_name(run, rank, slot));
+        for (const int other : kept) {
+          place->remove_file(partner_part_name(run, other, slot));
+        }
+      }
+      remove_empty();
+    }
+  });
+}
+
+bool NodeDirectory::flush(const FoundPart& part, const core::Directory& checkpoints,
+                          const std::function<bool()>& may_continue) const {
+  const auto place = find();
+  if (!place || !may_continue()) {
+    return false;
+  }
+  try {
+    const storage::PosixFile file(core::FileAddress(place->path() / part.file), place->open_file(part.file, O_RDONLY));
+    return flush_part(file, part, checkpoints, may_continue);
+  } catch (const StorageError&) {
+    if (place->contains(part.file)) {
+      throw;
+    }
+    return false;
+  }
+}
+
+void NodeDirectory::make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const {
+  const auto place = find();
+  if (!place) {
+    return;
+  }
+  for (const int rank : kept) {
+    for (const int slot : {0, 1}) {
+      const std::string name = partner_part_name(run, rank, slot);
+      const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
+      if (part && part->name.copy.save.save < save) {
+        storage::void_part({core::FileAddress(place->path() / name), place->open_file(name, O_RDWR)});
+      }
+    }
+  }
+}
+
+/// Other ranks may be at the same.
+void NodeDirectory::remove_empty() const {
+  const core::Directory above = core::Directory::open(base_.parent_path());
+  if (const auto base = above.find_directory(base_.filename().string())) {
+    if (base->remove_empty_directory(folder_)) {
+      above.remove_empty_directory(base_.filename().string());
+    }
+  }
+}
+
+std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
+  std::vector<LocalFolder> folders;
+  const auto base = find_own(open_local_directory(local_directory), user_folder());
+  if (!base) {
+    return folders;
+  }
+  for (const core::DirectoryEntry& entry : base->list()) {
+    if (entry.kind != core::EntryKind::directory) {
+      continue;
+    }
+    if (const auto folder = base->find_directory(entry.name)) {  // else its run has just ended
+      folders.push_back({folder->path(), parts_in(*folder), is_in_use(*folder)});
+    }
+  }
+  return folders;
+}
+
+bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
+  return std::tie(a.run, a.save) > std::tie(b.run, b.save);
+}
+
+namespace {
+
+constexpr std::string_view kUnfinishedSuffix = ".new";
+constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{4} << 20U;
+
+/// False if it was told to stop.
+bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
+                  const std::function<bool()>& may_continue) {
+  const std::uint64_t size = from.size();
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(size, kCopiedAtOnce)));
+  for (std::uint64_t done = 0; done < size;) {
+    if (!may_continue()) {
+      return false;
+    }
+    const auto now = std::span(piece).first(static_cast<std::size_t>(std::min(size - done, kCopiedAtOnce)));
+    from.read_all(now, done);
+    to.write_all(now, done);
+    done += now.size();
+  }
+  return may_continue();
+}
+
+/// Nobody is still at it: a node may flush its part at any time.
+bool is_abandoned(const core::Directory& place, const std::string& name) {
+  constexpr std::time_t kOneDay = std::time_t{24} * 60 * 60;
+  const auto status = place.look(name);
+  return status && std::time(nullptr) - status->st_mtim.tv_sec > kOneDay;
+}
+
+/// A part that is written again loses its commit record before anything else of it changes. So what was read before
+/// this was called is all of one copy.
+bool is_still(const storage::PosixFile& part, const storage::PartName& name) {
+  try {
+    return storage::read_part_name(part) == name;
+  } catch (const CorruptError&) {
+    return false;
+  }
+}
+
+/// Makes a file in the place of flushed parts. Another node that has made a checkpoint removes the place, empty, at any
+/// moment: then once more.
+std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory& checkpoints, const std::string& name) {
+  constexpr int kMostTries = 20;
+  for (int tries = 1;; ++tries) {
+    const auto made = checkpoints.make_directory_if_free(kFlushedName, core::kOwnDirectory);
+    auto place = checkpoints.find_directory(kFlushedName);
+    if (!place && tries == kMostTries) {
+      place = checkpoints.open_directory(kFlushedName);
+    }
+    if (!place) {
+      continue;
+    }
+    try {
+      storage::PosixFile file(core::FileAddress(place->path() / name),
+                              place->open_file(name, O_WRONLY | O_CREAT | O_TRUNC, core::kOwnFile));
+      if (made) {
+        checkpoints.sync();
+      }
+      return {std::move(*place), std::move(file)};
+    } catch (const StorageError&) {
+      if (tries == kMostTries || place->is_at_its_path()) {
+        throw;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<FoundPart> flushed_parts(const core::Directory& checkpoints) {
+  const auto place = checkpoints.find_directory(kFlushedName);
+  return place ? parts_in(*place) : std::vector<FoundPart>();
+}
+
+std::set<std::string> names_of_flushed_parts(const core::Directory& checkpoints) {
+  std::set<std::string> names;
+  if (const auto place = checkpoints.find_directory(kFlushedName)) {
+    for (const core::DirectoryEntry& entry : place->list()) {
+      names.insert(entry.name);
+    }
+  }
+  return names;
+}
+
+bool flush_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
+                const std::function<bool()>& may_continue) {
+  // Of this process alone: two of a host may flush the same part.
+  const std::string unfinished = fmt::format("{}.{}{}", found.file, ::getpid(), kUnfinishedSuffix);
+  auto [place, copy] = begin_part(checkpoints, unfinished);
+  try {
+    if (!copy_content(part, copy, may_continue) || !is_still(part, found.name)) {
+      place.remove_file(unfinished);
+      return false;
+    }
+    copy.sync();
+    copy.close();
+    place.rename(unfinished, place, found.file);
+  } catch (...) {
+    place.remove_file(unfinished);
+    throw;
+  }
+  place.sync();
+  return true;
+}
+
+void remove_flushed_parts(const core::Directory& checkpoints, const std::string& prefix,
+                          const storage::SaveIdentity& newest) noexcept {
+  or_log([&] {
+    const auto place = checkpoints.find_directory(kFlushedName);
+    if (!place) {
+      return;
+    }
+    for (const FoundPart& part : parts_in(*place)) {
+      if (part.name.copy.prefix == prefix && !is_newer(part.name.copy.save, newest)) {
+        place->remove_file(part.file);
+      }
+    }
+    for (const core::DirectoryEntry& entry : place->list()) {
+      if (entry.name.ends_with(kUnfinishedSuffix) && is_abandoned(*place, entry.name)) {
+        place->remove_file(entry.name);
+      }
+    }
+    checkpoints.remove_empty_directory(kFlushedName);
+  });
+}
+
+void remove_flushed_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept {
+  or_log([&] {
+    const auto place = checkpoints.find_directory(kFlushedName);
+    if (!place) {
+      return;
+    }
+    for (const std::string& name : names) {
+      place->remove_file(name);
+    }
+    checkpoints.remove_empty_directory(kFlushedName);
+  });
+}
+
+}  // namespace reprieve::manager

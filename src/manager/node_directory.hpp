@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Where the node-local copies of one checkpoint directory lie on this node. No MPI.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cluster/communicator.hpp"
+#include "core/directory.hpp"
+#include "reprieve/checkpoint_manager.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/local/part_file.hpp"
+
+namespace reprieve::manager {
+
+/// A complete part that was found.
+struct FoundPart {
+  std::string file;  ///< its name in the place
+  storage::PartName name;
+  std::uint64_t bytes = 0;
+  std::string host{};  ///< on which it lies; empty: in the checkpoint directory, where all can read it
+};
+constexpr auto fields_of(const FoundPart*) {
+  using T = FoundPart;
+  return std::tuple(&T::file, &T::name, &T::bytes, &T::host);
+}
+
+/// Whether @p a was made after @p b.
+[[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);
+
+/// `<node-local directory>/reprieve-<user>/<id>-<inode>-<prefix>/`, for this user alone; in it
+/// `<run>-<rank>.<slot>.part`, and `<run>-<rank>.<slot>.partner.part` of ranks of other hosts.
+class NodeDirectory {
+ public:
+  NodeDirectory(const std::filesystem::path& local_directory, const std::string& directory_id, std::uint64_t inode,
+                const std::string& prefix);
+
+  [[nodiscard]] std::filesystem::path path() const { return base_ / folder_; }
+  [[nodiscard]] static std::string part_name(std::uint64_t run, int rank, int slot);
+  /// Of a part that another host keeps for that rank.
+  [[nodiscard]] static std::string partner_part_name(std::uint64_t run, int rank, int slot);
+
+  [[nodiscard]] static bool is_of_partner(const std::string& file);
+  /// Which of its rank's slots the file of a part is.
+  [[nodiscard]] static int slot_of(const std::string& file);
+
+  /// Makes it if it is not there. @throws StorageError, also if it belongs to somebody else
+  [[nodiscard]] core::Directory make() const;
+  /// Nothing if it is not there. @throws StorageError as `make`
+  [[nodiscard]] std::optional<core::Directory> find() const;
+
+  /// The complete parts in it. What cannot be read is passed over. @param host  this one @throws StorageError as `make`
+  [[nodiscard]] std::vector<FoundPart> list(const std::string& host) const;
+
+  /// Copies a complete part into the checkpoint directory, as `flush_part`. False also if it is not there any more.
+  bool flush(const FoundPart& part, const core::Directory& checkpoints,
+             const std::function<bool()>& may_continue) const;
+
+  /// The parts that this rank keeps for others, of copies before that save, are none any more. @throws StorageError
+  void make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const;
+
+  /// Removes what earlier runs left, and the complete parts that are no newer than that save, but for files that a
+  /// living process has locked. Logs what goes wrong.
+  void remove_up_to(const storage::SaveIdentity& newest) const noexcept;
+  /// The same of earlier runs alone.
+  void remove_left_overs(std::uint64_t run) const noexcept { remove_up_to({"", run, 0}); }
+  /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
+  /// what goes wrong.
+  void remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept;
+
+ private:
+  void remove_empty() const;
+
+  std::filesystem::path base_;  ///< `<node-local directory>/reprieve-<user>`
+  std::string folder_;
+};
+
+/// The complete parts in any directory. What cannot be read is passed over. @throws StorageError
+[[nodiscard]] std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host = {});
+
+/// The checkpoint directories that have parts on this node: what `NodeDirectory::list` finds for each of them.
+struct LocalFolder {
+  std::filesystem::path path;
+  std::vector<FoundPart> parts;
+  bool in_use = false;  ///< a living process has locked one of its files
+};
+[[nodiscard]] std::vector<LocalFolder> local_folders(const std::filesystem::path& local_directory);
+
+// Whose node-local copies are meant.
+
+/// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
+[[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
+
+/// Which run of which directory copies belong to.
+struct LocalOwner {
+  std::string directory_id;
+  std::uint64_t inode = 0;  ///< of the directory, as rank 0 sees it
+  std::uint64_t run = 0;
+
+  /// What rank 0 knows, on every rank. Collective.
+  [[nodiscard]] static LocalOwner of(CheckpointManager::Impl& manager);
+  [[nodiscard]] NodeDirectory place(const ManagerOptions& options) const {
+    return {options.local_directory, directory_id, inode, options.prefix};
+  }
+};
+
+// Parts of node-local copies that nodes have flushed into the checkpoint directory, where all nodes can read them: what
+// one node has is no checkpoint, and it may be gone before the others flush theirs. No MPI.
+
+/// Name of the directory for them, inside the checkpoint directory.
+inline constexpr const char* kFlushedName = ".reprieve.parts";
+
+/// The complete ones. What cannot be read is passed over. @throws StorageError
+[[nodiscard]] std::vector<FoundPart> flushed_parts(const core::Directory& checkpoints);
+
+/// The names of all files in it, without a look into them. @throws StorageError
+[[nodiscard]] std::set<std::string> names_of_flushed_parts(const core::Directory& checkpoints);
+
+/// Copies a part there, durably. One of that name is replaced. Nothing is left of one that is not whole.
+/// @param part  the open file of @p found
+/// @param may_continue  asked before each piece
+/// Returns false, and flushes nothing, if that said no, or if the part was written again meanwhile.
+/// @throws StorageError, CorruptError if it shrinks
+bool flush_part(const storage::PosixFile& part, const FoundPart& found, const core::Directory& checkpoints,
+                const std::function<bool()>& may_continue);
+
+/// Removes those of a prefix that are no newer than a checkpoint, what nobody has finished for a day, and the directory
+/// if it is empty then. Logs what goes wrong.
+void remove_flushed_parts(const core::Directory& checkpoints, const std::string& prefix,
+                          const storage::SaveIdentity& newest) noexcept;
+/// Removes these files, as far as they are there, and the directory if it is empty then. Logs what goes wrong.
+void remove_flushed_parts(const core::Directory& checkpoints, const std::set<std::string>& names) noexcept;
+
+}  // namespace reprieve::manager

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// The walk from the newest checkpoint backwards to one that is valid. Collective in all its parts.
+///
+/// No variable is touched before the tables of a file are verified, what they say fits the registered state, and the
+/// file is proven: all ranks together have verified every block. Proving reads the file once more than restoring it, so
+/// it is left out where a corrupt block can do no harm: where every older checkpoint overwrites the same variables
+/// before it is used, or where there is no older one. A failure after variables were touched, from which that does not
+/// follow, is final: no older checkpoint is taken, nothing is initialised, and nothing can be saved.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "manager/checkpoint_directory.hpp"
+#include "manager/manager_impl.hpp"
+#include "reprieve/error.hpp"
+#include "storage/read/restorer.hpp"
+
+namespace reprieve::manager {
+
+// Which checkpoints a restore may take, and in which order. Rank 0's.
+
+/// Numbers of the committed checkpoints, newest first; those of other directories only if there are no others. The log
+/// tells which are passed over, since the file names may suggest something else.
+/// @throws UsageError if all are of other directories, and of several
+[[nodiscard]] std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory,
+                                                         const std::string& directory_id);
+
+class RestoreFallback {
+ public:
+  explicit RestoreFallback(CheckpointManager::Impl& manager) : manager_(manager) {}
+
+  /// Restores the first of @p numbers that is valid, and quarantines those before it. Nothing if there are none.
+  /// @throws see CheckpointManager::restore_or_initialize
+  std::optional<CheckpointInfo> newest(const std::vector<std::uint64_t>& numbers);
+
+  /// Restores this file and no other. @throws see CheckpointManager::restore
+  CheckpointInfo one(const std::filesystem::path& file);
+
+  /// How often the data are read.
+  enum class Pass {
+    single,      ///< into the variables, with checks on the way
+    proven,      ///< by all ranks together, to verify them; then into the variables, with checks
+    unverified,  ///< into the variables, without checks (`verify_on_restore` is off)
+  };
+
+  /// Restores a node-local copy. Nothing if it is not to be restored.
+  /// @param name  for messages
+  /// @param choose  called when the restorer has looked, and nothing is touched: nothing if it is not to be restored
+  std::optional<CheckpointInfo> local_copy(storage::Restorer& restorer, const std::filesystem::path& name,
+                                           const std::function<std::optional<Pass>()>& choose);
+
+  /// In a catch block: throws the error again with the word that variables were overwritten, if they were, and if it
+  /// does not say so yet.
+  void tell_half_restored(const Error& error) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A checkpoint that was passed over.
+  struct Rejected {
+    std::uint64_t number = 0;
+    std::string reason;
+    std::optional<std::uint64_t> run_calls;  ///< if the file could still tell
+  };
+
+  void keep_layout(storage::Restorer& restorer, const core::FileAddress& file);
+  void look(storage::Restorer& restorer, const std::filesystem::path& file);
+  /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a corrupt block
+  /// of this one can do no harm. False also if that cannot be told.
+  [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+  [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
+  CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,
+                      std::optional<std::uint64_t> number, Pass pass);
+  CheckpointInfo read_file_of_others(storage::Restorer& restorer, const std::filesystem::path& file,
+                                     std::optional<std::uint64_t> number, Pass pass);
+  /// @param make_info  rank 0's: what is known of it
+  CheckpointInfo read_as(storage::Restorer& restorer, const std::filesystem::path& file, Pass pass,
+                         const std::function<CheckpointInfo()>& make_info);
+  void note_half_restored(const storage::Restorer& restorer);
+  void reject(std::uint64_t number, const storage::Restorer& restorer, const CorruptError& error);
+  void note_failure(const std::filesystem::path& file, const Error& error);
+  [[noreturn]] static void end_half_restored(const Error& error);
+  [[noreturn]] void end_without_a_sound_one();
+  void check_covered(const storage::Restorer& restorer, const std::filesystem::path& file) const;
+  void tell_fallback(const CheckpointInfo& info);
+  void quarantine();
+
+  CheckpointManager::Impl& manager_;
+  Clock::time_point start_;
+  std::vector<Rejected> rejected_;  ///< newest first
+};
+
+/// Restores the newest complete node-local copy, if it is newer than all checkpoints of the directory and each rank has
+/// its own part on its host. Otherwise makes a checkpoint file of it, which is then the newest one, and returns
+/// nothing. local_restore.cpp states the steps. @throws as CheckpointManager::restore_or_initialize
+std::optional<CheckpointInfo> restore_local_copy(CheckpointManager::Impl& manager, RestoreFallback& walk);
+
+}  // namespace reprieve::manager

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "storage/local/part_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/directory.hpp"
+#include "core/failpoint.hpp"
+#include "core/memory.hpp"
+#include "core/threads.hpp"
+#include "storage/bytes/checksum.hpp"
+#include "storage/bytes/codec.hpp"
+#include "storage/format/manifest.hpp"
+
+namespace reprieve::storage {
+
+nlohmann::json to_json(const PartName& part) {
+  const LocalCopy& copy = part.copy;
+  nlohmann::json json{{"directory", copy.save.directory_id},
+                      {"run", copy.save.run},
+                      {"save", copy.save.save},
+                      {"inode", copy.directory_inode},
+                      {"prefix", copy.prefix},
+                      {"number", copy.number},
+                      {"time_us", copy.time_us},
+                      {"ranks", copy.ranks},
+                      {"layout", copy.layout_digest},
+                      {"known_run", copy.known_run},
+                      {"known_save", copy.known_save},
+                      {"rank", part.rank}};
+  if (copy.run_calls) {
+    json["run_calls"] = *copy.run_calls;
+  }
+  return json;
+}
+
+PartName part_from_json(const nlohmann::json& from) {
+  const auto word = [&](const char* key) { return integer<std::uint64_t>(from.at(key)); };
+  PartName part;
+  LocalCopy& copy = part.copy;
+  copy.save = {from.at("directory").get<std::string>(), word("run"), word("save")};
+  copy.directory_inode = word("inode");
+  copy.prefix = from.at("prefix").get<std::string>();
+  copy.number = word("number");
+  copy.time_us = integer<std::int64_t>(from.at("time_us"));
+  copy.ranks = integer<int>(from.at("ranks"));
+  copy.layout_digest = word("layout");
+  copy.known_run = word("known_run");
+  copy.known_save = word("known_save");
+  part.rank = integer<int>(from.at("rank"));
+  if (from.contains("run_calls")) {
+    copy.run_calls = word("run_calls");
+  }
+  require(copy.ranks > 0 && part.rank >= 0 && part.rank < copy.ranks, "a part of an impossible rank");
+  return part;
+}
+
+PartMemory::~PartMemory() {
+  if (memory_ != nullptr) {
+    ::munmap(memory_, size_);
+  }
+}
+
+PartMemory::PartMemory(PartMemory&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+PartMemory& PartMemory::operator=(PartMemory&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+PartMemory PartMemory::map(int protection, int flags, int descriptor, std::uint64_t offset, std::size_t size) {
+  if (size == 0) {
+    return {};
+  }
+  void* const memory = ::mmap(nullptr, size, protection, flags, descriptor, static_cast<off_t>(offset));
+  if (memory == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  return {static_cast<std::byte*>(memory), size};
+}
+
+PartMemory PartMemory::of_file(const PosixFile& file, std::uint64_t offset, std::size_t size) {
+  return map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.descriptor(), offset, size);
+}
+
+PartMemory PartMemory::beside(std::size_t size) {
+  PartMemory made = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, size);
+  if (size > 0) {
+    ::madvise(made.memory_, size,
+              MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
+  }
+  return made;
+}
+
+PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::size_t size) {
+  if (offset > file.size() || size > file.size() - offset) {
+    throw CorruptError(file.path().string() + ": its data end too early");
+  }
+  if (file.is_in_memory()) {
+    return map(PROT_READ, MAP_SHARED, file.descriptor(), offset, size);
+  }
+  PartMemory made = beside(size);
+  file.read_all(made.bytes(), offset);
+  return made;
+}
+
+namespace {
+
+constexpr std::uint64_t kPartMagic = 0x5452415056525052;  // the bytes "RPRVPART"
+constexpr std::uint64_t kPartVersion = 1;
+/// A head is some hundred bytes and the prefix; a forged one may claim anything.
+constexpr std::uint64_t kMostHeadBytes = 64U << 10U;
+constexpr std::uint64_t kMostTableBytes = std::uint64_t{2} << 30U;
+
+struct PartCommitRecord {
+  std::uint64_t data_bytes = 0;
+  GuardedRegion head;
+  GuardedRegion tables;
+};
+
+constexpr std::size_t kPartCommitWords = kCommitRecordBytes / sizeof(std::uint64_t);
+using PartCommitWords = std::array<std::uint64_t, kPartCommitWords>;
+
+std::uint64_t digest_of(const PartCommitWords& words) {
+  return xxh3(std::as_bytes(std::span(words).first(kPartCommitWords - 1)));
+}
+
+void write_part_commit_record(const PosixFile& file, const PartCommitRecord& commit_record) {
+  PartCommitWords words = {kPartMagic,
+                           kPartVersion,
+                           commit_record.data_bytes,
+                           commit_record.head.region.offset,
+                           commit_record.head.region.size,
+                           commit_record.head.digest,
+                           commit_record.tables.region.offset,
+                           commit_record.tables.region.size,
+                           commit_record.tables.digest};
+  words.back() = digest_of(words);
+  file.write_all(std::as_bytes(std::span(words)), 0);
+}
+
+[[noreturn]] void reject(const PosixFile& file, const char* why) {
+  throw CorruptError(file.path().string() + ": " + why);
+}
+
+PartCommitRecord read_part_commit_record(const PosixFile& file) {
+  PartCommitWords words = {};
+  const std::uint64_t size = file.size();
+  if (size < kCommitRecordBytes) {
+    reject(file, "not a complete part of a node-local copy");
+  }
+  file.read_all(std::as_writable_bytes(std::span(words)), 0);
+  if (words[0] != kPartMagic || words.back() != digest_of(words)) {
+    reject(file, "not a complete part of a node-local copy");
+  }
+  if (words[1] != kPartVersion) {
+    reject(file, "a part of a node-local copy that another version of this library made");
+  }
+  PartCommitRecord commit_record{words[2], {{words[3], words[4]}, words[5]}, {{words[6], words[7]}, words[8]}};
+  const auto lies_inside = [&](const Region& region, std::uint64_t most) {
+    return region.size <= most && region.offset <= size && region.size <= size - region.offset;
+  };
+  if (!lies_inside({kPartDataOffset, commit_record.data_bytes}, size) ||
+      !lies_inside(commit_record.head.region, kMostHeadBytes) ||
+      !lies_inside(commit_record.tables.region, kMostTableBytes)) {
+    reject(file, "its tables would lie outside of the file");
+  }
+  return commit_record;
+}
+
+Bytes read_guarded_part(const PosixFile& file, const GuardedRegion& guarded) {
+  Bytes bytes(static_cast<std::size_t>(guarded.region.size));
+  file.read_all(bytes, guarded.region.offset);
+  if (xxh3(bytes) != guarded.digest) {
+    reject(file, "its tables are corrupt (checksum differs)");
+  }
+  return bytes;
+}
+
+PartName read_head(const PosixFile& file, const PartCommitRecord& commit_record) {
+  const Bytes head = read_guarded_part(file, commit_record.head);
+  try {
+    const auto* first = reinterpret_cast<const char*>(head.data());
+    return part_from_json(nlohmann::json::parse(first, first + head.size()));
+  } catch (const nlohmann::json::exception&) {
+    reject(file, "its head is not understood");
+  }
+}
+
+Bytes encode_tables(const PartTables& tables) {
+  Encoder message;
+  message.words(tables.rows);
+  message.words(tables.checksums);
+  message.bytes(tables.image ? encode(*tables.image) : Bytes());
+  return message.take();
+}
+
+PartTables read_part_tables(const PosixFile& file, const PartCommitRecord& commit_record) {
+  const Bytes bytes = read_guarded_part(file, commit_record.tables);
+  try {
+    Decoder message(bytes);
+    PartTables tables{message.words(), message.words(), std::nullopt};
+    if (const Bytes image = message.bytes(); !image.empty()) {
+      tables.image = decode_structure_image(image);
+    }
+    return tables;
+  } catch (const CorruptError&) {
+    throw;
+  } catch (const Error&) {
+    reject(file, "its tables are cut off");
+  }
+}
+
+/// A run has the number of a dead one if the checkpoint directory was put back to what it was before that.
+void remove_if_left(const core::Directory& directory, const std::string& name) {
+  if (!directory.contains(name)) {
+    return;
+  }
+  const core::Descriptor left = directory.open_file(name, O_RDWR);
+  if (::flock(left.get(), LOCK_EX | LOCK_NB) == 0) {
+    directory.remove_file(name);
+  }
+}
+
+/// One who asks whether a part is in use (`reprieve ls --local`, another run that cleans up) has its lock for a moment.
+bool lock_soon(const core::Descriptor& file) {
+  constexpr int kMostTries = 1000;
+  for (int tries = 1; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno != EWOULDBLOCK || tries == kMostTries) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+void sync_unless_in_memory(const PosixFile& file) {
+  if (!file.is_in_memory()) {
+    file.sync();
+  }
+}
+
+}  // namespace
+
+PosixFile make_part_file(const core::Directory& directory, const std::string& name) {
+  remove_if_left(directory, name);
+  core::Descriptor made = directory.open_file(name, O_RDWR | O_CREAT | O_EXCL, core::kOwnFile);
+  if (!lock_soon(made)) {
+    const int error = errno;
+    directory.remove_file(name);
+    throw core::storage_error("lock", directory.path() / name, error);
+  }
+  return {core::FileAddress(directory.path() / name), std::move(made)};
+}
+
+void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartName& name, const PartTables& tables) {
+  const std::string head = to_json(name).dump();
+  const auto head_bytes = std::as_bytes(std::span(head));
+  const Bytes table_bytes = encode_tables(tables);
+  PartCommitRecord commit_record{data_bytes, {{kPartDataOffset + data_bytes, head.size()}, xxh3(head_bytes)}, {}};
+  commit_record.tables = {{commit_record.head.region.offset + head.size(), table_bytes.size()}, xxh3(table_bytes)};
+  file.write_all(head_bytes, commit_record.head.region.offset);
+  file.write_all(table_bytes, commit_record.tables.region.offset);
+  sync_unless_in_memory(file);
+  write_part_commit_record(file, commit_record);
+  sync_unless_in_memory(file);
+}
+
+void void_part(const PosixFile& file) {
+  const Bytes zeros(static_cast<std::size_t>(std::min(file.size(), kCommitRecordBytes)));
+  file.write_all(zeros, 0);
+  sync_unless_in_memory(file);
+}
+
+PartName read_part_name(const PosixFile& file) { return read_head(file, read_part_commit_record(file)); }
+
+Part::Part(PosixFile file) : file_(std::move(file)) {
+  const PartCommitRecord commit_record = read_part_commit_record(file_);
+  name_ = read_head(file_, commit_record);
+  tables_ = read_part_tables(file_, commit_record);
+  data_bytes_ = commit_record.data_bytes;
+}
+
+void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const {
+  if (StagedReader::is_faster(into.data(), kPartDataOffset + offset)) {
+    staged.read(file_, into, kPartDataOffset + offset, digest);
+  } else {
+    file_.read_and_digest(into, kPartDataOffset + offset, digest);
+  }
+}
+
+PartMemory Part::data() const {
+  return PartMemory::read(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_));
+}
+
+namespace {
+
+/// Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
+constexpr std::size_t kRowAlignment = 64;
+constexpr std::size_t kLargeRow = std::size_t{64} << 10U;
+constexpr std::size_t kLargeRowAlignment = 4096;
+
+std::size_t aligned(std::size_t place, std::size_t alignment) {
+  return (place + alignment - 1) / alignment * alignment;
+}
+
+/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
+template <class Items, class Visit>
+std::size_t for_each_place(Items& items, Visit&& visit) {
+  std::size_t next = 0;
+  for (auto& item : items) {
+    const std::size_t size = item.bytes();
+    if (size == 0) {
+      continue;
+    }
+    if (!item.continues_row) {
+      next = aligned(next, size < kLargeRow ? kRowAlignment : kLargeRowAlignment);
+    }
+    visit(item, next);
+    next += size;
+  }
+  return next;
+}
+
+}  // namespace
+
+PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
+    : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
+
+std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
+  return for_each_place(items, [](const WriteItem&, std::size_t) {});
+}
+
+/// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
+/// the process.
+void PartSlot::make_room(std::size_t size) {
+  if (size <= capacity()) {
+    return;
+  }
+  memory_ = PartMemory();
+  if (in_memory_) {
+    {
+      const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
+      file_.allocate(kPartDataOffset + size);
+    }
+    memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
+  } else {
+    memory_ = PartMemory::beside(size);
+  }
+}
+
+void PartSlot::copy(std::span<WriteItem> items) {
+  void_part(file_);
+  make_room(bytes_for(items));
+  rows_.clear();
+  std::byte* const memory = memory_.bytes().data();
+  state::Staging staging;
+  used_ = for_each_place(items, [&](WriteItem& item, std::size_t place) {
+    BoxView<const std::byte>& source = item.source;
+    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory + place, dense, staging);
+    source.data = memory + place;
+    source.strides_bytes = dense;
+    source.space = nullptr;
+    if (!item.continues_row) {
+      rows_.push_back(place);
+    }
+  });
+  core::failpoint(core::Failpoint::local_copied);
+}
+
+std::span<std::byte> PartSlot::whole() {
+  const auto size = static_cast<std::size_t>(file_.size());
+  if (whole_.bytes().size() < size) {
+    whole_ = PartMemory::read(file_, 0, size);
+  }
+  return whole_.bytes();
+}
+
+void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image) {
+  const PartTables tables{rows_, checksums_of(items), std::move(image)};
+  core::failpoint(core::Failpoint::local_checksums_known);
+  if (!in_memory_) {
+    file_.write_all(memory_.bytes().first(used_), kPartDataOffset);
+  }
+  complete_part(file_, used_, name, tables);
+  core::failpoint(core::Failpoint::local_committed);
+}
+
+namespace {
+
+/// Memory that the job's control group cannot give ends the process.
+void check_there_is_room(std::uint64_t bytes) {
+  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
+  const core::AvailableMemory memory = core::available_memory();
+  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
+  if (bytes > available - available / kStaysFree) {
+    throw std::bad_alloc();
+  }
+}
+
+}  // namespace
+
+void PartSlot::begin_receiving(std::size_t size) {
+  void_part(file_);
+  used_ = size - kPartDataOffset;
+  if (used_ > capacity()) {
+    check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));
+    make_room(used_);
+  }
+}
+
+void PartSlot::commit_received(std::span<const std::byte> commit_record) {
+  core::failpoint(core::Failpoint::local_received);
+  file_.write_all(commit_record, 0);
+  core::failpoint(core::Failpoint::local_partner_committed);
+}
+
+}  // namespace reprieve::storage

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Node-local copies of whole programs: killed, and gone on with; brought home by the tool; on three hosts with memory
+// of their own, of which one is lost. The end is that of a run that nothing disturbed, bit by bit.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "local_run.hpp"
+#include "support/virtual_hosts.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+class LocalCopies : public LocalRun {
+ protected:
+  /// A checkpoint makes all copies void, and the next one comes so late that a test has time for a crash before.
+  static constexpr int kSaveEvery = 300;
+};
+
+TEST_F(LocalCopies, AfterACrashARunContinuesAtTheNewestOfThem) {
+  int step = 0;
+  for (const int ranks : {2, 3, 1, 2}) {  // of one host, so that all ranks reach all parts
+    const auto job = start(ranks, {.step_delay_ms = 5});
+    step = kill_after(*job, step + 20);
+    ASSERT_GT(step, 0) << job->out() << job->err();
+  }
+  const auto last = start(2);
+  expect_same_end(*last);
+  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".part"));
+  EXPECT_GE(last_restore().at("number").get<int>(), step);
+  EXPECT_TRUE(fs::is_empty(local_.path())) << "an orderly end gives the memory back";
+}
+
+TEST_F(LocalCopies, ARunThatEndsBeforeItHasTakenOneGivesBackThoseOfTheRunBefore) {
+  const auto job = start(2, {.step_delay_ms = 5});
+  ASSERT_GT(kill_after(*job, 20), 0) << job->out() << job->err();
+  every_s_ = 3600;
+  expect_same_end(*start(2));
+  EXPECT_TRUE(fs::is_empty(local_.path()));
+}
+
+TEST_F(LocalCopies, AnotherUserIsToldThatTheToolWouldFindNothing) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root, to give a directory away";
+  }
+  fs::create_directories(checkpoints_);
+  ASSERT_EQ(::chown(checkpoints_.c_str(), 12345, 12345), 0);
+  const Result result = tool({"drain", checkpoints_, "--local", local_.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("belongs to the user 12345"));
+}
+
+TEST_F(LocalCopies, TheToolMakesACheckpointOfThem) {
+  const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+  const int step = kill_after(*job, kSaveEvery);
+  const Json would = tool_json({"drain", checkpoints_, "--local", local_.path(), "--dry-run"});
+  EXPECT_EQ(would.at("copies").at(0).at("result"), "completed") << would;
+  EXPECT_EQ(newest_copy(local_.path()), step) << "a dry run changes nothing";
+  const Json done = tool_json({"drain", checkpoints_, "--local", local_.path()});
+  EXPECT_EQ(done.at("copies").at(0).at("step"), step) << done;
+  EXPECT_TRUE(fs::exists(done.at("copies").at(0).at("file").get<std::string>()));
+  EXPECT_EQ(tool({"verify", checkpoints_}).code, 0);
+  EXPECT_EQ(newest_copy(local_.path()), 0) << "the memory is given back";
+  const Result again = tool({"drain", checkpoints_, "--local", local_.path()});
+  EXPECT_THAT(again.out, Not(HasSubstr("has become"))) << "at most what was under way at the crash is left";
+  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});  // which knows nothing of node-local copies
+  expect_same_end(last);
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {
+  const auto job = start(2, {.step_delay_ms = 5});
+  ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 20 || !job->running(); }, kHang));
+  const Result result = tool({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("wait"));
+  expect_same_end(*job);
+}
+
+TEST_F(LocalCopies, AManagerThatLivesLongerThanMpiGivesTheMemoryBack) {
+  Mpirun job({.ranks = 3, .arguments = {program("e2e_outlives"), checkpoints_, local_.path()}});
+  EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
+  EXPECT_TRUE(fs::is_empty(local_.path()));
+}
+
+/// Each of two nodes sees the parts of one rank.
+class PartsOfTwoNodes : public LocalCopies {
+ protected:
+  void SetUp() override {
+    const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    step_ = kill_after(*job, kSaveEvery);
+    for (const auto& entry : fs::recursive_directory_iterator(local_.path())) {
+      const fs::path below = fs::relative(entry.path(), local_.path());
+      if (entry.is_regular_file() && entry.path().filename().string().find("-1.") != std::string::npos) {
+        fs::create_directories((other_ / below).parent_path());
+        fs::copy_file(entry.path(), other_ / below);
+        moved_.push_back(entry.path());
+      }
+    }
+    for (const fs::path& file : moved_) {
+      fs::remove(file);
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(other_.path())) {
+      fs::permissions(entry.path(), fs::perms::owner_all);
+    }
+    ASSERT_GT(step_, 0);
+    ASSERT_FALSE(moved_.empty());
+  }
+
+  const TemporaryDirectory other_{"/dev/shm"};
+  std::vector<fs::path> moved_;
+  int step_ = 0;
+};
+
+TEST_F(PartsOfTwoNodes, TheLastNodeCompletesTheCheckpoint) {
+  const Json first = tool_json({"drain", checkpoints_, "--local", local_.path()}, 1).at("copies").at(0);
+  EXPECT_EQ(first.at("result"), "incomplete");
+  EXPECT_EQ(first.at("missing_ranks"), Json({1}));
+  EXPECT_GT(first.at("flushed_parts"), 0);
+  const Result again = tool({"drain", checkpoints_, "--local", local_.path()});
+  EXPECT_EQ(again.code, 1) << "it still waits for the other";
+  EXPECT_THAT(again.out, HasSubstr("parts of ranks 1 were not found"));
+  const Json last = tool_json({"drain", checkpoints_, "--local", other_.path()}).at("copies").at(0);
+  EXPECT_EQ(last.at("result"), "completed");
+  EXPECT_EQ(last.at("step"), step_);
+  EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
+  EXPECT_EQ(newest_copy(other_.path()), 0);
+  EXPECT_EQ(tool({"verify", checkpoints_}).code, 0);
+  expect_same_end(*start(2));
+}
+
+TEST_F(PartsOfTwoNodes, TheNextStartTakesWhatTheOtherNodesHaveFlushed) {
+  EXPECT_EQ(tool({"drain", checkpoints_, "--local", other_.path()}).code, 1);
+  expect_same_end(*start(3));  // where the parts of rank 0 are
+  EXPECT_EQ(last_restore().at("number"), step_);
+  EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
+}
+
+TEST_F(PartsOfTwoNodes, WhatANodeThatIsGoneHadIsNotWaitedFor) {
+  EXPECT_EQ(tool({"drain", checkpoints_, "--local", other_.path()}).code, 1);
+  fs::remove_all(local_ / ("reprieve-" + std::to_string(::geteuid())));
+  const auto job = start(2, {.save_every_steps = 50});
+  expect_same_end(*job);
+  EXPECT_LT(last_restore().at("number").get<int>(), step_) << "the checkpoint before";
+  EXPECT_THAT(job->err(), HasSubstr("parts of ranks 0 were not found here"));
+}
+
+TEST_F(PartsOfTwoNodes, AFlushedPartThatIsCorruptIsNotTaken) {
+  EXPECT_EQ(tool({"drain", checkpoints_, "--local", other_.path()}).code, 1);
+  for (const auto& entry : fs::directory_iterator(checkpoints_ + "/.reprieve.parts")) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 100);
+    file.put('x');
+  }
+  const Result result = tool({"drain", checkpoints_, "--local", local_.path()});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("is corrupt (checksum differs)"));
+  expect_same_end(*start(2, {.save_every_steps = 50}));
+  EXPECT_LT(last_restore().at("number").get<int>(), step_);
+}
+
+/// A rank on each of two hosts, with memory of its own.
+class LocalCopiesOnHosts : public LocalCopies {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) {
+      GTEST_SKIP() << "needs root, for network namespaces";
+    }
+    hosts_.emplace();
+    if (!hosts_->work()) {
+      GTEST_SKIP() << "this system does not allow network namespaces";
+    }
+    for (const char* host : {"h0", "h1", "h2"}) {
+      fs::create_directories(memory_ / host);
+    }
+    hosts_->write_agent(agent(), memory_.path(), local_.path());
+  }
+
+  [[nodiscard]] fs::path agent() const { return directory_ / "agent.sh"; }
+
+  /// @param hosts  of the ranks, in order
+  /// @param supervisor  words before mpirun
+  [[nodiscard]] std::unique_ptr<Mpirun> start_on(const std::string& hosts, int ranks, Pace pace = {},
+                                                 const std::vector<std::string>& supervisor = {}) const {
+    MpiCommand command{.ranks = ranks,
+                       .arguments = heat(checkpoints_, pace),
+                       // The hosts share the cores of this machine, which mpirun cannot know.
+                       .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--mca", "mpi_yield_when_idle",
+                                          "1", "--host", hosts},
+                       .launch_prefix = hosts_->on_h0(),
+                       .directory = directory_.path()};
+    command.launch_prefix.insert(command.launch_prefix.end(), supervisor.begin(), supervisor.end());
+    for (const auto& [name, value] : with_local_copies()) {
+      command.mpirun_options.insert(command.mpirun_options.end(), {"-x", name + "=" + value.value_or("")});
+    }
+    return std::make_unique<Mpirun>(command);
+  }
+
+  /// The steps of which a host has a part.
+  [[nodiscard]] std::set<int> steps_on(const std::string& host) const {
+    std::set<int> steps;
+    if (fs::exists(checkpoints_)) {
+      const Json list = tool_json({"ls", checkpoints_, "--quick", "--local", memory_ / host});
+      for (const Json& copy : list.at("local")) {
+        // In memory: not what was flushed into the directory. What was being written at a crash has no step.
+        if (copy.contains("step") && !copy.at("flushed").get<bool>()) {
+          steps.insert(copy.at("step").get<int>());
+        }
+      }
+    }
+    return steps;
+  }
+
+  /// A host has a part of a step after the first checkpoint.
+  [[nodiscard]] bool is_far(const std::string& host) const {
+    const std::set<int> steps = steps_on(host);
+    return !steps.empty() && *steps.rbegin() > kSaveEvery;
+  }
+
+  /// Starts a rank on each host, and kills both after some copies. Returns the newest that is complete.
+  int crash() {
+    const auto job = start_on("h1:1,h2:1", 2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    const auto is_safe = [&] { return !has_partners_ || newest_copy(memory_ / "h1") > kSaveEvery; };
+    // Looks between which the program continues.
+    EXPECT_TRUE(wait_until([&] { return (is_far("h1") && is_far("h2") && is_safe()) || !job->running(); }, kHang));
+    EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
+    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
+    const std::set<int> mine = steps_on("h1");
+    std::set<int> both;
+    std::ranges::set_intersection(mine, steps_on("h2"), std::inserter(both, both.end()));
+    EXPECT_FALSE(both.empty()) << job->out() << job->err();
+    return both.empty() ? 0 : *both.rbegin();
+  }
+
+  [[nodiscard]] int drain_on(const std::string& host) const {
+    Process process({{agent().string(), host, program("reprieve"), "drain", checkpoints_, "--local", local_.path()}});
+    return process.wait(kHang).value_or(-1);
+  }
+
+  std::optional<VirtualHosts> hosts_;
+  const TemporaryDirectory memory_{"/dev/shm"};  ///< a directory for each host, which sees it as local_
+};
+
+TEST_F(LocalCopiesOnHosts, TheRunContinuesAtTheirStep) {
+  const int step = crash();
+  EXPECT_FALSE(fs::is_empty(memory_ / "h1"));
+  EXPECT_FALSE(fs::is_empty(memory_ / "h2"));
+  EXPECT_TRUE(fs::is_empty(local_.path())) << "what this host sees there is not theirs";
+  expect_same_end(*start_on("h1:1,h2:1", 2));
+  EXPECT_EQ(last_restore().at("number"), step);
+  EXPECT_TRUE(fs::is_empty(memory_ / "h1") && fs::is_empty(memory_ / "h2"));
+}
+
+TEST_F(LocalCopiesOnHosts, InAnotherOrderTheyMakeACheckpointFirst) {
+  const int step = crash();
+  expect_same_end(*start_on("h2:1,h1:1", 2));
+  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".h5"));
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(LocalCopiesOnHosts, AHostThatIsLostCostsTheWorkSinceTheCheckpoint) {
+  const int step = crash();
+  fs::remove_all(memory_ / "h2");
+  fs::create_directories(memory_ / "h2");
+  expect_same_end(*start_on("h1:1,h2:1", 2, {.save_every_steps = 50}));
+  EXPECT_LT(last_restore().at("number").get<int>(), step);
+}
+
+TEST_F(LocalCopiesOnHosts, AHostThatIsLostCostsNothingWithPartners) {
+  has_partners_ = true;
+  crash();
+  fs::remove_all(memory_ / "h2");
+  const int step = newest_copy(memory_ / "h1");
+  EXPECT_GT(step, 0) << "h1 has both parts";
+  expect_same_end(*start_on("h1:1,h0:1", 2, {.save_every_steps = 50}));  // h0 has taken its place
+  EXPECT_EQ(last_restore().at("number"), step);
+  EXPECT_TRUE(fs::is_empty(memory_ / "h1") && fs::is_empty(memory_ / "h0"));
+}
+
+TEST_F(LocalCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
+  const int step = crash();
+  EXPECT_EQ(drain_on("h1"), 1);
+  EXPECT_EQ(drain_on("h2"), 0);
+  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
+  expect_same_end(last);
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(LocalCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
+  const auto job = start_on("h1:1,h2:1", 2, {.step_delay_ms = 5}, {program("reprieve"), "run", "--"});
+  EXPECT_TRUE(wait_until([&] { return (is_far("h1") && is_far("h2")) || !job->running(); }, kHang));
+  EXPECT_EQ(job->send_to_ranks(SIGKILL), 2);
+  EXPECT_TRUE(job->wait(kHang));
+  EXPECT_THAT(job->err(), HasSubstr("has become")) << job->err();
+  EXPECT_TRUE(steps_on("h1").empty() || steps_on("h2").empty()) << "who had no newer one has given back the memory\n"
+                                                                << job->err();
+  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
+  expect_same_end(last);
+  EXPECT_GT(last_restore().at("number").get<int>(), kSaveEvery);
+}
+
+/// h1 and h2 stand in one rack, h0 in another.
+class LocalCopiesInRacks : public LocalCopiesOnHosts {
+ protected:
+  void SetUp() override {
+    LocalCopiesOnHosts::SetUp();
+    has_partners_ = true;
+    domains_ = directory_ / "racks";
+    std::ofstream(domains_) << "h0 rack2\nh1 rack1  # the old one\nh2 rack1\n";
+  }
+
+  /// mpirun itself runs on h0, so a rank there sees what this process sees.
+  [[nodiscard]] fs::path memory_of(const std::string& host) const {
+    return host == "h0" ? local_.path() : memory_ / host;
+  }
+
+  /// Kills a rank on each host when all have parts that are newer than the first checkpoint, and h0 those of all.
+  void crash_of_three() const {
+    const auto job = start_on("h1:1,h2:1,h0:1", 3, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    const auto all_are_far = [&] { return is_far("h1") && is_far("h2") && newest_copy(local_.path()) > kSaveEvery; };
+    EXPECT_TRUE(wait_until([&] { return all_are_far() || !job->running(); }, kHang));
+    EXPECT_EQ(job->send_to_ranks(SIGKILL), 3);
+    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
+  }
+
+  void lose(const std::string& host) const {
+    for (const auto& entry : fs::directory_iterator(memory_of(host))) {
+      fs::remove_all(entry.path());
+    }
+  }
+};
+
+TEST_F(LocalCopiesInRacks, ARackMayBeLost) {
+  crash_of_three();
+  lose("h1");
+  lose("h2");
+  const int step = newest_copy(memory_of("h0"));
+  EXPECT_GT(step, 0) << "the partners of both stand in the other rack";
+  expect_same_end(*start_on("h0:3", 3, {.save_every_steps = 50}));
+  EXPECT_EQ(last_restore().at("number"), step);
+}
+
+TEST_F(LocalCopiesInRacks, TwoPartnersThatAreLostCostTheWorkSinceTheCheckpoint) {
+  crash_of_three();
+  lose("h1");
+  lose("h0");
+  const int step = *steps_on("h2").rbegin();
+  const auto job = start_on("h2:3", 3, {.save_every_steps = 50});
+  expect_same_end(*job);
+  EXPECT_LT(last_restore().at("number").get<int>(), step);
+  EXPECT_THAT(job->err(), HasSubstr("the newest checkpoint counts")) << "said loudly";
+}
+
+TEST_F(LocalCopiesOnHosts, TheSupervisorContinuesWithoutADeadHost) {
+  has_partners_ = true;
+  const auto job = start_on("h1:1,h2:1", 2, {.step_delay_ms = 5},
+                            {program("reprieve"), "run", "--restarts", "3", "--min-ranks", "1", "--link-timeout", "4s",
+                             "--host-timeout", "8s", "--"});
+  EXPECT_TRUE(wait_until([&] { return newest_copy(memory_ / "h1") > 60 || !job->running(); }, kHang));
+  ASSERT_TRUE(hosts_->set_cable(2, "down"));
+  fs::remove_all(memory_ / "h2");  // nobody can reach it
+  expect_same_end(*job);
+  EXPECT_THAT(job->err(), HasSubstr("the host h2 is left out")) << job->err();
+  EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".h5")) << "for one rank they become a file";
+  EXPECT_GT(last_restore().at("number").get<int>(), 60) << "h1 has the parts of both ranks";
+}
+
+}  // namespace
+}  // namespace reprieve::test

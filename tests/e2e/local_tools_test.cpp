@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What users see of node-local copies: the commands that tell of them, the supervisor that flushes them home, and a
+// place that is full.
+
+#include <gmock/gmock.h>
+
+#include "local_run.hpp"
+
+namespace reprieve::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+class LocalTools : public LocalRun {
+ protected:
+  [[nodiscard]] Json status() const { return tool_json({"status", checkpoints_}).at(0); }
+
+  /// Of a rank, of the newest copy or the one before it.
+  [[nodiscard]] fs::path part_of(int rank) const {
+    for (const auto& entry : fs::recursive_directory_iterator(local_.path())) {
+      const std::string name = entry.path().filename().string();
+      if (name.ends_with(".part") && name.find('-' + std::to_string(rank) + '.') != std::string::npos &&
+          tool({"show", entry.path()}).code == 0) {
+        return entry.path();
+      }
+    }
+    return {};
+  }
+};
+
+/// Each checkpoint goes when the next one comes, and its file becomes that of a later one; parts of copies come and go.
+TEST_F(LocalTools, AnswerBesideARunThatSavesAllTheTime) {
+  Environment environment = with_local_copies();
+  environment["REPRIEVE_CHECKPOINTS_MAX_TO_KEEP"] = "1";
+  Mpirun job({.ranks = 2,
+              .arguments = heat(checkpoints_, {.save_every_steps = 1, .step_delay_ms = 1}),
+              .environment = environment});
+  ASSERT_TRUE(wait_until(
+      [&] {
+        return (fs::exists(checkpoints_) && !tool_json({"ls", checkpoints_}).at("checkpoints").empty());
+      },
+      kHang));
+  const std::string directory = checkpoints_;
+  int rounds = 0;
+  constexpr int kRounds = 15;  // of many saves each
+  for (; job.running() && rounds < kRounds; ++rounds) {
+    for (const Json& checkpoint : tool_json({"ls", directory, "--local", local_.path()}).at("checkpoints")) {
+      EXPECT_EQ(checkpoint.at("valid"), true) << checkpoint;
+    }
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"verify", directory},
+                                               {"prune", directory, "--keep", "1", "--dry-run"},
+                                               {"status", directory},
+                                               {"report", directory, "--json"}}) {
+      const Result result = tool(command);
+      EXPECT_EQ(result.code, 0) << command.front() << '\n' << result.out << result.err;
+    }
+  }
+  EXPECT_GE(rounds, 1);
+  if (job.running()) {
+    job.send_to_ranks(SIGKILL);
+    EXPECT_TRUE(job.wait(kHang)) << job.out() << job.err();
+  } else {
+    EXPECT_EQ(job.wait(kHang), 0) << job.out() << job.err();
+  }
+}
+
+TEST_F(LocalTools, TellOfTheCopiesOfARunAndOfWhatItLeaves) {
+  const auto job = start(2, {.step_delay_ms = 5});
+  const auto newest = [&] { return status().at("local_copy"); };
+  ASSERT_TRUE(wait_until(
+      [&] { return (fs::exists(checkpoints_ + "/events.jsonl") && !newest().is_null()) || !job->running(); }, kHang));
+  const Json running = status();
+  EXPECT_EQ(running.at("local_copy").at("directory"), local_.path().string()) << running;
+  EXPECT_GT(running.at("local_copy").at("memory_bytes"), 0);
+  EXPECT_EQ(running.at("local_copy").at("partners"), false);
+  EXPECT_LE(running.at("at_risk_s"), running.at("at_risk_with_nodes_s"));
+  EXPECT_THAT(tool({"status", checkpoints_}).out, HasSubstr("if a node is lost"));
+
+  const int step = kill_after(*job, 30);
+  EXPECT_EQ(status().at("state"), "gone");
+  EXPECT_EQ(status().at("local_copy").at("step"), step) << "what a start would resume from";
+  EXPECT_THAT(tool({"status", checkpoints_}).out, HasSubstr("a start on the same nodes continues there"));
+  const Result list = tool({"ls", checkpoints_});  // which knows by itself where they lie
+  EXPECT_THAT(list.out, AllOf(HasSubstr(local_.path().string()), HasSubstr("left by a run that is gone"))) << list.err;
+  const Json part = tool_json({"show", part_of(0)});
+  EXPECT_EQ(part.at("world_size"), 2);
+  EXPECT_FALSE(part.at("variables").empty()) << "rank 0's tells of the whole state";
+  EXPECT_THAT(tool({"show", part_of(1)}).out, HasSubstr("rank 1 of 2"));
+
+  expect_same_end(*start(2));
+  const Json report = tool_json({"report", checkpoints_}).at(0);
+  EXPECT_EQ(report.at("starts").at(1).at("restored"), "local_copy") << report.at("starts");
+  EXPECT_GT(report.at("starts").at(1).at("saved_by_local_copy"), 0);
+  EXPECT_TRUE(status().at("local_copy").is_null()) << "it came to its end";
+}
+
+TEST_F(LocalTools, TheBenchmarkMeasuresThem) {
+  Mpirun job({.ranks = 2,
+              .arguments = {program("reprieve-bench"), "--json", "local", "--directory", directory_.path(), "--local",
+                            local_.path(), "--sizes-mib", "1", "--rounds", "1", "--loop-seconds", "0.01"}});
+  EXPECT_EQ(job.wait(kHang), 0) << job.err();
+  EXPECT_THAT(job.out(), AllOf(HasSubstr("a node-local copy"), HasSubstr("restore from the node-local copy")));
+  EXPECT_TRUE(fs::is_empty(local_.path()));
+}
+
+TEST(Benchmark, RestoresLargeArraysOnAnotherNumberOfRanks) {
+  const TemporaryDirectory directory;
+  Mpirun job({.ranks = 3,
+              .arguments = {program("reprieve-bench"), "--json", "restore", "--directory", directory.path(), "--ranks",
+                            "3", "--saved-by", "2", "--sizes-mib", "1", "--rounds", "1"}});
+  EXPECT_EQ(job.wait(kHang), 0) << job.err();
+  EXPECT_THAT(job.out(), AllOf(HasSubstr("saved by 2 ranks, on 3 ranks"), Not(HasSubstr("grid"))));
+}
+
+class LocalSupervised : public LocalTools {
+ protected:
+  [[nodiscard]] std::unique_ptr<Mpirun> start_supervised(std::vector<std::string> options) const {
+    options.insert(options.begin(), {program("reprieve"), "run"});
+    options.push_back("--");
+    return std::make_unique<Mpirun>(MpiCommand{.ranks = 2,
+                                               .arguments = heat(checkpoints_, {.step_delay_ms = 5}),
+                                               .launch_prefix = options,
+                                               .environment = with_local_copies()});
+  }
+};
+
+TEST_F(LocalSupervised, ARunThatIsGivenUpLeavesACheckpoint) {
+  const auto job = start_supervised({});
+  const int step = kill_after(*job, 30);
+  EXPECT_THAT(job->err(), HasSubstr("has become")) << job->err();
+  EXPECT_EQ(step, 0) << "the memory was given back";
+  const Json made = tool_json({"ls", checkpoints_}).at("checkpoints");
+  ASSERT_EQ(made.size(), 1U) << made;
+  EXPECT_GT(made.at(0).at("step"), 30);
+  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});
+  expect_same_end(last);
+  EXPECT_EQ(last_restore().at("number"), made.at(0).at("number"));
+}
+
+TEST_F(LocalSupervised, ItMayBeToldToLeaveThem) {
+  const auto job = start_supervised({"--no-drain"});
+  EXPECT_GT(kill_after(*job, 30), 30);
+  EXPECT_THAT(job->err(), Not(HasSubstr("node-local copies:")));
+}
+
+/// The place is a tmpfs of that size, which no other process sees.
+class LocalRoom : public LocalRun, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LocalRoom, APlaceThatIsFullCostsTheCopiesAndNothingElse) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root, to mount a tmpfs";
+  }
+  const std::string mount = std::string("mount -t tmpfs -o size=") + GetParam() + " none " + local_.path().string();
+  Mpirun job({.ranks = 2,
+              .arguments = heat(checkpoints_, {.step_delay_ms = 1}),
+              .launch_prefix = {"unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                mount + R"( && exec "$@")", "sh"},
+              .environment = with_local_copies()});
+  expect_same_end(job);
+  EXPECT_THAT(job.err(), HasSubstr("no node-local copy was taken"));
+}
+
+// A part has about 30 KB of data: there is room for nothing, for one rank, for one slot of each, for three in all.
+INSTANTIATE_TEST_SUITE_P(Of, LocalRoom, testing::Values("4k", "60k", "110k", "150k"),
+                         [](const auto& size) { return std::string(size.param); });
+
+}  // namespace
+}  // namespace reprieve::test

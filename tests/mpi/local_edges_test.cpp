@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Node-local copies beside what else a program and its user do: saves with numbers and with functions, errors that are
+// caught, a directory that is put back to what it was.
+
+#include <mpi.h>
+#include <sys/time.h>
+
+#include "local_fixture.hpp"
+#include "manager/local_finish.hpp"
+#include "storage/local/part_file.hpp"
+
+namespace reprieve::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class LocalEdges : public LocalTest {
+ protected:
+  [[nodiscard]] PreemptionCheckpointHandler handle(CheckpointManager& manager) const {
+    return {MPI_COMM_WORLD, manager, {}};
+  }
+};
+
+TEST_P(LocalEdges, ACopyHasTheNumberThatTheProgramGivesIt) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {100});
+    EXPECT_THAT(same_error_on_all_ranks([&] { static_cast<void>(manager.local_copy()); }).message,
+                HasSubstr("local_copy needs one too"));
+    state.set(9);
+    EXPECT_TRUE(manager.local_copy(190));
+    manager.impl().local->wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+  });
+  const auto info = restore();
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->number, 190U);
+  expect_state(9);
+}
+
+TEST_P(LocalEdges, WhoRemovesTheNewestCheckpointGoesBackBehindTheCopiesBeforeIt) {
+  for (const bool has_older : {true, false}) {
+    crash_after([&](CheckpointManager& manager) {
+      if (has_older) {
+        save_each(manager, {1});
+      }
+      copy(manager, 2);
+      save_each(manager, {3});
+    });
+    on_chief([&] { fs::remove(directory / "ckpt-3.h5"); });
+    const auto info = restore();
+    EXPECT_EQ(info.has_value(), has_older);
+    if (info) {
+      EXPECT_EQ(info->number, 1U);
+      expect_state(1);
+      on_chief([&] { fs::remove(directory / "ckpt-1.h5"); });
+    }
+  }
+}
+
+TEST_P(LocalEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint) {
+  REPRIEVE_NEEDS_RANKS(2);
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    copy(manager, 3);
+  });
+  on_chief([&] {
+    const TemporaryDirectory other_node("/dev/shm");
+    const fs::path& other = other_node.path();
+    fs::copy(place_, other, fs::copy_options::recursive);
+    for (const auto& entry : fs::recursive_directory_iterator(other)) {
+      fs::permissions(entry.path(), fs::perms::owner_all);
+    }
+    const auto drain = [&](const fs::path& place) {
+      manager::CheckpointDirectory checkpoints(directory, "ckpt", true);
+      const auto self = manager::LockHolder::self("node", 1);
+      return manager::drain(checkpoints, {place, "ckpt", self, std::chrono::seconds(5)}).kind;
+    };
+    const auto remove = [](const fs::path& place, const auto& is_unwanted) {
+      for (const fs::path& part : parts_in(place)) {
+        if (is_unwanted(part.filename().string())) {
+          fs::remove(part);
+        }
+      }
+    };
+    using Kind = manager::DrainResult::Kind;
+    const std::string of_last = "-" + std::to_string(world_size() - 1) + ".";
+    // The last rank alone is on the other node, which lacks its newest copy.
+    remove(place_, [&](const std::string& name) { return name.find(of_last) != std::string::npos; });
+    remove(other, [&](const std::string& name) { return name.find(of_last + "0.") == std::string::npos; });
+    EXPECT_EQ(drain(other), Kind::incomplete);
+    EXPECT_EQ(parts_in(other).size(), 1U) << "no checkpoint has it yet";
+    EXPECT_EQ(drain(place_), Kind::completed);
+    EXPECT_EQ(parts_in(place_).size(), static_cast<std::size_t>(world_size()) - 1) << "of the newest copy";
+    EXPECT_EQ(drain(other), Kind::incomplete) << "the newest one lacks a part";
+    EXPECT_TRUE(parts_in(other).empty());
+  });
+  expect_restored(2, ".h5");
+}
+
+TEST_P(LocalEdges, AnErrorThatIsCaughtOutsideOfTheHandlerLeavesThem) {
+  {
+    CheckpointManager manager = open(with_local_copies());
+    const PreemptionCheckpointHandler handler = handle(manager);
+    copy(manager, 2);
+  }  // as where the program has caught what went wrong, and leaves without finish()
+  MPI_Barrier(MPI_COMM_WORLD);
+  {
+    state.set(99);
+    CheckpointManager manager = open(with_local_copies());
+    ASSERT_TRUE(manager.restore_or_initialize());
+    expect_state(2);
+  }
+}
+
+TEST_P(LocalEdges, AFinishedRunGivesThemBack) {
+  {
+    CheckpointManager manager = open(with_local_copies());
+    PreemptionCheckpointHandler handler = handle(manager);
+    copy(manager, 2);
+    handler.finish();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(parts().empty());
+}
+
+TEST_P(LocalEdges, WhatASaveFunctionWritesIsMissedByNoCopy) {
+  CheckpointManager manager = open(with_local_copies());
+  CheckpointManager::SaveRequest request;
+  request.save_fn = [](const SaveFnContext& context) {
+    std::ofstream(context.write_directory / "file") << context.number;
+  };
+  manager.save(request);
+  EXPECT_THAT(same_error_on_all_ranks([&] { static_cast<void>(manager.local_copy()); }).message,
+              HasSubstr("cannot hold what a save function writes"));
+}
+
+/// The counter of runs goes back with it, and the new run has the number of the dead one.
+TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndone) {
+  crash_after([&](CheckpointManager& manager) { save_each(manager, {1}); });
+  const fs::path backup = temporary / "backup";
+  on_chief([&] {
+    fs::remove_all(backup);
+    fs::copy(directory, backup, fs::copy_options::recursive);
+  });
+  crash_after([&](CheckpointManager& manager) { copy(manager, 5); });
+  on_chief([&] {
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      fs::remove_all(entry.path());
+    }
+    fs::copy(backup, directory, fs::copy_options::recursive);
+  });
+  crash_after([&](CheckpointManager& manager) {
+    expect_state(1);
+    copy(manager, 2);  // in the place of the other one
+  });
+  state.set(99);
+  CheckpointManager manager = open(with_local_copies());
+  ASSERT_TRUE(manager.restore_or_initialize());
+  expect_state(2);
+}
+
+TEST_P(LocalEdges, APlaceThatCannotBeMadeIsNoEndOfTheJob) {
+  CheckpointManager manager = open(with_local_copies());
+  manager.restore_or_initialize();
+  on_chief([&] {
+    fs::remove_all(place_);
+    std::ofstream(place_) << "in the way";
+  });
+  state.set(2);
+  EXPECT_FALSE(manager.local_copy(2));
+  on_chief([&] {
+    fs::remove(place_);
+    fs::create_directory(place_);
+  });
+  EXPECT_TRUE(manager.local_copy(2));
+}
+
+/// A failure on one rank while another is still at work: what that one does must end before its slot changes.
+TEST_P(LocalEdges, AFailureBesideALongPartIsOverWhenBothAre) {
+  crash_after([&](CheckpointManager& manager) {
+    copy(manager, 2);
+    {
+      const SmallFilesOnTheLastRank no_room(4096);
+      state.set(3);
+      for (std::uint64_t number = 3; number < 8; ++number) {
+        EXPECT_FALSE(manager.local_copy(number) && world_size() == 1 && GetParam());
+      }
+      manager.impl().local->wait();
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
+    for (int seed = 10; seed < 13; ++seed) {
+      state.set(seed);
+      for (bool was_taken = false; !was_taken;) {
+        was_taken = manager.local_copy(static_cast<std::uint64_t>(seed));
+        manager.impl().local->wait();
+      }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  });
+  restore();
+  expect_state(12);
+}
+
+volatile std::sig_atomic_t alarms = 0;
+
+/// The kernel takes back what it has given so far when a signal comes in between, and starts from the beginning.
+TEST_P(LocalEdges, ATimerOfTheProgramDoesNotKeepItFromItsSpace) {
+  on_chief([&] {
+    struct sigaction counts = {};
+    struct sigaction before = {};
+    counts.sa_handler = [](int) { alarms = alarms + 1; };
+    ::sigaction(SIGALRM, &counts, &before);
+    const itimerval often{{0, 500}, {0, 500}};
+    ::setitimer(ITIMER_REAL, &often, nullptr);
+    {
+      const core::Directory place = core::Directory::open(place_);
+      storage::PartSlot slot(place, "7-0.0.part");
+      std::vector<std::byte> bytes(std::size_t{192} << 20U);
+      std::vector<storage::WriteItem> items{
+          {{.file_offset = 0, .shape = {bytes.size()}}, {bytes.data(), {{0}, {bytes.size()}}, {1}}}};
+      slot.copy(items);
+      EXPECT_GE(slot.capacity(), bytes.size());
+    }
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::sigaction(SIGALRM, &before, nullptr);
+    EXPECT_GT(alarms, 0);
+    fs::remove(place_ / "7-0.0.part");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(In, LocalEdges, testing::Bool(),
+                         [](const auto& place) { return place.param ? "Memory" : "AFile"; });
+
+}  // namespace
+}  // namespace reprieve::test

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+/// @file
+/// Runs that take node-local copies and crash: what the tests of them have in common.
+
+#include "manager/local_copies.hpp"
+#include "manager/manager_impl.hpp"
+#include "manager_fixture.hpp"
+
+namespace reprieve::test {
+
+/// Whether each rank says that it is on a host of its own.
+inline bool hosts_are_played = false;
+
+struct Crash {};
+
+class LocalRuns : public ManagerTest {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory(memory_.parent_path())) {
+      GTEST_SKIP() << "no /dev/shm";
+    }
+    on_chief([this] { std::filesystem::create_directories(place_); });
+  }
+
+  void TearDown() override {
+    hosts_are_played = false;
+    on_chief([this] { std::filesystem::remove_all(memory_); });
+  }
+
+  [[nodiscard]] virtual ManagerOptions with_local_copies() const {
+    ManagerOptions options;
+    options.local_directory = place_;
+    return options;
+  }
+
+  /// Takes a copy of the state of that seed, complete on all ranks.
+  void copy(CheckpointManager& manager, int seed) {
+    state.set(seed);
+    EXPECT_TRUE(manager.local_copy(static_cast<std::uint64_t>(seed)));
+    state.set(seed + 50);
+    manager.impl().local->wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  /// A run that ends with an exception after what it does.
+  template <class Work>
+  void crash_after(Work&& work) {
+    try {
+      CheckpointManager manager = open(with_local_copies());
+      manager.restore_or_initialize();
+      work(manager);
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  std::optional<CheckpointInfo> restore() {
+    state.set(99);
+    CheckpointManager manager = open(with_local_copies());
+    return manager.restore_or_initialize();
+  }
+
+  void expect_restored(int seed, const std::string& suffix) {
+    const auto info = restore();
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->path.extension(), suffix) << info->path;
+    expect_state(seed);
+  }
+
+  [[nodiscard]] std::vector<std::filesystem::path> parts() const { return parts_in(place_); }
+
+  [[nodiscard]] static std::vector<std::filesystem::path> parts_in(const std::filesystem::path& place) {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(place)) {
+      if (entry.path().extension() == ".part") {
+        found.push_back(entry.path());
+      }
+    }
+    return found;
+  }
+
+  /// Of the copies taken one after the other, the slots take turns.
+  [[nodiscard]] std::filesystem::path part_of(int rank, int slot) const {
+    for (const std::filesystem::path& path : parts()) {
+      if (path.filename().string().ends_with('-' + std::to_string(rank) + '.' + std::to_string(slot) + ".part")) {
+        return path;
+      }
+    }
+    return {};
+  }
+
+  static void flip_a_bit(const std::filesystem::path& file, std::streamoff at) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(at);
+    const char byte = static_cast<char>(stream.get() ^ 1);
+    stream.seekp(at);
+    stream.put(byte);
+    ASSERT_TRUE(stream.good()) << file;
+  }
+
+  const std::filesystem::path memory_ =
+      std::filesystem::path("/dev/shm") /
+      ("reprieve-test-" + temporary.path().filename().string() + "-" + std::to_string(world_size()));
+  std::filesystem::path place_ = memory_;
+};
+
+/// The parameter: whether the place of the copies is memory. Then it is mapped, otherwise written.
+class LocalTest : public LocalRuns, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    place_ = GetParam() ? memory_ : temporary / "local";
+    LocalRuns::SetUp();
+  }
+};
+
+}  // namespace reprieve::test

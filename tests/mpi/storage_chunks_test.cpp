@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arrays that are cut in more than their first dimension: they lie in the file as chunks.
+
+#include <hdf5.h>
+
+#include <set>
+
+#include "storage/read/inspect_file.hpp"
+#include "storage/write/checkpoint_writer.hpp"
+#include "storage/write/write_item.hpp"
+#include "storage_fixture.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+using test::world_rank;
+using test::world_size;
+
+double expected_at(std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+  return static_cast<double>((x * 1000 + y) * 1000 + z) + 0.25;
+}
+
+/// This rank's box of a field that the ranks cut along the last dimension, in columns, with a ghost layer in memory.
+class Columns {
+ public:
+  Columns(Extents shape, int part, int parts) : shape_(std::move(shape)), box_(whole(shape_)) {
+    std::tie(box_.offset[2], box_.extent[2]) = part_of(shape_[2], part, parts);
+    memory_.assign(volume(with_ghosts()), -1);
+  }
+
+  void set() {
+    visit([](double& value, double expected) { value = expected; });
+  }
+  [[nodiscard]] std::size_t wrong() {
+    std::size_t count = 0;
+    visit([&](const double& value, double expected) { count += value == expected ? 0U : 1U; });
+    return count;
+  }
+  void forget() { memory_.assign(memory_.size(), -1); }
+
+  void register_in(Checkpoint& checkpoint, const std::string& name) {
+    const Extents ghost(3, 1);
+    checkpoint.add_distributed(name, memory_.data() + first_interior_index(box_.extent, ghost),
+                               with_ghost_layers(shape_, box_.offset, box_.extent, ghost, sizeof(double)));
+  }
+
+ private:
+  [[nodiscard]] Extents with_ghosts() const {
+    Extents extent(box_.extent);
+    for (std::uint64_t& length : extent) {
+      length += 2;
+    }
+    return extent;
+  }
+
+  template <class Visit>
+  void visit(Visit&& at) {
+    const Extents all = with_ghosts();
+    for (std::uint64_t x = 0; x < box_.extent[0]; ++x) {
+      for (std::uint64_t y = 0; y < box_.extent[1]; ++y) {
+        for (std::uint64_t z = 0; z < box_.extent[2]; ++z) {
+          at(memory_[((x + 1) * all[1] + y + 1) * all[2] + z + 1],
+             expected_at(x + box_.offset[0], y + box_.offset[1], z + box_.offset[2]));
+        }
+      }
+    }
+  }
+
+  Extents shape_;
+  Box box_;
+  std::vector<double> memory_;
+};
+
+const Extents kRegular{60, 60, 12 * 12};  // 2, 3, 4, 6, 8 ranks, and others, cut it evenly or with a little padding
+const Extents kIrregular{230, 231, 233};  // boxes of 20 MiB and more, that begin where no grid of chunks does
+
+class StorageChunks : public StorageTest {
+ protected:
+  [[nodiscard]] Extents chunk_of(const std::string& name) const {
+    return read_index(PosixFile::open_to_read(file)).find(name)->chunk;
+  }
+
+  /// Elements that HDF5 itself reads otherwise than they were written. On rank 0.
+  [[nodiscard]] std::size_t wrong_for_hdf5(const Extents& shape) const {
+    std::vector<double> values(volume(shape));
+    const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t dataset = H5Dopen2(opened, "/state/field", H5P_DEFAULT);
+    EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    H5Dclose(dataset);
+    H5Fclose(opened);
+    return wrong_in(values, shape);
+  }
+
+  static std::size_t wrong_in(const std::vector<double>& values, const Extents& shape) {
+    std::size_t wrong = 0;
+    std::size_t at = 0;
+    for (std::uint64_t x = 0; x < shape[0]; ++x) {
+      for (std::uint64_t y = 0; y < shape[1]; ++y) {
+        for (std::uint64_t z = 0; z < shape[2]; ++z) {
+          wrong += values[at++] == expected_at(x, y, z) ? 0U : 1U;
+        }
+      }
+    }
+    return wrong;
+  }
+
+  void save_columns(const Extents& shape, int parts) {
+    on_ranks(parts, [&](cluster::Communicator& comm) {
+      Columns columns(shape, comm.rank(), parts);
+      columns.set();
+      Checkpoint checkpoint;
+      columns.register_in(checkpoint, "field");
+      LayoutCache fresh;
+      std::swap(cache, fresh);
+      save(comm, checkpoint);
+    });
+  }
+
+  void expect_restored(const Extents& shape, int parts) {
+    on_ranks(parts, [&](cluster::Communicator& comm) {
+      Columns columns(shape, comm.rank(), parts);
+      Checkpoint checkpoint;
+      columns.register_in(checkpoint, "field");
+      restore(comm, checkpoint);
+      EXPECT_EQ(columns.wrong(), 0U);
+    });
+  }
+};
+
+TEST_F(StorageChunks, AreReadByHdf5AndOnAnyNumberOfRanks) {
+  REPRIEVE_NEEDS_RANKS(2);
+  for (const Extents& shape : {kRegular, kIrregular}) {
+    save_columns(shape, world_size());
+    on_chief([&] {
+      EXPECT_EQ(chunk_of("field").size(), 3U);
+      EXPECT_EQ(wrong_for_hdf5(shape), 0U);
+      EXPECT_TRUE(verify_file(file).empty());
+      EXPECT_EQ(read_metadata(file).format_version, 2);
+    });
+    for (int parts = 1; parts <= world_size(); ++parts) {
+      expect_restored(shape, parts);
+    }
+  }
+}
+
+TEST_F(StorageChunks, GoBackToRowsOnOneRank) {
+  save_columns(kRegular, 1);
+  on_chief([&] {
+    EXPECT_TRUE(chunk_of("field").empty());
+    EXPECT_EQ(read_metadata(file).format_version, 1) << "what older versions can read says so";
+  });
+  for (int parts = 1; parts <= world_size(); ++parts) {
+    expect_restored(kRegular, parts);
+  }
+}
+
+TEST_F(StorageChunks, AreWrittenOverOlderOnesInARecycledFile) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Columns columns({60, 61, 145}, world_rank(), world_size());  // with padding, or with chunks that borders cut
+  Checkpoint checkpoint;
+  columns.register_in(checkpoint, "field");
+  save(world, checkpoint);
+  columns.set();
+  FileMetadata metadata;
+  metadata.number = 8;
+  write_checkpoint(world, checkpoint.registry(), file, metadata,
+                   {.writer = WriterKind::direct, .durable = true, .recycle = true}, cache);
+  columns.forget();
+  restore(world, checkpoint);
+  EXPECT_EQ(columns.wrong(), 0U);
+  on_chief([&] { EXPECT_TRUE(verify_file(file).empty()); });
+}
+
+TEST_F(StorageChunks, AreFoundCorruptWhereverABitFlips) {
+  REPRIEVE_NEEDS_RANKS(2);
+  save_columns(kRegular, world_size());
+  on_chief([&] {
+    const FileIndex index = read_index(PosixFile::open_to_read(file));
+    const StoredVariable& field = *index.find("field");
+    for (std::uint64_t tenth = 0; tenth < 10; ++tenth) {
+      const std::uint64_t offset = field.file_offset + field.bytes() / 10 * tenth;
+      flip(offset);
+      const std::vector<Corruption> corruption = verify_file(file);
+      EXPECT_EQ(corruption.size(), 1U) << offset;
+      EXPECT_EQ(corruption.empty() ? "" : corruption.front().variable, "field");
+      flip(offset);
+    }
+    EXPECT_TRUE(verify_file(file).empty());
+  });
+}
+
+TEST_F(StorageChunks, AreReadPieceByPieceInTheOrderOfTheArray) {
+  REPRIEVE_NEEDS_RANKS(2);
+  save_columns(kRegular, world_size());
+  on_chief([&] {
+    const VariableReader reader(file);
+    std::vector<double> values(volume(kRegular));
+    const std::size_t piece = 70'001;  // neither rows nor planes
+    for (std::size_t first = 0; first < values.size(); first += piece) {
+      const std::size_t count = std::min(piece, values.size() - first);
+      reader.read("field", first, std::as_writable_bytes(std::span(values).subspan(first, count)));
+    }
+    EXPECT_EQ(wrong_in(values, kRegular), 0U);
+  });
+}
+
+/// Blocks of an adaptive mesh: 16 cells along each edge, with ghost layers in memory, shared out in turns.
+TEST_F(StorageChunks, OfSmallBlocksAreWrittenEachByItsRank) {
+  constexpr std::uint64_t kEdge = 16;
+  constexpr std::uint64_t kPadded = kEdge + 2;
+  constexpr std::uint64_t kBlocks = 5;
+  const Extents shape{kEdge * kBlocks, kEdge * kBlocks, kEdge * kBlocks - 3};  // the last ones are padded
+  std::vector<std::pair<Box, std::vector<double>>> blocks;
+  for (std::uint64_t i = 0; i < kBlocks * kBlocks * kBlocks; ++i) {
+    if (i % static_cast<std::uint64_t>(world_size()) == static_cast<std::uint64_t>(world_rank())) {
+      Box box{{i / kBlocks / kBlocks * kEdge, i / kBlocks % kBlocks * kEdge, i % kBlocks * kEdge}, Extents(3, kEdge)};
+      box.extent[2] = std::min(kEdge, shape[2] - box.offset[2]);
+      blocks.emplace_back(box, std::vector<double>(kPadded * kPadded * kPadded));
+    }
+  }
+  const auto at_each = [&](auto&& visit) {
+    for (auto& [box, memory] : blocks) {
+      for (std::uint64_t x = 0; x < box.extent[0]; ++x) {
+        for (std::uint64_t y = 0; y < box.extent[1]; ++y) {
+          for (std::uint64_t z = 0; z < box.extent[2]; ++z) {
+            visit(memory[((x + 1) * kPadded + y + 1) * kPadded + z + 1],
+                  expected_at(box.offset[0] + x, box.offset[1] + y, box.offset[2] + z));
+          }
+        }
+      }
+    }
+  };
+  Checkpoint checkpoint;
+  checkpoint.add_distributed("field", [&] {
+    DistributedArray array{element_type_of<double>(), shape, {}};
+    for (auto& [box, memory] : blocks) {
+      auto* first = reinterpret_cast<std::byte*>(memory.data() + (kPadded + 1) * kPadded + 1);
+      array.boxes.push_back({first, box.offset, box.extent, {8 * kPadded * kPadded, 8 * kPadded, 8}});
+    }
+    return array;
+  });
+  at_each([](double& value, double expected) { value = expected; });
+  save(world, checkpoint);
+  on_chief([&] {
+    EXPECT_EQ(chunk_of("field"), Extents(3, kEdge));
+    EXPECT_EQ(wrong_for_hdf5(shape), 0U);
+    EXPECT_TRUE(verify_file(file).empty());
+  });
+  at_each([](double& value, double) { value = -1; });
+  restore(world, checkpoint);
+  std::size_t wrong = 0;
+  at_each([&](double& value, double expected) { wrong += value == expected ? 0U : 1U; });
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST_F(StorageChunks, AreNotMadeForTheWriterThatWorksThroughHdf5) {
+  Columns columns(kRegular, world_rank(), world_size());
+  columns.set();
+  Checkpoint checkpoint;
+  columns.register_in(checkpoint, "field");
+  save(world, checkpoint, WriterKind::mpio);
+  on_chief([&] { EXPECT_TRUE(chunk_of("field").empty()); });
+  columns.forget();
+  restore(world, checkpoint);
+  EXPECT_EQ(columns.wrong(), 0U);
+}
+
+}  // namespace
+}  // namespace reprieve::storage

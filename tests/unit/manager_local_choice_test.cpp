@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which node-local copies may be taken, by the parts that were found.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/local_finish.hpp"
+
+namespace reprieve::manager {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const LocalTarget kTarget{"id", 7, "ckpt", {"id", 2, 10}};
+
+/// Of run 2, on two ranks, taken when save 10 was the newest checkpoint.
+storage::LocalCopy copy_of(std::uint64_t save) { return {{"id", 2, save}, 7, "ckpt", save, save, 0, 2, 99, 2, 10}; }
+
+FoundPart part(const storage::LocalCopy& copy, int rank, const std::string& host = "a") {
+  return {std::to_string(rank), {copy, rank}, 0, host};
+}
+
+std::vector<FoundPart> both_parts(const storage::LocalCopy& copy) { return {part(copy, 0), part(copy, 1)}; }
+
+std::vector<std::uint64_t> saves(const std::vector<ListedCopy>& copies) {
+  std::vector<std::uint64_t> found;
+  for (const ListedCopy& copy : copies) {
+    found.push_back(copy.copy.save.save);
+  }
+  return found;
+}
+
+TEST(LocalChoice, TheNewestComesFirstCompleteOrNot) {
+  std::vector<FoundPart> parts = both_parts(copy_of(11));
+  parts.push_back(part(copy_of(13), 1));
+  parts.push_back(part(copy_of(12), 1));
+  parts.push_back(part(copy_of(12), 0, "b"));
+  const auto wanted = wanted_copies(parts, kTarget);
+  EXPECT_THAT(saves(wanted), ElementsAre(13, 12, 11));
+  EXPECT_THAT(wanted.at(0).missing(), ElementsAre(0));
+  EXPECT_FALSE(wanted.at(0).is_complete());
+  EXPECT_TRUE(wanted.at(1).is_complete()) << "on two hosts";
+  EXPECT_TRUE(wanted.at(2).is_complete());
+}
+
+TEST(LocalChoice, WhatIsMissingIsNamed) {
+  storage::LocalCopy copy = copy_of(11);
+  copy.ranks = 20;
+  const auto wanted = wanted_copies({part(copy, 3)}, kTarget);
+  EXPECT_EQ(
+      wanted.at(0).incomplete_text(),
+      "the node-local copy at step 11 of 20 ranks is not complete: parts of ranks 0, 1, 2, 4, 5, 6, 7, 8 and 11 others "
+      "were not found here");
+}
+
+TEST(LocalChoice, APartCanLieAtSeveralPlaces) {
+  const auto wanted = wanted_copies({part(copy_of(11), 0), part(copy_of(11), 0, ""), part(copy_of(11), 1)}, kTarget);
+  ASSERT_EQ(wanted.size(), 1U);
+  EXPECT_EQ(wanted[0].parts.at(0).size(), 2U);
+  EXPECT_TRUE(wanted[0].is_complete());
+}
+
+/// Each case differs from a copy that is wanted in one thing.
+TEST(LocalChoice, WhatDoesNotFitIsNotWanted) {
+  const auto is_wanted = [](const auto& change) {
+    storage::LocalCopy copy = copy_of(11);
+    change(copy);
+    return !wanted_copies(both_parts(copy), kTarget).empty();
+  };
+  EXPECT_TRUE(is_wanted([](auto&) {}));
+  EXPECT_FALSE(is_wanted([](auto& copy) { copy.save.directory_id = "other"; })) << "another directory";
+  EXPECT_FALSE(is_wanted([](auto& copy) { copy.directory_inode = 8; })) << "a copy of the directory";
+  EXPECT_FALSE(is_wanted([](auto& copy) { copy.prefix = "other"; }));
+  EXPECT_FALSE(is_wanted([](auto& copy) { copy.save.save = 10; })) << "no newer than the checkpoint";
+  EXPECT_FALSE(is_wanted([](auto& copy) { copy.save.run = 1; })) << "of an older run, whatever its number of saves";
+  EXPECT_TRUE(is_wanted([](auto& copy) { copy.save = {"id", 3, 1}; })) << "of a newer run";
+  EXPECT_FALSE(is_wanted([](auto& copy) { copy.known_save = 11; })) << "the user has removed checkpoint 11";
+}
+
+TEST(LocalChoice, ACheckpointThatCannotBeReadHasNotBeenRemoved) {
+  storage::LocalCopy copy = copy_of(12);
+  copy.known_save = 11;
+  LocalTarget target = kTarget;
+  target.has_unreadable = true;
+  EXPECT_EQ(wanted_copies(both_parts(copy), target).size(), 1U);
+}
+
+/// Two timelines can come to the same number.
+TEST(LocalChoice, PartsThatDifferInAnythingAreNeverMixed) {
+  const auto mixed = [](const auto& change) {
+    storage::LocalCopy other = copy_of(11);
+    change(other);
+    const auto wanted = wanted_copies({part(copy_of(11), 0), part(other, 1)}, kTarget);
+    return std::ranges::any_of(wanted, &ListedCopy::is_complete);
+  };
+  EXPECT_TRUE(mixed([](auto&) {}));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.layout_digest = 98; }));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.time_us = 1; }));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.run_calls = 12; }));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.ranks = 3; }));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.known_save = 9; }));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.save.save = 12; }));
+}
+
+TEST(LocalChoice, NothingIsWantedWhereNothingIs) { EXPECT_THAT(wanted_copies({}, kTarget), IsEmpty()); }
+
+}  // namespace
+}  // namespace reprieve::manager

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arrays that lie in the file as chunks: where each element is, which chunks an array gets, ranges of elements.
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <vector>
+
+#include "storage/format/dataset.hpp"
+
+namespace reprieve::storage {
+namespace {
+
+constexpr std::size_t kDoubleBytes = sizeof(double);
+
+/// Calls visit(index) for every index of the box, in C order.
+template <class Visit>
+void visit_indexes(const Box& box, Visit&& visit) {
+  Extents index(box.extent.size(), 0);
+  if (volume(box.extent) == 0) {
+    return;
+  }
+  do {
+    Extents at(index);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      at[d] += box.offset[d];
+    }
+    visit(at);
+  } while (state::next_index(index, box.extent, index.size()));
+}
+
+/// Where HDF5 keeps an element, said in the plainest way: the number of its chunk, and its place within it.
+std::uint64_t plain_place(const Dataset& dataset, const Extents& index) {
+  std::uint64_t chunk = 0;
+  std::uint64_t within = 0;
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    chunk = chunk * ((dataset.shape[d] + dataset.chunk[d] - 1) / dataset.chunk[d]) + index[d] / dataset.chunk[d];
+    within = within * dataset.chunk[d] + index[d] % dataset.chunk[d];
+  }
+  return dataset.file_offset + (chunk * volume(dataset.chunk) + within) * dataset.element_size;
+}
+
+/// Boxes of a grid of ranks that cuts the array as evenly as it goes.
+std::vector<Box> cut(const Extents& shape, const Extents& ranks) {
+  std::vector<Box> boxes;
+  visit_indexes(whole(ranks), [&](const Extents& at) {
+    Box box(whole(shape));
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      box.offset[d] = shape[d] * at[d] / ranks[d];
+      box.extent[d] = shape[d] * (at[d] + 1) / ranks[d] - box.offset[d];
+    }
+    boxes.push_back(box);
+  });
+  return boxes;
+}
+
+/// A look at the blocks that meet another box must not miss any.
+void expect_blocks_found(const Dataset& dataset, const Box& box, const Box& wanted) {
+  const ChunkedSplit split(dataset, box);
+  const std::vector<std::uint64_t> found = split.meeting(wanted);
+  EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    if (volume(intersection(split.block(i), wanted).extent) > 0) {
+      EXPECT_TRUE(std::binary_search(found.begin(), found.end(), i)) << text_of(wanted);
+    }
+  }
+  EXPECT_TRUE(found.empty() || found.back() < split.count());
+}
+
+TEST(Chunks, HaveEveryElementOfABoxOnceAndAtItsPlace) {
+  std::mt19937 engine(5);
+  const auto upto = [&](std::uint64_t most) { return 1 + engine() % most; };
+  for (int round = 0; round < 200; ++round) {
+    Dataset dataset{4096, {upto(9), upto(9), upto(9)}, kDoubleBytes, {}};
+    Box box(whole(dataset.shape));
+    for (std::size_t d = 0; d < 3; ++d) {
+      dataset.chunk.push_back(upto(dataset.shape[d]));
+      box.extent[d] = upto(dataset.shape[d]);
+      box.offset[d] = engine() % (dataset.shape[d] - box.extent[d] + 1);
+    }
+    const std::vector<ChunkPart> parts = chunk_parts(dataset, box);
+    EXPECT_EQ(chunk_count(dataset.chunk, box.offset, box.extent), parts.size());
+    EXPECT_EQ(is_whole_chunks(dataset.shape, dataset.chunk, box.offset, box.extent),
+              std::all_of(parts.begin(), parts.end(), [](const ChunkPart& part) { return part.is_all; }));
+    expect_blocks_found(dataset, box, Box{box.offset, Extents(3, 1)});
+    expect_blocks_found(dataset, box, {Extents(3, 0), dataset.shape});
+    std::multiset<Extents> seen;
+    std::uint64_t last = 0;
+    for (const ChunkPart& part : parts) {
+      EXPECT_GT(part.dataset.file_offset, last);
+      last = part.dataset.file_offset;
+      std::vector<std::uint64_t> places;
+      visit_indexes(part.box, [&](const Extents& index) {
+        seen.insert(index);
+        places.push_back(plain_place(dataset, index));
+      });
+      std::size_t next = 0;
+      const Strides strides = dense_strides(part.dataset.shape, kDoubleBytes);
+      visit_indexes(part.within, [&](const Extents& index) {
+        const auto within = static_cast<std::uint64_t>(state::distance(index, strides, 3));
+        EXPECT_EQ(part.dataset.file_offset + within, places[next++]);
+      });
+      EXPECT_EQ(chunk_part(dataset, part.box).dataset.file_offset, part.dataset.file_offset);
+      EXPECT_EQ(chunk_part(dataset, part.box).within, part.within);
+    }
+    EXPECT_EQ(seen.size(), volume(box.extent));
+    visit_indexes(box, [&](const Extents& index) { EXPECT_EQ(seen.count(index), 1U); });
+  }
+}
+
+TEST(Chunks, TellWhoHasAllOfThem) {
+  const Dataset dataset{0, {10, 10}, kDoubleBytes, {4, 4}};
+  for (const ChunkPart& part : chunk_parts(dataset, whole({10, 10}))) {
+    EXPECT_TRUE(part.is_all);
+  }
+  const auto parts = chunk_parts(dataset, {{4, 8}, {5, 2}});  // a padded chunk, and a part of the corner's
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_TRUE(parts[0].is_all);
+  EXPECT_FALSE(parts[1].is_all);
+}
+
+TEST(Chunks, AreCutIntoBlocksOneByOne) {
+  const Dataset dataset{0, {10, 1 << 20U}, kDoubleBytes, {5, 1 << 19U}};
+  const Box box{{0, 0}, {7, 1 << 20U}};
+  const ChunkedSplit split(dataset, box);
+  std::uint64_t elements = 0;
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    const Box block = split.block(i);
+    elements += volume(block.extent);
+    EXPECT_EQ(chunk_part(dataset, block).box, block) << "a block lies in one chunk";
+  }
+  EXPECT_EQ(elements, volume(box.extent));
+  expect_blocks_found(dataset, box, {{6, 1 << 19U}, {4, 1}});
+  EXPECT_TRUE(split.meeting({{8, 0}, {2, 5}}).empty()) << "beyond the box";
+  EXPECT_EQ(ChunkedSplit(dataset, {{0, 0}, {0, 5}}).count(), 0U);
+}
+
+TEST(Chunks, TakeTheirPaddingInTheFile) {
+  std::uint64_t bytes = 0;
+  EXPECT_TRUE(stored_bytes({10, 10}, {4, 5}, 8, bytes));
+  EXPECT_EQ(bytes, 12U * 10U * 8U);
+  EXPECT_TRUE(stored_bytes({10, 10}, {}, 8, bytes));
+  EXPECT_EQ(bytes, 800U);
+  EXPECT_FALSE(stored_bytes({~std::uint64_t{0}, 2}, {~std::uint64_t{0} - 1, 1}, 8, bytes));
+}
+
+TEST(Chunks, AreNoLargerThanHdf5sChunks) {
+  const Extents shape{1ULL << 40U, 1ULL << 20U};
+  EXPECT_TRUE(is_possible_chunk(shape, {1ULL << 16U, 1ULL << 12U}, 8));
+  EXPECT_FALSE(is_possible_chunk(shape, {1ULL << 17U, 1ULL << 12U}, 8)) << "4 GiB";
+  EXPECT_FALSE(is_possible_chunk(shape, {1ULL << 20U, 1ULL << 12U}, 1)) << "2^32 elements";
+  EXPECT_FALSE(is_possible_chunk(shape, {1ULL << 39U, 1ULL << 39U}, 1)) << "wraps around";
+  EXPECT_FALSE(is_possible_chunk({4096, 4096}, {0, 4096}, 8));
+  EXPECT_TRUE(is_possible_chunk({4096, 4096}, {1, 512}, 8));
+  EXPECT_FALSE(is_possible_chunk({4096, 4096}, {1, 511}, 8)) << "too small";
+  EXPECT_FALSE(is_possible_chunk({800, 800}, {801, 10}, 8)) << "longer than the array";
+  EXPECT_FALSE(is_possible_chunk({800, 800}, {800, 800}, 8)) << "one chunk is none";
+}
+
+TEST(ChunkChoice, IsTheBoxOfARegularCut) {
+  const Extents shape{256, 256, 256};
+  EXPECT_EQ(choose_chunk(shape, kDoubleBytes, cut(shape, {2, 2, 2})), (Extents{128, 128, 128}));
+  EXPECT_EQ(choose_chunk(shape, kDoubleBytes, cut(shape, {1, 4, 2})), (Extents{256, 64, 128}));
+  const std::vector<Box> uneven{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 400}}};
+  EXPECT_EQ(choose_chunk({1000, 1000}, kDoubleBytes, uneven), (Extents{1000, 200}));
+}
+
+TEST(ChunkChoice, LeavesThePaddingToTheLastOfEachRow) {
+  const Extents shape{101, 101, 101};
+  const std::vector<Box> boxes{{{0, 0, 0}, {101, 101, 51}}, {{0, 0, 51}, {101, 101, 50}}};
+  EXPECT_EQ(choose_chunk(shape, kDoubleBytes, boxes), (Extents{101, 101, 51}));
+}
+
+TEST(ChunkChoice, IsNothingWhereRowsAreLongOrAnArrayIsSmall) {
+  const Extents shape{4096, 1024};
+  EXPECT_TRUE(choose_chunk(shape, kDoubleBytes, cut(shape, {4, 1})).empty()) << "cut in the first dimension alone";
+  EXPECT_TRUE(choose_chunk({300, 300}, kDoubleBytes, cut({300, 300}, {1, 2})).empty()) << "less than 2 MiB";
+  EXPECT_TRUE(choose_chunk({1 << 20U}, kDoubleBytes, cut({1 << 20U}, {64})).empty()) << "one dimension";
+  EXPECT_TRUE(choose_chunk(shape, kDoubleBytes, {}).empty()) << "nobody holds anything";
+  const Extents thin{1024, 1024};
+  EXPECT_TRUE(choose_chunk(thin, kDoubleBytes, cut(thin, {64, 1})).empty()) << "16 rows to a rank";
+  const Extents wide{16, 1 << 20U};
+  EXPECT_TRUE(choose_chunk(wide, kDoubleBytes, cut(wide, {1, 2})).empty()) << "rows of 4 MiB";
+}
+
+TEST(ChunkChoice, IsAPartOfBoxesThatFitNoGrid) {
+  const Extents shape{1000, 1001, 997};
+  const Extents chunk = choose_chunk(shape, kDoubleBytes, cut(shape, {3, 3, 2}));
+  ASSERT_EQ(chunk.size(), 3U);
+  EXPECT_GE(volume(chunk) * kDoubleBytes, kLeastChunkBytes);
+  EXPECT_LT(volume(chunk) * kDoubleBytes, 4 * kLeastChunkBytes);
+  const Extents pencils = choose_chunk(shape, kDoubleBytes, cut(shape, {3, 1, 2}));
+  ASSERT_EQ(pencils.size(), 3U);
+  EXPECT_EQ(pencils[1], shape[1]) << "what nobody cuts stays whole";
+  const Extents small{100, 101, 97};
+  EXPECT_TRUE(choose_chunk(small, kDoubleBytes, cut(small, {3, 3, 2})).empty())
+      << "borders would cut most of the chunks";
+}
+
+TEST(ChunkChoice, PadsNoMoreThanAQuarter) {
+  const Extents shape{1000, 601};
+  const Extents chunk =
+      choose_chunk(shape, kDoubleBytes, std::vector<Box>{{{0, 0}, {1000, 600}}, {{0, 600}, {1000, 1}}});
+  EXPECT_EQ(chunk.size(), 2U);
+  std::uint64_t bytes = 0;
+  EXPECT_TRUE(stored_bytes(shape, chunk, kDoubleBytes, bytes));
+  EXPECT_LE(bytes, 1000 * 601 * kDoubleBytes * 5 / 4) << "a chunk of 600 columns would take twice the array";
+}
+
+TEST(ChunkChoice, KeepsTheNumberOfChunksInBounds) {
+  const Extents shape{30'001, 30'001, 10'007};  // 72 TB on 29 x 29 x 97 ranks
+  const Extents chunk = choose_chunk(shape, kDoubleBytes, cut(shape, {29, 29, 97}));
+  std::uint64_t bytes = 0;
+  EXPECT_TRUE(chunk.empty() ||
+              (stored_bytes(shape, chunk, kDoubleBytes, bytes) && bytes / volume(chunk) / kDoubleBytes < 1U << 24U));
+}
+
+TEST(ChunkChoice, CutsWhatIsTooLargeForHdf5) {
+  const Extents shape{4096, 4096, 4096};
+  const Extents chunk = choose_chunk(shape, kDoubleBytes, cut(shape, {2, 2, 2}));
+  EXPECT_TRUE(is_possible_chunk(shape, chunk, kDoubleBytes));
+  EXPECT_EQ(2048 % chunk[0], 0U);
+  EXPECT_EQ(chunk[2], 2048U) << "the first dimensions are cut";
+}
+
+TEST(Ranges, AreTheBoxesOfTheirElements) {
+  std::mt19937 engine(7);
+  for (int round = 0; round < 300; ++round) {
+    const Extents shape{1 + engine() % 4, 1 + engine() % 4, 1 + engine() % 5};
+    const std::uint64_t first = engine() % (volume(shape) + 1);
+    const std::uint64_t count = engine() % (volume(shape) - first + 1);
+    std::uint64_t next = first;
+    const std::vector<Box> boxes = boxes_of_range(shape, first, count);
+    EXPECT_LE(boxes.size(), 5U);
+    for (const Box& box : boxes) {
+      visit_indexes(box, [&](const Extents& index) {
+        EXPECT_EQ((index[0] * shape[1] + index[1]) * shape[2] + index[2], next++);
+      });
+    }
+    EXPECT_EQ(next, first + count);
+  }
+  EXPECT_EQ(boxes_of_range({}, 0, 1).size(), 1U);
+}
+
+}  // namespace
+}  // namespace reprieve::storage
