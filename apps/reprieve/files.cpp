@@ -173,7 +173,7 @@ std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const
        local.empty() ? std::vector<manager::LocalFolder>() : manager::local_folders(local)) {
     for (LocalListEntry& entry : entries_of(folder)) {
       entry.is_of_directory = entry.copy && record && entry.copy->save.directory_id == record->id &&
-                              entry.copy->directory_inode == checkpoints.status().st_ino;
+                              entry.copy->directory_key == manager::directory_key(checkpoints);
       entries.push_back(std::move(entry));
     }
   }

@@ -181,6 +181,13 @@ void CheckpointDirectory::check_nothing_is_quarantined() const {
   }
 }
 
+bool CheckpointDirectory::is_quarantined(std::uint64_t number) const {
+  return std::ranges::any_of(listed(), [&](const core::DirectoryEntry& entry) {
+    const auto name = parse_quarantined_name(entry.name);
+    return name && name->prefix == prefix_ && name->number == number;
+  });
+}
+
 std::optional<CheckpointInfo> CheckpointDirectory::info(std::uint64_t number) {
   const core::FileAddress path = file(number);
   struct stat status = {};

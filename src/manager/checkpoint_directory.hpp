@@ -74,6 +74,8 @@ class CheckpointDirectory {
   void check_checkpoints_are_files() const;
   /// @throws CorruptError if checkpoints were quarantined: a directory with no others is not a new one
   void check_nothing_is_quarantined() const;
+  /// Whether a checkpoint of this number was quarantined.
+  [[nodiscard]] bool is_quarantined(std::uint64_t number) const;
 
   /// What is known about a checkpoint; nothing, with a warning, if it cannot be read. Read once, then remembered for as
   /// long as the file stays the same.

@@ -178,7 +178,16 @@ Json json_of(const DirectoryRecord& record) {
   for (const auto& [prefix, mark] : record.finished) {
     finished[prefix] = {{"run_calls", mark.run_calls}, {"run", mark.run}, {"save", mark.save}};
   }
-  return {{"id", record.id}, {"run", record.run}, {"saves", record.saves}, {"finished", finished}};
+  Json launches = Json::object();
+  for (const auto& [prefix, last] : record.launches) {
+    launches[prefix] = {
+        {"launch", last.launch},
+        {"from_launch", last.from_launch},
+        {"from_save", last.from_save},
+        {"newest", {{"run", last.newest.run}, {"save", last.newest.save}, {"number", last.newest.number}}}};
+  }
+  return {
+      {"id", record.id}, {"run", record.run}, {"saves", record.saves}, {"finished", finished}, {"launches", launches}};
 }
 
 /// A number that is one: the conversion of nlohmann would take a negative one, and wrap it around.
@@ -188,21 +197,30 @@ std::uint64_t counter(const Json& json, const char* name) {
 }
 
 DirectoryRecord record_of(const Json& json) {
-  DirectoryRecord record{json.at("id").get<std::string>(), counter(json, "run"), counter(json, "saves"), {}};
+  DirectoryRecord record{json.at("id").get<std::string>(), counter(json, "run"), counter(json, "saves"), {}, {}};
   if (record.id.empty()) {
     throw std::invalid_argument("it has no id");
   }
   for (const auto& [prefix, mark] : json.at("finished").items()) {
     record.finished[prefix] = {counter(mark, "run_calls"), counter(mark, "run"), counter(mark, "save")};
   }
+  if (json.contains("launches")) {  // not before version 0.2
+    for (const auto& [prefix, last] : json.at("launches").items()) {
+      const Json& newest = last.at("newest");
+      record.launches[prefix] = {last.at("launch"),
+                                 last.at("from_launch"),
+                                 counter(last, "from_save"),
+                                 {counter(newest, "run"), counter(newest, "save"), counter(newest, "number")}};
+    }
+  }
   return record;
 }
 
 }  // namespace
 
-std::string make_directory_id() {
+std::string make_random_id() {
   std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
 std::optional<DirectoryRecord> read_directory_record(const core::Directory& directory) {

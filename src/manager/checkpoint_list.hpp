@@ -131,17 +131,38 @@ struct FinishedRun {
   friend bool operator==(const FinishedRun&, const FinishedRun&) = default;
 };
 
+/// A checkpoint that was committed.
+struct Commit {
+  std::uint64_t run = 0;
+  std::uint64_t save = 0;  ///< 0: there was none
+  std::uint64_t number = 0;
+
+  friend bool operator==(const Commit&, const Commit&) = default;
+};
+
+/// What decides which node-local copies may be taken (local_finish.hpp). Of the last launch that took a copy or
+/// committed a checkpoint.
+struct LaunchRecord {
+  std::string launch;       ///< its random mark; empty: there was none
+  std::string from_launch;  ///< it started from a copy of that launch; empty: it did not
+  std::uint64_t from_save = 0;
+  Commit newest;  ///< of all that were ever made; in a launch without node-local copies, the first one
+
+  friend bool operator==(const LaunchRecord&, const LaunchRecord&) = default;
+};
+
 struct DirectoryRecord {
   std::string id;           ///< unlike that of any other directory; a copy of the whole directory keeps it
   std::uint64_t run = 0;    ///< the starts so far
   std::uint64_t saves = 0;  ///< save counters up to this one may have been given out
-  std::map<std::string, FinishedRun> finished;  ///< by prefix
+  std::map<std::string, FinishedRun> finished;   ///< by prefix
+  std::map<std::string, LaunchRecord> launches;  ///< by prefix
 
   friend bool operator==(const DirectoryRecord&, const DirectoryRecord&) = default;
 };
 
-/// A new id: 24 hexadecimal digits.
-std::string make_directory_id();
+/// Unlike any other: 32 hexadecimal digits. For a directory, and for a launch.
+std::string make_random_id();
 
 /// Nothing if there is none. One that makes no sense counts as none, with a warning.
 /// @throws StorageError if it cannot be read

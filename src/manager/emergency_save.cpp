@@ -52,7 +52,7 @@ constexpr milliseconds kEmergencyEndLimit{10'000};
 /// All that the thread uses: it may be left behind.
 struct EmergencySave::Work {
   Work(core::Directory checkpoint_directory, NodeDirectory where, Rank who)
-      : checkpoints(std::move(checkpoint_directory)), place(std::move(where)), self(who) {}
+      : checkpoints(std::move(checkpoint_directory)), place(std::move(where)), self(std::move(who)) {}
 
   const core::Directory checkpoints;
   const NodeDirectory place;
@@ -77,7 +77,7 @@ struct EmergencySave::Work {
 };
 
 EmergencySave::EmergencySave(const core::Directory& checkpoints, const NodeDirectory& place, Rank rank)
-    : work_(std::make_shared<Work>(core::Directory::open(checkpoints.path()), place, rank)) {
+    : work_(std::make_shared<Work>(core::Directory::open(checkpoints.path()), place, std::move(rank))) {
   if (!work_->checkpoints.is(checkpoints)) {
     throw StorageError(ErrorCode::io, checkpoints.path().string() + ": it is another directory than it was");
   }
@@ -176,7 +176,7 @@ bool EmergencySave::Work::flush_own(const std::vector<FoundPart>& parts) {
 std::vector<FoundPart> EmergencySave::Work::parts() const {
   std::vector<FoundPart> found = place.list({});
   std::erase_if(found, [&](const FoundPart& part) {
-    return part.name.copy.save.run != self.run || part.name.copy.ranks != self.ranks;
+    return part.name.copy.launch != self.launch || part.name.copy.ranks != self.ranks;
   });
   std::ranges::sort(found, [](const auto& a, const auto& b) { return is_newer(a.name.copy.save, b.name.copy.save); });
   return found;
@@ -224,8 +224,8 @@ bool EmergencySave::Work::is_complete(const FoundPart& one_part) const {
 
 /// From its own host, or from that of its partner.
 bool EmergencySave::Work::has_part(const std::set<std::string>& names, int rank, int slot) const {
-  return names.contains(NodeDirectory::part_name(self.run, rank, slot)) ||
-         names.contains(NodeDirectory::partner_part_name(self.run, rank, slot));
+  return names.contains(NodeDirectory::part_name(self.launch, rank, slot)) ||
+         names.contains(NodeDirectory::partner_part_name(self.launch, rank, slot));
 }
 
 void EmergencySave::Work::wait(Clock::duration time) const {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "core/directory.hpp"
 #include "core/threads.hpp"
@@ -21,7 +22,7 @@ namespace reprieve::manager {
 class EmergencySave {
  public:
   struct Rank {
-    std::uint64_t run = 0;
+    std::string launch;
     int rank = 0;
     int ranks = 0;
   };

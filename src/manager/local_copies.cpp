@@ -24,10 +24,9 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
-#include "cluster/collectives.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "manager/checkpoint_list.hpp"
@@ -73,15 +72,12 @@ bool is_first_of_host(const cluster::Communicator& comm) {
 enum class LocalCopies::Last : std::int64_t { none, complete, without_partner, failed, at_work };
 
 LocalOwner LocalOwner::of(CheckpointManager::Impl& manager) {
-  nlohmann::json json;
-  const auto tell = [&] {
+  const auto own = [&] {
     const RunIdentity& identity = *manager.identity;
-    json = {
-        {"id", identity.directory_id()}, {"run", identity.run()}, {"inode", manager.directory.place().status().st_ino}};
+    return LocalOwner{identity.directory_id(), manager::directory_key(manager.directory.place()), identity.launch(),
+                      identity.run()};
   };
-  manager.comm.on_chief(tell, kTaking);
-  json = cluster::broadcast(manager.comm, json, 0, kTaking);
-  return {json.at("id"), json.at("inode"), json.at("run")};
+  return manager.comm.from_chief(own, kTaking);
 }
 
 std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager) {
@@ -101,9 +97,10 @@ LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
       owner_(LocalOwner::of(manager)),
       place_(owner_.place(manager.options)),
       directory_(place_.make()),
-      emergency_save_(
-          std::make_shared<EmergencySave>(manager.directory.place(), place_,
-                                          EmergencySave::Rank{owner_.run, manager.comm.rank(), manager.comm.size()})) {
+      emergency_save_(std::make_shared<EmergencySave>(
+          manager.directory.place(), place_,
+          EmergencySave::Rank{owner_.launch, manager.comm.rank(), manager.comm.size()})) {
+  manager.comm.on_chief([&] { manager.identity->begin_copies(manager.newest_committed()); }, kTaking);
   if (manager.options.local_partner) {
     find_partners();
   }
@@ -129,7 +126,7 @@ void LocalCopies::find_partners() {
       choose_partners(hosts, parse_failure_domains(core::to_text(text), manager_.options.local_domains));
   const bool is_possible = partners.front() >= 0;
   if (is_possible && comm.max(directory_.is_in_memory() ? 0 : 1, kTaking) == 0) {
-    transfer_ = std::make_unique<LocalTransfer>(comm, directory_, owner_.run, partners);
+    transfer_ = std::make_unique<LocalTransfer>(comm, directory_, owner_.launch, partners);
     kept_ = transfer_->kept();
   } else if (comm.is_chief()) {
     core::log::warning("local_partner has no effect: {}",
@@ -213,7 +210,7 @@ bool LocalCopies::settle_last() {
     task_.reset();
     next_ = 1 - next_;
     if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
-      place_.remove_left_overs(owner_.run);
+      place_.remove_left_overs(owner_.launch);
     }
     tell_complete(worst == Last::complete && transfer_ != nullptr);
   }
@@ -222,19 +219,15 @@ bool LocalCopies::settle_last() {
 
 /// Step 2, the identity: the same on every rank.
 storage::FileMetadata LocalCopies::agree_on_metadata(const CheckpointManager::SaveRequest& request) {
+  using Agreed = std::tuple<std::uint64_t, std::uint64_t, std::int64_t>;  // number, save, time
   storage::FileMetadata metadata;
-  nlohmann::json json;
-  manager_.comm.on_chief(
-      [&] {
-        metadata.identity = manager_.identity->next_save();
-        metadata.constants = manager_.constants();
-        json = {{"number", manager_.choose_number(request)}, {"time_us", now_us()}, {"save", metadata.identity->save}};
-      },
-      kTaking);
-  json = cluster::broadcast(manager_.comm, json, 0, kTaking);
-  metadata.identity = storage::SaveIdentity{owner_.directory_id, owner_.run, json.at("save")};
-  metadata.number = json.at("number");
-  metadata.time_us = json.at("time_us");
+  const auto agree = [&] {
+    metadata.constants = manager_.constants();
+    return Agreed{manager_.choose_number(request), manager_.identity->next_save().save, now_us()};
+  };
+  std::uint64_t save = 0;
+  std::tie(metadata.number, save, metadata.time_us) = manager_.comm.from_chief(agree, kTaking);
+  metadata.identity = storage::SaveIdentity{owner_.directory_id, owner_.run, save};
   metadata.run_calls = request.run_calls;
   metadata.world_size = manager_.comm.size();
   metadata.reason = request.reason;
@@ -243,16 +236,23 @@ storage::FileMetadata LocalCopies::agree_on_metadata(const CheckpointManager::Sa
 
 /// What rank 0 alone knows besides: the newest checkpoint, and the structure of the file.
 storage::LocalCopy LocalCopies::name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest) {
-  nlohmann::json json;
-  manager_.comm.on_chief(
-      [&] {
-        const storage::SaveIdentity newest = manager_.newest_committed().value_or(storage::SaveIdentity{});
-        json = {{"layout", layout_digest}, {"run", newest.run}, {"save", newest.save}};
-      },
-      kTaking);
-  json = cluster::broadcast(manager_.comm, json, 0, kTaking);
-  return {*metadata.identity, owner_.inode,        manager_.options.prefix, metadata.number, metadata.run_calls,
-          metadata.time_us,   metadata.world_size, json.at("layout"),       json.at("run"),  json.at("save")};
+  using Known = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;  // digest, and the newest checkpoint
+  const auto know = [&] {
+    const Commit newest = manager_.newest_committed();
+    return Known{layout_digest, newest.run, newest.save};
+  };
+  const auto [layout, known_run, known_save] = manager_.comm.from_chief(know, kTaking);
+  return {.save = *metadata.identity,
+          .launch = owner_.launch,
+          .directory_key = owner_.directory_key,
+          .prefix = manager_.options.prefix,
+          .number = metadata.number,
+          .run_calls = metadata.run_calls,
+          .time_us = metadata.time_us,
+          .ranks = metadata.world_size,
+          .layout_digest = layout,
+          .known_run = known_run,
+          .known_save = known_save};
 }
 
 bool LocalCopies::take(const CheckpointManager::SaveRequest& request) {
@@ -308,7 +308,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
                task_.reset();
                if (!slot) {
                  slot = std::make_shared<storage::PartSlot>(
-                     directory_, NodeDirectory::part_name(owner_.run, comm.rank(), static_cast<int>(next_)));
+                     directory_, NodeDirectory::part_name(owner_.launch, comm.rank(), static_cast<int>(next_)));
                }
                slot->copy(items);
              }),
@@ -378,7 +378,7 @@ void LocalCopies::forget_older_than(std::uint64_t save) noexcept {
       }
     }
     if (!kept_.empty()) {
-      place_.make_partner_parts_void(owner_.run, kept_, save);
+      place_.make_partner_parts_void(owner_.launch, kept_, save);
     }
   });
 }
@@ -388,9 +388,9 @@ void LocalCopies::give_back() noexcept {
   emergency_save_->end();
   task_.reset();
   slots_ = {};
-  place_.remove_parts(owner_.run, manager_.comm.rank(), kept_);
+  place_.remove_parts(owner_.launch, manager_.comm.rank(), kept_);
   if (is_first_of_host(manager_.comm)) {
-    place_.remove_left_overs(owner_.run);
+    place_.remove_left_overs(owner_.launch);
   }
 }
 

@@ -4,8 +4,8 @@
 //
 // 1. List. One rank of each host lists the complete parts of that host. Rank 0 lists the flushed parts in the
 //    checkpoint directory.
-// 2. Choose. Rank 0 takes the newest copy of which every part lies somewhere, if it is newer than all checkpoints
-//    (`wanted_copies` has the rule). Each part gets a holder: a rank of its host.
+// 2. Choose. Rank 0 takes the newest copy of which every part lies somewhere, if it may be taken (`wanted_copies` has
+//    the rule). Each part gets a holder: a rank of its host.
 // 3. Learn the structure. The holder of the part of rank 0 sends the structure of the whole file.
 // 4. Write and verify. Rank 0 makes a staged file. The holders write their parts to their places in it, and compare
 //    the checksums of what they write. With a corrupt part, the file is removed, and step 1 comes again without it.
@@ -25,7 +25,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <functional>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -42,15 +43,29 @@ namespace reprieve::manager {
 
 namespace {
 
-/// Of this directory and prefix, and newer than all checkpoints.
-bool may_be_wanted(const storage::LocalCopy& copy, const LocalTarget& target) {
-  return copy.save.directory_id == target.directory_id && copy.directory_inode == target.inode &&
-         copy.prefix == target.prefix && copy.save.run < target.before_run &&
-         is_newer(copy.save, target.newest_checkpoint);
+/// The newest commit: the one that the directory remembers, or a newer one, which was made just before a crash.
+storage::SaveIdentity newest_commit(const LocalTarget& target) {
+  const storage::SaveIdentity remembered{target.directory_id, target.last.newest.run, target.last.newest.save};
+  return is_newer(target.newest_checkpoint, remembered) ? target.newest_checkpoint : remembered;
 }
 
-bool has_gone_back(const storage::LocalCopy& copy, const LocalTarget& target) {
-  return is_newer({"", copy.known_run, copy.known_save}, target.newest_checkpoint) && !target.has_unreadable;
+bool lies_where_it_belongs(const FoundPart& part, const LocalTarget& target) {
+  const storage::LocalCopy& copy = part.name.copy;
+  return part.host.empty() ||
+         (copy.save.directory_id == target.directory_id && copy.directory_key == target.directory_key);
+}
+
+/// Points 2 and 3 of the rule.
+bool may_be_taken(const storage::LocalCopy& copy, const LocalTarget& target) {
+  const LaunchRecord& last = target.last;
+  const storage::SaveIdentity newest = newest_commit(target);
+  const bool knew_newest = copy.known_run == newest.run && copy.known_save == newest.save;
+  const bool made_newest = copy.save.run == newest.run && newest.save < copy.save.save &&
+                           is_newer(newest, {"", copy.known_run, copy.known_save});
+  const bool is_of_last = copy.launch == last.launch;
+  const bool is_start_of_last = copy.launch == last.from_launch && copy.save.save == last.from_save;
+  return copy.prefix == target.prefix && !copy.launch.empty() && copy.launch != target.own_launch &&
+         (knew_newest || made_newest) && (is_of_last || is_start_of_last);
 }
 
 }  // namespace
@@ -77,29 +92,30 @@ std::string ListedCopy::incomplete_text() const {
 }
 
 std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const LocalTarget& target) {
-  std::map<std::string, ListedCopy> copies;  // by all that the parts of one copy have in common
+  std::vector<ListedCopy> wanted;
   for (const FoundPart& part : parts) {
-    if (!may_be_wanted(part.name.copy, target)) {
+    const storage::LocalCopy& copy = part.name.copy;
+    if (!lies_where_it_belongs(part, target) || !may_be_taken(copy, target)) {
       continue;
     }
-    ListedCopy& copy = copies[storage::to_json({part.name.copy, 0}).dump()];
-    copy.copy = part.name.copy;
-    copy.parts.resize(static_cast<std::size_t>(part.name.copy.ranks));
-    copy.parts.at(static_cast<std::size_t>(part.name.rank)).push_back(part);
-  }
-  std::vector<ListedCopy> wanted;
-  for (auto& [name, copy] : copies) {
-    if (has_gone_back(copy.copy, target)) {
-      core::log::warning(
-          "a node-local copy at step {} is passed over, since a checkpoint that was there when it was taken is not "
-          "there any "
-          "more",
-          copy.copy.step());
-    } else {
-      wanted.push_back(std::move(copy));
+    auto found = std::ranges::find(wanted, copy, &ListedCopy::copy);
+    if (found == wanted.end()) {
+      wanted.push_back({copy, std::vector<std::vector<FoundPart>>(static_cast<std::size_t>(copy.ranks))});
+      found = std::prev(wanted.end());
     }
+    found->parts.at(static_cast<std::size_t>(part.name.rank)).push_back(part);
   }
-  std::ranges::sort(wanted, [](const auto& a, const auto& b) { return is_newer(a.copy.save, b.copy.save); });
+  std::ranges::sort(wanted, std::greater(), [&](const ListedCopy& listed) {
+    return std::tuple(listed.copy.launch == target.last.launch, listed.copy.save.save, listed.copy.time_us);
+  });
+  if (target.has_gone_back && !wanted.empty()) {
+    core::log::warning(
+        "the node-local copy at step {} and those before it are passed over: checkpoint {}, the newest that was made, "
+        "is "
+        "not there any more",
+        wanted.front().copy.step(), target.last.newest.number);
+    wanted.clear();
+  }
   return wanted;
 }
 
@@ -158,6 +174,9 @@ ChosenParts LocalFinisher::choose_from(const std::vector<core::Bytes>& lists) {
   ChosenParts chosen;
   const auto complete = std::ranges::find_if(wanted_, &ListedCopy::is_complete);
   if (complete != wanted_.end()) {
+    if (complete != wanted_.begin()) {
+      core::log::warning("{}: the one at step {} is taken", wanted_.front().incomplete_text(), complete->copy.step());
+    }
     std::ranges::transform(complete->parts, std::back_inserter(chosen),
                            [&](const std::vector<FoundPart>& places) { return best_of(places); });
   }
@@ -175,14 +194,20 @@ FoundPart LocalFinisher::best_of(const std::vector<FoundPart>& places) const {
 }
 
 LocalTarget LocalFinisher::find_target() {
-  LocalTarget target{options_.directory_id, checkpoints_.place().status().st_ino, options_.prefix};
-  target.before_run = options_.before_run;
+  LocalTarget target{options_.directory_id, directory_key(checkpoints_.place()), options_.prefix, options_.own_launch};
+  if (const auto record = read_directory_record(checkpoints_.place())) {
+    const auto last = record->launches.find(options_.prefix);
+    target.last = last == record->launches.end() ? LaunchRecord() : last->second;
+  }
+  const Commit& newest = target.last.newest;
+  bool is_corrupt = checkpoints_.is_quarantined(newest.number);
   for (const OrderEntry& entry : checkpoints_.in_order(options_.directory_id)) {
     if (entry.origin == Origin::own) {
       target.newest_checkpoint = {entry.directory_id, entry.run, entry.save};
     }
-    target.has_unreadable = target.has_unreadable || entry.origin == Origin::unreadable;
+    is_corrupt = is_corrupt || (entry.origin == Origin::unreadable && entry.number == newest.number);
   }
+  target.has_gone_back = is_newer({"", newest.run, newest.save}, target.newest_checkpoint) && !is_corrupt;
   return target;
 }
 
@@ -372,9 +397,13 @@ core::Bytes LocalFinisher::write_own(const ChosenParts& parts, const CopyStructu
 
 namespace {
 
-std::string id_of(const CheckpointDirectory& checkpoints) {
-  const auto record = read_directory_record(checkpoints.place());
-  return record ? record->id : std::string();
+/// The copy is a commit now. A start that comes before this is written sees it all the same.
+void note_commit(const CheckpointDirectory& checkpoints, const std::string& prefix,
+                 const storage::FileMetadata& metadata) {
+  if (auto record = read_directory_record(checkpoints.place())) {
+    record->launches[prefix].newest = {metadata.identity->run, metadata.identity->save, metadata.number};
+    write_directory_record(checkpoints.place(), *record, true);
+  }
 }
 
 /// What this node has of copies that are newer than the newest complete one. Returns how many parts.
@@ -419,16 +448,19 @@ DrainResult complete_newest(LocalFinisher& finisher, ChosenParts parts, bool dry
 }  // namespace
 
 DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options) {
-  const std::string directory_id = id_of(checkpoints);
-  if (directory_id.empty()) {
+  const auto record = read_directory_record(checkpoints.place());
+  if (!record) {
     return {};  // no run of a version that takes node-local copies was ever here
   }
-  const NodeDirectory place(options.local_directory, directory_id, checkpoints.place().status().st_ino, options.prefix);
+  const NodeDirectory place(options.local_directory, record->id, directory_key(checkpoints.place()), options.prefix);
   Team alone(options.self.host);
   std::optional<DirectoryLock> lock;
   LocalFinisher finisher(
       alone, checkpoints, place,
-      {.directory_id = directory_id, .prefix = options.prefix, .check_lock = [&] { lock->check_held(); }});
+      {.directory_id = record->id,
+       .prefix = options.prefix,
+       .check_lock = [&] { lock->check_held(); },
+       .committed = [&](const auto& metadata) { note_commit(checkpoints, options.prefix, metadata); }});
   const auto choose = [&] {
     lock.emplace(checkpoints.path() / kLockName, options.self, options.lock_timeout,
                  options.dry_run ? DirectoryLock::Mark::kept : DirectoryLock::Mark::written);
@@ -450,27 +482,25 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   if (!options.dry_run) {
     const storage::SaveIdentity& newest = is_completed ? result.copy->save : finisher.target().newest_checkpoint;
     remove_flushed_parts(checkpoints.place(), options.prefix, newest);
-    place.remove_up_to(newest);
+    place.remove_up_to(newest, finisher.target().last);
   }
   return result;
 }
 
 std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
                                          const std::filesystem::path& local_directory) {
-  const std::string id = id_of(checkpoints);
-  const std::uint64_t inode = checkpoints.place().status().st_ino;
+  const std::uint64_t key = directory_key(checkpoints.place());
   std::set<std::string> prefixes;
-  const auto add = [&](const std::vector<FoundPart>& parts) {
-    for (const FoundPart& part : parts) {
-      if (part.name.copy.save.directory_id == id && part.name.copy.directory_inode == inode) {
+  for (const LocalFolder& folder : local_folders(local_directory)) {
+    for (const FoundPart& part : folder.parts) {
+      if (part.name.copy.directory_key == key) {
         prefixes.insert(part.name.copy.prefix);
       }
     }
-  };
-  for (const LocalFolder& folder : local_folders(local_directory)) {
-    add(folder.parts);
   }
-  add(flushed_parts(checkpoints.place()));
+  for (const FoundPart& part : flushed_parts(checkpoints.place())) {
+    prefixes.insert(part.name.copy.prefix);
+  }
   return prefixes;
 }
 

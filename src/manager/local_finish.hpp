@@ -43,15 +43,23 @@ struct ListedCopy {
 /// What a copy must fit to.
 struct LocalTarget {
   std::string directory_id;
-  std::uint64_t inode = 0;
+  std::uint64_t directory_key = 0;
   std::string prefix;
-  storage::SaveIdentity newest_checkpoint{};  ///< all zero: there is none
-  bool has_unreadable = false;                ///< a checkpoint that cannot be read may be the newest
-  std::uint64_t before_run = UINT64_MAX;      ///< copies of this run or a later one are of a time that was undone
+  std::string own_launch{};                   ///< that of the process that asks: its own copies are not for it
+  LaunchRecord last{};                        ///< what the directory remembers
+  storage::SaveIdentity newest_checkpoint{};  ///< that is there and can be read; all zero: there is none
+  bool has_gone_back = false;                 ///< the newest commit that the directory remembers is gone
 };
 
-/// The copies of that directory and prefix that are newer than all of its checkpoints, the newest first, whether
-/// complete or not. Not those that knew a checkpoint that is gone: the user has gone back. That is logged.
+/// The copies that may be taken, the newest first, whether complete or not. The rule:
+///
+/// 1. The newest commit that was ever made is still there, valid or corrupt. Otherwise the user has removed it to go
+///    back: no copy is taken. That is logged.
+/// 2. The copy knew that commit as the newest, or the launch of the copy made that commit, and took the copy after it.
+/// 3. The copy is of the last launch, or it is the very copy from which the last launch started.
+/// 4. It lies on a node for this very directory, or in the directory itself.
+///
+/// Numbers and clocks decide nothing: a directory that was put back to a backup hands them out again.
 [[nodiscard]] std::vector<ListedCopy> wanted_copies(const std::vector<FoundPart>& parts, const LocalTarget& target);
 
 // A checkpoint file of a copy.
@@ -92,7 +100,7 @@ class LocalFinisher {
   struct Options {
     std::string directory_id{};
     std::string prefix{};
-    std::uint64_t before_run = UINT64_MAX;
+    std::string own_launch{};
     bool durable = true;
     // On rank 0: the lock of the directory is still held; the file is committed; a part is corrupt.
     std::function<void()> check_lock = [] {};

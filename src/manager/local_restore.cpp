@@ -108,7 +108,7 @@ LocalFinisher LocalRestore::make_finisher(const LocalOwner& owner) {
           options.local_directory.empty() ? std::nullopt : std::optional(place_),
           {.directory_id = owner.directory_id,
            .prefix = options.prefix,
-           .before_run = owner.run,
+           .own_launch = owner.launch,
            .durable = options.durable,
            .check_lock = [this] { manager_.lock->check_held(); },
            .committed = committed,
@@ -246,6 +246,7 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
   try {
     auto restored = walk_.local_copy(restorer, name, choose);
     if (restored && comm_.is_chief()) {
+      manager_.identity->set_start(parts.front().name.copy);
       core::log::info("that is a node-local copy, newer than all checkpoints in {}",
                       manager_.directory.path().string());
     }

@@ -130,11 +130,11 @@ void keep_for_ever(std::shared_ptr<void> memory) {
 
 }  // namespace
 
-LocalTransfer::LocalTransfer(cluster::Communicator& comm, const core::Directory& place, std::uint64_t run,
+LocalTransfer::LocalTransfer(cluster::Communicator& comm, const core::Directory& place, std::string launch,
                              const std::vector<int>& partners)
     : comm_(comm.handle(), comm.timeout()),
       place_(place),
-      run_(run),
+      launch_(std::move(launch)),
       partner_(partners.at(static_cast<std::size_t>(comm.rank()))) {
   for (std::size_t rank = 0; rank < partners.size(); ++rank) {
     if (partners[rank] == comm.rank()) {
@@ -287,7 +287,7 @@ void LocalTransfer::take_offer(Incoming& incoming) {
   try {
     auto& part = incoming.slots.at(static_cast<std::size_t>(slot));
     if (!part) {
-      part.emplace(place_, NodeDirectory::partner_part_name(run_, incoming.from, static_cast<int>(slot)));
+      part.emplace(place_, NodeDirectory::partner_part_name(launch_, incoming.from, static_cast<int>(slot)));
     }
     part->begin_receiving(static_cast<std::size_t>(size));
     incoming.commit_record.resize(storage::kPartDataOffset);

@@ -44,7 +44,7 @@ class LocalTransfer {
   /// @param partners  by rank, all of them or none -1; the same on every rank
   /// @param place     lives as long as this
   /// Collective. @throws MpiError
-  LocalTransfer(cluster::Communicator& comm, const core::Directory& place, std::uint64_t run,
+  LocalTransfer(cluster::Communicator& comm, const core::Directory& place, std::string launch,
                 const std::vector<int>& partners);
   ~LocalTransfer();
   LocalTransfer(const LocalTransfer&) = delete;
@@ -113,7 +113,7 @@ class LocalTransfer {
 
   cluster::Communicator comm_;
   const core::Directory& place_;
-  std::uint64_t run_;
+  std::string launch_;
   int partner_;
   std::vector<int> kept_;
   std::size_t window_ = 2;  ///< pieces on their way at once

@@ -325,15 +325,21 @@ std::optional<SaveReport> CheckpointManager::Impl::finish_background_save() {
   return background->finish();
 }
 
-std::optional<storage::SaveIdentity> CheckpointManager::Impl::newest_committed() {
+manager::Commit CheckpointManager::Impl::newest_committed() {
   if (!newest_committed_) {
+    newest_committed_.emplace();
     for (const manager::OrderEntry& entry : directory.in_order(identity->directory_id())) {
       if (entry.origin == manager::Origin::own) {
-        newest_committed_ = storage::SaveIdentity{entry.directory_id, entry.run, entry.save};
+        newest_committed_ = {entry.run, entry.save, entry.number};
       }
     }
   }
-  return newest_committed_;
+  return *newest_committed_;
+}
+
+void CheckpointManager::Impl::note_committed(const storage::FileMetadata& metadata) {
+  newest_committed_ = {metadata.identity->run, metadata.identity->save, metadata.number};
+  identity->note_commit(*newest_committed_);
 }
 
 void CheckpointManager::Impl::settle_background_save() {
@@ -551,7 +557,7 @@ void CheckpointManager::Impl::check_numbers_are_chosen() const {
 
 void CheckpointManager::Impl::remove_local_left_overs() noexcept {
   if (!local && local_owner && manager::is_first_of_host(comm)) {
-    tell([this] { local_owner->place(options).remove_left_overs(local_owner->run); });
+    tell([this] { local_owner->place(options).remove_left_overs(local_owner->launch); });
   }
 }
 

@@ -80,8 +80,8 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// collective.
   void give_back_local_copies() noexcept;
   /// The identity of the newest checkpoint of this directory, if it has any. Rank 0's. Not collective.
-  [[nodiscard]] std::optional<storage::SaveIdentity> newest_committed();
-  void note_committed(const storage::FileMetadata& metadata) { newest_committed_ = metadata.identity; }
+  [[nodiscard]] manager::Commit newest_committed();
+  void note_committed(const storage::FileMetadata& metadata);
   /// Ends a save in the background for the sake of something else, which its failure does not hinder.
   void settle_background_save();
   std::optional<CheckpointInfo> restore_or_initialize(const std::function<void()>& initialize);
@@ -172,7 +172,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   void at_finalize() noexcept;
 
   std::optional<manager::Constants> constants_;
-  std::optional<storage::SaveIdentity> newest_committed_;
+  std::optional<manager::Commit> newest_committed_;
   int exceptions_at_start_;
   std::size_t constants_registered_ = 0;
   cluster::FinalizeHook finalize_hook_;  ///< the last member: all others are there when it calls

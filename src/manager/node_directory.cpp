@@ -4,18 +4,23 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <cerrno>
 #include <cstddef>
 #include <ctime>
+#include <span>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
+#include "storage/bytes/checksum.hpp"
 #include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
@@ -64,13 +69,9 @@ std::optional<core::Directory> find_own(const core::Directory& above, const std:
   return found;
 }
 
-/// The run in the name of a part.
-std::optional<std::uint64_t> run_of(const std::string& file) {
-  std::uint64_t run = 0;
-  const auto parsed = std::from_chars(file.data(), file.data() + file.size(), run);
-  const bool is_part = parsed.ec == std::errc() && file.ends_with(kPartSuffix) && *parsed.ptr == '-';
-  return is_part ? std::optional(run) : std::nullopt;
-}
+bool is_part_name(const std::string& file) { return file.ends_with(kPartSuffix); }
+
+bool is_of_launch(const std::string& file, const std::string& launch) { return file.starts_with(launch + '-'); }
 
 /// Whether no living process has the file. Also true if the file was removed since it was listed: its run may end at
 /// any moment. A lock that is had is given back with the descriptor.
@@ -98,7 +99,7 @@ std::optional<FoundPart> look_at(const core::Directory& directory, const std::st
 
 bool is_in_use(const core::Directory& directory) {
   for (const core::DirectoryEntry& entry : directory.list()) {
-    if (entry.kind == core::EntryKind::file && run_of(entry.name) && !is_left(directory, entry.name)) {
+    if (entry.kind == core::EntryKind::file && is_part_name(entry.name) && !is_left(directory, entry.name)) {
       return true;
     }
   }
@@ -116,10 +117,23 @@ void or_log(Removal&& remove) noexcept {
 
 }  // namespace
 
+std::uint64_t directory_key(const core::Directory& checkpoints) {
+  struct statx found = {};
+  if (::statx(checkpoints.descriptor(), "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &found) != 0) {
+    throw StorageError(ErrorCode::io,
+                       fmt::format("{}: {}", checkpoints.path().string(), std::generic_category().message(errno)));
+  }
+  const bool has_birth = (found.stx_mask & STATX_BTIME) != 0;
+  const std::array<std::uint64_t, 3> words{found.stx_ino,
+                                           has_birth ? static_cast<std::uint64_t>(found.stx_btime.tv_sec) : 0,
+                                           has_birth ? found.stx_btime.tv_nsec : 0};
+  return storage::xxh3(std::as_bytes(std::span(words)));
+}
+
 std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host) {
   std::vector<FoundPart> found;
   for (const core::DirectoryEntry& entry : directory.list()) {
-    if (entry.kind == core::EntryKind::file && run_of(entry.name)) {
+    if (entry.kind == core::EntryKind::file && is_part_name(entry.name)) {
       if (auto part = look_at(directory, entry.name)) {
         found.push_back(std::move(*part));
         found.back().host = host;
@@ -129,16 +143,16 @@ std::vector<FoundPart> parts_in(const core::Directory& directory, const std::str
   return found;
 }
 
-NodeDirectory::NodeDirectory(const fs::path& local_directory, const std::string& directory_id, std::uint64_t inode,
+NodeDirectory::NodeDirectory(const fs::path& local_directory, const std::string& directory_id, std::uint64_t key,
                              const std::string& prefix)
-    : base_(local_directory / user_folder()), folder_(fmt::format("{}-{}-{}", directory_id, inode, prefix)) {}
+    : base_(local_directory / user_folder()), folder_(fmt::format("{}-{:x}-{}", directory_id, key, prefix)) {}
 
-std::string NodeDirectory::part_name(std::uint64_t run, int rank, int slot) {
-  return fmt::format("{}-{}.{}{}", run, rank, slot, kPartSuffix);
+std::string NodeDirectory::part_name(const std::string& launch, int rank, int slot) {
+  return fmt::format("{}-{}.{}{}", launch, rank, slot, kPartSuffix);
 }
 
-std::string NodeDirectory::partner_part_name(std::uint64_t run, int rank, int slot) {
-  return fmt::format("{}-{}.{}.partner{}", run, rank, slot, kPartSuffix);
+std::string NodeDirectory::partner_part_name(const std::string& launch, int rank, int slot) {
+  return fmt::format("{}-{}.{}.partner{}", launch, rank, slot, kPartSuffix);
 }
 
 bool NodeDirectory::is_of_partner(const std::string& file) { return file.find(".partner.") != std::string::npos; }
@@ -176,21 +190,17 @@ std::vector<FoundPart> NodeDirectory::list(const std::string& host) const {
   return place ? parts_in(*place, host) : std::vector<FoundPart>();
 }
 
-void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest) const noexcept {
+/// @param is_unwanted  asked for each part; the second is what it holds, if it is complete
+void NodeDirectory::remove_if(const std::function<bool(const std::string& file, const std::optional<FoundPart>& part)>&
+                                  is_unwanted) const noexcept {
   or_log([&] {
     const auto place = find();
     if (!place) {
       return;
     }
-    std::set<std::string> unwanted;
-    for (const FoundPart& part : newest.save > 0 ? parts_in(*place) : std::vector<FoundPart>()) {
-      if (!is_newer(part.name.copy.save, newest)) {
-        unwanted.insert(part.file);
-      }
-    }
     for (const core::DirectoryEntry& entry : place->list()) {
-      const auto run = entry.kind == core::EntryKind::file ? run_of(entry.name) : std::nullopt;
-      if (run && (*run < newest.run || unwanted.contains(entry.name)) && is_left(*place, entry.name)) {
+      if (entry.kind == core::EntryKind::file && is_part_name(entry.name) &&
+          is_unwanted(entry.name, look_at(*place, entry.name)) && is_left(*place, entry.name)) {
         place->remove_file(entry.name);
       }
     }
@@ -198,13 +208,24 @@ void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest) const noex
   });
 }
 
-void NodeDirectory::remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept {
+void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest, const LaunchRecord& last) const noexcept {
+  remove_if([&](const std::string&, const std::optional<FoundPart>& part) {
+    return !part || (newest.save > 0 && !is_newer(part->name.copy.save, newest)) ||
+           (part->name.copy.launch != last.launch && part->name.copy.launch != last.from_launch);
+  });
+}
+
+void NodeDirectory::remove_left_overs(const std::string& launch) const noexcept {
+  remove_if([&](const std::string& file, const auto&) { return !is_of_launch(file, launch); });
+}
+
+void NodeDirectory::remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept {
   or_log([&] {
     if (const auto place = find()) {
       for (const int slot : {0, 1}) {
-        place->remove_file(part_name(run, rank, slot));
+        place->remove_file(part_name(launch, rank, slot));
         for (const int other : kept) {
-          place->remove_file(partner_part_name(run, other, slot));
+          place->remove_file(partner_part_name(launch, other, slot));
         }
       }
       remove_empty();
@@ -229,14 +250,15 @@ bool NodeDirectory::flush(const FoundPart& part, const core::Directory& checkpoi
   }
 }
 
-void NodeDirectory::make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const {
+void NodeDirectory::make_partner_parts_void(const std::string& launch, const std::vector<int>& kept,
+                                            std::uint64_t save) const {
   const auto place = find();
   if (!place) {
     return;
   }
   for (const int rank : kept) {
     for (const int slot : {0, 1}) {
-      const std::string name = partner_part_name(run, rank, slot);
+      const std::string name = partner_part_name(launch, rank, slot);
       const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
       if (part && part->name.copy.save.save < save) {
         storage::void_part({core::FileAddress(place->path() / name), place->open_file(name, O_RDWR)});

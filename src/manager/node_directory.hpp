@@ -15,6 +15,7 @@
 
 #include "cluster/communicator.hpp"
 #include "core/directory.hpp"
+#include "manager/checkpoint_list.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/local/part_file.hpp"
@@ -36,17 +37,23 @@ constexpr auto fields_of(const FoundPart*) {
 /// Whether @p a was made after @p b.
 [[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);
 
-/// `<node-local directory>/reprieve-<user>/<id>-<inode>-<prefix>/`, for this user alone; in it
-/// `<run>-<rank>.<slot>.part`, and `<run>-<rank>.<slot>.partner.part` of ranks of other hosts.
+/// Tells a checkpoint directory from a copy of it: by its inode, and by its time of birth where the file system knows
+/// it. Moved within its file system it is the same. The device does not count: hosts number a network file system in
+/// their own ways. @throws StorageError
+[[nodiscard]] std::uint64_t directory_key(const core::Directory& checkpoints);
+
+/// `<node-local directory>/reprieve-<user>/<id>-<key>-<prefix>/`, for this user alone; in it
+/// `<launch>-<rank>.<slot>.part`, and `<launch>-<rank>.<slot>.partner.part` of ranks of other hosts.
 class NodeDirectory {
  public:
-  NodeDirectory(const std::filesystem::path& local_directory, const std::string& directory_id, std::uint64_t inode,
+  /// @param key  `directory_key`
+  NodeDirectory(const std::filesystem::path& local_directory, const std::string& directory_id, std::uint64_t key,
                 const std::string& prefix);
 
   [[nodiscard]] std::filesystem::path path() const { return base_ / folder_; }
-  [[nodiscard]] static std::string part_name(std::uint64_t run, int rank, int slot);
+  [[nodiscard]] static std::string part_name(const std::string& launch, int rank, int slot);
   /// Of a part that another host keeps for that rank.
-  [[nodiscard]] static std::string partner_part_name(std::uint64_t run, int rank, int slot);
+  [[nodiscard]] static std::string partner_part_name(const std::string& launch, int rank, int slot);
 
   [[nodiscard]] static bool is_of_partner(const std::string& file);
   /// Which of its rank's slots the file of a part is.
@@ -65,18 +72,20 @@ class NodeDirectory {
              const std::function<bool()>& may_continue) const;
 
   /// The parts that this rank keeps for others, of copies before that save, are none any more. @throws StorageError
-  void make_partner_parts_void(std::uint64_t run, const std::vector<int>& kept, std::uint64_t save) const;
+  void make_partner_parts_void(const std::string& launch, const std::vector<int>& kept, std::uint64_t save) const;
 
-  /// Removes what earlier runs left, and the complete parts that are no newer than that save, but for files that a
-  /// living process has locked. Logs what goes wrong.
-  void remove_up_to(const storage::SaveIdentity& newest) const noexcept;
-  /// The same of earlier runs alone.
-  void remove_left_overs(std::uint64_t run) const noexcept { remove_up_to({"", run, 0}); }
+  /// Removes the complete parts that are no newer than that save, and those of copies that the record of the directory
+  /// has made void, but for files that a living process has locked. Logs what goes wrong.
+  void remove_up_to(const storage::SaveIdentity& newest, const LaunchRecord& last) const noexcept;
+  /// Removes what other launches left, but for files that a living process has locked. Logs what goes wrong.
+  void remove_left_overs(const std::string& launch) const noexcept;
   /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
   /// what goes wrong.
-  void remove_parts(std::uint64_t run, int rank, const std::vector<int>& kept) const noexcept;
+  void remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept;
 
  private:
+  void remove_if(const std::function<bool(const std::string& file, const std::optional<FoundPart>& part)>& is_unwanted)
+      const noexcept;
   void remove_empty() const;
 
   std::filesystem::path base_;  ///< `<node-local directory>/reprieve-<user>`
@@ -99,18 +108,23 @@ struct LocalFolder {
 /// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
 [[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
 
-/// Which run of which directory copies belong to.
+/// Which launch of which directory copies belong to.
 struct LocalOwner {
   std::string directory_id;
-  std::uint64_t inode = 0;  ///< of the directory, as rank 0 sees it
+  std::uint64_t directory_key = 0;  ///< as rank 0 sees it
+  std::string launch;
   std::uint64_t run = 0;
 
   /// What rank 0 knows, on every rank. Collective.
   [[nodiscard]] static LocalOwner of(CheckpointManager::Impl& manager);
   [[nodiscard]] NodeDirectory place(const ManagerOptions& options) const {
-    return {options.local_directory, directory_id, inode, options.prefix};
+    return {options.local_directory, directory_id, directory_key, options.prefix};
   }
 };
+constexpr auto fields_of(const LocalOwner*) {
+  using T = LocalOwner;
+  return std::tuple(&T::directory_id, &T::directory_key, &T::launch, &T::run);
+}
 
 // Parts of node-local copies that nodes have flushed into the checkpoint directory, where all nodes can read them: what
 // one node has is no checkpoint, and it may be gone before the others flush theirs. No MPI.

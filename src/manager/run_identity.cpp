@@ -43,7 +43,7 @@ std::string id_for(const std::vector<storage::SaveIdentity>& identities) {
   for (const storage::SaveIdentity& identity : identities) {
     ids.insert(identity.directory_id);
   }
-  return ids.size() == 1 ? *ids.begin() : make_directory_id();
+  return ids.size() == 1 ? *ids.begin() : make_random_id();
 }
 
 }  // namespace
@@ -64,6 +64,7 @@ RunIdentity::RunIdentity(const core::Directory& directory, std::string prefix, b
     }
   }
   ++record_.run;
+  own_.launch = make_random_id();
   record_.saves = last_save_ + kPortion;
   write_or_warn();
 }
@@ -83,6 +84,34 @@ storage::SaveIdentity RunIdentity::next_save() {
     write_or_warn();
   }
   return {record_.id, record_.run, last_save_};
+}
+
+void RunIdentity::set_start(const storage::LocalCopy& copy) {
+  own_.from_launch = copy.launch;
+  own_.from_save = copy.save.save;
+}
+
+void RunIdentity::begin_copies(const Commit& newest) {
+  takes_copies_ = true;
+  own_.newest = newest;
+  if (record_.launches[prefix_] != own_) {
+    record_.launches[prefix_] = own_;
+    write_directory_record(directory_, record_, durable_);
+  }
+}
+
+/// Where no copies are taken, the first commit makes those of earlier launches void. The later ones need no record.
+void RunIdentity::note_commit(const Commit& commit) noexcept {
+  LaunchRecord& last = record_.launches[prefix_];
+  const bool is_own = commit.run == record_.run;
+  const bool is_first = is_own && last.launch != own_.launch;
+  if (is_first) {
+    last = own_;
+  }
+  last.newest = own_.newest = commit;
+  if (is_first || !is_own || takes_copies_) {
+    write_or_warn();
+  }
 }
 
 std::optional<FinishedRun> RunIdentity::finished() const {

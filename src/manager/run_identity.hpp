@@ -12,6 +12,7 @@
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
 
@@ -25,6 +26,16 @@ class RunIdentity {
 
   [[nodiscard]] const std::string& directory_id() const noexcept { return record_.id; }
   [[nodiscard]] std::uint64_t run() const noexcept { return record_.run; }
+
+  /// The random mark of this launch: its node-local copies have it.
+  [[nodiscard]] const std::string& launch() const noexcept { return own_.launch; }
+  /// This launch has restored that copy.
+  void set_start(const storage::LocalCopy& copy);
+  /// From now on this launch is the last one, durably. @param newest  the newest checkpoint that is there
+  /// @throws StorageError if that cannot be recorded: then it must not take a copy
+  void begin_copies(const Commit& newest);
+  /// A checkpoint was committed: a save of this launch, or a copy of the one before that became a file.
+  void note_commit(const Commit& commit) noexcept;
 
   /// The identity of the next save. No two saves have the same, also if one of them failed or was removed.
   storage::SaveIdentity next_save();
@@ -47,6 +58,8 @@ class RunIdentity {
   std::string prefix_;
   bool durable_;
   DirectoryRecord record_;
+  LaunchRecord own_;  ///< what the record says when this launch is the last one
+  bool takes_copies_ = false;
   std::uint64_t last_save_ = 0;
 };
 

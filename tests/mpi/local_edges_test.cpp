@@ -151,6 +151,9 @@ TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndon
     }
     fs::copy(backup, directory, fs::copy_options::recursive);
   });
+  for (int launch = 0; launch < 3; ++launch) {  // the later ones have greater numbers than what was undone
+    crash_after([&](CheckpointManager&) { expect_state(1); });
+  }
   crash_after([&](CheckpointManager& manager) {
     expect_state(1);
     copy(manager, 2);  // in the place of the other one
@@ -159,6 +162,102 @@ TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndon
   CheckpointManager manager = open(with_local_copies());
   ASSERT_TRUE(manager.restore_or_initialize());
   expect_state(2);
+}
+
+/// A host that was away comes back.
+TEST_P(LocalEdges, WhatAnEarlierLaunchLeftIsNotGoneBackTo) {
+  const fs::path away = temporary / "away";
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+  });
+  on_chief([&] {
+    fs::copy(place_, away, fs::copy_options::recursive);
+    fs::remove_all(place_);
+    fs::create_directory(place_);
+  });
+  crash_after([&](CheckpointManager& manager) {
+    expect_state(1);
+    save_each(manager, {3});
+  });
+  on_chief([&] {
+    fs::remove(directory / "ckpt-3.h5");
+    fs::remove_all(place_);
+    fs::copy(away, place_, fs::copy_options::recursive);
+  });
+  expect_restored(1, ".h5");
+}
+
+TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1, 2, 3});
+    copy(manager, 4);
+  });
+  on_chief([&] {
+    fs::resize_file(directory / "ckpt-1.h5", 100);
+    fs::remove(directory / "ckpt-3.h5");
+  });
+  expect_restored(2, ".h5");
+}
+
+TEST_P(LocalEdges, ACorruptNewestCheckpointMakesNoCopyVoid) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1, 2});
+    copy(manager, 3);
+  });
+  on_chief([&] { fs::resize_file(directory / "ckpt-2.h5", 100); });
+  expect_restored(3, ".part");
+}
+
+TEST_P(LocalEdges, WhatWasFlushedIntoADirectoryGoesWithIt) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 3);
+  });
+  on_chief([&] {
+    const fs::path flushed = directory / manager::kFlushedName;
+    fs::create_directory(flushed);
+    fs::permissions(flushed, fs::perms::owner_all);
+    for (const fs::path& part : parts()) {
+      fs::copy(part, flushed);
+    }
+    fs::remove_all(place_);
+    fs::create_directory(place_);
+    fs::rename(directory, temporary / "elsewhere");
+    fs::copy(temporary / "elsewhere", directory, fs::copy_options::recursive);
+    fs::permissions(flushed, fs::perms::owner_all);
+  });
+  expect_restored(3, ".h5");
+}
+
+/// Its record names it as the last one, and its first copy is not complete.
+TEST_P(LocalEdges, ALaunchThatDiesInItsFirstCopyLeavesTheOneThatItStartedFrom) {
+  const fs::path away = temporary / "away.part";
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 3);
+    copy(manager, 4);
+  });
+  fs::path lost;
+  on_chief([&] {
+    lost = part_of(world_size() - 1, 1);
+    fs::copy(lost, away);
+    fs::remove(lost);
+  });
+  crash_after([&](CheckpointManager& manager) {
+    expect_state(3);
+    copy(manager, 5);
+    on_chief([&] {
+      for (const fs::path& part : parts()) {
+        if (storage::read_part_name(storage::PosixFile::open_to_read(part)).copy.number == 5) {
+          fs::remove(part);
+        }
+      }
+      fs::copy(away, lost);
+      fs::permissions(lost, fs::perms::owner_read | fs::perms::owner_write);
+    });
+  });
+  expect_restored(3, ".part");
 }
 
 TEST_P(LocalEdges, APlaceThatCannotBeMadeIsNoEndOfTheJob) {

@@ -39,7 +39,7 @@ class FlushedPartsTest : public testing::Test {
 
   const test::TemporaryDirectory checkpoints;
   const test::TemporaryDirectory memory;
-  const FoundPart found{"3-5.0.part", {{{"id", 3, 14}, 15, "ckpt", 92, 65, 35, 8, 97, 2, 13}, 5}, 0};
+  const FoundPart found{"3-5.0.part", {{{"id", 3, 14}, "5eed", 15, "ckpt", 92, 65, 35, 8, 97, 2, 13}, 5}, 0};
   const storage::PosixFile part = storage::PosixFile::create(memory / found.file);
 };
 

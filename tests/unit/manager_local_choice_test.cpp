@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "manager/local_finish.hpp"
 
 namespace reprieve::manager {
@@ -12,10 +15,13 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const LocalTarget kTarget{"id", 7, "ckpt", {"id", 2, 10}};
+/// The last launch, of run 2, has made the commit with save 10.
+const LocalTarget kTarget{"id", 7, "ckpt", "", {"last", "", 0, {2, 10, 10}}, {"id", 2, 10}};
 
-/// Of run 2, on two ranks, taken when save 10 was the newest checkpoint.
-storage::LocalCopy copy_of(std::uint64_t save) { return {{"id", 2, save}, 7, "ckpt", save, save, 0, 2, 99, 2, 10}; }
+/// Of that launch, on two ranks, taken when save 10 was the newest commit.
+storage::LocalCopy copy_of(std::uint64_t save) {
+  return {{"id", 2, save}, "last", 7, "ckpt", save, save, 0, 2, 99, 2, 10};
+}
 
 FoundPart part(const storage::LocalCopy& copy, int rank, const std::string& host = "a") {
   return {std::to_string(rank), {copy, rank}, 0, host};
@@ -61,29 +67,86 @@ TEST(LocalChoice, APartCanLieAtSeveralPlaces) {
   EXPECT_TRUE(wanted[0].is_complete());
 }
 
-/// Each case differs from a copy that is wanted in one thing.
-TEST(LocalChoice, WhatDoesNotFitIsNotWanted) {
-  const auto is_wanted = [](const auto& change) {
-    storage::LocalCopy copy = copy_of(11);
-    change(copy);
-    return !wanted_copies(both_parts(copy), kTarget).empty();
-  };
-  EXPECT_TRUE(is_wanted([](auto&) {}));
-  EXPECT_FALSE(is_wanted([](auto& copy) { copy.save.directory_id = "other"; })) << "another directory";
-  EXPECT_FALSE(is_wanted([](auto& copy) { copy.directory_inode = 8; })) << "a copy of the directory";
-  EXPECT_FALSE(is_wanted([](auto& copy) { copy.prefix = "other"; }));
-  EXPECT_FALSE(is_wanted([](auto& copy) { copy.save.save = 10; })) << "no newer than the checkpoint";
-  EXPECT_FALSE(is_wanted([](auto& copy) { copy.save.run = 1; })) << "of an older run, whatever its number of saves";
-  EXPECT_TRUE(is_wanted([](auto& copy) { copy.save = {"id", 3, 1}; })) << "of a newer run";
-  EXPECT_FALSE(is_wanted([](auto& copy) { copy.known_save = 11; })) << "the user has removed checkpoint 11";
+template <class Change>
+bool is_wanted(const LocalTarget& target, Change change, const std::string& host = "a") {
+  storage::LocalCopy copy = copy_of(11);
+  change(copy);
+  return !wanted_copies({part(copy, 0, host), part(copy, 1, host)}, target).empty();
 }
 
-TEST(LocalChoice, ACheckpointThatCannotBeReadHasNotBeenRemoved) {
-  storage::LocalCopy copy = copy_of(12);
-  copy.known_save = 11;
+/// Each case differs from a copy that is wanted in one thing.
+TEST(LocalChoice, WhatDoesNotFitIsNotWanted) {
+  EXPECT_TRUE(is_wanted(kTarget, [](auto&) {}));
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.save.directory_id = "other"; })) << "another directory";
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.directory_key = 8; })) << "a copy of the directory";
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.prefix = "other"; }));
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) {
+    copy.save.save = 9;
+    copy.known_save = 9;
+  })) << "before the commit";
+}
+
+TEST(LocalChoice, WhatWasFlushedBelongsToTheDirectoryThatHoldsIt) {
+  EXPECT_TRUE(is_wanted(
+      kTarget, [](auto& copy) { copy.directory_key = 8; }, ""));
+  EXPECT_FALSE(is_wanted(
+      kTarget, [](auto& copy) { copy.launch = "other"; }, ""));
+}
+
+/// Numbers are handed out again in a directory that was put back.
+TEST(LocalChoice, NumbersDecideNothing) {
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) { copy.launch = "undone"; }));
+  EXPECT_FALSE(is_wanted(kTarget, [](auto& copy) {
+    copy = {{"id", 9, 90}, "undone", 7, "ckpt", 90, 90, 0, 2, 99, 2, 10};
+  }));
+}
+
+TEST(LocalChoice, TheStartOfTheLastLaunchIsWantedAndNothingElseOfThatBefore) {
   LocalTarget target = kTarget;
-  target.has_unreadable = true;
-  EXPECT_EQ(wanted_copies(both_parts(copy), target).size(), 1U);
+  target.last = {"next", "last", 11, {2, 10, 10}};
+  EXPECT_TRUE(is_wanted(target, [](auto&) {}));
+  EXPECT_FALSE(is_wanted(target, [](auto& copy) { copy.save.save = 12; }));
+  EXPECT_FALSE(is_wanted(target, [](auto& copy) { copy.save.save = 10; }));
+}
+
+TEST(LocalChoice, ACopyOfTheLastLaunchGoesBeforeItsStartWhateverTheirNumbers) {
+  LocalTarget target = kTarget;
+  target.last = {"next", "last", 50, {2, 10, 10}};
+  const storage::LocalCopy next{{"id", 1, 11}, "next", 7, "ckpt", 11, 11, 0, 2, 99, 2, 10};
+  std::vector<FoundPart> parts = both_parts(copy_of(50));
+  std::ranges::move(both_parts(next), std::back_inserter(parts));
+  EXPECT_THAT(saves(wanted_copies(parts, target)), ElementsAre(11, 50));
+}
+
+TEST(LocalChoice, ALaunchDoesNotTakeItsOwn) {
+  LocalTarget target = kTarget;
+  target.own_launch = "last";
+  EXPECT_FALSE(is_wanted(target, [](auto&) {}));
+}
+
+/// A save in the background is committed after a copy that is newer.
+TEST(LocalChoice, ACommitOfTheSameLaunchIsNoReasonAgainstANewerCopy) {
+  EXPECT_TRUE(is_wanted(kTarget, [](auto& copy) { copy.known_save = 9; }));
+  LocalTarget target = kTarget;
+  target.last.newest = {3, 10, 10};
+  target.newest_checkpoint = {"id", 3, 10};
+  EXPECT_FALSE(is_wanted(target, [](auto& copy) { copy.known_save = 9; })) << "a commit of another run";
+}
+
+/// A crash after the rename and before the record.
+TEST(LocalChoice, ACommitThatTheDirectoryDoesNotRememberCounts) {
+  LocalTarget target = kTarget;
+  target.newest_checkpoint = {"id", 2, 12};
+  EXPECT_FALSE(is_wanted(target, [](auto&) {}));
+  EXPECT_TRUE(is_wanted(target, [](auto& copy) { copy.save.save = 13; }));
+}
+
+TEST(LocalChoice, WhoRemovesTheNewestCommitGoesBack) {
+  LocalTarget target = kTarget;
+  target.newest_checkpoint = {"id", 2, 9};
+  EXPECT_TRUE(is_wanted(target, [](auto&) {})) << "it is there, and corrupt";
+  target.has_gone_back = true;
+  EXPECT_FALSE(is_wanted(target, [](auto&) {}));
 }
 
 /// Two timelines can come to the same number.
@@ -101,6 +164,7 @@ TEST(LocalChoice, PartsThatDifferInAnythingAreNeverMixed) {
   EXPECT_FALSE(mixed([](auto& copy) { copy.ranks = 3; }));
   EXPECT_FALSE(mixed([](auto& copy) { copy.known_save = 9; }));
   EXPECT_FALSE(mixed([](auto& copy) { copy.save.save = 12; }));
+  EXPECT_FALSE(mixed([](auto& copy) { copy.launch = "other"; }));
 }
 
 TEST(LocalChoice, NothingIsWantedWhereNothingIs) { EXPECT_THAT(wanted_copies({}, kTarget), IsEmpty()); }

@@ -145,7 +145,7 @@ TEST_F(Neighbour, LinksAndFifosInPlaceOfTheLibrarysFilesAreRefusedOrReplaced) {
       EXPECT_THROW(manager::DirectoryLock(checkpoints_ / ".reprieve.lock", manager::LockHolder::self("here", 1), {}),
                    StorageError);
       manager::CheckpointDirectory directory(checkpoints_, "ckpt", true);
-      manager::write_directory_record(directory.place(), {"an id", 1, 0, {}}, true);
+      manager::write_directory_record(directory.place(), {"an id", 1, 0, {}, {}}, true);
       EXPECT_EQ(manager::read_directory_record(directory.place()).value().id, "an id");
       directory.prepare_staging(1);
       EXPECT_FALSE(directory.take_recycled({1, 5}).has_value());

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-const PartName kName{{{"id", 3, 14}, 15, "ckpt", 92, 65, 35, 8, 97, 2, 13}, 5};
+const PartName kName{{{"id", 3, 14}, "5eed", 15, "ckpt", 92, 65, 35, 8, 97, 2, 13}, 5};
 
 class PartFileTest : public testing::TestWithParam<const char*> {
  protected:

@@ -30,7 +30,8 @@ nlohmann::json to_json(const PartName& part) {
   nlohmann::json json{{"directory", copy.save.directory_id},
                       {"run", copy.save.run},
                       {"save", copy.save.save},
-                      {"inode", copy.directory_inode},
+                      {"launch", copy.launch},
+                      {"key", copy.directory_key},
                       {"prefix", copy.prefix},
                       {"number", copy.number},
                       {"time_us", copy.time_us},
@@ -50,7 +51,8 @@ PartName part_from_json(const nlohmann::json& from) {
   PartName part;
   LocalCopy& copy = part.copy;
   copy.save = {from.at("directory").get<std::string>(), word("run"), word("save")};
-  copy.directory_inode = word("inode");
+  copy.launch = from.at("launch");
+  copy.directory_key = word("key");
   copy.prefix = from.at("prefix").get<std::string>();
   copy.number = word("number");
   copy.time_us = integer<std::int64_t>(from.at("time_us"));
@@ -120,7 +122,7 @@ PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::si
 namespace {
 
 constexpr std::uint64_t kPartMagic = 0x5452415056525052;  // the bytes "RPRVPART"
-constexpr std::uint64_t kPartVersion = 1;
+constexpr std::uint64_t kPartVersion = 2;
 /// A head is some hundred bytes and the prefix; a forged one may claim anything.
 constexpr std::uint64_t kMostHeadBytes = 64U << 10U;
 constexpr std::uint64_t kMostTableBytes = std::uint64_t{2} << 30U;

@@ -30,15 +30,16 @@ namespace reprieve::storage {
 /// A checkpoint that lies as one part for each rank in the memory of the nodes. Parts belong together if they are equal
 /// in all of this.
 struct LocalCopy {
-  SaveIdentity save;                  ///< orders copies and checkpoints of a directory
-  std::uint64_t directory_inode = 0;  ///< of the checkpoint directory: a copy of it has the same id
+  SaveIdentity save;                ///< orders copies and checkpoints of a directory
+  std::string launch;               ///< the random mark of the launch that took it
+  std::uint64_t directory_key = 0;  ///< of the checkpoint directory: a copy of it has the same id, and another key
   std::string prefix;
   std::uint64_t number = 0;  ///< of the checkpoint that it would be
   std::optional<std::uint64_t> run_calls;
   std::int64_t time_us = 0;  ///< wall clock, microseconds since 1970
   int ranks = 0;
   std::uint64_t layout_digest = 0;  ///< of the structure that the file would have
-  /// The newest checkpoint that was in the directory: if it is gone, the user has gone back on purpose.
+  /// The newest checkpoint that was in the directory.
   std::uint64_t known_run = 0;
   std::uint64_t known_save = 0;  ///< 0: there was none
 
@@ -57,8 +58,8 @@ struct PartName {
 
 constexpr auto fields_of(const LocalCopy*) {
   using T = LocalCopy;
-  return std::tuple(&T::save, &T::directory_inode, &T::prefix, &T::number, &T::run_calls, &T::time_us, &T::ranks,
-                    &T::layout_digest, &T::known_run, &T::known_save);
+  return std::tuple(&T::save, &T::launch, &T::directory_key, &T::prefix, &T::number, &T::run_calls, &T::time_us,
+                    &T::ranks, &T::layout_digest, &T::known_run, &T::known_save);
 }
 constexpr auto fields_of(const PartName*) { return std::tuple(&PartName::copy, &PartName::rank); }
 
