@@ -2,6 +2,7 @@
 // The code of apps/guide/state.md, saved and restored.
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <numeric>
 #include <random>
@@ -37,6 +38,23 @@ struct Atom {
 template <>
 struct reprieve::RecordMembers<Atom> {
   static Members list() { return members_of<Atom>().add("position", &Atom::position).add("id", &Atom::id).list(); }
+};
+
+namespace {
+struct Formula {
+  std::string text;
+};
+}  // namespace
+
+template <>
+struct reprieve::Serializer<Formula> {
+  static std::vector<std::byte> save(const Formula& formula) {
+    const auto bytes = std::as_bytes(std::span(formula.text));
+    return {bytes.begin(), bytes.end()};
+  }
+  static void load(Formula& formula, std::span<const std::byte> bytes) {
+    formula.text = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
 };
 
 namespace reprieve::test {
@@ -206,6 +224,40 @@ TEST_F(StatePage, StructsAndContainers) {
   EXPECT_EQ(particles, some_particles());
   EXPECT_EQ(settings.at("a"), (std::vector<double>{1, 2}));
   EXPECT_EQ(engine, saved_engine);
+}
+
+TEST_F(StatePage, ATypeOfTheProgram) {
+  Formula formula{"sin(x) " + std::to_string(world_rank())};
+  state.add_per_rank("formula", formula);
+  save_and_restore([&] { formula.text.clear(); });
+  EXPECT_EQ(formula.text, "sin(x) " + std::to_string(world_rank()));
+}
+
+TEST_F(StatePage, AnEngineOnAnotherNumberOfRanks) {
+  std::mt19937_64 engine(17);
+  engine.discard(3);
+  const std::mt19937_64 saved_engine = engine;
+
+  state.add_per_rank<std::mt19937_64>(
+      "engine", engine, [](const reprieve::PerRankPieces& saved, int rank, int, std::mt19937_64& mine) {
+        reprieve::Serializer<std::mt19937_64>::load(mine, saved.bytes(rank % saved.count()));
+        if (rank >= saved.count()) {  // a new rank: numbers of its own
+          mine.seed(mine() + static_cast<std::uint64_t>(rank));
+        }
+      });
+
+  if (world_rank() == 0) {
+    CheckpointManager(MPI_COMM_SELF, state, directory_ / "run").save(1);
+  }
+  engine.seed(1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  CheckpointManager manager(MPI_COMM_WORLD, state, directory_ / "run");
+  ASSERT_TRUE(manager.restore_or_initialize());
+  std::mt19937_64 expected = saved_engine;
+  if (world_rank() > 0) {
+    expected.seed(expected() + rank());
+  }
+  EXPECT_EQ(engine, expected);
 }
 
 TEST_F(StatePage, ComponentsAndOtherVersions) {
