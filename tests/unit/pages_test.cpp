@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every link on a page of the tree leads somewhere, every page that is named in code or in text is there, and the tour
-// (apps/guide/architecture.md) names functions that are in the files to which it links.
+// (apps/guide/architecture.md) names functions that are in the files to which it links. Sentences of the guide are
+// short.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,9 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/temporary_directory.hpp"
@@ -159,6 +162,59 @@ std::vector<std::string> pages_named_in(const std::string& text) {
     pages.push_back((*found)[1]);
   }
   return pages;
+}
+
+/// How many words each sentence has, without tables and headings. Code in backticks is one word.
+std::vector<std::size_t> sentence_lengths(const fs::path& page) {
+  static const std::regex break_in_text(R"(^ *(\|.*|#.*|)$)");
+  static const std::regex item(R"(^ *(-|\d+\.) )");
+  static const std::regex code("`[^`]*`");
+  static const std::regex target(R"(\]\([^)]*\))");
+  static const std::regex end(R"re([.!?][)"*]*$)re");
+  std::string text;
+  for (const std::string& line : prose_lines(page)) {
+    text += std::regex_replace(std::regex_replace(line, break_in_text, " . "), item, " . ") + " ";
+  }
+  std::istringstream words(std::regex_replace(std::regex_replace(text, code, "x"), target, "") + " . ");
+  std::vector<std::size_t> lengths;
+  std::size_t length = 0;
+  for (std::string word; words >> word;) {
+    length += std::ranges::any_of(word, [](unsigned char c) { return std::isalnum(c) != 0; }) ? 1U : 0U;
+    if (length > 0 && std::regex_search(word, end)) {
+      lengths.push_back(std::exchange(length, 0));
+    }
+  }
+  return lengths;
+}
+
+/// At most one sentence of twenty has more than 25 words.
+bool has_short_sentences(const fs::path& page) {
+  const auto lengths = sentence_lengths(page);
+  return 20 * std::ranges::count_if(lengths, [](std::size_t length) { return length > 25; }) <= std::ssize(lengths);
+}
+
+TEST(Pages, SentencesOfTheGuideAreShort) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / "apps/guide")) {
+    if (entry.path().extension() == ".md") {
+      EXPECT_TRUE(has_short_sentences(entry.path())) << entry.path();
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 20U);
+}
+
+TEST(Pages, ALongSentenceIsNoticed) {
+  const reprieve::test::TemporaryDirectory directory;
+  std::string five = "one two three four five ";
+  std::ofstream(directory / "short.md") << "# A heading\n"
+                                        << five << five << five << five << "`f(a, b)` [a\nb](c d.md) c d.\n"
+                                        << "- Two words\n- (One `more`.)\n\n| " << five << "|\n```\n"
+                                        << five << "\n```\n";
+  EXPECT_EQ(sentence_lengths(directory / "short.md"), (std::vector<std::size_t>{25, 2, 2}));
+  EXPECT_TRUE(has_short_sentences(directory / "short.md"));
+  std::ofstream(directory / "long.md") << five << five << five << five << five << "six. Short.\n";
+  EXPECT_FALSE(has_short_sentences(directory / "long.md"));
 }
 
 std::string whole_text(const fs::path& file) {
