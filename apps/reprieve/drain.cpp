@@ -39,7 +39,7 @@ Examples:
   srun --ntasks-per-node=1 --kill-on-bad-exit=0 reprieve drain checkpoints      on all nodes of a Slurm job
 
 Exit codes: 0 a checkpoint was made, or there is nothing newer than the checkpoints; 1 not complete: parts of other
-nodes are missing; 2 directory in use, unreadable, or wrong usage.)";
+nodes are missing, or a part is corrupt; 2 directory in use, unreadable, or wrong usage.)";
 
 struct Options {
   std::filesystem::path directory;
@@ -71,6 +71,9 @@ std::string flushed_text(std::size_t flushed, bool dry_run) {
 }
 
 std::string text_of(const DrainResult& result, bool dry_run) {
+  if (result.kind != DrainResult::Kind::completed && !result.corrupt.empty()) {
+    return "no node-local copy whose parts are all here and valid is newer than the checkpoints";
+  }
   switch (result.kind) {
     case DrainResult::Kind::nothing:
       return "no node-local copy is newer than the checkpoints";
@@ -88,7 +91,8 @@ Json to_json(const std::string& prefix, const DrainResult& result) {
   Json json{{"prefix", prefix},
             {"result", kNames.at(static_cast<std::size_t>(result.kind))},
             {"missing_ranks", result.missing},
-            {"flushed_parts", result.flushed}};
+            {"flushed_parts", result.flushed},
+            {"corrupt", result.corrupt}};
   if (result.copy) {
     json["step"] = result.copy->step();
     json["number"] = result.copy->number;
@@ -132,9 +136,12 @@ int run(const Options& asked) {
   int exit_code = kGood;
   for (const std::string& prefix : prefixes) {
     const DrainResult result = drain(options, prefix);
-    exit_code = result.kind == DrainResult::Kind::incomplete ? int{kBad} : exit_code;
+    exit_code = result.kind == DrainResult::Kind::incomplete || !result.corrupt.empty() ? int{kBad} : exit_code;
     copies.push_back(to_json(prefix, result));
     if (!options.json) {
+      for (const std::string& part : result.corrupt) {
+        std::cout << "CORRUPT " << printable(part) << '\n';
+      }
       std::cout << (prefixes.size() > 1 ? printable(prefix) + ": " : "") << text_of(result, options.dry_run) << '\n';
     }
   }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -223,6 +224,12 @@ bool Directory::is_in_memory() const {
     throw storage_error("look at the file system of", path_, errno);
   }
   return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
+}
+
+std::optional<std::uint64_t> Directory::available_bytes() const noexcept {
+  struct statvfs disk = {};
+  return ::fstatvfs(descriptor(), &disk) == 0 ? std::optional(std::uint64_t{disk.f_bavail} * disk.f_frsize)
+                                              : std::nullopt;
 }
 
 bool Directory::is(const Directory& other) const {

@@ -2,7 +2,6 @@
 #include "manager/checkpoint_directory.hpp"
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -257,9 +256,7 @@ bool CheckpointDirectory::lacks_room() const {
   for (const auto& [number, known] : known_) {
     largest = std::max(largest, known.size);
   }
-  struct statvfs disk = {};
-  return ::fstatvfs(place().descriptor(), &disk) == 0 &&
-         disk.f_bavail * disk.f_frsize < static_cast<std::uint64_t>(largest);
+  return place().available_bytes().value_or(UINT64_MAX) < static_cast<std::uint64_t>(largest);
 }
 
 void CheckpointDirectory::prepare_staging(std::uint64_t number) {

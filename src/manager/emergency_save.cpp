@@ -20,7 +20,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -144,11 +143,7 @@ void EmergencySave::Work::flush() {
 /// For the parts of all ranks, if they are about as large as this one, and besides for the file of a save that may
 /// still come in time, if that has no place yet. A disk that is full would help nobody.
 bool EmergencySave::Work::has_room_for(const FoundPart& mine) const {
-  struct statvfs disk = {};
-  if (::fstatvfs(checkpoints.descriptor(), &disk) != 0) {
-    return true;  // it is found out by writing
-  }
-  const std::uint64_t available = disk.f_bavail * disk.f_frsize;
+  const std::uint64_t available = checkpoints.available_bytes().value_or(UINT64_MAX);
   const std::uint64_t copies = checkpoints.contains(kRecycledName) ? 1 : 2;
   const std::uint64_t needed = copies * mine.bytes * static_cast<std::uint64_t>(self.ranks);
   if (needed > available) {

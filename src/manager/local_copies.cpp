@@ -42,6 +42,8 @@ namespace {
 constexpr const char* kTaking = "taking a node-local copy";
 /// For what is still on its way to a partner: the checkpoint is newer, or the next start has this rank's own part.
 constexpr std::chrono::milliseconds kLongestWaitAtEnd{5'000};
+/// What a part takes besides its data, mostly.
+constexpr std::size_t kTableBytes = std::size_t{32} << 10U;
 /// So often the log tells of a complete copy, at most; and of each of the first ones.
 constexpr std::chrono::seconds kNewsInterval{60};
 
@@ -255,6 +257,12 @@ storage::LocalCopy LocalCopies::name_copy(const storage::FileMetadata& metadata,
           .known_save = known_save};
 }
 
+bool LocalCopies::has_lost_files() {
+  const auto is_lost = [](const auto& slot) { return slot && !slot->has_name(); };
+  const bool mine = !directory_.is_at_its_path() || std::ranges::any_of(slots_, is_lost);
+  return manager_.comm.max(mine ? 1 : 0, kTaking) != 0;
+}
+
 bool LocalCopies::take(const CheckpointManager::SaveRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   try {
@@ -285,13 +293,13 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   std::vector<storage::WriteItem> items = std::move(writer.items());
 
   std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
-  const std::size_t needed = storage::PartSlot::bytes_for(items);
-  const std::size_t kept = slot ? slot->capacity() : 0;
-  const std::size_t copies = 1 + kept_.size();
-  const std::size_t more = needed > kept ? (needed - kept) * copies : 0;
-  const bool tells = (without_room_ & (without_room_ + 1)) == 0;  // ever more seldom
-  if (comm.max(more > 0 ? 1 : 0, kTaking) != 0 && !copies_fit(comm, more, kTaking, tells)) {
-    ++without_room_;
+  const std::size_t needed = storage::PartSlot::bytes_for(items) + kTableBytes;
+  const std::size_t kept = slot ? slot->capacity() + kTableBytes : 0;
+  // The first copy asks for both slots: with one alone, the first copy would stay the only one.
+  const std::size_t slots = slots_[0] || slots_[1] ? 1 : slots_.size();
+  const std::size_t more = needed > kept ? (needed - kept) * (1 + kept_.size()) * slots : 0;
+  if (!copies_fit(comm, more, &directory_, kTaking, !without_room_)) {
+    without_room_ = true;
     return false;
   }
   std::optional<storage::StructureImage> image;

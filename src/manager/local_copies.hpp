@@ -37,6 +37,10 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   /// copy before is not complete, or if there is no room: that is logged, and is no error. Collective.
   bool take(const CheckpointManager::SaveRequest& request);
 
+  /// Whether somebody has removed files of the copies while they are in use, on any node: what is written into such a
+  /// file is lost with the process. Collective.
+  [[nodiscard]] bool has_lost_files();
+
   /// MPI is about to end: waits for some seconds at most, and sends nothing any more.
   void leave_mpi() noexcept;
 
@@ -98,7 +102,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   std::vector<int> kept_;                    ///< the ranks of which this one keeps parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
-  std::uint64_t without_room_ = 0;
+  bool without_room_ = false;  ///< that is said once
   bool has_told_lonely_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;

@@ -454,13 +454,16 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   }
   const NodeDirectory place(options.local_directory, record->id, directory_key(checkpoints.place()), options.prefix);
   Team alone(options.self.host);
+  std::vector<std::string> corrupt;
+  static_cast<void>(place.list({}, &corrupt));
   std::optional<DirectoryLock> lock;
   LocalFinisher finisher(
       alone, checkpoints, place,
       {.directory_id = record->id,
        .prefix = options.prefix,
        .check_lock = [&] { lock->check_held(); },
-       .committed = [&](const auto& metadata) { note_commit(checkpoints, options.prefix, metadata); }});
+       .committed = [&](const auto& metadata) { note_commit(checkpoints, options.prefix, metadata); },
+       .corrupt = [&](const auto& part, const auto& why) { corrupt.push_back(part + ": " + why); }});
   const auto choose = [&] {
     lock.emplace(checkpoints.path() / kLockName, options.self, options.lock_timeout,
                  options.dry_run ? DirectoryLock::Mark::kept : DirectoryLock::Mark::written);
@@ -475,6 +478,7 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
   }
   DrainResult result = complete_newest(finisher, std::move(parts), options.dry_run);
   result.flushed = flushed;
+  result.corrupt = std::move(corrupt);
   const bool is_completed = result.kind == DrainResult::Kind::completed;
   if (is_completed) {
     result.file = checkpoints.path() / format_name(options.prefix, result.copy->number, kCheckpointSuffix);
@@ -489,12 +493,13 @@ DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options)
 
 std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
                                          const std::filesystem::path& local_directory) {
-  const std::uint64_t key = directory_key(checkpoints.place());
   std::set<std::string> prefixes;
-  for (const LocalFolder& folder : local_folders(local_directory)) {
-    for (const FoundPart& part : folder.parts) {
-      if (part.name.copy.directory_key == key) {
-        prefixes.insert(part.name.copy.prefix);
+  if (const auto record = read_directory_record(checkpoints.place())) {
+    const std::string begin =
+        NodeDirectory(local_directory, record->id, directory_key(checkpoints.place()), "").path().filename();
+    for (const LocalFolder& folder : local_folders(local_directory)) {
+      if (const std::string name = folder.path.filename(); name.starts_with(begin)) {
+        prefixes.insert(name.substr(begin.size()));
       }
     }
   }

@@ -184,7 +184,8 @@ struct DrainResult {
   std::filesystem::path file{};              ///< the checkpoint
   std::vector<int> missing{};                ///< ranks whose parts nobody has flushed yet
   std::string why_incomplete{};
-  std::size_t flushed = 0;  ///< parts that this call has flushed
+  std::size_t flushed = 0;             ///< parts that this call has flushed
+  std::vector<std::string> corrupt{};  ///< a sentence for each corrupt part that was found
 };
 
 /// @throws StorageError (locked) while a run uses the directory; StorageError, CorruptError

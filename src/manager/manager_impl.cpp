@@ -532,6 +532,16 @@ bool CheckpointManager::Impl::local_copy(const SaveRequest& request) {
     throw UsageError("a node-local copy holds the registered state alone: it cannot hold what a save function writes");
   }
   comm.together([this] { check_state_is_whole(); }, "taking a node-local copy");
+  if (local && local->has_lost_files()) {
+    if (comm.is_chief()) {
+      core::log::warning(
+          "the files of the node-local copies in {} were removed while this job runs (by RemoveIPC, an epilog, a "
+          "cleaner?): they are made again",
+          options.local_directory);
+    }
+    local->wait();
+    local.reset();
+  }
   if (!local) {
     local = manager::LocalCopies::make(*this);
   }

@@ -87,10 +87,19 @@ bool is_left(const core::Directory& directory, const std::string& file) {
   }
 }
 
-std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file) {
+/// @param corrupt  if not null, gets what is wrong with a part that nobody has made void
+std::optional<FoundPart> look_at(const core::Directory& directory, const std::string& file,
+                                 std::vector<std::string>* corrupt = nullptr) {
   try {
     const storage::PosixFile part(core::FileAddress(directory.path() / file), directory.open_file(file, O_RDONLY));
-    return FoundPart{file, storage::read_part_name(part), part.size(), {}};
+    try {
+      return FoundPart{file, storage::read_part_name(part), part.size(), {}};
+    } catch (const CorruptError& error) {
+      if (corrupt != nullptr && !storage::is_void_part(part)) {
+        corrupt->emplace_back(error.what());
+      }
+      throw;
+    }
   } catch (const Error& error) {
     core::log::debug("passed over: {}", error.what());
     return std::nullopt;
@@ -130,11 +139,12 @@ std::uint64_t directory_key(const core::Directory& checkpoints) {
   return storage::xxh3(std::as_bytes(std::span(words)));
 }
 
-std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host) {
+std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host,
+                                std::vector<std::string>* corrupt) {
   std::vector<FoundPart> found;
   for (const core::DirectoryEntry& entry : directory.list()) {
     if (entry.kind == core::EntryKind::file && is_part_name(entry.name)) {
-      if (auto part = look_at(directory, entry.name)) {
+      if (auto part = look_at(directory, entry.name, corrupt)) {
         found.push_back(std::move(*part));
         found.back().host = host;
       }
@@ -185,22 +195,20 @@ std::optional<core::Directory> NodeDirectory::find() const {
   return base ? find_own(*base, folder_) : std::nullopt;
 }
 
-std::vector<FoundPart> NodeDirectory::list(const std::string& host) const {
+std::vector<FoundPart> NodeDirectory::list(const std::string& host, std::vector<std::string>* corrupt) const {
   const auto place = find();
-  return place ? parts_in(*place, host) : std::vector<FoundPart>();
+  return place ? parts_in(*place, host, corrupt) : std::vector<FoundPart>();
 }
 
-/// @param is_unwanted  asked for each part; the second is what it holds, if it is complete
-void NodeDirectory::remove_if(const std::function<bool(const std::string& file, const std::optional<FoundPart>& part)>&
-                                  is_unwanted) const noexcept {
+void NodeDirectory::remove_if(const std::function<bool(const std::string& file)>& is_unwanted) const noexcept {
   or_log([&] {
     const auto place = find();
     if (!place) {
       return;
     }
     for (const core::DirectoryEntry& entry : place->list()) {
-      if (entry.kind == core::EntryKind::file && is_part_name(entry.name) &&
-          is_unwanted(entry.name, look_at(*place, entry.name)) && is_left(*place, entry.name)) {
+      if (entry.kind == core::EntryKind::file && is_part_name(entry.name) && is_unwanted(entry.name) &&
+          is_left(*place, entry.name)) {
         place->remove_file(entry.name);
       }
     }
@@ -209,14 +217,20 @@ void NodeDirectory::remove_if(const std::function<bool(const std::string& file, 
 }
 
 void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest, const LaunchRecord& last) const noexcept {
-  remove_if([&](const std::string&, const std::optional<FoundPart>& part) {
-    return !part || (newest.save > 0 && !is_newer(part->name.copy.save, newest)) ||
-           (part->name.copy.launch != last.launch && part->name.copy.launch != last.from_launch);
+  remove_if([&](const std::string& file) {
+    std::vector<std::string> corrupt;
+    const auto part = look_at(*find(), file, &corrupt);
+    if (!part) {
+      return corrupt.empty();  // a part that is corrupt stays for whoever looks into it
+    }
+    const storage::LocalCopy& copy = part->name.copy;
+    return (newest.save > 0 && !is_newer(copy.save, newest)) ||
+           (copy.launch != last.launch && copy.launch != last.from_launch);
   });
 }
 
 void NodeDirectory::remove_left_overs(const std::string& launch) const noexcept {
-  remove_if([&](const std::string& file, const auto&) { return !is_of_launch(file, launch); });
+  remove_if([&](const std::string& file) { return !is_of_launch(file, launch); });
 }
 
 void NodeDirectory::remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept {
@@ -288,7 +302,8 @@ std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
       continue;
     }
     if (const auto folder = base->find_directory(entry.name)) {  // else its run has just ended
-      folders.push_back({folder->path(), parts_in(*folder), is_in_use(*folder)});
+      LocalFolder& found = folders.emplace_back(folder->path(), std::vector<FoundPart>(), is_in_use(*folder));
+      found.parts = parts_in(*folder, {}, &found.corrupt);
     }
   }
   return folders;

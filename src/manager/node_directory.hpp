@@ -64,8 +64,8 @@ class NodeDirectory {
   /// Nothing if it is not there. @throws StorageError as `make`
   [[nodiscard]] std::optional<core::Directory> find() const;
 
-  /// The complete parts in it. What cannot be read is passed over. @param host  this one @throws StorageError as `make`
-  [[nodiscard]] std::vector<FoundPart> list(const std::string& host) const;
+  /// As `parts_in`. @param host  this one @throws StorageError as `make`
+  [[nodiscard]] std::vector<FoundPart> list(const std::string& host, std::vector<std::string>* corrupt = nullptr) const;
 
   /// Copies a complete part into the checkpoint directory, as `flush_part`. False also if it is not there any more.
   bool flush(const FoundPart& part, const core::Directory& checkpoints,
@@ -84,8 +84,7 @@ class NodeDirectory {
   void remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept;
 
  private:
-  void remove_if(const std::function<bool(const std::string& file, const std::optional<FoundPart>& part)>& is_unwanted)
-      const noexcept;
+  void remove_if(const std::function<bool(const std::string& file)>& is_unwanted) const noexcept;
   void remove_empty() const;
 
   std::filesystem::path base_;  ///< `<node-local directory>/reprieve-<user>`
@@ -93,13 +92,16 @@ class NodeDirectory {
 };
 
 /// The complete parts in any directory. What cannot be read is passed over. @throws StorageError
-[[nodiscard]] std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host = {});
+/// @param corrupt  if not null, gets a sentence for each part whose head is corrupt
+[[nodiscard]] std::vector<FoundPart> parts_in(const core::Directory& directory, const std::string& host = {},
+                                              std::vector<std::string>* corrupt = nullptr);
 
 /// The checkpoint directories that have parts on this node: what `NodeDirectory::list` finds for each of them.
 struct LocalFolder {
   std::filesystem::path path;
   std::vector<FoundPart> parts;
-  bool in_use = false;  ///< a living process has locked one of its files
+  bool in_use = false;                 ///< a living process has locked one of its files
+  std::vector<std::string> corrupt{};  ///< a sentence for each part whose head is corrupt
 };
 [[nodiscard]] std::vector<LocalFolder> local_folders(const std::filesystem::path& local_directory);
 

@@ -143,9 +143,10 @@ constexpr auto fields_of(const CopyDemand*) {
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
 /// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system
+/// @param place  the files of the copies will lie there; null: they lie in memory of the processes
 /// @param tells  log the reason @return the same on every rank
-[[nodiscard]] bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what,
-                              bool tells = true);
+[[nodiscard]] bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const core::Directory* place,
+                              const std::string& what, bool tells = true);
 
 // The space for the next checkpoint, taken in advance.
 

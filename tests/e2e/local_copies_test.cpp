@@ -21,6 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -79,6 +80,31 @@ TEST_F(LocalCopies, TheToolMakesACheckpointOfThem) {
   Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});  // which knows nothing of node-local copies
   expect_same_end(last);
   EXPECT_EQ(last_restore().at("number"), step);
+}
+
+/// Corrupt is not absent: nobody shall look for the parts on other nodes.
+TEST_F(LocalCopies, TheToolNamesCorruptParts) {
+  for (const std::streamoff at : {100, 5000}) {  // in the commit record; in the data
+    fs::remove_all(checkpoints_);
+    for (const auto& entry : fs::directory_iterator(local_.path())) {
+      fs::remove_all(entry.path());
+    }
+    const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+    kill_after(*job, kSaveEvery);
+    for (const auto& entry : fs::recursive_directory_iterator(local_.path())) {
+      if (entry.is_regular_file()) {
+        std::fstream part(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+        part.seekg(at);
+        const char byte = static_cast<char>(part.get() ^ 1);
+        part.seekp(at);
+        part.put(byte);
+      }
+    }
+    const Result result = tool({"drain", checkpoints_, "--local", local_.path()});
+    EXPECT_EQ(result.code, 1) << result.out;
+    EXPECT_THAT(result.out, StartsWith("CORRUPT "));
+    EXPECT_THAT(result.out, Not(HasSubstr("other nodes")));
+  }
 }
 
 TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {

@@ -10,6 +10,7 @@ namespace reprieve::test {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
@@ -162,7 +163,10 @@ TEST_P(LocalRoom, APlaceThatIsFullCostsTheCopiesAndNothingElse) {
                                 mount + R"( && exec "$@")", "sh"},
               .environment = with_local_copies()});
   expect_same_end(job);
-  EXPECT_THAT(job.err(), HasSubstr("no node-local copy was taken"));
+  EXPECT_THAT(job.err(), AnyOf(HasSubstr("no node-local copy was taken"), HasSubstr("copies of the state need")));
+  std::ifstream log(fs::path(checkpoints_) / "events.jsonl");
+  const std::string events{std::istreambuf_iterator<char>(log), {}};
+  EXPECT_THAT(events, Not(HasSubstr(R"("event":"local_copies")"))) << "one that stays alone is worse than none";
 }
 
 // A part has about 30 KB of data: there is room for nothing, for one rank, for one slot of each, for three in all.

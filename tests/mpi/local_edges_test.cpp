@@ -260,6 +260,23 @@ TEST_P(LocalEdges, ALaunchThatDiesInItsFirstCopyLeavesTheOneThatItStartedFrom) {
   expect_restored(3, ".part");
 }
 
+/// By RemoveIPC, an epilog or a cleaner. What is written into a file without a name is lost with the process.
+TEST_P(LocalEdges, FilesThatAreRemovedUnderTheJobAreMadeAgain) {
+  crash_after([&](CheckpointManager& manager) {
+    save_each(manager, {1});
+    copy(manager, 2);
+    on_chief([&] {
+      for (const auto& entry : fs::directory_iterator(place_)) {
+        fs::remove_all(entry.path());
+      }
+    });
+    copy(manager, 3);
+    EXPECT_FALSE(parts().empty());
+    MPI_Barrier(MPI_COMM_WORLD);
+  });
+  expect_restored(3, ".part");
+}
+
 TEST_P(LocalEdges, APlaceThatCannotBeMadeIsNoEndOfTheJob) {
   CheckpointManager manager = open(with_local_copies());
   manager.restore_or_initialize();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -287,6 +288,12 @@ void void_part(const PosixFile& file) {
   sync_unless_in_memory(file);
 }
 
+bool is_void_part(const PosixFile& file) {
+  Bytes begin(static_cast<std::size_t>(std::min(file.size(), kCommitRecordBytes)));
+  file.read_all(begin, 0);
+  return is_void(begin);
+}
+
 PartName read_part_name(const PosixFile& file) { return read_head(file, read_part_commit_record(file)); }
 
 Part::Part(PosixFile file) : file_(std::move(file)) {
@@ -341,6 +348,14 @@ std::size_t for_each_place(Items& items, Visit&& visit) {
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
     : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
+
+bool PartSlot::has_name() const {
+  struct stat found = {};
+  if (::fstat(file_.descriptor(), &found) != 0) {
+    throw core::storage_error("look at", file_.path(), errno);
+  }
+  return found.st_nlink > 0;
+}
 
 std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
   return for_each_place(items, [](const WriteItem&, std::size_t) {});

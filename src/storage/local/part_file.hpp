@@ -119,6 +119,9 @@ void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartNa
 /// From now on the file is no part. @throws StorageError
 void void_part(const PosixFile& file);
 
+/// Whether a file is no part since nobody has completed it, or `void_part` was called. @throws StorageError
+[[nodiscard]] bool is_void_part(const PosixFile& file);
+
 /// Which part a file is. Reads a few kilobytes. @throws CorruptError if it is none, or not complete; StorageError
 [[nodiscard]] PartName read_part_name(const PosixFile& file);
 
@@ -158,6 +161,9 @@ class PartSlot {
  public:
   /// Makes the file. @param directory  lives as long as this
   PartSlot(const core::Directory& directory, const std::string& name);
+
+  /// Whether its file can be found by a name. @throws StorageError
+  [[nodiscard]] bool has_name() const;
 
   /// What it has for data. More is taken by `copy`.
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }
