@@ -458,7 +458,7 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command.add_option("A", options.a, "A checkpoint")->required();
   command.add_option("B", options.b, "Another checkpoint")->required();
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// What differs between two values means nothing if one of them is not what was written.
@@ -580,8 +580,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "diff", "Compare the state in two checkpoints", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "diff", "Compare the state in two checkpoints", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::diff_command

@@ -282,7 +282,7 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Where checkpoints are to lie; default: this directory");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::string name_of_file_system(long type) {
@@ -415,9 +415,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "doctor", "Whether this machine is fit for runs that save themselves", kFooter,
-                       define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "doctor", "Whether this machine is fit for runs that save themselves", kFooter, define,
+                       run);
 }
 
 }  // namespace reprieve::tool::doctor_command

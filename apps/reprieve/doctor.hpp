@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/drill_judgement.hpp"
+#include "text.hpp"
 
 namespace reprieve::tool {
 

@@ -43,7 +43,7 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--quick", options.quick, "Do not verify the data");
   command.add_option("--local", options.local,
                      "Also list the node-local copies in this directory [checkpoints.local_directory of the last run]");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// One file of the list.
@@ -196,8 +196,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "ls", "List the checkpoints of a directory", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "ls", "List the checkpoints of a directory", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::ls_command
@@ -241,7 +241,7 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--spacing", options.xdmf.spacing, "Distance of neighbours, slowest dimension first (default: 1)")
       ->delimiter(',')
       ->type_name("Z,Y,X");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 int run(const Options& options) {
@@ -259,9 +259,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::xdmf_command

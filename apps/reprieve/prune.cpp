@@ -49,7 +49,7 @@ void define(CLI::App& command, Options& options) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// The checkpoints of the one prefix that is meant, oldest first.
@@ -203,9 +203,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::prune_command

@@ -228,8 +228,7 @@ struct Options {
   std::string page;
   std::string prometheus;
   std::string openmetrics;
-  double mtbf_s = 0;
-  double grace_s = 0;
+  AdviceQuestion question;
   bool json = false;
 };
 
@@ -241,19 +240,16 @@ void define(CLI::App& command, Options& options) {
       ->type_name("FILE");
   command.add_option("--openmetrics", options.openmetrics, "The same in the format of OpenMetrics; - as above")
       ->type_name("FILE");
-  add_duration(command, "--mtbf", options.mtbf_s, "For the advice: mean time between failures of the whole job")
+  add_duration(command, "--mtbf", options.question.mtbf_s,
+               "For the advice: mean time between failures of the whole job")
       ->default_str("as measured");
-  add_duration(command, "--grace", options.grace_s, "Time from a notice to the kill, where the notice does not tell it")
+  add_duration(command, "--grace", options.question.grace_s,
+               "Time from a notice to the kill, where the notice does not tell it")
       ->default_str("not known");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::vector<RunReport> report_below(const Options& options, TimePoint now) {
-  const auto if_given = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
-  const AdviceQuestion question{.mtbf_s = if_given(options.mtbf_s),
-                                .node_mtbf_s = std::nullopt,
-                                .grace_s = if_given(options.grace_s),
-                                .time_limit_s = std::nullopt};
   std::set<fs::path> directories;
   for (const fs::path& top : options.directories) {
     require_directory(top);
@@ -265,7 +261,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   for (const fs::path& directory : directories) {
     const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
     if (const auto status = look_at(directory, timeline)) {
-      reports.push_back(timeline.report(*status, question, now));
+      reports.push_back(timeline.report(*status, options.question, now));
     }
   }
   if (reports.empty()) {
@@ -383,9 +379,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "report", "What became of runs: a page, or numbers for monitoring", kFooter,
-                       define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "report", "What became of runs: a page, or numbers for monitoring", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::report_command

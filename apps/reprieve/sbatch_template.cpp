@@ -179,8 +179,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::sbatch_template_command

@@ -43,7 +43,7 @@ void define(CLI::App& command, Options& options) {
       .add_option("FILE", options.file,
                   "A checkpoint, <prefix>-<number>.h5, or a part of a node-local copy, <run>-<rank>.<slot>.part")
       ->required();
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::filesystem::path files_directory_of(std::filesystem::path file) {
@@ -268,9 +268,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "show", "Show the metadata and the variables of a checkpoint", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "show", "Show the metadata and the variables of a checkpoint", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::show_command

@@ -212,15 +212,15 @@ constexpr std::size_t kLongestName = 20;
 struct Options {
   std::vector<fs::path> directories{"."};
   bool watch = false;
-  double interval_s = 2;
+  std::chrono::milliseconds interval{2000};
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directories, "Directories to look in, and below; default: this one");
   command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
-  add_duration(command, "--interval", options.interval_s, "With --watch: so often")->default_str("2s");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_duration(command, "--interval", options.interval, "With --watch: so often")->default_str("2s");
+  add_json(command, options.json);
 }
 
 /// The log tells of a node-local copy when the next one is begun, and not of each. Here the parts themselves say more.
@@ -404,7 +404,7 @@ void show(std::ostream& out, const Options& options) {
     if (!std::cout) {
       throw StorageError(ErrorCode::io, "cannot write to standard output");
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::max(options.interval_s, 0.1)));
+    std::this_thread::sleep_for(std::max(options.interval, std::chrono::milliseconds(100)));
   }
 }
 
@@ -418,8 +418,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "status", "How the runs below a directory stand", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "status", "How the runs below a directory stand", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::status_command

@@ -164,15 +164,6 @@ std::string advice_text(const Advice& advice) {
   return text.str();
 }
 
-template <class Item>
-Json list_json(const std::vector<Item>& items, Json (*convert)(const Item&)) {
-  Json list = Json::array();
-  for (const Item& item : items) {
-    list.push_back(convert(item));
-  }
-  return list;
-}
-
 }  // namespace
 
 Json to_json(const RunReport& report, TimePoint now) {

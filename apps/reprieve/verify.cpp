@@ -38,7 +38,7 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("FILE|DIR", options.path, "A checkpoint, or a directory of checkpoints")->required();
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// What became of one file.
@@ -127,9 +127,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "verify", "Verify every checksum and name what is corrupt", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "verify", "Verify every checksum and name what is corrupt", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::verify_command
@@ -164,7 +163,7 @@ void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only verify them");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// What became of one of them.
@@ -261,9 +260,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "unquarantine",
-                       "Take back checkpoints that were quarantined although they are valid", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "unquarantine", "Take back checkpoints that were quarantined although they are valid",
+                       kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::unquarantine_command
