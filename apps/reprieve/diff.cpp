@@ -463,8 +463,7 @@ void define(CLI::App& command, Options& options) {
 
 /// What differs between two values means nothing if one of them is not what was written.
 void require_sound(const std::filesystem::path& file) {
-  Progress progress("verifying " + file.string());
-  const auto corruptions = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+  const auto corruptions = verify_with_progress(file, file.string());
   if (!corruptions.empty()) {
     throw CorruptError(
         fmt::format("{} is corrupt, so it cannot be compared: {} ({} in all; `reprieve verify` lists them)",
@@ -551,12 +550,12 @@ Json difference_json(const Difference& difference) {
 }
 
 Json report_json(const Options& options, const DifferenceReport& report) {
-  Json json{{"a", options.a.string()},       {"b", options.b.string()},        {"equal", report.differences.empty()},
-            {"variables", report.variables}, {"compared_bytes", report.bytes}, {"differences", Json::array()}};
-  for (const Difference& difference : report.differences) {
-    json["differences"].push_back(difference_json(difference));
-  }
-  return json;
+  return {{"a", options.a.string()},
+          {"b", options.b.string()},
+          {"equal", report.differences.empty()},
+          {"variables", report.variables},
+          {"compared_bytes", report.bytes},
+          {"differences", list_json(report.differences, difference_json)}};
 }
 
 DifferenceReport compare(const Options& options) {

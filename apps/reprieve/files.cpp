@@ -122,6 +122,11 @@ std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metad
   return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
 }
 
+std::vector<storage::Corruption> verify_with_progress(const fs::path& file, std::string name) {
+  Progress progress("verifying " + (name.empty() ? file.filename().string() : std::move(name)));
+  return storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+}
+
 std::string corruption_text(const storage::Corruption& corruption) {
   std::string place = corruption.variable.empty() ? "the file as a whole" : corruption.variable;
   if (!corruption.region.empty()) {

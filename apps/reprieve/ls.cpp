@@ -57,9 +57,7 @@ struct Entry {
 };
 
 void verify(Entry& entry) {
-  Progress progress("verifying " + entry.file.filename().string());
-  const auto corruptions =
-      storage::verify_file(entry.file, [&](auto done, auto total) { progress.update(done, total); });
+  const auto corruptions = verify_with_progress(entry.file);
   entry.valid = corruptions.empty();
   if (!corruptions.empty()) {
     entry.problem = corruption_text(corruptions.front());
@@ -149,15 +147,11 @@ Json to_json(const Entry& entry) {
 }
 
 Json to_json(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
-  Json json{{"directory", options.directory.string()}, {"checkpoints", Json::array()}, {"quarantine", Json::array()}};
-  for (const Entry& entry : entries) {
-    json["checkpoints"].push_back(to_json(entry));
-  }
-  for (const auto& file : quarantined_files(options.directory)) {
-    json["quarantine"].push_back(file.string());
-  }
-  json["local"] = tool::to_json(local.entries);
-  return json;
+  return {
+      {"directory", options.directory.string()},
+      {"checkpoints", list_json(entries, [](const Entry& entry) { return to_json(entry); })},
+      {"quarantine", list_json(quarantined_files(options.directory), [](const auto& file) { return file.string(); })},
+      {"local", tool::to_json(local.entries)}};
 }
 
 /// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.

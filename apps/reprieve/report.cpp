@@ -360,10 +360,7 @@ int run(const Options& options) {
   if (!options.openmetrics.empty()) {
     write_out(options.openmetrics, metrics_text(reports, MetricsFormat::openmetrics, now), kMetricsMarker);
   }
-  Json all = Json::array();
-  for (const RunReport& report : reports) {
-    all.push_back(to_json(report, now));
-  }
+  const Json all = list_json(reports, [&](const RunReport& report) { return to_json(report, now); });
   if (options.json) {
     print_json(std::cout, all);
   }

@@ -371,11 +371,7 @@ void show(std::ostream& out, const Options& options) {
   const std::vector<RunStatus> runs = look_below(options.directories);
   const TimePoint now = Clock::now();
   if (options.json) {
-    Json all = Json::array();
-    for (const RunStatus& run : runs) {
-      all.push_back(to_json(run, now));
-    }
-    print_json(out, all);
+    print_json(out, list_json(runs, [&](const RunStatus& run) { return to_json(run, now); }));
     return;
   }
   const std::vector<QueuedJob> jobs = jobs_in_slurm();

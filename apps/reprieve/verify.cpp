@@ -53,8 +53,7 @@ struct Verdict {
 Verdict verify(const std::filesystem::path& file) {
   Verdict verdict{file, {}, {}};
   try {
-    Progress progress("verifying " + file.filename().string());
-    verdict.corruptions = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    verdict.corruptions = verify_with_progress(file);
   } catch (const Error& error) {
     verdict.error = error.what();
   }
@@ -77,13 +76,13 @@ void print_text(const Verdict& verdict) {
 }
 
 Json to_json(const Verdict& verdict) {
-  Json json{{"file", verdict.file.string()}, {"valid", verdict.exit_code() == kGood}, {"corruptions", Json::array()}};
-  for (const storage::Corruption& corruption : verdict.corruptions) {
-    json["corruptions"].push_back(
-        {{"variable", corruption.variable}, {"region", corruption.region}, {"problem", corruption.problem}});
-  }
-  json["error"] = verdict.error.empty() ? Json() : Json(verdict.error);
-  return json;
+  const auto corruptions = list_json(verdict.corruptions, [](const storage::Corruption& corruption) -> Json {
+    return {{"variable", corruption.variable}, {"region", corruption.region}, {"problem", corruption.problem}};
+  });
+  return {{"file", verdict.file.string()},
+          {"valid", verdict.exit_code() == kGood},
+          {"corruptions", corruptions},
+          {"error", verdict.error.empty() ? Json() : Json(verdict.error)}};
 }
 
 /// All that is asked for. @param take  is given each verdict
@@ -176,8 +175,7 @@ struct Result {
 /// Why a checkpoint must stay aside; empty if it is valid.
 std::string problem_of(const fs::path& file) {
   try {
-    Progress progress("verifying " + file.filename().string());
-    const auto corruption = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    const auto corruption = verify_with_progress(file);
     return corruption.empty() ? "" : corruption_text(corruption.front());
   } catch (const Error& error) {
     return error.what();
@@ -231,10 +229,9 @@ void print_text(const std::vector<Result>& results, const Options& options) {
 }
 
 Json to_json(const std::vector<Result>& results, const Options& options) {
-  Json list = Json::array();
-  for (const Result& result : results) {
-    list.push_back({{"file", result.file.string()}, {"valid", result.is_sound}, {"text", result.text}});
-  }
+  const auto list = list_json(results, [](const Result& result) -> Json {
+    return {{"file", result.file.string()}, {"valid", result.is_sound}, {"text", result.text}};
+  });
   return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"quarantine", list}};
 }
 
