@@ -18,7 +18,6 @@
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
-#include "supervisor/costs.hpp"
 #include "timeline.hpp"
 
 namespace reprieve::tool {

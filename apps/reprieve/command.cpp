@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "command.hpp"
 
-#include <utility>
-
 #include "reprieve/error.hpp"
 
 namespace reprieve::tool {

@@ -12,14 +12,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <sstream>
-#include <vector>
 
 #include "command.hpp"
 #include "core/directory.hpp"
@@ -30,7 +27,6 @@
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/slurm_job.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool {
 

@@ -4,7 +4,6 @@
 /// @file
 /// What `reprieve doctor` makes of what it has seen of a machine. Pure.
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>

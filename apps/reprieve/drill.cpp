@@ -7,9 +7,7 @@
 
 #include <array>
 #include <csignal>
-#include <filesystem>
 #include <iostream>
-#include <map>
 #include <ostream>
 #include <utility>
 #include <vector>

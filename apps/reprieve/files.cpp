@@ -5,20 +5,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <set>
 
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/checkpoint_list.hpp"
 #include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
-#include "status.hpp"
 #include "termination/preemption_watcher.hpp"
 #include "text.hpp"
 #include "timeline.hpp"

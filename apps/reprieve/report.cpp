@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-#include "report.hpp"
+// reprieve report [DIR...]: the page, the numbers for a monitoring system, and the subcommand.
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -15,7 +13,6 @@
 #include <functional>
 #include <iostream>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <system_error>
 
@@ -193,8 +190,6 @@ std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat fo
 }
 
 }  // namespace reprieve::tool
-
-// reprieve report [DIR...]
 
 namespace reprieve::tool::report_command {
 

@@ -6,23 +6,17 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "command.hpp"
-#include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "termination/slurm_job.hpp"
-#include "text.hpp"
 #include "timeline.hpp"
 
 namespace reprieve::tool {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "timeline.hpp"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <sstream>
 #include <utility>
 

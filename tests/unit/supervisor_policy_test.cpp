@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "supervisor/run_progress.hpp"
-#include "supervisor/run_progress.hpp"
 #include "support/logged_events.hpp"
 
 namespace reprieve::supervisor {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -16,7 +15,6 @@
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
 

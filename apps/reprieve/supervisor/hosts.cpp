@@ -11,7 +11,6 @@
 
 #include "core/log.hpp"
 #include "supervisor/launcher.hpp"
-#include "supervisor/processes.hpp"
 
 namespace reprieve::supervisor {
 

@@ -10,14 +10,11 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <optional>
 #include <ranges>
 #include <set>
 #include <sstream>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
@@ -28,7 +25,6 @@
 #include "supervisor/hosts.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
-#include "supervisor/slurm.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
 #include "termination/slurm_job.hpp"

@@ -9,22 +9,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <ctime>
 #include <fstream>
 #include <random>
-#include <string>
 #include <system_error>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/error.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {
