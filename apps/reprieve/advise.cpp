@@ -37,9 +37,7 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double longest(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
+double longest(const std::vector<double>& values) { return values.empty() ? 0 : std::ranges::max(values); }
 
 double upper_estimate(const std::vector<double>& values) {
   handler::DurationHistory recent;

@@ -403,10 +403,8 @@ int run(const Options& options) {
   } else {
     print_findings(std::cout, findings);
   }
-  const bool is_wrong = std::any_of(findings.begin(), findings.end(), [](const supervisor::Finding& finding) {
-    return finding.grade == supervisor::Finding::Grade::problem;
-  });
-  return is_wrong ? kBad : kGood;
+  const auto problem = std::ranges::find(findings, supervisor::Finding::Grade::problem, &supervisor::Finding::grade);
+  return problem == findings.end() ? kGood : kBad;
 }
 
 }  // namespace

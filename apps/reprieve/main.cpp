@@ -61,7 +61,7 @@ bool is_no_command(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) {
+  if (word.empty() || word.starts_with('-') || std::ranges::find(names, word) != names.end()) {
     return false;
   }
   const auto meant = reprieve::core::nearest(word, names);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -334,8 +335,8 @@ supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const s
     return {Outcome::unknown, "another run has replaced it meanwhile"};
   }
   const auto checkpoints = checkpoint_files(file.parent_path());
-  const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),
-                                  [&](const CheckpointFile& each) { return each.path.filename() == file.filename(); });
+  const auto found =
+      std::ranges::find(checkpoints, file.filename(), [](const CheckpointFile& each) { return each.path.filename(); });
   if (found == checkpoints.end() || found == checkpoints.begin() || std::prev(found)->prefix != found->prefix) {
     return {Outcome::needed, corruption_text(corruption.front())};
   }

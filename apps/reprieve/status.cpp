@@ -352,8 +352,7 @@ std::vector<QueuedJob> jobs_in_slurm() {
 void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std::vector<RunStatus>& runs) {
   Table table({{"SLURM JOB"}, {"NAME"}, {"STATE"}, {"TIME LEFT", Table::Align::right}, {"RUN"}});
   for (const QueuedJob& job : jobs) {
-    const auto run =
-        std::find_if(runs.begin(), runs.end(), [&](const RunStatus& each) { return each.slurm_job == job.id; });
+    const auto run = std::ranges::find(runs, job.id, &RunStatus::slurm_job);
     table.add_row({printable(job.id), short_name(job.name), printable(job.state), printable(job.time_left),
                    run == runs.end() ? printable(job.where) : short_name(run->directory)});
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <system_error>
 
 #include "core/directory.hpp"
@@ -27,42 +28,37 @@ std::string name_of(const RunProcess& process) {
 }
 
 Delivery to_command(int signal, pid_t command, const std::vector<RunProcess>& processes) {
-  const auto found = std::find_if(processes.begin(), processes.end(),
-                                  [&](const RunProcess& process) { return process.pid == command; });
+  const auto found = std::ranges::find(processes, command, &RunProcess::pid);
   return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
 }
 
-Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
-  Delivery delivery;
-  for (const RunProcess& process : processes) {
-    delivery.targets.push_back({process.pid, SIGCONT});
-    delivery.targets.push_back({process.pid, signal});
+/// SIGCONT first, which wakes those that are stopped.
+Delivery to_all(int signal, const auto& pids, std::string to) {
+  Delivery delivery{{}, std::move(to)};
+  for (const pid_t pid : pids) {
+    delivery.targets.insert(delivery.targets.end(), {{pid, SIGCONT}, {pid, signal}});
   }
-  delivery.to = processes.empty() ? "" : fmt::format("all {} processes", processes.size());
-  return delivery;
+  return delivery.targets.empty() ? Delivery{} : delivery;
+}
+
+Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
+  return to_all(signal, processes | std::views::transform(&RunProcess::pid),
+                fmt::format("all {} processes", processes.size()));
 }
 
 Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) {
-  Delivery delivery;
-  const auto is_srun = [](const RunProcess& process) { return process.program == "srun"; };
-  if (std::none_of(processes.begin(), processes.end(), is_srun)) {
-    return delivery;
+  if (std::ranges::find(processes, "srun", &RunProcess::program) == processes.end()) {
+    return {};
   }
   const auto ranks = rank_processes(processes);
-  for (const auto& [rank, pid] : ranks) {
-    delivery.targets.push_back({pid, SIGCONT});
-    delivery.targets.push_back({pid, signal});
-  }
-  delivery.to = ranks.empty() ? "" : fmt::format("the {} tasks of srun on this node", ranks.size());
-  return delivery;
+  return to_all(signal, ranks | std::views::values, fmt::format("the {} tasks of srun on this node", ranks.size()));
 }
 
 Delivery to_launcher(int signal, const std::vector<RunProcess>& processes) {
   Delivery delivery;
   for (const RunProcess& process : processes) {
-    const bool inside = std::any_of(delivery.targets.begin(), delivery.targets.end(),
-                                    [&](const NoticeTarget& target) { return target.pid == process.parent; });
-    if (is_launcher(process.program) && !inside) {
+    const auto outer = std::ranges::find(delivery.targets, process.parent, &NoticeTarget::pid);
+    if (is_launcher(process.program) && outer == delivery.targets.end()) {
       delivery.targets.push_back({process.pid, signal});
       delivery.to += (delivery.to.empty() ? "" : ", ") + name_of(process);
     }
@@ -148,9 +144,9 @@ void tidy(const fs::path& path, const std::function<void(const core::Directory& 
 
 /// The last checkpoint of a step; empty if there is none.
 fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
-  const auto found = std::find_if(start.saves.rbegin(), start.saves.rend(),
-                                  [&](const ObservedSave& save) { return save.step == step; });
-  return found == start.saves.rend() ? fs::path() : found->file;
+  const auto newest_first = start.saves | std::views::reverse;
+  const auto found = std::ranges::find(newest_first, step, &ObservedSave::step);
+  return found == newest_first.end() ? fs::path() : found->file;
 }
 
 class Drill {
@@ -401,8 +397,8 @@ class Drill {
       facts_.notice->older_step = facts_.first.saves.back().step;
     }
     facts_.notice->ranks_survive_signal =
-        !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
-                                       [&](const auto& rank) { return survives(rank.second, settings_.signal); });
+        !ranks_.empty() &&
+        std::ranges::all_of(ranks_ | std::views::values, [&](pid_t pid) { return survives(pid, settings_.signal); });
     notice_at_ = Clock::now();
     facts_.notice->told = deliver(settings_.way);
     say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
@@ -424,8 +420,7 @@ class Drill {
       look_at_output();
       if (run_->code() &&
           (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
-        facts_.notice->command_died_first =
-            std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return lives(rank.second); });
+        facts_.notice->command_died_first = std::ranges::any_of(ranks_ | std::views::values, lives);
         return;
       }
       play_end_of_grace();

@@ -421,8 +421,8 @@ constexpr const char* kNotRegistered =
 
 Differences of_kind(const Differences& differences, StateDifference::Kind kind) {
   Differences found;
-  std::copy_if(differences.begin(), differences.end(), std::back_inserter(found),
-               [&](const StateDifference& each) { return each.kind == kind; });
+  std::ranges::copy_if(
+      differences, std::back_inserter(found), [&](auto each) { return each == kind; }, &StateDifference::kind);
   return found;
 }
 
@@ -587,9 +587,7 @@ class ReplayJudge {
           (on_other_ranks() ? "a generator for each rank does that by design; else " : "") +
               std::string(kNotRegistered));
     } else if (!rounding.empty()) {
-      const auto largest = std::max_element(rounding.begin(), rounding.end(), [](const auto& a, const auto& b) {
-        return a.relative_error < b.relative_error;
-      });
+      const auto largest = std::ranges::max_element(rounding, {}, &StateDifference::relative_error);
       add(Grade::warning, "replay_rounding",
           fmt::format(
               "{} differs by rounding only, {}: {} of {} variables, {} most ({:.2g} of the largest value that differs)",

@@ -327,7 +327,7 @@ class JobSupervisor {
              (!chief.second.host.empty() && chief.second.host != core::host_name());
     };
     const auto& chiefs = run_->progress().chiefs();
-    if (Clock::now() < next_launcher_look_ || std::any_of(chiefs.begin(), chiefs.end(), is_beyond_doubt)) {
+    if (Clock::now() < next_launcher_look_ || std::ranges::any_of(chiefs, is_beyond_doubt)) {
       return;
     }
     next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
@@ -539,7 +539,7 @@ class JobSupervisor {
       std::error_code ignored;
       return a.lexically_normal() == b.lexically_normal() || fs::equivalent(a, b, ignored);
     };
-    const bool uses_it = std::any_of(opened.begin(), opened.end(), [&](const fs::path& path) {
+    const bool uses_it = std::ranges::any_of(opened, [&](const fs::path& path) {
       return same(path, *settings_.directory) ||
              (run_directory_->is_dry_run() && same(path.parent_path(), *settings_.directory));
     });
@@ -695,7 +695,7 @@ class JobSupervisor {
     if (!hosts_of(settings_.command)) {
       throw UsageError("hosts can be left out where the command has Open MPI's mpirun in it, not inside of a script");
     }
-    if (std::find(settings_.command.begin(), settings_.command.end(), ":") != settings_.command.end()) {
+    if (std::ranges::find(settings_.command, ":") != settings_.command.end()) {
       throw UsageError(
           "hosts cannot be left out of a command that starts several programs (\":\"): each has its own hosts");
     }

@@ -128,7 +128,7 @@ const std::vector<LauncherTraits>& launchers() {
 
 const LauncherTraits* open_mpi_of(const std::string& version_line) {
   const auto& all = launchers();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const LauncherTraits& each) {
+  const auto found = std::ranges::find_if(all, [&](const LauncherTraits& each) {
     const std::string number = each.name.substr(each.name.rfind(' ') + 1);
     return !each.daemon.empty() && version_line.find("(Open MPI) " + number + ".") != std::string::npos;
   });
@@ -261,9 +261,8 @@ LauncherOption read_option(const Words& words, std::size_t place) {
 }
 
 std::size_t launcher_place(const Words& words) {
-  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& each) {
-    return is_launcher(std::filesystem::path(each).filename());
-  });
+  const auto found = std::ranges::find_if(
+      words, [](const std::string& each) { return is_launcher(std::filesystem::path(each).filename()); });
   return static_cast<std::size_t>(found - words.begin());
 }
 
