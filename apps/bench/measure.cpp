@@ -2,7 +2,6 @@
 #include "measure.hpp"
 
 #include <fmt/format.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +16,6 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <thread>
 
 #include "cluster/communicator.hpp"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -17,7 +18,6 @@
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
-#include "supervisor/costs.hpp"
 #include "timeline.hpp"
 
 namespace reprieve::tool {
@@ -37,9 +37,7 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-double longest(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
+double longest(const std::vector<double>& values) { return values.empty() ? 0 : std::ranges::max(values); }
 
 double upper_estimate(const std::vector<double>& values) {
   handler::DurationHistory recent;
@@ -155,15 +153,8 @@ std::vector<std::string> find_missing(const Advice& known) {
 }
 
 const char* id_of(MtbfSource source) {
-  switch (source) {
-    case MtbfSource::given:
-      return "given";
-    case MtbfSource::measured:
-      return "measured";
-    case MtbfSource::at_least:
-      break;
-  }
-  return "at_least";
+  constexpr std::array kIds{"given", "measured", "at_least"};
+  return kIds.at(static_cast<std::size_t>(source));
 }
 
 Json history_json(const Advice& advice) {
@@ -231,16 +222,9 @@ void print_history(std::ostream& out, const Advice& advice) {
 }
 
 std::string mtbf_text(const IntervalAdvice& interval) {
-  const std::string time = time_text(interval.mtbf_s);
-  switch (interval.source) {
-    case MtbfSource::given:
-      return "a failure every " + time + ", as given";
-    case MtbfSource::measured:
-      return "a failure every " + time + ", as measured";
-    case MtbfSource::at_least:
-      break;
-  }
-  return "a failure every " + time + ", which is as often as it can be (95 %) when none came so far";
+  constexpr std::array kWords{", as given", ", as measured",
+                              ", which is as often as it can be (95 %) when none came so far"};
+  return "a failure every " + time_text(interval.mtbf_s) + kWords.at(static_cast<std::size_t>(interval.source));
 }
 
 void print_interval(std::ostream& out, const IntervalAdvice& interval) {
@@ -393,27 +377,24 @@ Exit codes: 0 done, 1 the grace of --grace is too short or tight, 2 there is not
 
 struct Options {
   std::vector<std::filesystem::path> directories{"checkpoints"};
-  double mtbf_s = 0;
-  double node_mtbf_s = 0;
-  double grace_s = 0;
-  double time_limit_s = 0;
+  AdviceQuestion question;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directories, "Checkpoint directories of one program; default: checkpoints");
-  add_duration(command, "--mtbf", options.mtbf_s, "Mean time between failures of the whole job, all its nodes together")
+  add_duration(command, "--mtbf", options.question.mtbf_s,
+               "Mean time between failures of the whole job, all its nodes together")
       ->default_str("as measured");
-  add_duration(command, "--node-mtbf", options.node_mtbf_s,
+  add_duration(command, "--node-mtbf", options.question.node_mtbf_s,
                "The same of losses that node-local copies do not survive: of a node, of power")
       ->default_str("not asked");
-  add_duration(command, "--grace", options.grace_s, "Time from the notice to the kill, as the queue has it")
+  add_duration(command, "--grace", options.question.grace_s, "Time from the notice to the kill, as the queue has it")
       ->default_str("not asked");
-  add_duration(command, "--time-limit", options.time_limit_s, "Time limit of one job")->default_str("not asked");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_duration(command, "--time-limit", options.question.time_limit_s, "Time limit of one job")
+      ->default_str("not asked");
+  add_json(command, options.json);
 }
-
-std::optional<double> if_positive(double value) { return value > 0 ? std::optional(value) : std::nullopt; }
 
 supervisor::RunHistory read_histories(const Options& options) {
   supervisor::RunHistory history;
@@ -430,9 +411,7 @@ supervisor::RunHistory read_histories(const Options& options) {
 }
 
 int run(const Options& options) {
-  const Advice advice =
-      advise(read_histories(options), {if_positive(options.mtbf_s), if_positive(options.node_mtbf_s),
-                                       if_positive(options.grace_s), if_positive(options.time_limit_s)});
+  const Advice advice = advise(read_histories(options), options.question);
   if (options.json) {
     print_json(std::cout, to_json(advice));
   } else {
@@ -446,9 +425,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "advise", "How often to save, and how much grace to ask for, from past runs",
-                       kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "advise", "How often to save, and how much grace to ask for, from past runs", kFooter,
+                       define, run);
 }
 
 }  // namespace reprieve::tool::advise_command

@@ -16,10 +16,10 @@ namespace reprieve::tool {
 
 /// What the user knows; seconds.
 struct AdviceQuestion {
-  std::optional<double> mtbf_s;         ///< mean time between failures that come without notice
-  std::optional<double> node_mtbf_s{};  ///< of those that node-local copies do not survive: nodes, power
-  std::optional<double> grace_s;        ///< of the queue
-  std::optional<double> time_limit_s;   ///< of one job
+  std::optional<double> mtbf_s{};        ///< mean time between failures that come without notice
+  std::optional<double> node_mtbf_s{};   ///< of those that node-local copies do not survive: nodes, power
+  std::optional<double> grace_s{};       ///< of the queue
+  std::optional<double> time_limit_s{};  ///< of one job
 };
 
 /// Where the mean time between failures is from.

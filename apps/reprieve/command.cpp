@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "command.hpp"
 
-#include <fmt/format.h>
-
-#include <map>
-#include <memory>
-#include <utility>
-
 #include "reprieve/error.hpp"
 
 namespace reprieve::tool {
 
-CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning) {
+CLI::Option* add_duration(CLI::App& command, const char* name, std::function<void(double seconds)> take,
+                          const std::string& meaning) {
   const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},    {"m", 60},
                                             {"min", 60},   {"h", 3600}, {"d", 86'400}};
-  return command.add_option(name, seconds, meaning)
+  return command.add_option_function<double>(name, std::move(take), meaning)
       ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE).description(""))
       ->check(CLI::Range(0.0, 1e9).description(""))
-      ->type_name("TIME")
-      ->capture_default_str();
+      ->type_name("TIME");
 }
 
-void require_program(const std::vector<std::string>& program, const std::vector<std::string>& strays,
-                     const char* usage) {
-  if (!strays.empty()) {
+void require_program(const CLI::App& command, const std::vector<std::string>& program) {
+  const std::string usage = fmt::format("reprieve {} [options] -- mpirun -n 4 ./program", command.get_name());
+  if (const auto strays = command.remaining(); !strays.empty()) {
     throw UsageError(fmt::format("{} is neither an option nor behind the --: {}", strays.front(), usage));
   }
   if (program.empty()) {

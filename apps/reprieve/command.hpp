@@ -5,9 +5,14 @@
 /// The subcommands. Each defines its options on the application and, when it is the one that the user chose, runs and
 /// leaves its exit code.
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,59 +29,87 @@ enum ExitCode : int {
 /// How long another program's answer is waited for.
 inline constexpr std::chrono::seconds kAnswerLimit{5};
 
+/// What a subcommand is made with.
+struct Tool {
+  CLI::App& app;
+  int& exit_code;
+  const std::vector<std::string>& program;  ///< what stands behind the `--` of the command line
+};
+
 // Each subcommand has a namespace of its own: they have options and functions of the same names.
 namespace status_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace report_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace ls_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace show_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace verify_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace diff_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace prune_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace unquarantine_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace drain_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace xdmf_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
-/// @param program  what stands behind the `--` of the command line; must outlive the parsing
 namespace run_command {
-void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+void add(const Tool& tool);
 }
 namespace drill_command {
-void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program);
+void add(const Tool& tool);
 }
 namespace doctor_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace advise_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace launch_agent_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 namespace sbatch_template_command {
-void add(CLI::App& app, int& exit_code);
+void add(const Tool& tool);
 }
 
-/// Takes a time with a unit into @p seconds: "90", "90s", "5m", "2h".
-CLI::Option* add_duration(CLI::App& command, const char* name, double& seconds, const std::string& meaning);
+/// Gives @p take a time with a unit, in seconds: "90", "90s", "5m", "2h".
+CLI::Option* add_duration(CLI::App& command, const char* name, std::function<void(double seconds)> take,
+                          const std::string& meaning);
+
+/// Takes a time with a unit into @p time, whose value is the default.
+template <class Rep, class Period>
+CLI::Option* add_duration(CLI::App& command, const char* name, std::chrono::duration<Rep, Period>& time,
+                          const std::string& meaning) {
+  using Time = std::chrono::duration<Rep, Period>;
+  const auto take = [&time](double seconds) {
+    time = std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds));
+  };
+  return add_duration(command, name, take, meaning)
+      ->default_str(fmt::format("{:g}", std::chrono::duration<double>(time).count()));
+}
+
+/// The same in seconds, of which 0 is none.
+inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optional<double>& seconds,
+                                 const std::string& meaning) {
+  return add_duration(
+      command, name, [&seconds](double value) { seconds = value > 0 ? std::optional(value) : std::nullopt; }, meaning);
+}
+
+inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
 
 /// An option whose value is one of the names in @p values. A wrong name is told with those that there are.
 template <class Value>
@@ -103,20 +136,29 @@ CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::
 void show_program_in_usage(CLI::App& command);
 
 /// @throws UsageError unless there is a program, and nothing else that is no option
-/// @param usage  "reprieve run [options] -- mpirun -n 4 ./program"
-void require_program(const std::vector<std::string>& program, const std::vector<std::string>& strays,
-                     const char* usage);
+void require_program(const CLI::App& command, const std::vector<std::string>& program);
 
-/// Makes a subcommand whose @p options are bound by @p define and which runs @p run with them.
+/// Makes a subcommand whose options are bound by @p define and which runs @p run with them. A command whose options
+/// have a `program` gets there what stands behind the `--`.
 template <class Options>
-void add_command(CLI::App& app, int& exit_code, const char* name, const char* summary, const char* footer,
+void add_command(const Tool& tool, const char* name, const char* summary, const char* footer,
                  void (*define)(CLI::App&, Options&), int (*run)(const Options&)) {
-  CLI::App* command = app.add_subcommand(name, summary);
+  CLI::App* command = tool.app.add_subcommand(name, summary);
   command->footer(footer);
   // The options live as long as the callback, which CLI11 keeps.
   auto options = std::make_shared<Options>();
   define(*command, *options);
-  command->callback([options, run, &exit_code] { exit_code = run(*options); });
+  if constexpr (requires { options->program; }) {
+    show_program_in_usage(*command);
+    command->allow_extras();  // for an error that says more than CLI11's
+  }
+  command->callback([command, options, run, tool] {
+    if constexpr (requires { options->program; }) {
+      require_program(*command, tool.program);
+      options->program = tool.program;
+    }
+    tool.exit_code = run(*options);
+  });
 }
 
 }  // namespace reprieve::tool

@@ -8,17 +8,14 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "command.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "reprieve/error.hpp"
-#include "storage/read/inspect_file.hpp"
 #include "text.hpp"
 
 namespace reprieve::tool {
@@ -336,70 +333,59 @@ std::optional<double> rounding_bound(ElementType type) {
   return size <= sizeof(float) ? kFloatRounding : kDoubleRounding;
 }
 
-/// Turns differences into what a drill tells of them.
-class Describer {
- public:
-  Describer(const fs::path& a, const fs::path& b) : variables_(storage::list_variables(a)), a_(a), b_(b) {}
-
-  [[nodiscard]] StateDifference describe(const Difference& difference) const {
-    StateDifference described{difference.variable, Kind::values, "", 0};
-    const auto variable = std::find_if(variables_.begin(), variables_.end(),
-                                       [&](const VariableInfo& each) { return each.name == difference.variable; });
-    switch (difference.problem) {
-      case Problem::only_in_a:
-      case Problem::only_in_b:
-        described.what = "in that only one of them has it";
-        break;
-      case Problem::values:
-        describe_values(difference, *variable, described);
-        break;
-      case Problem::shape:
-        described.kind = difference.other_ranks ? Kind::other_ranks : Kind::values;
-        [[fallthrough]];
-      case Problem::kind:
-      case Problem::type:
-        described.what =
-            fmt::format("in its {} ({} against {})", to_string(difference.problem), difference.a, difference.b);
-        break;
-    }
-    return described;
+/// "first at element [3, 4] of rank 2".
+std::string first_text(const Difference& difference) {
+  std::string text;
+  if (!difference.first_index.empty()) {
+    text = "first at element " + shape_text(difference.first_index);
   }
-
- private:
-  void describe_values(const Difference& difference, const VariableInfo& variable, StateDifference& described) const {
-    described.what = place_text(difference);
-    const std::uint64_t index = difference.comparison.first_index.value();
-    if (const std::string in_a = element_text(a_, variable, index); !in_a.empty()) {
-      described.what +=
-          fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, element_text(b_, variable, index));
-    }
-    const auto bound = rounding_bound(variable.type);
-    const auto& absolute = difference.comparison.max_absolute;
-    if (!bound || !absolute || difference.comparison.not_finite > 0) {
-      return;
-    }
-    const long double largest = difference.comparison.largest;
-    if (largest > 0 && *absolute <= *bound * largest) {
-      described.kind = Kind::rounding;
-      described.relative_error = static_cast<double>(*absolute / largest);
-    }
+  if (difference.first_rank) {
+    text += fmt::format("{} rank {}", text.empty() ? "first on" : " of", *difference.first_rank);
   }
+  return text;
+}
 
-  static std::string place_text(const Difference& difference) {
-    std::string text;
-    if (!difference.first_index.empty()) {
-      text = "first at element " + shape_text(difference.first_index);
-    }
-    if (difference.first_rank) {
-      text += fmt::format("{} rank {}", text.empty() ? "first on" : " of", *difference.first_rank);
-    }
-    return text;
+void describe_values(StateDifference& described, const Difference& difference,
+                     const std::vector<VariableInfo>& variables, const VariableReader& a, const VariableReader& b) {
+  const VariableInfo& variable = *std::ranges::find(variables, difference.variable, &VariableInfo::name);
+  described.what = first_text(difference);
+  const std::uint64_t index = difference.comparison.first_index.value();
+  if (const std::string in_a = element_text(a, variable, index); !in_a.empty()) {
+    described.what +=
+        fmt::format("{}({} against {})", described.what.empty() ? "" : " ", in_a, element_text(b, variable, index));
   }
+  const auto bound = rounding_bound(variable.type);
+  const auto& absolute = difference.comparison.max_absolute;
+  const long double largest = difference.comparison.largest;
+  if (bound && absolute && difference.comparison.not_finite == 0 && largest > 0 && *absolute <= *bound * largest) {
+    described.kind = Kind::rounding;
+    described.relative_error = static_cast<double>(*absolute / largest);
+  }
+}
 
-  std::vector<VariableInfo> variables_;
-  storage::VariableReader a_;
-  storage::VariableReader b_;
-};
+/// What a drill tells of a difference. @param variables  those of @p a
+StateDifference describe(const Difference& difference, const std::vector<VariableInfo>& variables,
+                         const VariableReader& a, const VariableReader& b) {
+  StateDifference described{difference.variable, Kind::values, "", 0};
+  switch (difference.problem) {
+    case Problem::only_in_a:
+    case Problem::only_in_b:
+      described.what = "in that only one of them has it";
+      break;
+    case Problem::values:
+      describe_values(described, difference, variables, a, b);
+      break;
+    case Problem::shape:
+      described.kind = difference.other_ranks ? Kind::other_ranks : Kind::values;
+      [[fallthrough]];
+    case Problem::kind:
+    case Problem::type:
+      described.what =
+          fmt::format("in its {} ({} against {})", to_string(difference.problem), difference.a, difference.b);
+      break;
+  }
+  return described;
+}
 
 }  // namespace
 
@@ -416,12 +402,14 @@ StateComparison compare_states(const fs::path& a, const fs::path& b, const std::
     const DifferenceReport report = find_differences(a, b, unwatched);
     comparison.variables = report.variables;
     comparison.bytes = report.bytes;
-    const Describer describer(a, b);
+    const VariableReader reader_a(a);
+    const VariableReader reader_b(b);
+    const auto variables = storage::list_variables(reader_a.index());
     for (const Difference& difference : report.differences) {
-      if (std::find(ignore.begin(), ignore.end(), difference.variable) != ignore.end()) {
+      if (std::ranges::find(ignore, difference.variable) != ignore.end()) {
         ++comparison.ignored;
       } else {
-        comparison.different.push_back(describer.describe(difference));
+        comparison.different.push_back(describe(difference, variables, reader_a, reader_b));
       }
     }
   } catch (const Error& error) {
@@ -458,13 +446,12 @@ struct Options {
 void define(CLI::App& command, Options& options) {
   command.add_option("A", options.a, "A checkpoint")->required();
   command.add_option("B", options.b, "Another checkpoint")->required();
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// What differs between two values means nothing if one of them is not what was written.
 void require_sound(const std::filesystem::path& file) {
-  Progress progress("verifying " + file.string());
-  const auto corruptions = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+  const auto corruptions = verify_with_progress(file, file.string());
   if (!corruptions.empty()) {
     throw CorruptError(
         fmt::format("{} is corrupt, so it cannot be compared: {} ({} in all; `reprieve verify` lists them)",
@@ -551,12 +538,12 @@ Json difference_json(const Difference& difference) {
 }
 
 Json report_json(const Options& options, const DifferenceReport& report) {
-  Json json{{"a", options.a.string()},       {"b", options.b.string()},        {"equal", report.differences.empty()},
-            {"variables", report.variables}, {"compared_bytes", report.bytes}, {"differences", Json::array()}};
-  for (const Difference& difference : report.differences) {
-    json["differences"].push_back(difference_json(difference));
-  }
-  return json;
+  return {{"a", options.a.string()},
+          {"b", options.b.string()},
+          {"equal", report.differences.empty()},
+          {"variables", report.variables},
+          {"compared_bytes", report.bytes},
+          {"differences", list_json(report.differences, difference_json)}};
 }
 
 DifferenceReport compare(const Options& options) {
@@ -580,8 +567,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "diff", "Compare the state in two checkpoints", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "diff", "Compare the state in two checkpoints", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::diff_command

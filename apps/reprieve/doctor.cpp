@@ -12,14 +12,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <sstream>
-#include <vector>
 
 #include "command.hpp"
 #include "core/directory.hpp"
@@ -30,7 +27,6 @@
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/slurm_job.hpp"
-#include "text.hpp"
 
 namespace reprieve::tool {
 
@@ -282,7 +278,7 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Where checkpoints are to lie; default: this directory");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::string name_of_file_system(long type) {
@@ -407,17 +403,15 @@ int run(const Options& options) {
   } else {
     print_findings(std::cout, findings);
   }
-  const bool is_wrong = std::any_of(findings.begin(), findings.end(), [](const supervisor::Finding& finding) {
-    return finding.grade == supervisor::Finding::Grade::problem;
-  });
-  return is_wrong ? kBad : kGood;
+  const auto problem = std::ranges::find(findings, supervisor::Finding::Grade::problem, &supervisor::Finding::grade);
+  return problem == findings.end() ? kGood : kBad;
 }
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "doctor", "Whether this machine is fit for runs that save themselves", kFooter,
-                       define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "doctor", "Whether this machine is fit for runs that save themselves", kFooter, define,
+                       run);
 }
 
 }  // namespace reprieve::tool::doctor_command

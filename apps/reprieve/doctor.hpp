@@ -4,13 +4,12 @@
 /// @file
 /// What `reprieve doctor` makes of what it has seen of a machine. Pure.
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "supervisor/drill_judgement.hpp"
+#include "text.hpp"
 
 namespace reprieve::tool {
 

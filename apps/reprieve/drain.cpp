@@ -45,7 +45,7 @@ struct Options {
   std::filesystem::path directory;
   std::filesystem::path local;
   std::string prefix;
-  double wait_seconds = 60;
+  std::chrono::milliseconds wait{60'000};
   bool dry_run = false;
   bool json = false;
 };
@@ -55,10 +55,10 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--local", options.local,
                      "Where the copies lie [checkpoints.local_directory of the last run, or /dev/shm]");
   command.add_option("--prefix", options.prefix, "Only copies of the program whose checkpoints' names begin so");
-  add_duration(command, "--wait", options.wait_seconds,
+  add_duration(command, "--wait", options.wait,
                "How long to wait while another node, or a run that ends, has the directory [60s]");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be done");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::string flushed_text(std::size_t flushed, bool dry_run) {
@@ -104,8 +104,7 @@ Json to_json(const std::string& prefix, const DrainResult& result) {
 
 DrainResult drain(const Options& options, const std::string& prefix) {
   manager::CheckpointDirectory checkpoints(options.directory, prefix, true);
-  const std::chrono::milliseconds wait(static_cast<std::int64_t>(options.wait_seconds * 1000));
-  return manager::drain(checkpoints, {options.local, prefix, this_process(), wait, options.dry_run});
+  return manager::drain(checkpoints, {options.local, prefix, this_process(), options.wait, options.dry_run});
 }
 
 /// Node-local copies are looked for below the name of the user who asks.
@@ -156,9 +155,9 @@ int run(const Options& asked) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "drain", "Make a checkpoint of what lies in the memory of the nodes", kFooter,
-                       define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "drain", "Make a checkpoint of what lies in the memory of the nodes", kFooter, define,
+                       run);
 }
 
 }  // namespace reprieve::tool::drain_command

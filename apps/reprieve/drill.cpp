@@ -5,11 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <csignal>
-#include <filesystem>
 #include <iostream>
-#include <map>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -17,50 +15,41 @@
 #include "command.hpp"
 #include "diff.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/drill_judgement.hpp"
+#include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
-
-struct DrillReport {
-  supervisor::DrillFacts facts;
-  std::vector<supervisor::Finding> findings;
-  supervisor::DrillVerdict verdict = supervisor::DrillVerdict::could_not_tell;
-  std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints
-};
+namespace reprieve::tool::drill_command {
 
 namespace {
 
 using supervisor::DrillFacts;
 using supervisor::DrillVerdict;
+using supervisor::NoticeWay;
 using supervisor::ObservedNotice;
 using supervisor::ObservedStart;
 using supervisor::StateDifference;
 
-const char* id_of(DrillVerdict verdict) {
-  switch (verdict) {
-    case DrillVerdict::would_survive:
-      return "would_survive";
-    case DrillVerdict::would_lose_work:
-      return "would_lose_work";
-    case DrillVerdict::could_not_tell:
-      break;
-  }
-  return "could_not_tell";
-}
+struct DrillReport {
+  DrillFacts facts;
+  std::vector<supervisor::Finding> findings = supervisor::judge_drill(facts);
+  DrillVerdict verdict = supervisor::verdict_of(findings);
+};
 
-const char* words_of(DrillVerdict verdict) {
-  switch (verdict) {
-    case DrillVerdict::would_survive:
-      return "the job would survive";
-    case DrillVerdict::would_lose_work:
-      return "the job would lose work, go another way, or not continue by itself";
-    case DrillVerdict::could_not_tell:
-      break;
-  }
-  return "the drill could not tell";
+/// How a verdict is told: to programs, to people, and by the exit code.
+struct VerdictWords {
+  const char* id;
+  const char* text;
+  ExitCode code;
+};
+
+const VerdictWords& words_of(DrillVerdict verdict) {
+  static constexpr std::array<VerdictWords, 3> kWords{
+      {{"would_survive", "the job would survive", kGood},
+       {"would_lose_work", "the job would lose work, go another way, or not continue by itself", kBad},
+       {"could_not_tell", "the drill could not tell", kTrouble}}};
+  return kWords.at(static_cast<std::size_t>(verdict));
 }
 
 Json start_json(const ObservedStart& start) {
@@ -76,15 +65,12 @@ Json start_json(const ObservedStart& start) {
 }
 
 Json notice_json(const ObservedNotice& notice) {
-  Json arrivals = Json::array();
-  for (const auto& arrival : notice.arrivals) {
-    arrivals.push_back(
-        {{"rank", arrival.rank}, {"host", arrival.host}, {"source", arrival.source}, {"seconds", arrival.seconds}});
-  }
-  Json ends = Json::array();
-  for (const auto& [rank, seconds] : notice.rank_ends) {
-    ends.push_back({{"rank", rank}, {"seconds", seconds}});
-  }
+  const auto arrivals = list_json(notice.arrivals, [](const supervisor::Arrival& arrival) -> Json {
+    return {{"rank", arrival.rank}, {"host", arrival.host}, {"source", arrival.source}, {"seconds", arrival.seconds}};
+  });
+  const auto ends = list_json(notice.rank_ends, [](const auto& end) -> Json {
+    return {{"rank", end.first}, {"seconds", end.second}};
+  });
   return {{"told", notice.told},
           {"last_step", or_null(notice.last_step)},
           {"arrivals", arrivals},
@@ -103,27 +89,18 @@ Json notice_json(const ObservedNotice& notice) {
 }
 
 const char* id_of(StateDifference::Kind kind) {
-  switch (kind) {
-    case StateDifference::Kind::values:
-      return "values";
-    case StateDifference::Kind::rounding:
-      return "rounding";
-    case StateDifference::Kind::other_ranks:
-      break;
-  }
-  return "other_ranks";
+  constexpr std::array kIds{"values", "rounding", "other_ranks"};
+  return kIds.at(static_cast<std::size_t>(kind));
 }
 
 Json state_json(const supervisor::StateComparison& state) {
-  Json names = Json::array();
-  Json differences = Json::array();
-  for (const StateDifference& each : state.different) {
-    names.push_back(each.variable);
-    differences.push_back({{"variable", each.variable},
-                           {"kind", id_of(each.kind)},
-                           {"what", each.what},
-                           {"relative_error", each.relative_error}});
-  }
+  const auto names = list_json(state.different, [](const StateDifference& each) { return each.variable; });
+  const auto differences = list_json(state.different, [](const StateDifference& each) -> Json {
+    return {{"variable", each.variable},
+            {"kind", id_of(each.kind)},
+            {"what", each.what},
+            {"relative_error", each.relative_error}};
+  });
   return {{"equal", state.equal()}, {"variables", state.variables}, {"bytes", state.bytes},
           {"different", names},     {"differences", differences},   {"failure", state.failure}};
 }
@@ -156,23 +133,10 @@ Json grace_json(const DrillFacts& facts) {
           {"signal_lead_s", supervisor::signal_lead_s(*costs)}};
 }
 
-}  // namespace
-
-DrillReport make_report(DrillFacts facts, std::vector<std::filesystem::path> kept) {
-  DrillReport report{std::move(facts), {}, {}, std::move(kept)};
-  report.findings = supervisor::judge_drill(report.facts);
-  report.verdict = supervisor::verdict_of(report.findings);
-  return report;
-}
-
 Json to_json(const DrillReport& report) {
   const DrillFacts& facts = report.facts;
-  Json kept = Json::array();
-  for (const auto& directory : report.kept) {
-    kept.push_back(directory.string());
-  }
-  return {{"verdict", id_of(report.verdict)},
-          {"findings", to_json(report.findings)},
+  return {{"verdict", words_of(report.verdict).id},
+          {"findings", tool::to_json(report.findings)},
           {"command", facts.command},
           {"signal", facts.signal},
           {"grace_s", facts.grace_s},
@@ -182,7 +146,7 @@ Json to_json(const DrillReport& report) {
           {"state", facts.state ? state_json(*facts.state) : Json()},
           {"replay", facts.replay ? replay_json(*facts.replay) : Json()},
           {"grace_needed", grace_json(facts)},
-          {"kept", kept}};
+          {"kept", list_json(facts.kept, [](const auto& directory) { return directory.string(); })}};
 }
 
 void print_text(std::ostream& out, const DrillReport& report) {
@@ -197,20 +161,11 @@ void print_text(std::ostream& out, const DrillReport& report) {
     out << fmt::format("\nSlurm: #SBATCH --signal=B:URG@{0} for a script with `reprieve run`, B:USR1@{0} for others\n",
                        supervisor::signal_lead_s(*costs));
   }
-  for (const auto& directory : report.kept) {
+  for (const auto& directory : facts.kept) {
     out << fmt::format("\nkept: {}\n", directory.string());
   }
-  out << fmt::format("\n{}\n", words_of(report.verdict));
+  out << fmt::format("\n{}\n", words_of(report.verdict).text);
 }
-
-}  // namespace reprieve::tool
-
-namespace reprieve::tool::drill_command {
-
-namespace {
-
-using std::chrono::milliseconds;
-using supervisor::NoticeWay;
 
 constexpr const char* kFooter =
     R"(reprieve drill [options] -- COMMAND ARGUMENTS...
@@ -250,25 +205,17 @@ Examples:
 Exit codes: 0 the job would survive, 1 it would lose work, 2 the drill could not tell, or wrong usage.)";
 
 struct Options {
-  std::vector<std::string> command;
-  NoticeWay way = NoticeWay::command;
+  std::vector<std::string> program;
+  supervisor::DrillSettings settings;
   std::string signal;
-  double grace_s = 30;
-  double after_s = 2;
-  std::uint64_t after_steps = 0;
-  double ready_timeout_s = 60;
-  double timeout_s = 600;
-  std::uint64_t replay = 0;
-  int ranks = 0;
   std::vector<std::string> ignore;
   std::string run_directory;
-  bool keep = false;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  show_program_in_usage(command);
-  add_choice<NoticeWay>(command, "--as", options.way,
+  supervisor::DrillSettings& settings = options.settings;
+  add_choice<NoticeWay>(command, "--as", settings.way,
                         {{"command", NoticeWay::command},
                          {"time-limit", NoticeWay::time_limit},
                          {"slurm-grace", NoticeWay::slurm_grace},
@@ -276,34 +223,36 @@ void define(CLI::App& command, Options& options) {
                          {"rank", NoticeWay::rank}},
                         "How the platform gives notice, see below; default: command");
   command.add_option("--signal", options.signal, "Another signal than that of the way: TERM, USR1, USR2, INT, HUP");
-  add_duration(command, "--grace", options.grace_s, "How long after the notice the platform kills what is left");
-  add_duration(command, "--after", options.after_s, "How long after the ranks are ready the notice is given");
-  command.add_option("--after-steps", options.after_steps, "Give notice when the run has done so many steps, instead")
+  add_duration(command, "--grace", settings.grace, "How long after the notice the platform kills what is left");
+  add_duration(command, "--after", settings.after, "How long after the ranks are ready the notice is given");
+  command.add_option("--after-steps", settings.after_steps, "Give notice when the run has done so many steps, instead")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}).description(""))
       ->type_name("N")
       ->excludes("--after");
-  add_duration(command, "--ready-timeout", options.ready_timeout_s,
+  add_duration(command, "--ready-timeout", settings.ready_timeout,
                "A program that opens no checkpoint directory for so long does not use the library");
-  add_duration(command, "--timeout", options.timeout_s, "Wait no longer than that for steps, or for the second start");
-  CLI::Option* replay =
-      command.add_option("--replay", options.replay, "Compare the next N steps with those of an undisturbed run, too")
-          ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}).description(""))
-          ->type_name("N");
-  command.add_option("--ranks", options.ranks, "With --replay: the resumed run has M ranks; rounding is told apart")
+  add_duration(command, "--timeout", settings.timeout, "Wait no longer than that for steps, or for the second start");
+  CLI::Option* replay = command
+                            .add_option("--replay", settings.replay_steps,
+                                        "Compare the next N steps with those of an undisturbed run, too")
+                            ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000'000}).description(""))
+                            ->type_name("N");
+  command
+      .add_option("--ranks", settings.replay_ranks,
+                  "With --replay: the resumed run has M ranks; rounding is told apart")
       ->check(CLI::Range(1, 100'000'000).description(""))
       ->type_name("M")
       ->needs(replay);
   command.add_option("--ignore", options.ignore, "Variables that may differ where states are compared")->delimiter(',');
   command.add_option("--run-dir", options.run_directory,
                      "Where to make the private directory for the run's record; all nodes must see it");
-  command.add_flag("--keep", options.keep, "Leave the checkpoints of the drill, and say where they are");
+  command.add_flag("--keep", settings.keep, "Leave the checkpoints of the drill, and say where they are");
   command.add_flag("--json", options.json, "Print the report as JSON");
-  command.allow_extras();  // for an error that says more than CLI11's
 }
 
 int signal_of(const Options& options) {
   if (options.signal.empty()) {
-    return supervisor::usual_signal(options.way);
+    return supervisor::usual_signal(options.settings.way);
   }
   const std::string name = options.signal.starts_with("SIG") ? options.signal : "SIG" + options.signal;
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGURG, SIGXCPU}) {
@@ -313,8 +262,6 @@ int signal_of(const Options& options) {
   }
   throw UsageError("--signal " + options.signal + " is none of TERM, USR1, USR2, INT, HUP, URG, XCPU");
 }
-
-milliseconds to_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
 
 /// The command of the run that resumes on another number of ranks.
 std::vector<std::string> command_on(int ranks, const std::vector<std::string>& command) {
@@ -329,25 +276,14 @@ std::vector<std::string> command_on(int ranks, const std::vector<std::string>& c
 }
 
 supervisor::DrillSettings settings_of(const Options& options) {
-  supervisor::DrillSettings settings;
-  settings.command = options.command;
-  settings.way = options.way;
+  supervisor::DrillSettings settings = options.settings;
+  settings.command = options.program;
   settings.signal = signal_of(options);
-  settings.grace = to_milliseconds(options.grace_s);
-  settings.after = to_milliseconds(options.after_s);
-  if (options.after_steps > 0) {
-    settings.after_steps = options.after_steps;
-  }
-  settings.ready_timeout = to_milliseconds(options.ready_timeout_s);
-  settings.timeout = to_milliseconds(options.timeout_s);
-  settings.keep = options.keep;
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;
   }
-  settings.replay_steps = options.replay;
-  if (options.ranks > 0) {
-    settings.replay_ranks = options.ranks;
-    settings.replay_command = command_on(options.ranks, options.command);
+  if (settings.replay_ranks > 0) {
+    settings.replay_command = command_on(settings.replay_ranks, options.program);
   }
   settings.compare = [&](const auto& a, const auto& b) { return compare_states(a, b, options.ignore); };
   settings.say = [](const std::string& text) { std::cerr << "[drill] " << printable(text) << std::endl; };
@@ -355,38 +291,19 @@ supervisor::DrillSettings settings_of(const Options& options) {
 }
 
 int run(const Options& options) {
-  supervisor::Drill drill(settings_of(options));
-  supervisor::DrillFacts facts = drill.run();
-  const DrillReport report =
-      make_report(std::move(facts), options.keep ? drill.kept() : std::vector<std::filesystem::path>{});
+  const DrillReport report{supervisor::run_drill(settings_of(options))};
   if (options.json) {
     print_json(std::cout, to_json(report));
   } else {
     print_text(std::cout, report);
   }
-  switch (report.verdict) {
-    case supervisor::DrillVerdict::would_survive:
-      return kGood;
-    case supervisor::DrillVerdict::would_lose_work:
-      return kBad;
-    case supervisor::DrillVerdict::could_not_tell:
-      break;
-  }
-  return kTrouble;
+  return words_of(report.verdict).code;
 }
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
-  CLI::App* command = app.add_subcommand("drill", "Rehearse a preemption: would my job survive?");
-  command->footer(kFooter);
-  auto options = std::make_shared<Options>();
-  define(*command, *options);
-  command->callback([command, options, &program, &exit_code] {
-    require_program(program, command->remaining(), "reprieve drill [options] -- mpirun -n 4 ./program");
-    options->command = program;
-    exit_code = run(*options);
-  });
+void add(const Tool& tool) {
+  add_command<Options>(tool, "drill", "Rehearse a preemption: would my job survive?", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::drill_command

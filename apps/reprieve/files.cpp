@@ -5,20 +5,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <set>
 
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "manager/checkpoint_directory.hpp"
-#include "manager/checkpoint_list.hpp"
 #include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
-#include "status.hpp"
 #include "termination/preemption_watcher.hpp"
 #include "text.hpp"
 #include "timeline.hpp"
@@ -120,6 +116,11 @@ std::vector<fs::path> quarantined_files(const fs::path& directory) {
 
 std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata) {
   return std::chrono::system_clock::time_point(std::chrono::microseconds(metadata.time_us));
+}
+
+std::vector<storage::Corruption> verify_with_progress(const fs::path& file, std::string name) {
+  Progress progress("verifying " + (name.empty() ? file.filename().string() : std::move(name)));
+  return storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
 }
 
 std::string corruption_text(const storage::Corruption& corruption) {

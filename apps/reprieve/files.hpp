@@ -64,6 +64,9 @@ std::vector<std::filesystem::path> quarantined_files(const std::filesystem::path
 /// When a checkpoint was saved.
 std::chrono::system_clock::time_point time_of(const storage::FileMetadata& metadata);
 
+/// Verifies a checkpoint, and shows under its file name, or under @p name, how far that is. @throws StorageError
+std::vector<storage::Corruption> verify_with_progress(const std::filesystem::path& file, std::string name = {});
+
 /// "optimizer/momentum, elements [0:512] written by rank 3: checksum does not match".
 std::string corruption_text(const storage::Corruption& corruption);
 

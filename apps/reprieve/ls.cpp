@@ -43,7 +43,7 @@ void define(CLI::App& command, Options& options) {
   command.add_flag("--quick", options.quick, "Do not verify the data");
   command.add_option("--local", options.local,
                      "Also list the node-local copies in this directory [checkpoints.local_directory of the last run]");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// One file of the list.
@@ -57,9 +57,7 @@ struct Entry {
 };
 
 void verify(Entry& entry) {
-  Progress progress("verifying " + entry.file.filename().string());
-  const auto corruptions =
-      storage::verify_file(entry.file, [&](auto done, auto total) { progress.update(done, total); });
+  const auto corruptions = verify_with_progress(entry.file);
   entry.valid = corruptions.empty();
   if (!corruptions.empty()) {
     entry.problem = corruption_text(corruptions.front());
@@ -149,15 +147,11 @@ Json to_json(const Entry& entry) {
 }
 
 Json to_json(const Options& options, const std::vector<Entry>& entries, const LocalListing& local) {
-  Json json{{"directory", options.directory.string()}, {"checkpoints", Json::array()}, {"quarantine", Json::array()}};
-  for (const Entry& entry : entries) {
-    json["checkpoints"].push_back(to_json(entry));
-  }
-  for (const auto& file : quarantined_files(options.directory)) {
-    json["quarantine"].push_back(file.string());
-  }
-  json["local"] = tool::to_json(local.entries);
-  return json;
+  return {
+      {"directory", options.directory.string()},
+      {"checkpoints", list_json(entries, [](const Entry& entry) { return to_json(entry); })},
+      {"quarantine", list_json(quarantined_files(options.directory), [](const auto& file) { return file.string(); })},
+      {"local", tool::to_json(local.entries)}};
 }
 
 /// What this node reaches of node-local copies. Where nobody asked for them, what cannot be listed is left out.
@@ -196,8 +190,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "ls", "List the checkpoints of a directory", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "ls", "List the checkpoints of a directory", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::ls_command
@@ -241,7 +235,7 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--spacing", options.xdmf.spacing, "Distance of neighbours, slowest dimension first (default: 1)")
       ->delimiter(',')
       ->type_name("Z,Y,X");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 int run(const Options& options) {
@@ -259,9 +253,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "xdmf", "Let ParaView open the checkpoints of a directory", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::xdmf_command

@@ -61,7 +61,7 @@ bool is_no_command(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) {
+  if (word.empty() || word.starts_with('-') || std::ranges::find(names, word) != names.end()) {
     return false;
   }
   const auto meant = reprieve::core::nearest(word, names);
@@ -87,23 +87,14 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   int exit_code = kGood;
-  status_command::add(app, exit_code);
-  report_command::add(app, exit_code);
-  ls_command::add(app, exit_code);
-  show_command::add(app, exit_code);
-  verify_command::add(app, exit_code);
-  diff_command::add(app, exit_code);
-  prune_command::add(app, exit_code);
-  unquarantine_command::add(app, exit_code);
-  drain_command::add(app, exit_code);
-  xdmf_command::add(app, exit_code);
   const std::vector<std::string> program = take_program(argc, argv);
-  run_command::add(app, exit_code, program);
-  drill_command::add(app, exit_code, program);
-  doctor_command::add(app, exit_code);
-  advise_command::add(app, exit_code);
-  launch_agent_command::add(app, exit_code);
-  sbatch_template_command::add(app, exit_code);
+  for (const auto add :
+       {status_command::add, report_command::add, ls_command::add, show_command::add, verify_command::add,
+        diff_command::add, prune_command::add, unquarantine_command::add, drain_command::add, xdmf_command::add,
+        run_command::add, drill_command::add, doctor_command::add, advise_command::add, launch_agent_command::add,
+        sbatch_template_command::add}) {
+    add({app, exit_code, program});
+  }
   if (argc == 1) {
     print_wrapped(std::cerr, STDERR_FILENO, app.help());
     return kTrouble;

@@ -49,7 +49,7 @@ void define(CLI::App& command, Options& options) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// The checkpoints of the one prefix that is meant, oldest first.
@@ -73,11 +73,6 @@ std::vector<CheckpointFile> checkpoints_meant(const Options& options) {
   return files;
 }
 
-bool is_sound(const std::filesystem::path& file) {
-  Progress progress("verifying " + file.filename().string());
-  return storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); }).empty();
-}
-
 /// What is to be done.
 struct Plan {
   std::vector<CheckpointFile> keep;
@@ -88,7 +83,7 @@ struct Plan {
 /// Takes the corrupt ones off the end of @p files, which then ends with the newest valid checkpoint.
 std::vector<CheckpointFile> split_off_corrupt(std::vector<CheckpointFile>& files, const Options& options) {
   std::vector<CheckpointFile> corrupt;
-  while (!files.empty() && !is_sound(files.back().path)) {
+  while (!files.empty() && !verify_with_progress(files.back().path).empty()) {
     corrupt.insert(corrupt.begin(), files.back());
     files.pop_back();
   }
@@ -164,11 +159,7 @@ void print_text(const Plan& plan, std::uint64_t freed_bytes, const Options& opti
 
 Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options) {
   const auto names = [](const std::vector<CheckpointFile>& files) {
-    Json json = Json::array();
-    for (const CheckpointFile& file : files) {
-      json.push_back(file.path.string());
-    }
-    return json;
+    return list_json(files, [](const CheckpointFile& file) { return file.path.string(); });
   };
   return {{"directory", options.directory.string()}, {"dry_run", options.dry_run},
           {"removed", names(plan.remove)},           {"kept", names(plan.keep)},
@@ -203,9 +194,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "prune", "Remove old checkpoints, never the newest valid one", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::prune_command

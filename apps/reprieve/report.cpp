@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-#include "report.hpp"
+// reprieve report [DIR...]: the page, the numbers for a monitoring system, and the subcommand.
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -15,7 +13,6 @@
 #include <functional>
 #include <iostream>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <system_error>
 
@@ -194,8 +191,6 @@ std::string metrics_text(const std::vector<RunReport>& reports, MetricsFormat fo
 
 }  // namespace reprieve::tool
 
-// reprieve report [DIR...]
-
 namespace reprieve::tool::report_command {
 
 namespace {
@@ -228,8 +223,7 @@ struct Options {
   std::string page;
   std::string prometheus;
   std::string openmetrics;
-  double mtbf_s = 0;
-  double grace_s = 0;
+  AdviceQuestion question;
   bool json = false;
 };
 
@@ -241,19 +235,16 @@ void define(CLI::App& command, Options& options) {
       ->type_name("FILE");
   command.add_option("--openmetrics", options.openmetrics, "The same in the format of OpenMetrics; - as above")
       ->type_name("FILE");
-  add_duration(command, "--mtbf", options.mtbf_s, "For the advice: mean time between failures of the whole job")
+  add_duration(command, "--mtbf", options.question.mtbf_s,
+               "For the advice: mean time between failures of the whole job")
       ->default_str("as measured");
-  add_duration(command, "--grace", options.grace_s, "Time from a notice to the kill, where the notice does not tell it")
+  add_duration(command, "--grace", options.question.grace_s,
+               "Time from a notice to the kill, where the notice does not tell it")
       ->default_str("not known");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::vector<RunReport> report_below(const Options& options, TimePoint now) {
-  const auto if_given = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
-  const AdviceQuestion question{.mtbf_s = if_given(options.mtbf_s),
-                                .node_mtbf_s = std::nullopt,
-                                .grace_s = if_given(options.grace_s),
-                                .time_limit_s = std::nullopt};
   std::set<fs::path> directories;
   for (const fs::path& top : options.directories) {
     require_directory(top);
@@ -265,7 +256,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   for (const fs::path& directory : directories) {
     const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
     if (const auto status = look_at(directory, timeline)) {
-      reports.push_back(timeline.report(*status, question, now));
+      reports.push_back(timeline.report(*status, options.question, now));
     }
   }
   if (reports.empty()) {
@@ -364,10 +355,7 @@ int run(const Options& options) {
   if (!options.openmetrics.empty()) {
     write_out(options.openmetrics, metrics_text(reports, MetricsFormat::openmetrics, now), kMetricsMarker);
   }
-  Json all = Json::array();
-  for (const RunReport& report : reports) {
-    all.push_back(to_json(report, now));
-  }
+  const Json all = list_json(reports, [&](const RunReport& report) { return to_json(report, now); });
   if (options.json) {
     print_json(std::cout, all);
   }
@@ -383,9 +371,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "report", "What became of runs: a page, or numbers for monitoring", kFooter,
-                       define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "report", "What became of runs: a page, or numbers for monitoring", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::report_command

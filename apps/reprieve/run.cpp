@@ -6,8 +6,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -33,32 +33,7 @@
 #include "termination/slurm_job.hpp"
 #include "text.hpp"
 
-namespace reprieve::tool {
-
-class RunOutput {
- public:
-  enum class Form {
-    text,   ///< a line per event; on a terminal a status line as well
-    json,   ///< a JSON object per event
-    quiet,  ///< only what a person has to know: warnings, and why there is no further start
-  };
-
-  explicit RunOutput(Form form);
-  ~RunOutput();
-  RunOutput(const RunOutput&) = delete;
-  RunOutput& operator=(const RunOutput&) = delete;
-
-  void event(const supervisor::SupervisorEvent& event);
-  /// Shown in place, until the next event; nothing unless standard error is a terminal.
-  void status(const std::string& text);
-
- private:
-  void wipe();
-
-  Form form_;
-  bool terminal_;
-  bool status_shown_ = false;
-};
+namespace reprieve::tool::run_command {
 
 namespace {
 
@@ -88,51 +63,57 @@ void write_if_possible(const std::string& text) {
   }
 }
 
-}  // namespace
+class RunOutput {
+ public:
+  enum class Form {
+    text,   ///< a line per event; on a terminal a status line as well
+    json,   ///< a JSON object per event
+    quiet,  ///< only what a person has to know: warnings, and why there is no further start
+  };
 
-RunOutput::RunOutput(Form form) : form_(form), terminal_(form == Form::text && ::isatty(STDERR_FILENO) == 1) {}
+  explicit RunOutput(Form form) : form_(form), terminal_(form == Form::text && ::isatty(STDERR_FILENO) == 1) {}
+  ~RunOutput() { wipe(); }
+  RunOutput(const RunOutput&) = delete;
+  RunOutput& operator=(const RunOutput&) = delete;
 
-RunOutput::~RunOutput() { wipe(); }
-
-void RunOutput::event(const supervisor::SupervisorEvent& event) {
-  if (form_ == Form::quiet && !matters(event.name)) {
-    return;
-  }
-  wipe();
-  if (form_ == Form::json) {
-    Json line{{"event", event.name}};
-    line["wall_clock_s"] = static_cast<std::int64_t>(std::time(nullptr));
-    line["text"] = event.text;
-    for (const auto& [key, value] : event.fields.items()) {
-      line[key] = value;
+  void event(const supervisor::SupervisorEvent& event) {
+    if (form_ == Form::quiet && !matters(event.name)) {
+      return;
     }
-    write_if_possible(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
-  } else {
-    write_if_possible(fmt::format("[reprieve {}] {}\n", clock_time(), printable(first_line(event.text))));
+    wipe();
+    if (form_ == Form::json) {
+      Json line{
+          {"event", event.name}, {"wall_clock_s", static_cast<std::int64_t>(std::time(nullptr))}, {"text", event.text}};
+      for (const auto& [key, value] : event.fields.items()) {
+        line[key] = value;
+      }
+      write_if_possible(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+    } else {
+      write_if_possible(fmt::format("[reprieve {}] {}\n", clock_time(), printable(first_line(event.text))));
+    }
   }
-}
 
-void RunOutput::status(const std::string& text) {
-  if (!terminal_) {
-    return;
+  /// Shown in place, until the next event; nothing unless standard error is a terminal.
+  void status(const std::string& text) {
+    if (!terminal_) {
+      return;
+    }
+    // The cursor goes back to the start of the line, so that a line of the program overwrites the status.
+    write_if_possible(fmt::format("\r[reprieve] {}\x1b[K\r", printable(text)));
+    status_shown_ = true;
   }
-  // The cursor goes back to the start of the line, so that a line of the program overwrites the status.
-  write_if_possible(fmt::format("\r[reprieve] {}\x1b[K\r", printable(text)));
-  status_shown_ = true;
-}
 
-void RunOutput::wipe() {
-  if (status_shown_) {
-    write_if_possible("\r\x1b[K");
-    status_shown_ = false;
+ private:
+  void wipe() {
+    if (std::exchange(status_shown_, false)) {
+      write_if_possible("\r\x1b[K");
+    }
   }
-}
 
-}  // namespace reprieve::tool
-
-namespace reprieve::tool::run_command {
-
-namespace {
+  Form form_;
+  bool terminal_;
+  bool status_shown_ = false;
+};
 
 using std::chrono::milliseconds;
 
@@ -162,38 +143,32 @@ again; 2 wrong usage; 75 with --slurm: saved, but not to be started again by Slu
 otherwise the launcher's code, or 1 if the launcher returned 0 or the restart code although nothing was saved.)";
 
 struct Options {
-  std::vector<std::string> command;
+  std::vector<std::string> program;
+  supervisor::SupervisorSettings settings;
+  supervisor::SlurmSettings slurm;
+  supervisor::HostSettings hosts;
   std::string directory;
   std::string run_directory;
-  int restarts = 0;
-  double backoff_s = 1;
-  int give_up_after = 3;
-  double time_left_s = 0;
+  milliseconds time_left{0};
   std::string deadline;
-  double lead_s = -1;
-  double ready_timeout_s = 60;
-  double link_timeout_s = 120;
-  int spares = 0;
-  int min_ranks = 0;
-  double host_timeout_s = 20;
-  bool no_shield = false;
-  bool no_drain = false;
-  bool slurm = false;
-  bool requeue_exit = false;
-  double slurm_poll_s = 30;
+  bool in_slurm = false;
   bool quiet = false;
   bool json = false;
 };
 
 void define_restarts(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Restarts";
-  command.add_option("--restarts", options.restarts, "How often a saved or crashed run is started again, at most")
+  command
+      .add_option("--restarts", options.settings.restarts.restarts,
+                  "How often a saved or crashed run is started again, at most")
       ->check(CLI::Range(0, 1'000'000))
       ->group(kGroup);
-  add_duration(command, "--backoff", options.backoff_s,
+  add_duration(command, "--backoff", options.settings.restarts.first_pause,
                "Pause after a crash; doubles, up to 1 min, while there is no progress")
       ->group(kGroup);
-  command.add_option("--give-up-after", options.give_up_after, "Runs in a row without a newer checkpoint")
+  command
+      .add_option("--give-up-after", options.settings.restarts.fruitless_runs,
+                  "Runs in a row without a newer checkpoint")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()
       ->group(kGroup);
@@ -201,12 +176,14 @@ void define_restarts(CLI::App& command, Options& options) {
 
 void define_end(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "The end of the job";
-  auto* time_left =
-      add_duration(command, "--time-left", options.time_left_s, "The job is killed in TIME")->group(kGroup);
+  auto* time_left = add_duration(command, "--time-left", options.time_left, "The job is killed in TIME")->group(kGroup);
   command.add_option("--deadline", options.deadline, "The same as a time: 2026-03-01T12:00:00 (local, or with Z UTC)")
       ->excludes(time_left)
       ->group(kGroup);
-  add_duration(command, "--lead", options.lead_s, "How long before the end the ranks are told")
+  const auto take_lead = [&](double seconds) {
+    options.settings.lead = std::chrono::seconds(static_cast<std::int64_t>(seconds));
+  };
+  add_duration(command, "--lead", take_lead, "How long before the end the ranks are told")
       ->default_str("2 min, or a quarter of the time if that is less")
       ->group(kGroup);
   command
@@ -215,21 +192,24 @@ void define_end(CLI::App& command, Options& options) {
                   "the start on. A program that uses another one is ended")
       ->group(kGroup);
   command
-      .add_flag(
-          "--no-drain", options.no_drain,
+      .add_flag_callback(
+          "--no-drain", [&] { options.settings.flushes_local_copies = false; },
           "Leave node-local copies in the memory of the nodes when a run ends in disorder. Otherwise `reprieve drain` "
           "makes a checkpoint of them")
       ->group(kGroup);
-  add_duration(command, "--ready-timeout", options.ready_timeout_s,
+  add_duration(command, "--ready-timeout", options.settings.patience,
                "How long a notice waits for a program to show that it uses the library")
       ->group(kGroup);
 }
 
 void define_launcher(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Launcher";
-  command.add_flag("--no-shield", options.no_shield, "Leave the launch agent of mpirun's daemons on other nodes alone")
+  command
+      .add_flag_callback(
+          "--no-shield", [&] { options.settings.shield_daemons = false; },
+          "Leave the launch agent of mpirun's daemons on other nodes alone")
       ->group(kGroup);
-  add_duration(command, "--link-timeout", options.link_timeout_s,
+  add_duration(command, "--link-timeout", options.settings.link_timeout,
                "mpirun notices a dead connection to a node within TIME; 0: as it is configured")
       ->group(kGroup);
   command
@@ -242,38 +222,38 @@ void define_launcher(CLI::App& command, Options& options) {
 void define_hosts(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Dead hosts";
   command
-      .add_option("--min-ranks", options.min_ranks,
+      .add_option("--min-ranks", options.hosts.min_ranks,
                   "Before each start, leave out the hosts that mpirun cannot reach; start on fewer ranks if the others "
                   "have no room for all, but not on fewer than this")
       ->check(CLI::Range(1, 100'000'000))
       ->group(kGroup);
   command
-      .add_option("--spares", options.spares,
+      .add_option("--spares", options.hosts.spares,
                   "The last so many hosts of mpirun's --host or --hostfile, or of the job, stay free until another one "
                   "does not answer")
       ->check(CLI::Range(0, 1'000'000))
       ->group(kGroup);
-  add_duration(command, "--host-timeout", options.host_timeout_s, "How long a host has to answer")->group(kGroup);
+  add_duration(command, "--host-timeout", options.hosts.patience, "How long a host has to answer")->group(kGroup);
 }
 
 void define_slurm(CLI::App& command, Options& options) {
   constexpr const char* kGroup = "Slurm";
   auto* slurm = command
-                    .add_flag("--slurm", options.slurm,
+                    .add_flag("--slurm", options.in_slurm,
                               "Inside a job: watch its end and its preemption, and put it back into the queue when it "
                               "was saved, unless Slurm has decided already or the job forbids it (--no-requeue)")
                     ->group(kGroup);
   command
-      .add_flag("--requeue-exit", options.requeue_exit,
-                "The site has RequeueExit set to the restart code: leave with it, instead of scontrol requeue, unless "
-                "the job is preempted")
+      .add_flag_callback(
+          "--requeue-exit", [&] { options.slurm.way = supervisor::RequeueWay::exit_code; },
+          "The site has RequeueExit set to the restart code: leave with it, instead of scontrol requeue, unless "
+          "the job is preempted")
       ->needs(slurm)
       ->group(kGroup);
-  add_duration(command, "--slurm-poll", options.slurm_poll_s, "Ask Slurm so often")->needs(slurm)->group(kGroup);
+  add_duration(command, "--slurm-poll", options.slurm.poll, "Ask Slurm so often")->needs(slurm)->group(kGroup);
 }
 
 void define(CLI::App& command, Options& options) {
-  show_program_in_usage(command);
   define_restarts(command, options);
   define_end(command, options);
   define_slurm(command, options);
@@ -281,12 +261,7 @@ void define(CLI::App& command, Options& options) {
   define_hosts(command, options);
   command.add_flag("--quiet", options.quiet, "Show only what a person has to know");
   command.add_flag("--json", options.json, "Show events as JSON, one per line, on standard error");
-  command.allow_extras();  // for an error that says more than CLI11's
 }
-
-std::chrono::seconds whole_seconds(double seconds) { return std::chrono::seconds(static_cast<std::int64_t>(seconds)); }
-
-milliseconds to_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
 
 std::chrono::system_clock::time_point parse_deadline(const std::string& text) {
   std::tm parts{};
@@ -305,19 +280,18 @@ std::optional<std::chrono::steady_clock::time_point> deadline_of(const Options& 
     const auto left = core::between<milliseconds>(std::chrono::system_clock::now(), parse_deadline(options.deadline));
     return core::later(now, left);
   }
-  return options.time_left_s > 0 ? std::optional(core::later(now, to_milliseconds(options.time_left_s))) : std::nullopt;
+  return options.time_left.count() > 0 ? std::optional(core::later(now, options.time_left)) : std::nullopt;
 }
 
 std::optional<supervisor::SlurmSettings> slurm_settings(const Options& options) {
-  if (!options.slurm) {
+  if (!options.in_slurm) {
     return std::nullopt;
   }
   const auto job = termination::slurm_job_id(core::environment_variable);
   if (!job) {
     throw UsageError("--slurm works inside of a Slurm job only: SLURM_JOB_ID is not set");
   }
-  const auto way = options.requeue_exit ? supervisor::RequeueWay::exit_code : supervisor::RequeueWay::scontrol;
-  return supervisor::SlurmSettings{*job, way, to_milliseconds(options.slurm_poll_s)};
+  return supervisor::SlurmSettings{*job, options.slurm.way, options.slurm.poll};
 }
 
 /// False if the directory stays locked for longer than a server of network files keeps the locks of a dead node.
@@ -361,8 +335,8 @@ supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const s
     return {Outcome::unknown, "another run has replaced it meanwhile"};
   }
   const auto checkpoints = checkpoint_files(file.parent_path());
-  const auto found = std::find_if(checkpoints.begin(), checkpoints.end(),
-                                  [&](const CheckpointFile& each) { return each.path.filename() == file.filename(); });
+  const auto found =
+      std::ranges::find(checkpoints, file.filename(), [](const CheckpointFile& each) { return each.path.filename(); });
   if (found == checkpoints.end() || found == checkpoints.begin() || std::prev(found)->prefix != found->prefix) {
     return {Outcome::needed, corruption_text(corruption.front())};
   }
@@ -371,31 +345,19 @@ supervisor::Suspicion look_at_suspect(const std::filesystem::path& file, const s
 }
 
 supervisor::SupervisorSettings settings_of(const Options& options) {
-  supervisor::SupervisorSettings settings;
-  settings.command = options.command;
+  supervisor::SupervisorSettings settings = options.settings;
+  settings.command = options.program;
   settings.tool = std::filesystem::read_symlink("/proc/self/exe");
-  settings.restarts.restarts = options.restarts;
-  settings.restarts.first_pause = to_milliseconds(options.backoff_s);
-  settings.restarts.fruitless_runs = options.give_up_after;
   settings.deadline = deadline_of(options);
-  if (options.lead_s >= 0) {
-    settings.lead = whole_seconds(options.lead_s);
-  }
-  settings.patience = to_milliseconds(options.ready_timeout_s);
   if (!options.directory.empty()) {
     settings.directory = std::filesystem::absolute(options.directory).lexically_normal();
   }
   if (!options.run_directory.empty()) {
     settings.run_directory_parent = options.run_directory;
   }
-  settings.flushes_local_copies = !options.no_drain;
-  settings.shield_daemons = !options.no_shield;
-  settings.link_timeout = whole_seconds(options.link_timeout_s);
   settings.slurm = slurm_settings(options);
-  if (options.spares > 0 || options.min_ranks > 0) {
-    settings.hosts = supervisor::HostSettings{options.spares,
-                                              options.min_ranks > 0 ? std::optional(options.min_ranks) : std::nullopt,
-                                              to_milliseconds(options.host_timeout_s)};
+  if (options.hosts.spares > 0 || options.hosts.min_ranks) {
+    settings.hosts = options.hosts;
   }
   settings.look_at_suspect = look_at_suspect;
   return settings;
@@ -407,21 +369,14 @@ int run(const Options& options) {
   supervisor::SupervisorSettings settings = settings_of(options);
   settings.on_event = [&](const auto& event) { output.event(event); };
   settings.on_status = [&](const auto& text) { output.status(text); };
-  return supervisor::JobSupervisor(std::move(settings)).run();
+  return supervisor::supervise(std::move(settings));
 }
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code, const std::vector<std::string>& program) {
-  CLI::App* command = app.add_subcommand("run", "Run a parallel program that saves itself before it is killed");
-  command->footer(kFooter);
-  auto options = std::make_shared<Options>();
-  define(*command, *options);
-  command->callback([command, options, &program, &exit_code] {
-    require_program(program, command->remaining(), "reprieve run [options] -- mpirun -n 4 ./program");
-    options->command = program;
-    exit_code = run(*options);
-  });
+void add(const Tool& tool) {
+  add_command<Options>(tool, "run", "Run a parallel program that saves itself before it is killed", kFooter, define,
+                       run);
 }
 
 }  // namespace reprieve::tool::run_command
@@ -473,8 +428,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "launch-agent", "Start a daemon of mpirun, shielded", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "launch-agent", "Start a daemon of mpirun, shielded", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::launch_agent_command

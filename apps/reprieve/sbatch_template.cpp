@@ -41,7 +41,7 @@ struct Options {
   std::string name = "train";
   std::string array;
   std::string directory = "checkpoints";
-  std::string program = "./program";
+  std::string program_line = "./program";
 };
 
 /// A word of a comment line of sbatch cannot hold a line break, which would begin a command.
@@ -75,7 +75,7 @@ void define(CLI::App& command, Options& options) {
   command.add_option("--array", options.array, "Indices of a job array: 0-9, 1,3,5, 0-99%10");
   command.add_option("--directory", options.directory, "Checkpoint directory, on a file system that all nodes share")
       ->capture_default_str();
-  command.add_option("--program", options.program, "The program and its arguments, as in a shell")
+  command.add_option("--program", options.program_line, "The program and its arguments, as in a shell")
       ->capture_default_str();
 }
 
@@ -160,7 +160,7 @@ program=({})
 # To preempt the job by hand: touch "$directory/PREEMPT", or scancel --batch --signal=URG JOBID
 {} --directory "$directory" -- {}
 )",
-                     options.directory, options.program, run, launcher_line(options));
+                     options.directory, options.program_line, run, launcher_line(options));
 }
 
 int run(const Options& options) {
@@ -169,7 +169,7 @@ int run(const Options& options) {
                                                                         {"--array", options.array},
                                                                         {"--time", options.time},
                                                                         {"--directory", options.directory},
-                                                                        {"--program", options.program}}) {
+                                                                        {"--program", options.program_line}}) {
     require_one_line(option, value);
   }
   check_times(options);
@@ -179,8 +179,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "sbatch-template", "Print a batch script for Slurm", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::sbatch_template_command

@@ -43,7 +43,7 @@ void define(CLI::App& command, Options& options) {
       .add_option("FILE", options.file,
                   "A checkpoint, <prefix>-<number>.h5, or a part of a node-local copy, <run>-<rank>.<slot>.part")
       ->required();
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 std::filesystem::path files_directory_of(std::filesystem::path file) {
@@ -61,13 +61,7 @@ std::string shape_of(const storage::VariableInfo& variable) {
                                  : shape_text(variable.shape) + " in all, differs by rank";
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
-}
+std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 /// "struct{x, id}" if the members are known.
 std::string type_of(const storage::VariableInfo& variable) {
@@ -82,16 +76,14 @@ std::string type_of(const storage::VariableInfo& variable) {
 }
 
 Json members_json(const Members& members) {
-  Json list = Json::array();
-  for (const Member& member : members) {
+  return list_json(members, [](const Member& member) {
     Json entry{
         {"name", member.name}, {"type", to_string(member.type)}, {"offset", member.offset}, {"shape", member.shape}};
     if (!member.members.empty()) {
       entry["members"] = members_json(member.members);
     }
-    list.push_back(std::move(entry));
-  }
-  return list;
+    return entry;
+  });
 }
 
 /// What the program said of its variables, if it did.
@@ -121,12 +113,13 @@ void print_variables(const std::vector<storage::VariableInfo>& variables) {
   print_annotations(variables);
 }
 
+void line(const char* key, const std::string& value) {
+  std::cout << fmt::format("  {:<11} {}\n", key, printable(value));
+}
+
 void print_text(const std::filesystem::path& file, const storage::FileIndex& index) {
   const storage::FileMetadata& metadata = index.metadata;
   const auto time = time_of(metadata);
-  const auto line = [](const char* key, const std::string& value) {
-    std::cout << fmt::format("  {:<11} {}\n", key, printable(value));
-  };
   std::cout << file.string() << '\n';
   line("number", std::to_string(metadata.number));
   line("step",
@@ -173,26 +166,22 @@ Json variable_json(const storage::VariableInfo& variable) {
 
 Json to_json(const std::filesystem::path& file, const storage::FileIndex& index) {
   const storage::FileMetadata& metadata = index.metadata;
-  Json json{{"file", file.string()},
-            {"number", metadata.number},
-            {"run_calls", metadata.run_calls ? Json(*metadata.run_calls) : Json()},
-            {"run", metadata.identity ? Json(metadata.identity->run) : Json()},
-            {"save", metadata.identity ? Json(metadata.identity->save) : Json()},
-            {"directory_id", metadata.identity ? Json(metadata.identity->directory_id) : Json()},
-            {"world_size", metadata.world_size},
-            {"time", utc_time(time_of(metadata))},
-            {"reason", tool::to_json(metadata.reason)},
-            {"size_bytes", index.file_size},
-            {"files_directory", metadata.has_files ? Json(files_directory_of(file).string()) : Json()},
-            {"library_version", metadata.library_version},
-            {"mpi_version", metadata.mpi_version},
-            {"hdf5_version", metadata.hdf5_version},
-            {"format_version", metadata.format_version},
-            {"variables", Json::array()}};
-  for (const auto& variable : storage::list_variables(index)) {
-    json["variables"].push_back(variable_json(variable));
-  }
-  return json;
+  return {{"file", file.string()},
+          {"number", metadata.number},
+          {"run_calls", metadata.run_calls ? Json(*metadata.run_calls) : Json()},
+          {"run", metadata.identity ? Json(metadata.identity->run) : Json()},
+          {"save", metadata.identity ? Json(metadata.identity->save) : Json()},
+          {"directory_id", metadata.identity ? Json(metadata.identity->directory_id) : Json()},
+          {"world_size", metadata.world_size},
+          {"time", utc_time(time_of(metadata))},
+          {"reason", tool::to_json(metadata.reason)},
+          {"size_bytes", index.file_size},
+          {"files_directory", metadata.has_files ? Json(files_directory_of(file).string()) : Json()},
+          {"library_version", metadata.library_version},
+          {"mpi_version", metadata.mpi_version},
+          {"hdf5_version", metadata.hdf5_version},
+          {"format_version", metadata.format_version},
+          {"variables", list_json(storage::list_variables(index), variable_json)}};
 }
 
 /// What the part of rank 0 knows about the whole state.
@@ -203,30 +192,23 @@ std::vector<storage::VariableInfo> variables_of(const storage::Part& part, const
 
 Json to_json(const std::filesystem::path& file, const storage::Part& part) {
   const storage::LocalCopy& copy = part.name().copy;
-  Json json{{"file", file.string()},
-            {"local_copy", true},
-            {"rank", part.name().rank},
-            {"number", copy.number},
-            {"run_calls", copy.run_calls ? Json(*copy.run_calls) : Json()},
-            {"run", copy.save.run},
-            {"save", copy.save.save},
-            {"directory_id", copy.save.directory_id},
-            {"world_size", copy.ranks},
-            {"time", utc_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)))},
-            {"size_bytes", part.file_bytes()},
-            {"variables", Json::array()}};
-  for (const auto& variable : variables_of(part, file)) {
-    json["variables"].push_back(variable_json(variable));
-  }
-  return json;
+  return {{"file", file.string()},
+          {"local_copy", true},
+          {"rank", part.name().rank},
+          {"number", copy.number},
+          {"run_calls", copy.run_calls ? Json(*copy.run_calls) : Json()},
+          {"run", copy.save.run},
+          {"save", copy.save.save},
+          {"directory_id", copy.save.directory_id},
+          {"world_size", copy.ranks},
+          {"time", utc_time(std::chrono::system_clock::time_point(std::chrono::microseconds(copy.time_us)))},
+          {"size_bytes", part.file_bytes()},
+          {"variables", list_json(variables_of(part, file), variable_json)}};
 }
 
 void print_text(const std::filesystem::path& file, const storage::Part& part) {
   const storage::LocalCopy& copy = part.name().copy;
   const std::chrono::system_clock::time_point time(std::chrono::microseconds(copy.time_us));
-  const auto line = [](const char* key, const std::string& value) {
-    std::cout << fmt::format("  {:<11} {}\n", key, printable(value));
-  };
   std::cout << file.string() << '\n';
   line("part of", fmt::format("a node-local copy: rank {} of {}", part.name().rank, copy.ranks));
   line("step", copy.run_calls ? fmt::format("{} (calls of run)", *copy.run_calls)
@@ -241,36 +223,28 @@ void print_text(const std::filesystem::path& file, const storage::Part& part) {
   }
 }
 
-int run_with_part(const Options& options) {
-  const storage::Part part(storage::PosixFile::open_to_read(options.file));
+template <class Content>
+int show(const Options& options, const Content& content) {
   if (options.json) {
-    print_json(std::cout, to_json(options.file, part));
+    print_json(std::cout, to_json(options.file, content));
   } else {
-    print_text(options.file, part);
+    print_text(options.file, content);
   }
   return kGood;
 }
 
 int run(const Options& options) {
   require_file(options.file);
-  if (options.file.extension() == ".part") {
-    return run_with_part(options);
-  }
   // Opened once: a run that lives may retire it at any moment.
-  const storage::FileIndex index = storage::read_index(storage::PosixFile::open_to_read(options.file));
-  if (options.json) {
-    print_json(std::cout, to_json(options.file, index));
-  } else {
-    print_text(options.file, index);
-  }
-  return kGood;
+  auto file = storage::PosixFile::open_to_read(options.file);
+  return options.file.extension() == ".part" ? show(options, storage::Part(std::move(file)))
+                                             : show(options, storage::read_index(std::move(file)));
 }
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "show", "Show the metadata and the variables of a checkpoint", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "show", "Show the metadata and the variables of a checkpoint", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::show_command

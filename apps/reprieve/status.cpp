@@ -6,23 +6,17 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "command.hpp"
-#include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "termination/slurm_job.hpp"
-#include "text.hpp"
 #include "timeline.hpp"
 
 namespace reprieve::tool {
@@ -212,15 +206,15 @@ constexpr std::size_t kLongestName = 20;
 struct Options {
   std::vector<fs::path> directories{"."};
   bool watch = false;
-  double interval_s = 2;
+  std::chrono::milliseconds interval{2000};
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directories, "Directories to look in, and below; default: this one");
   command.add_flag("--watch", options.watch, "Show it again and again, until interrupted");
-  add_duration(command, "--interval", options.interval_s, "With --watch: so often")->default_str("2s");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_duration(command, "--interval", options.interval, "With --watch: so often")->default_str("2s");
+  add_json(command, options.json);
 }
 
 /// The log tells of a node-local copy when the next one is begun, and not of each. Here the parts themselves say more.
@@ -358,8 +352,7 @@ std::vector<QueuedJob> jobs_in_slurm() {
 void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std::vector<RunStatus>& runs) {
   Table table({{"SLURM JOB"}, {"NAME"}, {"STATE"}, {"TIME LEFT", Table::Align::right}, {"RUN"}});
   for (const QueuedJob& job : jobs) {
-    const auto run =
-        std::find_if(runs.begin(), runs.end(), [&](const RunStatus& each) { return each.slurm_job == job.id; });
+    const auto run = std::ranges::find(runs, job.id, &RunStatus::slurm_job);
     table.add_row({printable(job.id), short_name(job.name), printable(job.state), printable(job.time_left),
                    run == runs.end() ? printable(job.where) : short_name(run->directory)});
   }
@@ -371,11 +364,7 @@ void show(std::ostream& out, const Options& options) {
   const std::vector<RunStatus> runs = look_below(options.directories);
   const TimePoint now = Clock::now();
   if (options.json) {
-    Json all = Json::array();
-    for (const RunStatus& run : runs) {
-      all.push_back(to_json(run, now));
-    }
-    print_json(out, all);
+    print_json(out, list_json(runs, [&](const RunStatus& run) { return to_json(run, now); }));
     return;
   }
   const std::vector<QueuedJob> jobs = jobs_in_slurm();
@@ -404,7 +393,7 @@ void show(std::ostream& out, const Options& options) {
     if (!std::cout) {
       throw StorageError(ErrorCode::io, "cannot write to standard output");
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::max(options.interval_s, 0.1)));
+    std::this_thread::sleep_for(std::max(options.interval, std::chrono::milliseconds(100)));
   }
 }
 
@@ -418,8 +407,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "status", "How the runs below a directory stand", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "status", "How the runs below a directory stand", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::status_command

@@ -176,17 +176,8 @@ using supervisor::Finding;
 constexpr std::size_t kWidth = 110;
 
 const char* mark_of(Finding::Grade grade) {
-  switch (grade) {
-    case Finding::Grade::good:
-      return "ok       ";
-    case Finding::Grade::warning:
-      return "look at  ";
-    case Finding::Grade::problem:
-      return "PROBLEM  ";
-    case Finding::Grade::unknown:
-      break;
-  }
-  return "unknown  ";
+  constexpr std::array kMarks{"ok       ", "look at  ", "PROBLEM  ", "unknown  "};
+  return kMarks.at(static_cast<std::size_t>(grade));
 }
 
 }  // namespace
@@ -201,12 +192,10 @@ void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
 }
 
 Json to_json(const std::vector<Finding>& findings) {
-  Json all = Json::array();
-  for (const Finding& finding : findings) {
-    all.push_back(
-        {{"grade", to_string(finding.grade)}, {"id", finding.id}, {"text", finding.text}, {"advice", finding.advice}});
-  }
-  return all;
+  return list_json(findings, [](const Finding& finding) -> Json {
+    return {
+        {"grade", to_string(finding.grade)}, {"id", finding.id}, {"text", finding.text}, {"advice", finding.advice}};
+  });
 }
 
 }  // namespace reprieve::tool

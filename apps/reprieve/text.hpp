@@ -77,6 +77,16 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
+/// A list of what @p convert makes of each item.
+template <class Items, class Convert>
+Json list_json(const Items& items, Convert convert) {
+  Json list = Json::array();
+  for (const auto& item : items) {
+    list.push_back(convert(item));
+  }
+  return list;
+}
+
 /// Writes indented JSON; bytes that are not UTF-8 are replaced.
 void print_json(std::ostream& out, const Json& json);
 

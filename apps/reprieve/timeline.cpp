@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "timeline.hpp"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <sstream>
 #include <utility>
 
@@ -162,15 +160,6 @@ std::string advice_text(const Advice& advice) {
   std::ostringstream text;
   print_text(text, advice);
   return text.str();
-}
-
-template <class Item>
-Json list_json(const std::vector<Item>& items, Json (*convert)(const Item&)) {
-  Json list = Json::array();
-  for (const Item& item : items) {
-    list.push_back(convert(item));
-  }
-  return list;
 }
 
 }  // namespace

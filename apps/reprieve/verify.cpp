@@ -38,7 +38,7 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   command.add_option("FILE|DIR", options.path, "A checkpoint, or a directory of checkpoints")->required();
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// What became of one file.
@@ -53,8 +53,7 @@ struct Verdict {
 Verdict verify(const std::filesystem::path& file) {
   Verdict verdict{file, {}, {}};
   try {
-    Progress progress("verifying " + file.filename().string());
-    verdict.corruptions = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    verdict.corruptions = verify_with_progress(file);
   } catch (const Error& error) {
     verdict.error = error.what();
   }
@@ -77,13 +76,13 @@ void print_text(const Verdict& verdict) {
 }
 
 Json to_json(const Verdict& verdict) {
-  Json json{{"file", verdict.file.string()}, {"valid", verdict.exit_code() == kGood}, {"corruptions", Json::array()}};
-  for (const storage::Corruption& corruption : verdict.corruptions) {
-    json["corruptions"].push_back(
-        {{"variable", corruption.variable}, {"region", corruption.region}, {"problem", corruption.problem}});
-  }
-  json["error"] = verdict.error.empty() ? Json() : Json(verdict.error);
-  return json;
+  const auto corruptions = list_json(verdict.corruptions, [](const storage::Corruption& corruption) -> Json {
+    return {{"variable", corruption.variable}, {"region", corruption.region}, {"problem", corruption.problem}};
+  });
+  return {{"file", verdict.file.string()},
+          {"valid", verdict.exit_code() == kGood},
+          {"corruptions", corruptions},
+          {"error", verdict.error.empty() ? Json() : Json(verdict.error)}};
 }
 
 /// All that is asked for. @param take  is given each verdict
@@ -127,9 +126,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "verify", "Verify every checksum and name what is corrupt", kFooter, define,
-                       run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "verify", "Verify every checksum and name what is corrupt", kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::verify_command
@@ -164,7 +162,7 @@ void define(CLI::App& command, Options& options) {
   command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only verify them");
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json(command, options.json);
 }
 
 /// What became of one of them.
@@ -177,8 +175,7 @@ struct Result {
 /// Why a checkpoint must stay aside; empty if it is valid.
 std::string problem_of(const fs::path& file) {
   try {
-    Progress progress("verifying " + file.filename().string());
-    const auto corruption = storage::verify_file(file, [&](auto done, auto total) { progress.update(done, total); });
+    const auto corruption = verify_with_progress(file);
     return corruption.empty() ? "" : corruption_text(corruption.front());
   } catch (const Error& error) {
     return error.what();
@@ -232,10 +229,9 @@ void print_text(const std::vector<Result>& results, const Options& options) {
 }
 
 Json to_json(const std::vector<Result>& results, const Options& options) {
-  Json list = Json::array();
-  for (const Result& result : results) {
-    list.push_back({{"file", result.file.string()}, {"valid", result.is_sound}, {"text", result.text}});
-  }
+  const auto list = list_json(results, [](const Result& result) -> Json {
+    return {{"file", result.file.string()}, {"valid", result.is_sound}, {"text", result.text}};
+  });
   return {{"directory", options.directory.string()}, {"dry_run", options.dry_run}, {"quarantine", list}};
 }
 
@@ -261,9 +257,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add(CLI::App& app, int& exit_code) {
-  add_command<Options>(app, exit_code, "unquarantine",
-                       "Take back checkpoints that were quarantined although they are valid", kFooter, define, run);
+void add(const Tool& tool) {
+  add_command<Options>(tool, "unquarantine", "Take back checkpoints that were quarantined although they are valid",
+                       kFooter, define, run);
 }
 
 }  // namespace reprieve::tool::unquarantine_command

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "supervisor/drill_judgement.hpp"
+#include "supervisor/drill.hpp"
 
 namespace reprieve::supervisor {
 namespace {

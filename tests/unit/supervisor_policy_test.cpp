@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "supervisor/restart_policy.hpp"
 #include "supervisor/run_progress.hpp"
 #include "support/logged_events.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "supervisor/drill_judgement.hpp"
+#include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 
 namespace reprieve::supervisor {

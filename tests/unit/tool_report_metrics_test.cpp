@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "core/event_log.hpp"
-#include "report.hpp"
 #include "support/logged_events.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 namespace {

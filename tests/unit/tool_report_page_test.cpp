@@ -13,10 +13,10 @@
 #include <set>
 
 #include "core/event_log.hpp"
-#include "report.hpp"
 #include "support/logged_events.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "timeline.hpp"
 
 namespace reprieve::tool {
 namespace {

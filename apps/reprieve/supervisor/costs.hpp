@@ -4,6 +4,8 @@
 /// @file
 /// What saves, restarts and notices cost in past runs; how often to save, and how much grace that needs. Pure.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -33,7 +35,22 @@ struct RunHistory {
   std::uint64_t state_bytes = 0;  ///< in the newest save
 
   /// Adds the runs of another directory.
-  void add(const RunHistory& other);
+  void add(const RunHistory& other) {
+    runs += other.runs;
+    finished += other.finished;
+    preempted += other.preempted;
+    failed += other.failed;
+    observed_s += other.observed_s;
+    for (const auto list :
+         {&RunHistory::saves_s, &RunHistory::first_saves_s, &RunHistory::blocked_s, &RunHistory::restores_s,
+          &RunHistory::waits_s, &RunHistory::notices_s, &RunHistory::intervals_s, &RunHistory::local_copies_s}) {
+      (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
+    }
+    stepping_s += other.stepping_s;
+    steps += other.steps;
+    longest_step_s = std::max(longest_step_s, other.longest_step_s);
+    state_bytes = std::max(state_bytes, other.state_bytes);
+  }
 };
 
 // How often to save against failures that come without notice. Pure; all times in seconds.
@@ -43,22 +60,32 @@ struct RunHistory {
 
 /// sqrt(2 d M): J. W. Young, A first order approximation to the optimum checkpoint interval, Communications of the ACM
 /// 17(9), 1974, 530-531. Work between two saves, for d much smaller than M.
-double young_interval_s(double save_s, double mtbf_s);
+inline double young_interval_s(double save_s, double mtbf_s) { return std::sqrt(2 * save_s * mtbf_s); }
 
 /// sqrt(2 d M) [1 + 1/3 sqrt(d / 2M) + 1/9 (d / 2M)] - d for d < 2M, else M: J. T. Daly, A higher order estimate of the
 /// optimum checkpoint interval for restart dumps, Future Generation Computer Systems 22(3), 2006, 303-312, equation 37.
 /// Work between two saves.
-double daly_interval_s(double save_s, double mtbf_s);
+inline double daly_interval_s(double save_s, double mtbf_s) {
+  if (save_s >= 2 * mtbf_s) {
+    return mtbf_s;
+  }
+  const double ratio = save_s / (2 * mtbf_s);
+  return young_interval_s(save_s, mtbf_s) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - save_s;
+}
 
 /// The part of the time, 0 to 1, that goes into saves, restarts and work that is lost, with @p interval_s of work
 /// between saves: 1 - Ts / Tw, from the expected wall clock time Tw = M exp(R/M) (exp((interval + d)/M) - 1) Ts /
 /// interval for Ts of work (Daly 2006, equation 20).
-double lost_fraction(double interval_s, double save_s, double restart_s, double mtbf_s);
+inline double lost_fraction(double interval_s, double save_s, double restart_s, double mtbf_s) {
+  const double wall_clock_per_work =
+      mtbf_s * std::exp(restart_s / mtbf_s) * std::expm1((interval_s + save_s) / mtbf_s) / interval_s;
+  return 1 - 1 / wall_clock_per_work;
+}
 
 /// With no failure in @p observed_s, the mean time between failures is longer than that divided by -ln(0.05), about
 /// three, with a confidence of 95 %: the rule of three; J. A. Hanley and A. Lippman-Hand, If nothing goes wrong, is
 /// everything all right?, JAMA 249(13), 1983, 1743-1745.
-double shortest_mtbf_s(double observed_s);
+inline double shortest_mtbf_s(double observed_s) { return observed_s / -std::log(0.05); }
 
 // How much time a job needs from the notice to its end. Pure.
 
@@ -70,14 +97,18 @@ struct GraceCosts {
 };
 
 /// The longest that it takes, as measured, in seconds: the wait, a save, and the way out.
-double grace_needed_s(const GraceCosts& costs);
+inline double grace_needed_s(const GraceCosts& costs) { return costs.wait_s + costs.save_s + costs.leave_s; }
 
 /// With a margin of half as much again, since a file system is busiest when many jobs are preempted at once, and a
 /// second on top, for what is short.
-double grace_with_margin_s(const GraceCosts& costs);
+inline double grace_with_margin_s(const GraceCosts& costs) { return 1.5 * grace_needed_s(costs) + 1.0; }
 
 /// N in `#SBATCH --signal=B:USR1@N`: `grace_with_margin_s`, and 30 s since Slurm gives its signals up to so much late;
 /// up to the next ten.
-int signal_lead_s(const GraceCosts& costs);
+inline int signal_lead_s(const GraceCosts& costs) {
+  constexpr double kSlurmLateness = 30.0;
+  constexpr double kRounding = 10.0;
+  return static_cast<int>(std::ceil((grace_with_margin_s(costs) + kSlurmLateness) / kRounding) * kRounding);
+}
 
 }  // namespace reprieve::supervisor

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <system_error>
 
 #include "core/directory.hpp"
@@ -16,7 +16,6 @@
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -29,42 +28,37 @@ std::string name_of(const RunProcess& process) {
 }
 
 Delivery to_command(int signal, pid_t command, const std::vector<RunProcess>& processes) {
-  const auto found = std::find_if(processes.begin(), processes.end(),
-                                  [&](const RunProcess& process) { return process.pid == command; });
+  const auto found = std::ranges::find(processes, command, &RunProcess::pid);
   return found == processes.end() ? Delivery{} : Delivery{{{command, signal}}, name_of(*found)};
 }
 
-Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
-  Delivery delivery;
-  for (const RunProcess& process : processes) {
-    delivery.targets.push_back({process.pid, SIGCONT});
-    delivery.targets.push_back({process.pid, signal});
+/// SIGCONT first, which wakes those that are stopped.
+Delivery to_all(int signal, const auto& pids, std::string to) {
+  Delivery delivery{{}, std::move(to)};
+  for (const pid_t pid : pids) {
+    delivery.targets.insert(delivery.targets.end(), {{pid, SIGCONT}, {pid, signal}});
   }
-  delivery.to = processes.empty() ? "" : fmt::format("all {} processes", processes.size());
-  return delivery;
+  return delivery.targets.empty() ? Delivery{} : delivery;
+}
+
+Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
+  return to_all(signal, processes | std::views::transform(&RunProcess::pid),
+                fmt::format("all {} processes", processes.size()));
 }
 
 Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) {
-  Delivery delivery;
-  const auto is_srun = [](const RunProcess& process) { return process.program == "srun"; };
-  if (std::none_of(processes.begin(), processes.end(), is_srun)) {
-    return delivery;
+  if (std::ranges::find(processes, "srun", &RunProcess::program) == processes.end()) {
+    return {};
   }
   const auto ranks = rank_processes(processes);
-  for (const auto& [rank, pid] : ranks) {
-    delivery.targets.push_back({pid, SIGCONT});
-    delivery.targets.push_back({pid, signal});
-  }
-  delivery.to = ranks.empty() ? "" : fmt::format("the {} tasks of srun on this node", ranks.size());
-  return delivery;
+  return to_all(signal, ranks | std::views::values, fmt::format("the {} tasks of srun on this node", ranks.size()));
 }
 
 Delivery to_launcher(int signal, const std::vector<RunProcess>& processes) {
   Delivery delivery;
   for (const RunProcess& process : processes) {
-    const bool inside = std::any_of(delivery.targets.begin(), delivery.targets.end(),
-                                    [&](const NoticeTarget& target) { return target.pid == process.parent; });
-    if (is_launcher(process.program) && !inside) {
+    const auto outer = std::ranges::find(delivery.targets, process.parent, &NoticeTarget::pid);
+    if (is_launcher(process.program) && outer == delivery.targets.end()) {
       delivery.targets.push_back({process.pid, signal});
       delivery.to += (delivery.to.empty() ? "" : ", ") + name_of(process);
     }
@@ -148,462 +142,500 @@ void tidy(const fs::path& path, const std::function<void(const core::Directory& 
   }
 }
 
-}  // namespace
-
-Drill::Drill(DrillSettings settings)
-    : settings_(std::move(settings)),
-      host_(core::host_name()),
-      scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
-  facts_.command = settings_.command;
-  facts_.way = settings_.way;
-  facts_.signal = termination::signal_name(settings_.signal);
-  facts_.grace_s = Seconds(settings_.grace).count();
-  facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
-  facts_.replay_steps = settings_.replay_steps;
+/// The last checkpoint of a step; empty if there is none.
+fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
+  const auto newest_first = start.saves | std::views::reverse;
+  const auto found = std::ranges::find(newest_first, step, &ObservedSave::step);
+  return found == newest_first.end() ? fs::path() : found->file;
 }
 
-Drill::~Drill() {
-  try {
-    if (run_) {
-      end_start();
+class Drill {
+ public:
+  explicit Drill(DrillSettings settings)
+      : settings_(std::move(settings)),
+        host_(core::host_name()),
+        scratch_name_(fmt::format(".reprieve-drill-{}", ::getpid())) {
+    facts_.command = settings_.command;
+    facts_.way = settings_.way;
+    facts_.signal = termination::signal_name(settings_.signal);
+    facts_.grace_s = Seconds(settings_.grace).count();
+    facts_.ready_timeout_s = Seconds(settings_.ready_timeout).count();
+    facts_.replay_steps = settings_.replay_steps;
+  }
+
+  ~Drill() {
+    try {
+      if (run_) {
+        end_start();
+      }
+      clean_up();
+    } catch (const std::exception& error) {
+      core::log::warning("the drill leaves something behind: {}", error.what());
     }
-    clean_up();
-  } catch (const std::exception& error) {
-    core::log::warning("the drill leaves something behind: {}", error.what());
   }
-}
 
-DrillFacts Drill::run() {
-  signals_ = std::make_unique<SignalQueue>();
-  run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
-  adopt_orphans();
-  start(facts_.first, {.subdirectory = scratch_name_}, settings_.command);
-  if (await_ready() && await_moment()) {
-    give_notice();
-    watch_end();
+  DrillFacts run() {
+    signals_ = std::make_unique<SignalQueue>();
+    run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
+    adopt_orphans();
+    start(facts_.first, {.subdirectory = scratch_name_}, settings_.command);
+    if (await_ready() && await_moment()) {
+      give_notice();
+      watch_end();
+    }
+    end_start();
+    if (facts_.notice && facts_.notice->saved_s && !facts_.interrupted) {
+      restart();
+    }
+    if (settings_.replay_steps > 0 && came_back()) {
+      replay();
+    }
+    if (settings_.keep) {
+      facts_.kept.assign(scratch_.begin(), scratch_.end());
+    }
+    return facts_;
   }
-  end_start();
-  if (facts_.notice && facts_.notice->saved_s && !facts_.interrupted) {
-    restart();
+  Drill(const Drill&) = delete;
+  Drill& operator=(const Drill&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] bool watches_notice() const { return notice_at_ && current_ == &facts_.first; }
+
+  void say(const std::string& text) const {
+    if (settings_.say) {
+      settings_.say(text);
+    }
   }
-  if (settings_.replay_steps > 0 && came_back()) {
-    replay();
+
+  bool ended() const { return run_->code().has_value() || facts_.interrupted; }
+
+  // One start, and what it tells.
+
+  void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
+    current_ = &start;
+    subdirectory_ = orders.subdirectory;
+    record_ = run_directory_->make(++starts_);
+    write_orders(record_, orders);
+    run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
+                                                                   .run_directory = record_,
+                                                                   .shield_daemons = false,
+                                                                   .shield = Shield::session,
+                                                                   .output = STDERR_FILENO});
+    say(fmt::format("start {}: {}", starts_, fmt::join(command, " ")));
   }
-  return facts_;
-}
 
-std::vector<fs::path> Drill::kept() const { return {scratch_.begin(), scratch_.end()}; }
-
-void Drill::say(const std::string& text) const {
-  if (settings_.say) {
-    settings_.say(text);
+  /// Waits, and takes up what has come in the meantime.
+  void pump(std::chrono::milliseconds limit) {
+    for (const int signal : signals_->wait(limit)) {
+      facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+    }
+    for (const EndedChild& child : reap()) {
+      run_->on_ended(child);
+    }
+    if (run_->code() && !current_->code) {
+      current_->code = run_->code();
+      if (watches_notice()) {
+        facts_.notice->ended_s = since_notice();
+      }
+    }
+    for (const RecordedEvent& recorded : run_->read_record()) {
+      take(recorded);
+    }
   }
-}
 
-bool Drill::ended() const { return run_->code().has_value() || facts_.interrupted; }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// One start, and what it tells.
-
-void Drill::start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
-  current_ = &start;
-  subdirectory_ = orders.subdirectory;
-  record_ = run_directory_->make(++starts_);
-  write_orders(record_, orders);
-  run_ = std::make_unique<SupervisedRun>(command, LaunchSettings{.tool = {},
-                                                                 .run_directory = record_,
-                                                                 .shield_daemons = false,
-                                                                 .shield = Shield::session,
-                                                                 .output = STDERR_FILENO});
-  say(fmt::format("start {}: {}", starts_, fmt::join(command, " ")));
-}
-
-/// Waits, and takes up what has come in the meantime.
-void Drill::pump(std::chrono::milliseconds limit) {
-  for (const int signal : signals_->wait(limit)) {
-    facts_.interrupted |= signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
-  }
-  for (const EndedChild& child : reap()) {
-    run_->on_ended(child);
-  }
-  if (run_->code() && !current_->code) {
-    current_->code = run_->code();
+  void take(const RecordedEvent& recorded) {
+    const core::Event& event = recorded.logged.event;
+    std::visit([&](const auto& one) { on_start(one); }, event);
     if (watches_notice()) {
-      facts_.notice->ended_s = since_notice();
+      std::visit([&, seconds = since_notice(recorded)](const auto& one) { on_notice(one, seconds); }, event);
     }
   }
-  for (const RecordedEvent& recorded : run_->read_record()) {
-    take(recorded);
-  }
-}
 
-void Drill::take(const RecordedEvent& recorded) {
-  const core::Event& event = recorded.logged.event;
-  std::visit([&](const auto& one) { on_start(one); }, event);
-  if (watches_notice()) {
-    std::visit([&, seconds = since_notice(recorded)](const auto& one) { on_notice(one, seconds); }, event);
-  }
-}
+  /// What an event says of the start, and, once there is a notice, of that. @param seconds  since the notice
+  void on_start(const auto&) {}
+  void on_start(const events::StepReached& event) { last_step_ = event.run_calls.value_or(0); }
+  void on_start(const events::OpenFailed& event) { current_->error = event.message; }
+  void on_start(const events::RestoreFailed& event) { current_->error = event.message; }
+  void on_start(const events::Failed& event) { current_->error = event.message; }
+  void on_start(const events::Exit& event) { current_->left_at = event.run_calls.value_or(0); }
+  void on_start(const events::Finished& event) { current_->finished_at = event.run_calls.value_or(0); }
 
-void Drill::on_start(const events::Start& event) {
-  const fs::path opened = event.directory;
-  current_->opened = true;
-  current_->directory = chosen_directory(opened, subdirectory_);
-  current_->world_size = event.world_size;
-  current_->in_scratch &= opened.filename() == subdirectory_;
-  if (opened.filename() == subdirectory_) {
-    scratch_.insert(opened);
-  }
-  if (event.in_new_directory.value_or(false)) {
-    new_directories_.insert(current_->directory);
-  }
-}
+  void on_notice(const auto&, double) {}
+  void on_notice(const events::StepReached& event, double) { note_step(event.step_s); }
+  void on_notice(const events::LongestStep& event, double) { note_step(event.longest_step_s); }
+  void on_notice(const events::SaveFailed& event, double) { facts_.notice->save_error = event.message; }
 
-void Drill::on_start(const events::Ready& event) {
-  current_->ready = true;
-  current_->begins_at = last_step_ = event.run_calls.value_or(0);
-}
-
-void Drill::on_start(const events::Restored& event) {
-  current_->restored_step = event.run_calls.value_or(0);
-  current_->restore_s = event.seconds;
-  current_->error.clear();  // a corrupt checkpoint was passed over
-}
-
-void Drill::on_start(const events::SaveFinished& event) {
-  current_->saves.push_back(
-      {event.run_calls.value_or(0), current_->directory / subdirectory_ / event.file, event.seconds});
-}
-
-void Drill::on_notice(const events::Agreement& event, double seconds) {
-  facts_.notice->agreed_s = seconds;
-  say(fmt::format("{:.3f} s: all ranks agreed on step {}", seconds, event.run_calls.value_or(0)));
-}
-
-void Drill::note_step(double seconds) {
-  facts_.notice->longest_step_s = std::max(facts_.notice->longest_step_s, seconds);
-}
-
-void Drill::on_notice(const events::SaveFinished& event, double seconds) {
-  ObservedNotice& notice = *facts_.notice;
-  if (!event.reason || event.reason->kind != SaveReason::Kind::preemption) {
-    notice.older_step = event.run_calls.value_or(0);
-    return;
-  }
-  notice.saved_s = seconds;
-  notice.saved_step = event.run_calls.value_or(0);
-  notice.save_s = std::max(notice.save_s, event.seconds);
-  notice.checkpoint = facts_.first.directory / scratch_name_ / event.file;
-  say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
-}
-
-void Drill::on_notice(const events::TrainOn& event, double seconds) {
-  facts_.notice->trained_on_s = event.time_left_s;
-  say(fmt::format("{:.3f} s: continuing, since the program counts on {:.3g} s more", seconds, event.time_left_s));
-}
-
-void Drill::on_notice(const events::Exit& event, double seconds) {
-  facts_.notice->left_s = seconds;
-  facts_.notice->restart_code = event.exit_code;
-  say(fmt::format("{:.3f} s: the ranks leave with code {}", seconds, event.exit_code));
-}
-
-void Drill::on_notice(const events::Arrivals& event, double seconds) {
-  for (const auto& rank : event.ranks) {
-    if (rank.source) {
-      facts_.notice->arrivals.push_back(
-          {rank.rank, rank.host, *rank.source, std::max(0.0, seconds - rank.age_s.value_or(0))});
+  void on_start(const events::Start& event) {
+    const fs::path opened = event.directory;
+    current_->opened = true;
+    current_->directory = chosen_directory(opened, subdirectory_);
+    current_->world_size = event.world_size;
+    current_->in_scratch &= opened.filename() == subdirectory_;
+    if (opened.filename() == subdirectory_) {
+      scratch_.insert(opened);
+    }
+    if (event.in_new_directory.value_or(false)) {
+      new_directories_.insert(current_->directory);
     }
   }
-}
 
-double Drill::since_notice() const { return Seconds(Clock::now() - *notice_at_).count(); }
-
-/// The clock of another host says nothing here: then it counts when the event was read.
-double Drill::since_notice(const RecordedEvent& recorded) const {
-  const auto chief = run_->progress().chiefs().find(recorded.record);
-  if (chief == run_->progress().chiefs().end() || chief->second.host != host_ || !recorded.logged.monotonic_s) {
-    return since_notice();
+  void on_start(const events::Ready& event) {
+    current_->ready = true;
+    current_->begins_at = last_step_ = event.run_calls.value_or(0);
   }
-  return *recorded.logged.monotonic_s - Seconds(notice_at_->time_since_epoch()).count();
-}
 
-// ---------------------------------------------------------------------------------------------------------------------
-// The first start: until the notice.
+  void on_start(const events::Restored& event) {
+    current_->restored_step = event.run_calls.value_or(0);
+    current_->restore_s = event.seconds;
+    current_->error.clear();  // a corrupt checkpoint was passed over
+  }
 
-/// False if there is no run to send a notice to. A program that opens no checkpoint directory gets it all the same.
-bool Drill::await_ready() {
-  const auto begin = Clock::now();
-  while (!ended() && facts_.first.in_scratch && !run_->progress().ready()) {
-    if (Clock::now() - begin >= (facts_.first.opened ? settings_.timeout : settings_.ready_timeout)) {
-      break;
+  void on_start(const events::SaveFinished& event) {
+    current_->saves.push_back(
+        {event.run_calls.value_or(0), current_->directory / subdirectory_ / event.file, event.seconds});
+  }
+
+  void on_notice(const events::Agreement& event, double seconds) {
+    facts_.notice->agreed_s = seconds;
+    say(fmt::format("{:.3f} s: all ranks agreed on step {}", seconds, event.run_calls.value_or(0)));
+  }
+
+  void note_step(double seconds) { facts_.notice->longest_step_s = std::max(facts_.notice->longest_step_s, seconds); }
+
+  void on_notice(const events::SaveFinished& event, double seconds) {
+    ObservedNotice& notice = *facts_.notice;
+    if (!event.reason || event.reason->kind != SaveReason::Kind::preemption) {
+      notice.older_step = event.run_calls.value_or(0);
+      return;
     }
-    pump(kWait);
+    notice.saved_s = seconds;
+    notice.saved_step = event.run_calls.value_or(0);
+    notice.save_s = std::max(notice.save_s, event.seconds);
+    notice.checkpoint = facts_.first.directory / scratch_name_ / event.file;
+    say(fmt::format("{:.3f} s: saved step {} in {:.3g} s", seconds, *notice.saved_step, notice.save_s));
   }
-  if (ended() || !facts_.first.in_scratch || !facts_.first.error.empty()) {
-    return false;
-  }
-  if (facts_.first.opened && !facts_.first.ready) {
-    facts_.first.timed_out = true;
-    return false;
-  }
-  say(facts_.first.ready ? fmt::format("the {} ranks are ready, at step {}", facts_.first.world_size,
-                                       facts_.first.begins_at.value_or(0))
-                         : "no rank has opened a checkpoint directory: the notice is sent all the same");
-  return true;
-}
 
-bool Drill::await_moment() {
-  const auto begin = Clock::now();
-  const auto enough_steps = [&] { return last_step_.value_or(0) >= settings_.after_steps.value_or(0); };
-  while (facts_.first.opened && !ended() &&
-         (Clock::now() - begin < (settings_.after_steps ? 0ms : settings_.after) || !enough_steps())) {
-    if (Clock::now() - begin >= settings_.timeout) {
+  void on_notice(const events::TrainOn& event, double seconds) {
+    facts_.notice->trained_on_s = event.time_left_s;
+    say(fmt::format("{:.3f} s: continuing, since the program counts on {:.3g} s more", seconds, event.time_left_s));
+  }
+
+  void on_notice(const events::Exit& event, double seconds) {
+    facts_.notice->left_s = seconds;
+    facts_.notice->restart_code = event.exit_code;
+    say(fmt::format("{:.3f} s: the ranks leave with code {}", seconds, event.exit_code));
+  }
+
+  void on_notice(const events::Arrivals& event, double seconds) {
+    for (const auto& rank : event.ranks) {
+      if (rank.source) {
+        facts_.notice->arrivals.push_back(
+            {rank.rank, rank.host, *rank.source, std::max(0.0, seconds - rank.age_s.value_or(0))});
+      }
+    }
+  }
+
+  double since_notice() const { return Seconds(Clock::now() - *notice_at_).count(); }
+
+  /// The clock of another host says nothing here: then it counts when the event was read.
+  double since_notice(const RecordedEvent& recorded) const {
+    const auto chief = run_->progress().chiefs().find(recorded.record);
+    if (chief == run_->progress().chiefs().end() || chief->second.host != host_ || !recorded.logged.monotonic_s) {
+      return since_notice();
+    }
+    return *recorded.logged.monotonic_s - Seconds(notice_at_->time_since_epoch()).count();
+  }
+
+  // The first start: until the notice.
+
+  /// False if there is no run to send a notice to. A program that opens no checkpoint directory gets it all the same.
+  bool await_ready() {
+    const auto begin = Clock::now();
+    while (!ended() && facts_.first.in_scratch && !run_->progress().ready()) {
+      if (Clock::now() - begin >= (facts_.first.opened ? settings_.timeout : settings_.ready_timeout)) {
+        break;
+      }
+      pump(kWait);
+    }
+    if (ended() || !facts_.first.in_scratch || !facts_.first.error.empty()) {
+      return false;
+    }
+    if (facts_.first.opened && !facts_.first.ready) {
       facts_.first.timed_out = true;
       return false;
     }
-    pump(kWait);
+    say(facts_.first.ready ? fmt::format("the {} ranks are ready, at step {}", facts_.first.world_size,
+                                         facts_.first.begins_at.value_or(0))
+                           : "no rank has opened a checkpoint directory: the notice is sent all the same");
+    return true;
   }
-  return !ended() && facts_.first.error.empty();
-}
 
-// ---------------------------------------------------------------------------------------------------------------------
-// From the notice to the end.
-
-void Drill::give_notice() {
-  const auto processes = processes_of_run(record_);
-  ranks_ = rank_processes(processes);
-  facts_.notice.emplace();
-  facts_.notice->last_step = last_step_;
-  if (!facts_.first.saves.empty()) {
-    facts_.notice->older_step = facts_.first.saves.back().step;
+  bool await_moment() {
+    const auto begin = Clock::now();
+    const auto enough_steps = [&] { return last_step_.value_or(0) >= settings_.after_steps.value_or(0); };
+    while (facts_.first.opened && !ended() &&
+           (Clock::now() - begin < (settings_.after_steps ? 0ms : settings_.after) || !enough_steps())) {
+      if (Clock::now() - begin >= settings_.timeout) {
+        facts_.first.timed_out = true;
+        return false;
+      }
+      pump(kWait);
+    }
+    return !ended() && facts_.first.error.empty();
   }
-  facts_.notice->ranks_survive_signal =
-      !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
-                                     [&](const auto& rank) { return survives(rank.second, settings_.signal); });
-  notice_at_ = Clock::now();
-  facts_.notice->told = deliver(settings_.way);
-  say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
-}
 
-/// Returns whom it told.
-std::string Drill::deliver(NoticeWay way) {
-  const Delivery delivery = plan_delivery(way, settings_.signal, run_->pid(), processes_of_run(record_));
-  for (const NoticeTarget& target : delivery.targets) {
-    ::kill(target.pid, target.signal);  // one that has gone needs none
+  // From the notice to the end.
+
+  void give_notice() {
+    const auto processes = processes_of_run(record_);
+    ranks_ = rank_processes(processes);
+    facts_.notice.emplace();
+    facts_.notice->last_step = last_step_;
+    if (!facts_.first.saves.empty()) {
+      facts_.notice->older_step = facts_.first.saves.back().step;
+    }
+    facts_.notice->ranks_survive_signal =
+        !ranks_.empty() &&
+        std::ranges::all_of(ranks_ | std::views::values, [&](pid_t pid) { return survives(pid, settings_.signal); });
+    notice_at_ = Clock::now();
+    facts_.notice->told = deliver(settings_.way);
+    say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
   }
-  return delivery.to.empty() ? "" : fmt::format("{} to {}", facts_.signal, delivery.to);
-}
 
-void Drill::watch_end() {
-  while (!facts_.interrupted && !facts_.notice->killed_s) {
-    pump(kWait);
-    look_at_ranks();
-    look_at_output();
-    if (run_->code() &&
-        (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
-      facts_.notice->command_died_first =
-          std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return lives(rank.second); });
+  /// Returns whom it told.
+  std::string deliver(NoticeWay way) {
+    const Delivery delivery = plan_delivery(way, settings_.signal, run_->pid(), processes_of_run(record_));
+    for (const NoticeTarget& target : delivery.targets) {
+      ::kill(target.pid, target.signal);  // one that has gone needs none
+    }
+    return delivery.to.empty() ? "" : fmt::format("{} to {}", facts_.signal, delivery.to);
+  }
+
+  void watch_end() {
+    while (!facts_.interrupted && !facts_.notice->killed_s) {
+      pump(kWait);
+      look_at_ranks();
+      look_at_output();
+      if (run_->code() &&
+          (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
+        facts_.notice->command_died_first = std::ranges::any_of(ranks_ | std::views::values, lives);
+        return;
+      }
+      play_end_of_grace();
+    }
+  }
+
+  void look_at_ranks() {
+    for (const auto& [rank, pid] : ranks_) {
+      if (!facts_.notice->rank_ends.contains(rank) && !lives(pid)) {
+        facts_.notice->rank_ends[rank] = since_notice();
+      }
+    }
+  }
+
+  void look_at_output() {
+    const auto now = Clock::now();
+    if (now < next_output_look_) {
       return;
     }
-    play_end_of_grace();
-  }
-}
-
-void Drill::look_at_ranks() {
-  for (const auto& [rank, pid] : ranks_) {
-    if (!facts_.notice->rank_ends.contains(rank) && !lives(pid)) {
-      facts_.notice->rank_ends[rank] = since_notice();
+    next_output_look_ = now + kOutputInterval;
+    for (const auto& [rank, pid] : ranks_) {
+      if (facts_.notice->rank_ends.contains(rank)) {
+        continue;
+      }
+      if (!writes_output(pid)) {
+        blocked_since_.erase(rank);
+        facts_.notice->blocked_ranks.erase(rank);
+      } else if (now - blocked_since_.try_emplace(rank, now).first->second >= kBlocked) {
+        facts_.notice->blocked_ranks.insert(rank);
+      }
     }
   }
-}
 
-void Drill::look_at_output() {
-  const auto now = Clock::now();
-  if (now < next_output_look_) {
-    return;
-  }
-  next_output_look_ = now + kOutputInterval;
-  for (const auto& [rank, pid] : ranks_) {
-    if (facts_.notice->rank_ends.contains(rank)) {
-      continue;
+  /// What the platform does when the grace is over: SIGKILL. Slurm's grace time ends as a time limit does, with SIGTERM
+  /// to everything first.
+  void play_end_of_grace() {
+    const auto since = Clock::now() - *notice_at_;
+    const bool by_slurm = settings_.way == NoticeWay::slurm_grace;
+    if (by_slurm && since >= settings_.grace && !std::exchange(time_limit_sent_, true)) {
+      say(fmt::format("{:.3f} s: the grace is over: sent {}", since_notice(), deliver(NoticeWay::time_limit)));
     }
-    if (!writes_output(pid)) {
-      blocked_since_.erase(rank);
-      facts_.notice->blocked_ranks.erase(rank);
-    } else if (now - blocked_since_.try_emplace(rank, now).first->second >= kBlocked) {
-      facts_.notice->blocked_ranks.insert(rank);
+    if (since >= settings_.grace + (by_slurm ? std::chrono::milliseconds(kKillWait) : 0ms)) {
+      facts_.notice->killed_s = since_notice();
+      say(fmt::format("{:.3f} s: the grace is over: killing what is left", since_notice()));
     }
   }
-}
 
-/// What the platform does when the grace is over: SIGKILL. Slurm's grace time ends as a time limit does, with SIGTERM
-/// to everything first.
-void Drill::play_end_of_grace() {
-  const auto since = Clock::now() - *notice_at_;
-  const bool by_slurm = settings_.way == NoticeWay::slurm_grace;
-  if (by_slurm && since >= settings_.grace && !std::exchange(time_limit_sent_, true)) {
-    say(fmt::format("{:.3f} s: the grace is over: sent {}", since_notice(), deliver(NoticeWay::time_limit)));
-  }
-  if (since >= settings_.grace + (by_slurm ? std::chrono::milliseconds(kKillWait) : 0ms)) {
-    facts_.notice->killed_s = since_notice();
-    say(fmt::format("{:.3f} s: the grace is over: killing what is left", since_notice()));
-  }
-}
-
-/// Nothing of a start may be left when the next one begins, or the drill ends.
-void Drill::end_start() {
-  const auto limit = Clock::now() + kRunKilledTimeout;
-  while ((!run_->code() || !processes_of_run(record_).empty()) && Clock::now() < limit) {
-    kill_run(record_, Clock::now() < limit - kRunKilledTimeout / 2);
-    pump(kWait);
-  }
-  pump(0ms);  // the last words
-  if (!run_->code()) {
-    core::log::warning("some processes of the drill cannot be killed");
-  }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// The second start.
-
-void Drill::restart() {
-  keep_saved();
-  start(facts_.second.emplace(), {.subdirectory = scratch_name_, .leave_at_once = true}, settings_.command);
-  await_end();
-  end_start();
-  if (facts_.second->restored_step) {
-    compare_states();
-  }
-}
-
-/// Of a start that leaves by the drill's orders: the second one at its first step boundary.
-void Drill::await_end() {
-  const auto begin = Clock::now();
-  auto last_word = Clock::time_point::max() - kLeaveTimeout;
-  while (!facts_.interrupted && !(run_->code() && processes_of_run(record_).empty())) {
-    pump(kWait);
-    if (last_word > Clock::now() && (run_->progress().saved() != nullptr || run_->code())) {
-      last_word = Clock::now();
+  /// Nothing of a start may be left when the next one begins, or the drill ends.
+  void end_start() {
+    const auto limit = Clock::now() + kRunKilledTimeout;
+    while ((!run_->code() || !processes_of_run(record_).empty()) && Clock::now() < limit) {
+      kill_run(record_, Clock::now() < limit - kRunKilledTimeout / 2);
+      pump(kWait);
     }
-    const bool too_long = Clock::now() - begin >= (current_->opened ? settings_.timeout : settings_.ready_timeout);
-    if (!current_->in_scratch || too_long || Clock::now() >= last_word + kLeaveTimeout) {
-      current_->timed_out = too_long;
+    pump(0ms);  // the last words
+    if (!run_->code()) {
+      core::log::warning("some processes of the drill cannot be killed");
+    }
+  }
+
+  // The second start.
+
+  void restart() {
+    keep_saved();
+    start(facts_.second.emplace(), {.subdirectory = scratch_name_, .leave_at_once = true}, settings_.command);
+    await_end();
+    end_start();
+    if (facts_.second->restored_step) {
+      compare_states();
+    }
+  }
+
+  /// Of a start that leaves by the drill's orders: the second one at its first step boundary.
+  void await_end() {
+    const auto begin = Clock::now();
+    auto last_word = Clock::time_point::max() - kLeaveTimeout;
+    while (!facts_.interrupted && !(run_->code() && processes_of_run(record_).empty())) {
+      pump(kWait);
+      if (last_word > Clock::now() && (run_->progress().saved() != nullptr || run_->code())) {
+        last_word = Clock::now();
+      }
+      const bool too_long = Clock::now() - begin >= (current_->opened ? settings_.timeout : settings_.ready_timeout);
+      if (!current_->in_scratch || too_long || Clock::now() >= last_word + kLeaveTimeout) {
+        current_->timed_out = too_long;
+        return;
+      }
+    }
+  }
+
+  /// The second start replaces the checkpoint by one of the same number.
+  void keep_saved() {
+    saved_copy_ = facts_.notice->checkpoint.parent_path() / "saved-by-the-first-start.h5";
+    std::error_code error;
+    fs::create_hard_link(facts_.notice->checkpoint, saved_copy_, error);
+    if (error) {
+      fs::copy_file(facts_.notice->checkpoint, saved_copy_, error);
+    }
+    if (error) {
+      saved_copy_.clear();
+    }
+  }
+
+  void compare_states() {
+    if (facts_.second->saves.empty()) {
       return;
     }
+    const ObservedSave& restored = facts_.second->saves.back();
+    facts_.state.emplace();
+    if (saved_copy_.empty()) {
+      facts_.state->failure = "there is no room for a copy of the first checkpoint";
+    } else if (restored.step != facts_.second->restored_step) {
+      facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
+    } else if (settings_.compare) {
+      facts_.state = settings_.compare(saved_copy_, restored.file);
+    }
   }
-}
 
-/// The second start replaces the checkpoint by one of the same number.
-void Drill::keep_saved() {
-  saved_copy_ = facts_.notice->checkpoint.parent_path() / "saved-by-the-first-start.h5";
-  std::error_code error;
-  fs::create_hard_link(facts_.notice->checkpoint, saved_copy_, error);
-  if (error) {
-    fs::copy_file(facts_.notice->checkpoint, saved_copy_, error);
+  /// The restart resumed where the first start left, with what it had saved.
+  bool came_back() const {
+    return !facts_.interrupted && facts_.state && facts_.state->equal() &&
+           facts_.second->restored_step == facts_.notice->saved_step;
   }
-  if (error) {
-    saved_copy_.clear();
-  }
-}
 
-void Drill::compare_states() {
-  if (facts_.second->saves.empty()) {
-    return;
+  void clean_up() const {
+    if (settings_.keep) {
+      return;
+    }
+    for (const fs::path& directory : scratch_) {
+      const std::string name = directory.filename().string();
+      tidy(directory, [&](const core::Directory& above) {
+        above.remove_tree(name);
+        core::remove_write_directories_beside(above, name);  // of ranks that were killed in a save
+      });
+    }
+    for (const fs::path& directory : new_directories_) {
+      tidy(directory,
+           [&](const core::Directory& above) { above.remove_empty_directory(directory.filename().string()); });
+    }
   }
-  const ObservedSave& restored = facts_.second->saves.back();
-  facts_.state.emplace();
-  if (saved_copy_.empty()) {
-    facts_.state->failure = "there is no room for a copy of the first checkpoint";
-  } else if (restored.step != facts_.second->restored_step) {
-    facts_.state->failure = "the program did not save before its next step: steps inside of a watch_preemption_scope";
-  } else if (settings_.compare) {
-    facts_.state = settings_.compare(saved_copy_, restored.file);
+
+  // The replay of a drill: the steps after the checkpoint once more, in a run from the beginning and in a resumed one.
+
+  /// The resumed run makes no sense if the program goes another way at each start.
+  void replay() {
+    ReplayFacts& replay = facts_.replay.emplace();
+    replay.from_step = *facts_.notice->saved_step;
+    replay.steps = settings_.replay_steps;
+    replay.ranks = settings_.replay_ranks;
+    run_undisturbed();
+    const fs::path same_step = checkpoint_of(replay.undisturbed, replay.from_step);
+    if (facts_.interrupted || !replay.undisturbed.stopped_at() || same_step.empty()) {
+      return;
+    }
+    replay.start = settings_.compare(saved_copy_, same_step);
+    if (replay.start->equal()) {
+      run_resumed();
+    }
   }
-}
 
-/// The restart resumed where the first start left, with what it had saved.
-bool Drill::came_back() const {
-  return !facts_.interrupted && facts_.state && facts_.state->equal() &&
-         facts_.second->restored_step == facts_.notice->saved_step;
-}
-
-void Drill::clean_up() const {
-  if (settings_.keep) {
-    return;
+  /// From the beginning, in a directory that no start has used.
+  void run_undisturbed() {
+    ReplayFacts& replay = *facts_.replay;
+    const std::string directory = scratch_name_ + "-undisturbed";
+    scratch_.insert(facts_.first.directory / directory);  // also if the run is ended before it tells that it is there
+    say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
+    start(replay.undisturbed, {.subdirectory = directory, .save_at = replay.from_step, .leave_at = replay.to_step()},
+          settings_.command);
+    await_end();
+    end_start();
   }
-  for (const fs::path& directory : scratch_) {
-    const std::string name = directory.filename().string();
-    tidy(directory, [&](const core::Directory& above) {
-      above.remove_tree(name);
-      core::remove_write_directories_beside(above, name);  // of ranks that were killed in a save
-    });
+
+  /// From the checkpoint that the second start saved before its first step, which is equal to that of the first.
+  void run_resumed() {
+    ReplayFacts& replay = *facts_.replay;
+    say(fmt::format("replay: a resumed run, from step {} to step {}", replay.from_step, replay.to_step()));
+    const ObservedStart& resumed = replay.resumed.emplace();
+    start(*replay.resumed, {.subdirectory = scratch_name_, .leave_at = replay.to_step()},
+          settings_.replay_ranks > 0 ? settings_.replay_command : settings_.command);
+    await_end();
+    end_start();
+    const auto step = resumed.stopped_at();
+    if (facts_.interrupted || !step || step != replay.undisturbed.stopped_at()) {
+      return;
+    }
+    const fs::path of_undisturbed = checkpoint_of(replay.undisturbed, *step);
+    const fs::path of_resumed = checkpoint_of(resumed, *step);
+    if (!of_undisturbed.empty() && !of_resumed.empty()) {
+      replay.end = settings_.compare(of_undisturbed, of_resumed);
+    }
   }
-  for (const fs::path& directory : new_directories_) {
-    tidy(directory, [&](const core::Directory& above) { above.remove_empty_directory(directory.filename().string()); });
-  }
-}
 
-// The replay of a drill: the steps after the checkpoint once more, in a run from the beginning and in a resumed one.
-
-namespace {
-
-/// The last checkpoint of a step; empty if there is none.
-fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
-  const auto found = std::find_if(start.saves.rbegin(), start.saves.rend(),
-                                  [&](const ObservedSave& save) { return save.step == step; });
-  return found == start.saves.rend() ? fs::path() : found->file;
-}
+  DrillSettings settings_;
+  std::string host_;
+  std::string scratch_name_;  ///< the directory of all starts but the undisturbed one
+  DrillFacts facts_;
+  std::unique_ptr<SignalQueue> signals_;
+  std::unique_ptr<RunDirectory> run_directory_;
+  std::filesystem::path record_;  ///< the directory of the present start
+  std::unique_ptr<SupervisedRun> run_;
+  int starts_ = 0;
+  ObservedStart* current_ = nullptr;  ///< in `facts_`
+  std::string subdirectory_;          ///< the drill's directory of the present start
+  std::optional<Clock::time_point> notice_at_;
+  bool time_limit_sent_ = false;
+  std::optional<std::uint64_t> last_step_;
+  std::map<int, pid_t> ranks_;  ///< on this host, when the notice was sent
+  std::map<int, Clock::time_point> blocked_since_;
+  Clock::time_point next_output_look_;
+  std::filesystem::path saved_copy_;                 ///< of the checkpoint from the first start
+  std::set<std::filesystem::path> scratch_;          ///< directories with the drill's checkpoints
+  std::set<std::filesystem::path> new_directories_;  ///< that were made for them
+};
 
 }  // namespace
 
-/// The resumed run makes no sense if the program goes another way at each start.
-void Drill::replay() {
-  ReplayFacts& replay = facts_.replay.emplace();
-  replay.from_step = *facts_.notice->saved_step;
-  replay.steps = settings_.replay_steps;
-  replay.ranks = settings_.replay_ranks;
-  run_undisturbed();
-  const fs::path same_step = checkpoint_of(replay.undisturbed, replay.from_step);
-  if (facts_.interrupted || !replay.undisturbed.stopped_at() || same_step.empty()) {
-    return;
-  }
-  replay.start = settings_.compare(saved_copy_, same_step);
-  if (replay.start->equal()) {
-    run_resumed();
-  }
-}
-
-/// From the beginning, in a directory that no start has used.
-void Drill::run_undisturbed() {
-  ReplayFacts& replay = *facts_.replay;
-  const std::string directory = scratch_name_ + "-undisturbed";
-  scratch_.insert(facts_.first.directory / directory);  // also if the run is ended before it tells that it is there
-  say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
-  start(replay.undisturbed, {.subdirectory = directory, .save_at = replay.from_step, .leave_at = replay.to_step()},
-        settings_.command);
-  await_end();
-  end_start();
-}
-
-/// From the checkpoint that the second start saved before its first step, which is equal to that of the first.
-void Drill::run_resumed() {
-  ReplayFacts& replay = *facts_.replay;
-  say(fmt::format("replay: a resumed run, from step {} to step {}", replay.from_step, replay.to_step()));
-  const ObservedStart& resumed = replay.resumed.emplace();
-  start(*replay.resumed, {.subdirectory = scratch_name_, .leave_at = replay.to_step()},
-        settings_.replay_ranks > 0 ? settings_.replay_command : settings_.command);
-  await_end();
-  end_start();
-  const auto step = resumed.stopped_at();
-  if (facts_.interrupted || !step || step != replay.undisturbed.stopped_at()) {
-    return;
-  }
-  const fs::path of_undisturbed = checkpoint_of(replay.undisturbed, *step);
-  const fs::path of_resumed = checkpoint_of(resumed, *step);
-  if (!of_undisturbed.empty() && !of_resumed.empty()) {
-    replay.end = settings_.compare(of_undisturbed, of_resumed);
-  }
-}
+DrillFacts run_drill(DrillSettings settings) { return Drill(std::move(settings)).run(); }
 
 }  // namespace reprieve::supervisor

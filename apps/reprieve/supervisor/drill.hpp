@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// A dry run of a preemption with the user's own command: the ways to give notice, what a drill sees, and the drill.
+/// A dry run of a preemption with the user's own command: the ways to give notice, what a drill sees, and what that
+/// means.
 
 #include <sys/types.h>
 
@@ -11,17 +12,15 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "core/run_record.hpp"
 #include "supervisor/costs.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
-#include "supervisor/supervised_run.hpp"
+#include "text.hpp"
 
 namespace reprieve::supervisor {
 
@@ -162,18 +161,15 @@ struct DrillFacts {
   std::optional<ObservedNotice> notice;  ///< nothing if the first start did not come so far
   std::optional<ObservedStart> second;   ///< nothing if there was nothing to restart from
   std::optional<StateComparison> state;
-  std::uint64_t replay_steps = 0;     ///< that the user asked for
-  std::optional<ReplayFacts> replay;  ///< nothing unless the restart resumed with the state that was saved
+  std::uint64_t replay_steps = 0;           ///< that the user asked for
+  std::optional<ReplayFacts> replay;        ///< nothing unless the restart resumed with the state that was saved
+  std::vector<std::filesystem::path> kept;  ///< directories with the drill's checkpoints, where they were to be kept
 };
 
 /// What the time from the notice to the end was made of; nothing unless the state was saved.
 std::optional<GraceCosts> grace_costs(const DrillFacts& facts);
 
 // A dry run of a preemption with the user's own command: start, notice, save, end, restart.
-
-class RunDirectory;
-class SignalQueue;
-class SupervisedRun;
 
 struct DrillSettings {
   std::vector<std::string> command;  ///< the launcher or script, searched in PATH, and its arguments
@@ -198,99 +194,21 @@ struct DrillSettings {
 /// Starts the command as it would be started on the platform, nothing shielded, plays the platform, and starts the
 /// command again; with a replay, twice more. The program's checkpoints go into directories of the drill's own inside
 /// its checkpoint directory, which are removed at the end. What the program writes to standard output goes to standard
-/// error. One per process: it takes over the signals and the children of the process. Thread: main.
-class Drill {
- public:
-  explicit Drill(DrillSettings settings);
-  /// Ends what is left, and removes the drill's checkpoints.
-  ~Drill();
-  Drill(const Drill&) = delete;
-  Drill& operator=(const Drill&) = delete;
+/// error. Takes over the signals and the children of the process. Thread: main.
+/// @throws UsageError if the command cannot be started; StorageError, Error
+DrillFacts run_drill(DrillSettings settings);
 
-  /// @throws UsageError if the command cannot be started; StorageError, Error
-  DrillFacts run();
+// What the facts of a drill mean: whether a job would survive, and what to do if not. Pure.
 
-  /// The directories that hold the drill's checkpoints, with `keep`.
-  [[nodiscard]] std::vector<std::filesystem::path> kept() const;
+enum class DrillVerdict { would_survive, would_lose_work, could_not_tell };
 
- private:
-  using Clock = std::chrono::steady_clock;
+/// Everything that is worth a line, in the order in which it happens.
+std::vector<Finding> judge_drill(const DrillFacts& facts);
 
-  /// @param start  what is seen of it; must live as long as the drill
-  void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command);
-  void pump(std::chrono::milliseconds limit);
-  void take(const RecordedEvent& recorded);
-  /// What an event says of the start, and, once there is a notice, of that. @param seconds  since the notice
-  void on_start(const auto&) {}
-  void on_start(const events::Start& event);
-  void on_start(const events::Ready& event);
-  void on_start(const events::Restored& event);
-  void on_start(const events::StepReached& event) { last_step_ = event.run_calls.value_or(0); }
-  void on_start(const events::OpenFailed& event) { current_->error = event.message; }
-  void on_start(const events::RestoreFailed& event) { current_->error = event.message; }
-  void on_start(const events::Failed& event) { current_->error = event.message; }
-  void on_start(const events::SaveFinished& event);
-  void on_start(const events::Exit& event) { current_->left_at = event.run_calls.value_or(0); }
-  void on_start(const events::Finished& event) { current_->finished_at = event.run_calls.value_or(0); }
-  void on_notice(const auto&, double) {}
-  void on_notice(const events::Agreement& event, double seconds);
-  void on_notice(const events::StepReached& event, double) { note_step(event.step_s); }
-  void on_notice(const events::LongestStep& event, double) { note_step(event.longest_step_s); }
-  void on_notice(const events::SaveFinished& event, double seconds);
-  void on_notice(const events::TrainOn& event, double seconds);
-  void on_notice(const events::SaveFailed& event, double) { facts_.notice->save_error = event.message; }
-  void on_notice(const events::Exit& event, double seconds);
-  void on_notice(const events::Arrivals& event, double seconds);
-  void note_step(double seconds);
-  [[nodiscard]] double since_notice(const RecordedEvent& recorded) const;
-  [[nodiscard]] double since_notice() const;
+/// One problem means that work would be lost; without one, something unknown means that the drill cannot tell.
+DrillVerdict verdict_of(const std::vector<Finding>& findings);
 
-  bool await_ready();
-  bool await_moment();
-  void give_notice();
-  std::string deliver(NoticeWay way);
-  void watch_end();
-  void look_at_ranks();
-  void look_at_output();
-  void play_end_of_grace();
-  void end_start();
-
-  void restart();
-  void await_end();
-  void compare_states();
-  [[nodiscard]] bool came_back() const;
-  void keep_saved();
-  void clean_up() const;
-
-  // The replay.
-  void replay();
-  void run_undisturbed();
-  void run_resumed();
-
-  [[nodiscard]] bool watches_notice() const { return notice_at_ && current_ == &facts_.first; }
-  [[nodiscard]] bool ended() const;
-  void say(const std::string& text) const;
-
-  DrillSettings settings_;
-  std::string host_;
-  std::string scratch_name_;  ///< the directory of all starts but the undisturbed one
-  DrillFacts facts_;
-  std::unique_ptr<SignalQueue> signals_;
-  std::unique_ptr<RunDirectory> run_directory_;
-  std::filesystem::path record_;  ///< the directory of the present start
-  std::unique_ptr<SupervisedRun> run_;
-  int starts_ = 0;
-  ObservedStart* current_ = nullptr;  ///< in `facts_`
-  std::string subdirectory_;          ///< the drill's directory of the present start
-  std::optional<Clock::time_point> notice_at_;
-  bool time_limit_sent_ = false;
-  std::optional<std::uint64_t> last_step_;
-  std::map<int, pid_t> ranks_;  ///< on this host, when the notice was sent
-  std::map<int, Clock::time_point> blocked_since_;
-  Clock::time_point next_output_look_;
-  std::filesystem::path saved_copy_;                 ///< of the checkpoint from the first start
-  std::set<std::filesystem::path> scratch_;          ///< directories with the drill's checkpoints
-  std::set<std::filesystem::path> new_directories_;  ///< that were made for them
-};
+/// Whether a resumed run goes the way of one that nothing disturbed; in the order in which it happens.
+std::vector<Finding> judge_replay(const ReplayFacts& facts);
 
 }  // namespace reprieve::supervisor

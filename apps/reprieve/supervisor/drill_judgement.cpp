@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "supervisor/drill_judgement.hpp"
+// What the facts of a drill mean.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <ranges>
 #include <string>
 #include <utility>
 
 #include "core/log.hpp"
+#include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/run_progress.hpp"
 
@@ -25,6 +28,15 @@ std::string seconds(double value) { return core::seconds_text(std::chrono::durat
 
 /// "3, 4 and 7"
 std::string list_of(const std::set<int>& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
+
+/// ", 2 ignored", or nothing.
+std::string ignored_text(const StateComparison& comparison) {
+  return comparison.ignored > 0 ? fmt::format(", {} ignored", comparison.ignored) : "";
+}
+
+std::string names_of(const std::vector<StateDifference>& differences) {
+  return fmt::format("{}", fmt::join(differences | std::views::transform(&StateDifference::variable), ", "));
+}
 
 class Judge {
  public:
@@ -49,335 +61,319 @@ class Judge {
     findings_.push_back({grade, id, std::move(text), std::move(advice)});
   }
 
-  // Before the notice.
-  void judge_start();
-  // The notice and the save.
-  void judge_without_library();
-  void judge_notice();
-  void judge_arrival();
-  void judge_save();
-  void judge_missing_save();
-  void judge_early_end();
-  void judge_killed_ranks();
-  void judge_exit_code();
-  void judge_grace();
-  // The restart.
-  void judge_restart();
-  void judge_restored();
-  void judge_state();
-  void judge_steps_after();
+  void judge_start() {
+    const ObservedStart& start = facts_.first;
+    if (!start.in_scratch) {
+      add(Grade::unknown, "real_directory",
+          fmt::format("the program did not use the drill's directory inside {}: nothing was sent to it, to keep your "
+                      "checkpoints safe",
+                      start.directory.string()),
+          "build it with the version of the library that this tool belongs to");
+    } else if (!start.error.empty()) {
+      add(Grade::problem, "start_failed", "the program does not start: " + start.error,
+          "repair this first; what the program said stands above");
+    } else if (start.code) {
+      add(Grade::unknown, "ended_early",
+          fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
+          *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
+                           : "repair this first; what the program said stands above");
+    } else if (!start.ready) {
+      add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
+          "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, "
+          "--timeout");
+    } else {
+      add(Grade::unknown, "no_steps", "the program did not come to the step at which the notice was to be sent",
+          "lower --after-steps, or raise --timeout");
+    }
+  }
 
-  [[nodiscard]] std::string lost_work() const;
+  void judge_without_library() {
+    const ObservedNotice& notice = *facts_.notice;
+    const std::string seen =
+        fmt::format("no rank opened a checkpoint directory within {}", seconds(facts_.ready_timeout_s));
+    const std::string advice =
+        "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
+        "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
+    const int code = facts_.first.code.value_or(0);
+    if (notice.killed_s) {
+      add(Grade::problem, "no_handler",
+          fmt::format("{}, and {} changed nothing: the program continued until it was killed", seen, facts_.signal),
+          advice);
+    } else if (code > kSignalled || !notice.ranks_survive_signal) {
+      add(Grade::problem, "no_handler",
+          fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
+                      facts_.signal, code_text(code), seconds(notice.ended_s.value_or(0))),
+          advice);
+    } else {
+      add(Grade::unknown, "no_handler",
+          fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
+                      code_text(code), seconds(notice.ended_s.value_or(0)), facts_.signal),
+          advice);
+    }
+  }
+
+  void judge_notice() {
+    judge_arrival();
+    if (facts_.notice->saved_s) {
+      judge_save();
+      judge_exit_code();
+      judge_grace();
+      judge_restart();
+    } else {
+      judge_missing_save();
+    }
+  }
+
+  void judge_arrival() {
+    const ObservedNotice& notice = *facts_.notice;
+    if (notice.told.empty()) {
+      add(Grade::problem, "nobody_told",
+          facts_.way == NoticeWay::slurm_grace
+              ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
+                "reaches nobody before its end"
+              : "there is no process to send the notice to",
+          facts_.way == NoticeWay::slurm_grace
+              ? std::string("#SBATCH --signal=B:URG@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
+              : std::string());
+      return;
+    }
+    if (notice.arrivals.empty()) {
+      return;
+    }
+    std::set<int> ranks;
+    double last = 0;
+    for (const Arrival& arrival : notice.arrivals) {
+      ranks.insert(arrival.rank);
+      last = std::max(last, arrival.seconds);
+    }
+    const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
+    add(Grade::good, "arrived",
+        fmt::format("the notice arrived at {} of {} ranks{}, within {} ({})", ranks.size(), facts_.first.world_size,
+                    all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds(last),
+                    notice.arrivals.front().source));
+  }
+
+  void judge_save() {
+    const ObservedNotice& notice = *facts_.notice;
+    add(Grade::good, "saved",
+        fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
+                    seconds(*notice.saved_s), seconds(notice.save_s)));
+    judge_killed_ranks();
+  }
+
+  /// The state is safe, but something ended the ranks before they left by themselves.
+  void judge_killed_ranks() {
+    const ObservedNotice& notice = *facts_.notice;
+    if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
+      return;
+    }
+    const std::string killed = seconds(notice.killed_s.value_or(facts_.grace_s));
+    if (notice.trained_on_s) {
+      add(Grade::problem, "grace_period",
+          fmt::format(
+              "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
+              "it did in between is lost, and the command ends without the restart code",
+              seconds(*notice.trained_on_s), killed),
+          "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
+      return;
+    }
+    add(Grade::warning, "did_not_leave",
+        fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed", killed),
+        notice.blocked_ranks.empty() ? "see what the program does after its last save"
+                                     : "ranks hang in a write to their output, which nobody reads: send it to a file");
+  }
+
+  std::string lost_work() const {
+    const ObservedNotice& notice = *facts_.notice;
+    return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
+                             : std::string("there is no checkpoint, and a restart would start from the beginning");
+  }
+
+  void judge_missing_save() {
+    const ObservedNotice& notice = *facts_.notice;
+    if (!notice.save_error.empty()) {
+      add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
+          "remove the cause that the error names; `df` and `df -i` tell whether the file system is full");
+    } else if (!notice.blocked_ranks.empty()) {
+      add(Grade::problem, "output_blocked",
+          fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
+                      lost_work()),
+          "send the output to a file, not into a pipe whose reader may stop; mpirun stops reading once it got SIGTERM: "
+          "there, " +
+              std::string(kUseRun));
+    } else if (notice.killed_s && notice.agreed_s) {
+      add(Grade::problem, "save_too_slow",
+          fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
+                      seconds(*notice.agreed_s), seconds(facts_.grace_s), lost_work()),
+          "ask for a longer grace, or save less");
+    } else if (notice.killed_s && notice.ranks_survive_signal) {
+      add(Grade::problem, "step_too_long",
+          fmt::format("no step ended within the grace of {}{}; {}", seconds(facts_.grace_s),
+                      notice.longest_step_s > 0
+                          ? fmt::format(" (the longest before took {})", seconds(notice.longest_step_s))
+                          : std::string(),
+                      lost_work()),
+          "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
+    } else if (notice.killed_s) {
+      add(Grade::problem, "not_watched",
+          fmt::format("the notice had no effect until the grace of {} was over; {}", seconds(facts_.grace_s),
+                      lost_work()),
+          notice.told.empty() ? ""
+                              : fmt::format("add {} to termination.signals, or send another signal", facts_.signal));
+    } else {
+      judge_early_end();
+    }
+  }
+
+  /// Everything ended within the grace, but nothing was saved.
+  void judge_early_end() {
+    const ObservedNotice& notice = *facts_.notice;
+    const std::string code = code_text(facts_.first.code.value_or(0));
+    if (!facts_.first.error.empty()) {
+      add(Grade::problem, "error",
+          fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
+    } else if (facts_.first.code == 0) {
+      add(Grade::unknown, "finished", "the program came to its end before it could save",
+          "let it work longer, or send the notice earlier: --after, --after-steps");
+    } else if (notice.command_died_first) {
+      add(Grade::problem, "script_died",
+          fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
+                      "nothing: a platform ends them with it; {}",
+                      seconds(notice.ended_s.value_or(0)), code, lost_work()),
+          std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
+    } else {
+      const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
+      add(Grade::problem, "killed_early",
+          fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
+                      "ended with {}; {}",
+                      seconds(end), seconds(facts_.grace_s), code, lost_work()),
+          fmt::format("a launcher that gets SIGTERM kills its ranks ({}), and so does a script that stops it: {}",
+                      kill_times(), kUseRun));
+    }
+  }
+
+  void judge_exit_code() {
+    const ObservedNotice& notice = *facts_.notice;
+    const int code = facts_.first.code.value_or(0);
+    if (notice.killed_s || notice.restart_code == 0) {
+      return;
+    }
+    if (code == notice.restart_code) {
+      add(Grade::good, "exit_code", fmt::format("the command ended with the restart code, {}", code));
+      return;
+    }
+    std::string advice =
+        "whoever starts jobs again by their exit code does not start this one: end the script with `exec` before the "
+        "launcher or with `exit $?` right after it, and write `set -o pipefail` where its output goes through a pipe";
+    if (code == 1 && facts_.way != NoticeWay::command && facts_.way != NoticeWay::rank) {
+      advice = std::string("mpirun returns 1 once it got SIGTERM, whatever its ranks return: ") + kUseRun;
+    }
+    add(Grade::problem, "exit_code",
+        fmt::format("the ranks left with code {}, but the command ended with {}", notice.restart_code, code_text(code)),
+        std::move(advice));
+  }
+
+  void judge_grace() {
+    const auto costs = grace_costs(facts_);
+    if (!costs || facts_.notice->told.empty() || facts_.notice->killed_s) {
+      return;
+    }
+    const double needed = grace_needed_s(*costs);
+    const double with_margin = grace_with_margin_s(*costs);
+    const std::string sum = fmt::format(
+        "needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}", seconds(needed),
+        seconds(costs->wait_s), seconds(costs->save_s), seconds(costs->leave_s), seconds(with_margin));
+    if (needed > facts_.grace_s) {
+      add(Grade::problem, "grace_too_short",
+          fmt::format("it fitted this time, but the grace is {}: {}", seconds(facts_.grace_s), sum),
+          "make the steps shorter, save less, or ask for a longer grace");
+    } else if (with_margin > facts_.grace_s) {
+      add(Grade::warning, "grace_is_tight", fmt::format("the grace of {} is tight: {}", seconds(facts_.grace_s), sum),
+          "ask for a longer grace");
+    } else {
+      add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds(facts_.grace_s), sum));
+    }
+  }
+
+  void judge_restart() {
+    if (!facts_.second) {
+      add(Grade::unknown, "no_restart", "there was no second start");
+      return;
+    }
+    const ObservedStart& second = *facts_.second;
+    if (!second.error.empty()) {
+      add(Grade::problem, "restart_failed", "the second start failed: " + second.error,
+          "register the same variables, of the same types and shapes, in every start");
+    } else if (!second.opened || !second.ready) {
+      add(Grade::problem, "restart_failed",
+          second.code
+              ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
+              : "the second start did not come to its first step in time",
+          "see what the program said above; --timeout if it needs longer");
+    } else {
+      judge_restored();
+    }
+  }
+
+  void judge_restored() {
+    const ObservedStart& second = *facts_.second;
+    const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
+    if (second.directory != facts_.first.directory) {
+      add(Grade::problem, "directory_changed",
+          fmt::format("the restart starts from the beginning: the first start saved in {}, the second looks in {}",
+                      facts_.first.directory.string(), second.directory.string()),
+          "give every start of the job the same directory: no date, process or counter in its name");
+    } else if (!second.restored_step) {
+      add(Grade::problem, "begins_anew", "the restart starts from the beginning, although the checkpoint is there",
+          "the program, or its script, may empty its directory at the start, or use another prefix each time");
+    } else if (*second.restored_step != saved) {
+      add(Grade::problem, "another_step",
+          fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
+    } else {
+      add(Grade::good, "resumed",
+          fmt::format("the restart resumed at step {}, restored in {}", saved, seconds(second.restore_s)));
+      if (!second.saves.empty()) {
+        add(Grade::good, "first_save",
+            fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
+                        seconds(second.saves.front().seconds)));
+      }
+      judge_state();
+    }
+  }
+
+  void judge_steps_after() {
+    if (facts_.interrupted || facts_.replay_steps == 0) {
+      return;
+    }
+    if (facts_.replay) {
+      std::ranges::move(judge_replay(*facts_.replay), std::back_inserter(findings_));
+    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else it is told already why
+      add(Grade::unknown, "no_replay",
+          "there was no replay: it begins where a restart resumes with exactly the state that was saved");
+    }
+  }
+
+  void judge_state() {
+    if (!facts_.state || !facts_.state->failure.empty()) {
+      add(Grade::warning, "state_not_compared",
+          "the state after the restore was not compared: " +
+              (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
+    } else if (facts_.state->equal()) {
+      add(Grade::good, "state",
+          fmt::format("the state before the first step is bit by bit the one that was saved: {} variables{}, {} bytes",
+                      facts_.state->variables, ignored_text(*facts_.state), facts_.state->bytes));
+    } else {
+      add(Grade::problem, "state_differs",
+          fmt::format("{} of {} variables are not as they were saved when the steps continue: {}",
+                      facts_.state->different.size(), facts_.state->variables, names_of(facts_.state->different)),
+          "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
+          "meant to change with --ignore");
+    }
+  }
 
   const DrillFacts& facts_;
   std::vector<Finding> findings_;
 };
-
-void Judge::judge_start() {
-  const ObservedStart& start = facts_.first;
-  if (!start.in_scratch) {
-    add(Grade::unknown, "real_directory",
-        fmt::format("the program did not use the drill's directory inside {}: nothing was sent to it, to keep your "
-                    "checkpoints safe",
-                    start.directory.string()),
-        "build it with the version of the library that this tool belongs to");
-  } else if (!start.error.empty()) {
-    add(Grade::problem, "start_failed", "the program does not start: " + start.error,
-        "repair this first; what the program said stands above");
-  } else if (start.code) {
-    add(Grade::unknown, "ended_early",
-        fmt::format("the command ended with {} before the notice was sent", code_text(*start.code)),
-        *start.code == 0 ? "let it work longer, or send the notice earlier: --after, --after-steps"
-                         : "repair this first; what the program said stands above");
-  } else if (!start.ready) {
-    add(Grade::problem, "not_ready", "the program has opened its checkpoint directory, but watches for no notice",
-        "make a PreemptionCheckpointHandler, and call its run() for every step; if the restore takes long, --timeout");
-  } else {
-    add(Grade::unknown, "no_steps", "the program did not come to the step at which the notice was to be sent",
-        "lower --after-steps, or raise --timeout");
-  }
-}
-
-void Judge::judge_without_library() {
-  const ObservedNotice& notice = *facts_.notice;
-  const std::string seen =
-      fmt::format("no rank opened a checkpoint directory within {}", seconds(facts_.ready_timeout_s));
-  const std::string advice =
-      "make a PreemptionCheckpointHandler and call its run() for every step. If the program has one: raise "
-      "--ready-timeout if it takes longer to start, and see that the ranks get REPRIEVE_RUN_DIR";
-  const int code = facts_.first.code.value_or(0);
-  if (notice.killed_s) {
-    add(Grade::problem, "no_handler",
-        fmt::format("{}, and {} changed nothing: the program continued until it was killed", seen, facts_.signal),
-        advice);
-  } else if (code > kSignalled || !notice.ranks_survive_signal) {
-    add(Grade::problem, "no_handler",
-        fmt::format("{}, and the program has no handler for {}: the command ended with {} after {}", seen,
-                    facts_.signal, code_text(code), seconds(notice.ended_s.value_or(0))),
-        advice);
-  } else {
-    add(Grade::unknown, "no_handler",
-        fmt::format("{}; the command ended with {}, {} after {}: whether it saved, only you can see", seen,
-                    code_text(code), seconds(notice.ended_s.value_or(0)), facts_.signal),
-        advice);
-  }
-}
-
-void Judge::judge_notice() {
-  judge_arrival();
-  if (facts_.notice->saved_s) {
-    judge_save();
-    judge_exit_code();
-    judge_grace();
-    judge_restart();
-  } else {
-    judge_missing_save();
-  }
-}
-
-void Judge::judge_arrival() {
-  const ObservedNotice& notice = *facts_.notice;
-  if (notice.told.empty()) {
-    add(Grade::problem, "nobody_told",
-        facts_.way == NoticeWay::slurm_grace
-            ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
-              "reaches nobody before its end"
-            : "there is no process to send the notice to",
-        facts_.way == NoticeWay::slurm_grace
-            ? std::string("#SBATCH --signal=B:URG@N, SlurmctldParameters=preempt_send_user_signal, and ") + kUseRun
-            : std::string());
-    return;
-  }
-  if (notice.arrivals.empty()) {
-    return;
-  }
-  std::set<int> ranks;
-  double last = 0;
-  for (const Arrival& arrival : notice.arrivals) {
-    ranks.insert(arrival.rank);
-    last = std::max(last, arrival.seconds);
-  }
-  const bool all = std::cmp_equal(ranks.size(), facts_.first.world_size);
-  add(Grade::good, "arrived",
-      fmt::format("the notice arrived at {} of {} ranks{}, within {} ({})", ranks.size(), facts_.first.world_size,
-                  all ? "" : fmt::format(" ({}; one is enough)", list_of(ranks)), seconds(last),
-                  notice.arrivals.front().source));
-}
-
-void Judge::judge_save() {
-  const ObservedNotice& notice = *facts_.notice;
-  add(Grade::good, "saved",
-      fmt::format("step {} was saved {} after the notice; the save itself took {}", notice.saved_step.value_or(0),
-                  seconds(*notice.saved_s), seconds(notice.save_s)));
-  judge_killed_ranks();
-}
-
-/// The state is safe, but something ended the ranks before they left by themselves.
-void Judge::judge_killed_ranks() {
-  const ObservedNotice& notice = *facts_.notice;
-  if (notice.left_s || (notice.ended_s && !notice.killed_s)) {
-    return;
-  }
-  const std::string killed = seconds(notice.killed_s.value_or(facts_.grace_s));
-  if (notice.trained_on_s) {
-    add(Grade::problem, "grace_period",
-        fmt::format(
-            "after that save the program continued, counting on {} more, and was killed {} after the notice: what "
-            "it did in between is lost, and the command ends without the restart code",
-            seconds(*notice.trained_on_s), killed),
-        "set termination.grace_period_s to the platform's grace or less; 0: save once, and leave");
-    return;
-  }
-  add(Grade::warning, "did_not_leave",
-      fmt::format("the state was saved, but the command had not ended {} after the notice, and was killed", killed),
-      notice.blocked_ranks.empty() ? "see what the program does after its last save"
-                                   : "ranks hang in a write to their output, which nobody reads: send it to a file");
-}
-
-std::string Judge::lost_work() const {
-  const ObservedNotice& notice = *facts_.notice;
-  return notice.older_step ? fmt::format("a restart would go back to the checkpoint of step {}", *notice.older_step)
-                           : std::string("there is no checkpoint, and a restart would start from the beginning");
-}
-
-void Judge::judge_missing_save() {
-  const ObservedNotice& notice = *facts_.notice;
-  if (!notice.save_error.empty()) {
-    add(Grade::problem, "save_failed", fmt::format("the save failed: {}; {}", notice.save_error, lost_work()),
-        "remove the cause that the error names; `df` and `df -i` tell whether the file system is full");
-  } else if (!notice.blocked_ranks.empty()) {
-    add(Grade::problem, "output_blocked",
-        fmt::format("rank {} hung in a write to its output, which nobody read; {}", list_of(notice.blocked_ranks),
-                    lost_work()),
-        "send the output to a file, not into a pipe whose reader may stop; mpirun stops reading once it got SIGTERM: "
-        "there, " +
-            std::string(kUseRun));
-  } else if (notice.killed_s && notice.agreed_s) {
-    add(Grade::problem, "save_too_slow",
-        fmt::format("the ranks agreed after {}, but the save was not over when the grace of {} was; {}",
-                    seconds(*notice.agreed_s), seconds(facts_.grace_s), lost_work()),
-        "ask for a longer grace, or save less");
-  } else if (notice.killed_s && notice.ranks_survive_signal) {
-    add(Grade::problem, "step_too_long",
-        fmt::format("no step ended within the grace of {}{}; {}", seconds(facts_.grace_s),
-                    notice.longest_step_s > 0
-                        ? fmt::format(" (the longest before took {})", seconds(notice.longest_step_s))
-                        : std::string(),
-                    lost_work()),
-        "make the steps shorter, put save_checkpoint_if_preempted() between their parts, or ask for a longer grace");
-  } else if (notice.killed_s) {
-    add(Grade::problem, "not_watched",
-        fmt::format("the notice had no effect until the grace of {} was over; {}", seconds(facts_.grace_s),
-                    lost_work()),
-        notice.told.empty() ? "" : fmt::format("add {} to termination.signals, or send another signal", facts_.signal));
-  } else {
-    judge_early_end();
-  }
-}
-
-/// Everything ended within the grace, but nothing was saved.
-void Judge::judge_early_end() {
-  const ObservedNotice& notice = *facts_.notice;
-  const std::string code = code_text(facts_.first.code.value_or(0));
-  if (!facts_.first.error.empty()) {
-    add(Grade::problem, "error", fmt::format("the ranks ended with an error: {}; {}", facts_.first.error, lost_work()));
-  } else if (facts_.first.code == 0) {
-    add(Grade::unknown, "finished", "the program came to its end before it could save",
-        "let it work longer, or send the notice earlier: --after, --after-steps");
-  } else if (notice.command_died_first) {
-    add(Grade::problem, "script_died",
-        fmt::format("the command itself was ended by the notice after {} ({}), while its ranks worked on and heard "
-                    "nothing: a platform ends them with it; {}",
-                    seconds(notice.ended_s.value_or(0)), code, lost_work()),
-        std::string("a shell without a trap dies of the signal: write `exec` before the launcher, or ") + kUseRun);
-  } else {
-    const double end = notice.rank_ends.empty() ? notice.ended_s.value_or(0) : notice.rank_ends.begin()->second;
-    add(Grade::problem, "killed_early",
-        fmt::format("the ranks were ended {} after the notice, before a save, although the grace is {}; the command "
-                    "ended with {}; {}",
-                    seconds(end), seconds(facts_.grace_s), code, lost_work()),
-        fmt::format("a launcher that gets SIGTERM kills its ranks ({}), and so does a script that stops it: {}",
-                    kill_times(), kUseRun));
-  }
-}
-
-void Judge::judge_exit_code() {
-  const ObservedNotice& notice = *facts_.notice;
-  const int code = facts_.first.code.value_or(0);
-  if (notice.killed_s || notice.restart_code == 0) {
-    return;
-  }
-  if (code == notice.restart_code) {
-    add(Grade::good, "exit_code", fmt::format("the command ended with the restart code, {}", code));
-    return;
-  }
-  std::string advice =
-      "whoever starts jobs again by their exit code does not start this one: end the script with `exec` before the "
-      "launcher or with `exit $?` right after it, and write `set -o pipefail` where its output goes through a pipe";
-  if (code == 1 && facts_.way != NoticeWay::command && facts_.way != NoticeWay::rank) {
-    advice = std::string("mpirun returns 1 once it got SIGTERM, whatever its ranks return: ") + kUseRun;
-  }
-  add(Grade::problem, "exit_code",
-      fmt::format("the ranks left with code {}, but the command ended with {}", notice.restart_code, code_text(code)),
-      std::move(advice));
-}
-
-void Judge::judge_grace() {
-  const auto costs = grace_costs(facts_);
-  if (!costs || facts_.notice->told.empty() || facts_.notice->killed_s) {
-    return;
-  }
-  const double needed = grace_needed_s(*costs);
-  const double with_margin = grace_with_margin_s(*costs);
-  const std::string sum = fmt::format(
-      "needed at worst: {} ({} until all ranks agree, {} to save, {} to leave); with a margin {}", seconds(needed),
-      seconds(costs->wait_s), seconds(costs->save_s), seconds(costs->leave_s), seconds(with_margin));
-  if (needed > facts_.grace_s) {
-    add(Grade::problem, "grace_too_short",
-        fmt::format("it fitted this time, but the grace is {}: {}", seconds(facts_.grace_s), sum),
-        "make the steps shorter, save less, or ask for a longer grace");
-  } else if (with_margin > facts_.grace_s) {
-    add(Grade::warning, "grace_is_tight", fmt::format("the grace of {} is tight: {}", seconds(facts_.grace_s), sum),
-        "ask for a longer grace");
-  } else {
-    add(Grade::good, "grace", fmt::format("the grace of {} is enough: {}", seconds(facts_.grace_s), sum));
-  }
-}
-
-void Judge::judge_restart() {
-  if (!facts_.second) {
-    add(Grade::unknown, "no_restart", "there was no second start");
-    return;
-  }
-  const ObservedStart& second = *facts_.second;
-  if (!second.error.empty()) {
-    add(Grade::problem, "restart_failed", "the second start failed: " + second.error,
-        "register the same variables, of the same types and shapes, in every start");
-  } else if (!second.opened || !second.ready) {
-    add(Grade::problem, "restart_failed",
-        second.code ? fmt::format("the second start ended with {} before the ranks were ready", code_text(*second.code))
-                    : "the second start did not come to its first step in time",
-        "see what the program said above; --timeout if it needs longer");
-  } else {
-    judge_restored();
-  }
-}
-
-void Judge::judge_restored() {
-  const ObservedStart& second = *facts_.second;
-  const std::uint64_t saved = facts_.notice->saved_step.value_or(0);
-  if (second.directory != facts_.first.directory) {
-    add(Grade::problem, "directory_changed",
-        fmt::format("the restart starts from the beginning: the first start saved in {}, the second looks in {}",
-                    facts_.first.directory.string(), second.directory.string()),
-        "give every start of the job the same directory: no date, process or counter in its name");
-  } else if (!second.restored_step) {
-    add(Grade::problem, "begins_anew", "the restart starts from the beginning, although the checkpoint is there",
-        "the program, or its script, may empty its directory at the start, or use another prefix each time");
-  } else if (*second.restored_step != saved) {
-    add(Grade::problem, "another_step",
-        fmt::format("step {} was saved, but the restart resumes at step {}", saved, *second.restored_step));
-  } else {
-    add(Grade::good, "resumed",
-        fmt::format("the restart resumed at step {}, restored in {}", saved, seconds(second.restore_s)));
-    if (!second.saves.empty()) {
-      add(Grade::good, "first_save",
-          fmt::format("the first save after the restart took {}: a notice that comes early waits for it",
-                      seconds(second.saves.front().seconds)));
-    }
-    judge_state();
-  }
-}
-
-void Judge::judge_steps_after() {
-  if (facts_.interrupted || facts_.replay_steps == 0) {
-    return;
-  }
-  if (facts_.replay) {
-    std::ranges::move(judge_replay(*facts_.replay), std::back_inserter(findings_));
-  } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else it is told already why
-    add(Grade::unknown, "no_replay",
-        "there was no replay: it begins where a restart resumes with exactly the state that was saved");
-  }
-}
-
-void Judge::judge_state() {
-  if (!facts_.state || !facts_.state->failure.empty()) {
-    add(Grade::warning, "state_not_compared",
-        "the state after the restore was not compared: " +
-            (facts_.state ? facts_.state->failure : std::string("there is no checkpoint of it")));
-  } else if (facts_.state->equal()) {
-    add(Grade::good, "state",
-        fmt::format("the state before the first step is bit by bit the one that was saved: {} variables{}, {} bytes",
-                    facts_.state->variables, ignored_text(*facts_.state), facts_.state->bytes));
-  } else {
-    add(Grade::problem, "state_differs",
-        fmt::format("{} of {} variables are not as they were saved when the steps continue: {}",
-                    facts_.state->different.size(), facts_.state->variables, names_of(facts_.state->different)),
-        "the constructor of the handler restores: initialise the state before it, not after. Name variables that are "
-        "meant to change with --ignore");
-  }
-}
 
 }  // namespace
 
@@ -395,25 +391,14 @@ std::optional<GraceCosts> grace_costs(const DrillFacts& facts) {
 }
 
 const char* to_string(Finding::Grade grade) noexcept {
-  switch (grade) {
-    case Grade::good:
-      return "good";
-    case Grade::warning:
-      return "warning";
-    case Grade::problem:
-      return "problem";
-    case Grade::unknown:
-      break;
-  }
-  return "unknown";
+  constexpr std::array kNames{"good", "warning", "problem", "unknown"};
+  return kNames[static_cast<std::size_t>(grade)];
 }
 
 std::vector<Finding> judge_drill(const DrillFacts& facts) { return Judge(facts).judge(); }
 
 DrillVerdict verdict_of(const std::vector<Finding>& findings) {
-  const auto has = [&](Grade grade) {
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& each) { return each.grade == grade; });
-  };
+  const auto has = [&](Grade grade) { return std::ranges::find(findings, grade, &Finding::grade) != findings.end(); };
   if (has(Grade::problem)) {
     return DrillVerdict::would_lose_work;
   }
@@ -436,8 +421,8 @@ constexpr const char* kNotRegistered =
 
 Differences of_kind(const Differences& differences, StateDifference::Kind kind) {
   Differences found;
-  std::copy_if(differences.begin(), differences.end(), std::back_inserter(found),
-               [&](const StateDifference& each) { return each.kind == kind; });
+  std::ranges::copy_if(
+      differences, std::back_inserter(found), [&](auto each) { return each == kind; }, &StateDifference::kind);
   return found;
 }
 
@@ -467,183 +452,161 @@ class ReplayJudge {
   }
 
  private:
-  void add(Grade grade, const char* id, std::string text, std::string advice = "") {
+  /// @return false, as a judgement that ends here
+  bool add(Grade grade, const char* id, std::string text, std::string advice = "") {
     findings_.push_back({grade, id, std::move(text), std::move(advice)});
+    return false;
   }
-
-  // False: there is nothing more to say.
-  bool judge_undisturbed();
-  bool judge_start();
-  bool judge_resumed();
-  void judge_end();
-  void judge_differences(const Differences& values, const Differences& rounding);
 
   [[nodiscard]] bool on_other_ranks() const {
     return facts_.resumed && facts_.resumed->world_size != facts_.undisturbed.world_size;
   }
+
   /// "after 5 steps, at step 45"
-  [[nodiscard]] std::string when() const;
-  [[nodiscard]] std::string who() const;
+  std::string when() const {
+    const std::uint64_t end = *facts_.undisturbed.stopped_at();
+    std::string text = fmt::format("after {} steps, at step {}", end - facts_.from_step, end);
+    if (end < facts_.to_step()) {
+      text += fmt::format(" (the end of the program, before the {} steps that were asked for)", facts_.steps);
+    } else if (end > facts_.to_step()) {
+      text += fmt::format(" (the first after step {} at which the program can save)", facts_.to_step());
+    }
+    return text;
+  }
+
+  std::string who() const {
+    return on_other_ranks() ? fmt::format("the run that resumed on {} ranks instead of {}", facts_.resumed->world_size,
+                                          facts_.undisturbed.world_size)
+                            : "the resumed run";
+  }
+
+  // False: there is nothing more to say.
+  bool judge_undisturbed() {
+    const auto stopped = facts_.undisturbed.stopped_at();
+    if (!stopped) {
+      return add(
+          Grade::unknown, "replay_undisturbed",
+          fmt::format("the undisturbed run did not come to step {}: {}", facts_.to_step(), end_of(facts_.undisturbed)),
+          "see what the program said above; --timeout if it needs longer");
+    }
+    if (*stopped <= facts_.from_step) {
+      return add(Grade::unknown, "replay_too_long",
+                 fmt::format("the program ends at step {}: there is no step after the checkpoint of step {}", *stopped,
+                             facts_.from_step),
+                 kSmallerReplay);
+    }
+    return true;
+  }
+
+  bool judge_start() {
+    if (!facts_.start) {
+      return add(
+          Grade::unknown, "replay_undisturbed",
+          fmt::format("the undisturbed run could not save at step {}, where the first start did", facts_.from_step),
+          "send the notice at another moment: --after, --after-steps");
+    }
+    if (!facts_.start->failure.empty()) {
+      return add(Grade::unknown, "replay_not_compared", "the replay could not be compared: " + facts_.start->failure);
+    }
+    if (!facts_.start->different.empty()) {
+      const StateDifference& first = facts_.start->different.front();
+      return add(
+          Grade::unknown, "not_deterministic",
+          fmt::format(
+              "two starts from the beginning differ at step {} already, before any restart: {} of {} variables; "
+              "{} differs {}. Whether a resumed run goes the same way cannot be told then",
+              facts_.from_step, facts_.start->different.size(), facts_.start->variables, first.variable, first.what),
+          kNotTheSameTwice);
+    }
+    return true;
+  }
+
+  bool judge_resumed() {
+    if (!facts_.resumed) {
+      return false;
+    }
+    const ObservedStart& resumed = *facts_.resumed;
+    if (facts_.ranks > 0 && resumed.opened && resumed.world_size != facts_.ranks) {
+      return add(Grade::unknown, "replay_ranks",
+                 fmt::format("the resumed run was to have {} ranks, and had {}", facts_.ranks, resumed.world_size),
+                 "write the number of ranks right behind the launcher, as in `mpirun -n 4 ./program`");
+    }
+    const auto stopped = resumed.stopped_at();
+    if (!stopped) {
+      return add(
+          Grade::problem, "replay_failed",
+          fmt::format("{} did not come to step {}, where the undisturbed one came: {}", who(), facts_.to_step(),
+                      end_of(resumed)),
+          on_other_ranks() ? "variables with one part for each rank need a function that shares them out again" : "");
+    }
+    if (resumed.restored_step != facts_.from_step) {
+      return add(Grade::problem, "replay_failed",
+                 fmt::format("{} did not begin at the checkpoint of step {}", who(), facts_.from_step));
+    }
+    if (*stopped != *facts_.undisturbed.stopped_at()) {
+      return add(Grade::unknown, "replay_other_steps",
+                 fmt::format("the undisturbed run stopped at step {}, {} at step {}: nothing can be compared",
+                             *facts_.undisturbed.stopped_at(), who(), *stopped),
+                 kSmallerReplay);
+    }
+    return true;
+  }
+
+  void judge_end() {
+    if (!facts_.end) {
+      add(Grade::unknown, "replay_too_long",
+          fmt::format("the program ends at step {}, and has no checkpoint of its end",
+                      *facts_.undisturbed.stopped_at()),
+          kSmallerReplay);
+      return;
+    }
+    if (!facts_.end->failure.empty()) {
+      add(Grade::unknown, "replay_not_compared", "the replay could not be compared: " + facts_.end->failure);
+      return;
+    }
+    Differences values = of_kind(facts_.end->different, StateDifference::Kind::values);
+    Differences rounding = of_kind(facts_.end->different, StateDifference::Kind::rounding);
+    if (!on_other_ranks()) {
+      values.insert(values.end(), rounding.begin(), rounding.end());
+      rounding.clear();
+    }
+    judge_differences(values, rounding);
+    const Differences others = of_kind(facts_.end->different, StateDifference::Kind::other_ranks);
+    if (!others.empty()) {
+      add(Grade::warning, "replay_not_comparable",
+          fmt::format("not compared, since they have one part for each rank: {}", names_of(others)));
+    }
+  }
+
+  void judge_differences(const Differences& values, const Differences& rounding) {
+    const StateComparison& end = *facts_.end;
+    if (!values.empty()) {
+      add(Grade::problem, "replay_differs",
+          fmt::format("{} goes another way: {}, variable {} differs {}; {} of {} variables differ: {}", who(), when(),
+                      values.front().variable, values.front().what, values.size(), end.variables, names_of(values)),
+          (on_other_ranks() ? "a generator for each rank does that by design; else " : "") +
+              std::string(kNotRegistered));
+    } else if (!rounding.empty()) {
+      const auto largest = std::ranges::max_element(rounding, {}, &StateDifference::relative_error);
+      add(Grade::warning, "replay_rounding",
+          fmt::format(
+              "{} differs by rounding only, {}: {} of {} variables, {} most ({:.2g} of the largest value that differs)",
+              who(), when(), rounding.size(), end.variables, largest->variable, largest->relative_error),
+          "sums in another order do that; look at it if you do not expect it");
+    } else {
+      add(Grade::good, "replay",
+          fmt::format("{} goes the way of an undisturbed one: {}, {} of {} variables are equal bit by bit{} ({} bytes)",
+                      who(), when(), end.variables - end.different.size() - end.ignored, end.variables,
+                      ignored_text(end), end.bytes));
+    }
+  }
 
   const ReplayFacts& facts_;
   std::vector<Finding> findings_;
 };
 
-std::string ReplayJudge::when() const {
-  const std::uint64_t end = *facts_.undisturbed.stopped_at();
-  std::string text = fmt::format("after {} steps, at step {}", end - facts_.from_step, end);
-  if (end < facts_.to_step()) {
-    text += fmt::format(" (the end of the program, before the {} steps that were asked for)", facts_.steps);
-  } else if (end > facts_.to_step()) {
-    text += fmt::format(" (the first after step {} at which the program can save)", facts_.to_step());
-  }
-  return text;
-}
-
-std::string ReplayJudge::who() const {
-  return on_other_ranks() ? fmt::format("the run that resumed on {} ranks instead of {}", facts_.resumed->world_size,
-                                        facts_.undisturbed.world_size)
-                          : "the resumed run";
-}
-
-bool ReplayJudge::judge_undisturbed() {
-  const auto stopped = facts_.undisturbed.stopped_at();
-  if (!stopped) {
-    add(Grade::unknown, "replay_undisturbed",
-        fmt::format("the undisturbed run did not come to step {}: {}", facts_.to_step(), end_of(facts_.undisturbed)),
-        "see what the program said above; --timeout if it needs longer");
-    return false;
-  }
-  if (*stopped <= facts_.from_step) {
-    add(Grade::unknown, "replay_too_long",
-        fmt::format("the program ends at step {}: there is no step after the checkpoint of step {}", *stopped,
-                    facts_.from_step),
-        kSmallerReplay);
-    return false;
-  }
-  return true;
-}
-
-bool ReplayJudge::judge_start() {
-  if (!facts_.start) {
-    add(Grade::unknown, "replay_undisturbed",
-        fmt::format("the undisturbed run could not save at step {}, where the first start did", facts_.from_step),
-        "send the notice at another moment: --after, --after-steps");
-    return false;
-  }
-  if (!facts_.start->failure.empty()) {
-    add(Grade::unknown, "replay_not_compared", "the replay could not be compared: " + facts_.start->failure);
-    return false;
-  }
-  if (!facts_.start->different.empty()) {
-    const StateDifference& first = facts_.start->different.front();
-    add(Grade::unknown, "not_deterministic",
-        fmt::format("two starts from the beginning differ at step {} already, before any restart: {} of {} variables; "
-                    "{} differs {}. Whether a resumed run goes the same way cannot be told then",
-                    facts_.from_step, facts_.start->different.size(), facts_.start->variables, first.variable,
-                    first.what),
-        kNotTheSameTwice);
-    return false;
-  }
-  return true;
-}
-
-bool ReplayJudge::judge_resumed() {
-  if (!facts_.resumed) {
-    return false;
-  }
-  const ObservedStart& resumed = *facts_.resumed;
-  if (facts_.ranks > 0 && resumed.opened && resumed.world_size != facts_.ranks) {
-    add(Grade::unknown, "replay_ranks",
-        fmt::format("the resumed run was to have {} ranks, and had {}", facts_.ranks, resumed.world_size),
-        "write the number of ranks right behind the launcher, as in `mpirun -n 4 ./program`");
-    return false;
-  }
-  const auto stopped = resumed.stopped_at();
-  if (!stopped) {
-    add(Grade::problem, "replay_failed",
-        fmt::format("{} did not come to step {}, where the undisturbed one came: {}", who(), facts_.to_step(),
-                    end_of(resumed)),
-        on_other_ranks() ? "variables with one part for each rank need a function that shares them out again" : "");
-    return false;
-  }
-  if (resumed.restored_step != facts_.from_step) {
-    add(Grade::problem, "replay_failed",
-        fmt::format("{} did not begin at the checkpoint of step {}", who(), facts_.from_step));
-    return false;
-  }
-  if (*stopped != *facts_.undisturbed.stopped_at()) {
-    add(Grade::unknown, "replay_other_steps",
-        fmt::format("the undisturbed run stopped at step {}, {} at step {}: nothing can be compared",
-                    *facts_.undisturbed.stopped_at(), who(), *stopped),
-        kSmallerReplay);
-    return false;
-  }
-  return true;
-}
-
-void ReplayJudge::judge_end() {
-  if (!facts_.end) {
-    add(Grade::unknown, "replay_too_long",
-        fmt::format("the program ends at step {}, and has no checkpoint of its end", *facts_.undisturbed.stopped_at()),
-        kSmallerReplay);
-    return;
-  }
-  if (!facts_.end->failure.empty()) {
-    add(Grade::unknown, "replay_not_compared", "the replay could not be compared: " + facts_.end->failure);
-    return;
-  }
-  Differences values = of_kind(facts_.end->different, StateDifference::Kind::values);
-  Differences rounding = of_kind(facts_.end->different, StateDifference::Kind::rounding);
-  if (!on_other_ranks()) {
-    values.insert(values.end(), rounding.begin(), rounding.end());
-    rounding.clear();
-  }
-  judge_differences(values, rounding);
-  const Differences others = of_kind(facts_.end->different, StateDifference::Kind::other_ranks);
-  if (!others.empty()) {
-    add(Grade::warning, "replay_not_comparable",
-        fmt::format("not compared, since they have one part for each rank: {}", names_of(others)));
-  }
-}
-
-void ReplayJudge::judge_differences(const Differences& values, const Differences& rounding) {
-  const StateComparison& end = *facts_.end;
-  if (!values.empty()) {
-    add(Grade::problem, "replay_differs",
-        fmt::format("{} goes another way: {}, variable {} differs {}; {} of {} variables differ: {}", who(), when(),
-                    values.front().variable, values.front().what, values.size(), end.variables, names_of(values)),
-        (on_other_ranks() ? "a generator for each rank does that by design; else " : "") + std::string(kNotRegistered));
-  } else if (!rounding.empty()) {
-    const auto largest = std::max_element(rounding.begin(), rounding.end(), [](const auto& a, const auto& b) {
-      return a.relative_error < b.relative_error;
-    });
-    add(Grade::warning, "replay_rounding",
-        fmt::format(
-            "{} differs by rounding only, {}: {} of {} variables, {} most ({:.2g} of the largest value that differs)",
-            who(), when(), rounding.size(), end.variables, largest->variable, largest->relative_error),
-        "sums in another order do that; look at it if you do not expect it");
-  } else {
-    add(Grade::good, "replay",
-        fmt::format("{} goes the way of an undisturbed one: {}, {} of {} variables are equal bit by bit{} ({} bytes)",
-                    who(), when(), end.variables - end.different.size() - end.ignored, end.variables, ignored_text(end),
-                    end.bytes));
-  }
-}
-
 }  // namespace
 
 std::vector<Finding> judge_replay(const ReplayFacts& facts) { return ReplayJudge(facts).judge(); }
-
-std::string ignored_text(const StateComparison& comparison) {
-  return comparison.ignored > 0 ? fmt::format(", {} ignored", comparison.ignored) : "";
-}
-
-std::string names_of(const std::vector<StateDifference>& differences) {
-  std::vector<std::string> names(differences.size());
-  std::transform(differences.begin(), differences.end(), names.begin(),
-                 [](const StateDifference& each) { return each.variable; });
-  return fmt::format("{}", fmt::join(names, ", "));
-}
 
 }  // namespace reprieve::supervisor

@@ -11,7 +11,6 @@
 
 #include "core/log.hpp"
 #include "supervisor/launcher.hpp"
-#include "supervisor/processes.hpp"
 
 namespace reprieve::supervisor {
 
@@ -24,7 +23,7 @@ int to_number(const std::string& text) {
 }
 
 HostSlots& entry_of(std::vector<HostSlots>& hosts, const std::string& name) {
-  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& host) { return host.name == name; });
+  const auto found = std::ranges::find(hosts, name, &HostSlots::name);
   return found != hosts.end() ? *found : hosts.emplace_back(HostSlots{name, 0});
 }
 
@@ -110,8 +109,7 @@ std::string to_text(const std::vector<HostSlots>& hosts) {
 std::optional<HostChoice> choose_hosts(const HostNeed& need, const std::set<std::string>& dead) {
   const std::size_t used = need.hosts.size() - std::min(static_cast<std::size_t>(need.spares), need.hosts.size());
   const std::vector<HostSlots> usual(need.hosts.begin(), need.hosts.begin() + static_cast<std::ptrdiff_t>(used));
-  const bool has_slots =
-      std::none_of(need.hosts.begin(), need.hosts.end(), [](const auto& host) { return host.slots == 0; });
+  const bool has_slots = std::ranges::find(need.hosts, 0, &HostSlots::slots) == need.hosts.end();
   const int usual_weight = weight_of(usual, has_slots);
   const int wanted_weight = has_slots ? std::min(need.ranks, usual_weight) : usual_weight;
   HostChoice choice;

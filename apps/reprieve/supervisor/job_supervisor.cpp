@@ -5,19 +5,29 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <ranges>
+#include <set>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/hosts.hpp"
+#include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
-#include "supervisor/slurm.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
+#include "termination/slurm_job.hpp"
 
 namespace reprieve::supervisor {
 
@@ -50,560 +60,834 @@ constexpr milliseconds kRequeuePause = 2s;
 constexpr int kNotStarted = 1;
 
 const char* to_string(Verdict::End end) {
-  switch (end) {
-    case Verdict::End::finished:
-      return "finished";
-    case Verdict::End::saved:
-      return "saved";
-    case Verdict::End::failed:
-      break;
-  }
-  return "failed";
+  constexpr std::array kNames{"finished", "saved", "failed"};
+  return kNames.at(static_cast<std::size_t>(end));
 }
-
-}  // namespace
-
-JobSupervisor::JobSupervisor(SupervisorSettings settings)
-    : settings_(std::move(settings)),
-      command_line_(settings_.command),
-      plan_(settings_.patience),
-      policy_(settings_.restarts) {}
-
-JobSupervisor::~JobSupervisor() = default;
-
-int JobSupervisor::run() {
-  signals_ = std::make_unique<SignalQueue>();
-  run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
-  has_room_ = run_directory_->has_room();
-  if (!has_room_) {
-    say("warning",
-        fmt::format("{} has no room for the record of the run: how it ended can only be seen from the event log "
-                    "of the checkpoint directory and the launcher's code; choose another place with --run-dir",
-                    run_directory_->path().parent_path().string()));
-  }
-  adopt_orphans();
-  if (settings_.slurm) {
-    slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
-  }
-  read_hosts();
-  std::optional<Verdict> verdict;
-  while (choose_hosts_of_start()) {
-    verdict = run_once();
-    if (!may_continue(*verdict)) {
-      break;
-    }
-  }
-  return verdict ? leave(*verdict) : kNotStarted;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Waiting, and what comes in the meantime.
-
-void JobSupervisor::wait(milliseconds limit) {
-  for (const int signal : signals_->wait(limit)) {
-    on_signal(signal);
-  }
-  for (const EndedChild& child : reap()) {
-    if (run_) {
-      run_->on_ended(child);
-    }
-    if (slurm_) {
-      slurm_->on_ended(child);
-    }
-    if (command_) {
-      command_->on_ended(child);
-    }
-    if (probe_) {
-      probe_->on_ended(child);
-    }
-  }
-  look_for_requests();
-}
-
-void JobSupervisor::on_signal(int signal) {
-  if (signal == SIGCHLD) {
-    return;
-  }
-  slurm_decided_ |= signal == SIGTERM;
-  by_hand_ |= signal == SIGINT || signal == SIGHUP;
-  if (signal == SIGINT) {
-    on_interrupt();
-  } else {
-    request(termination::signal_name(signal));
-  }
-}
-
-void JobSupervisor::on_interrupt() {
-  ++interrupts_;
-  if (interrupts_ == 1) {
-    request("SIGINT");
-  } else if (interrupts_ == 2) {
-    say("warning", loss_text());
-  } else if (!kill_at_ && run_ && !run_->code()) {
-    end_at_once();
-  }
-}
-
-void JobSupervisor::request(const std::string& why) {
-  if (plan_.requested()) {
-    return;
-  }
-  plan_.request(Clock::now());
-  const bool runs = run_ && !run_->code();
-  const bool ready = runs && run_->progress().ready();
-  say("request",
-      why + (ready  ? ": asking the ranks to save and leave"
-             : runs ? ": kept until the ranks are ready"
-                    : ": no further start"),
-      {{"why", why}});
-}
-
-/// What besides signals may say that the job is about to end.
-void JobSupervisor::look_for_requests() {
-  if (slurm_ && !plan_.requested()) {
-    slurm_->tick();
-    if (slurm_->notice_is_due()) {
-      request(slurm_->job()->preempted ? "Slurm is preempting the job" : "the job's end in Slurm is near");
-    }
-  }
-  if (settings_.deadline && !plan_.requested()) {
-    const auto whole_time = core::between<std::chrono::seconds>(begin_, *settings_.deadline);
-    const auto lead = settings_.lead.value_or(termination::default_lead(whole_time));
-    if (Clock::now() >= core::later(*settings_.deadline, -lead)) {
-      request("the deadline is near");
-    }
-  }
-  if (Clock::now() >= next_file_look_) {
-    next_file_look_ = Clock::now() + kFileInterval;
-    look_for_preempt_file();
-  }
-}
-
-/// The file is removed when it is seen: left behind, it would preempt the next run as well.
-void JobSupervisor::look_for_preempt_file() {
-  std::vector<fs::path> directories = run_ ? run_->progress().directories() : std::vector<fs::path>{};
-  if (settings_.directory) {
-    directories.push_back(*settings_.directory);
-  }
-  for (const fs::path& directory : directories) {
-    const fs::path file = directory / core::kPreemptFile;
-    std::error_code error;
-    if (!fs::exists(file, error)) {
-      continue;
-    }
-    try {
-      core::Directory::open(directory).remove_file(core::kPreemptFile);
-    } catch (const StorageError& problem) {
-      if (!plan_.requested()) {
-        core::log::warning("{}", problem.what());
-      }
-    }
-    request("the file " + file.string());
-  }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// One start of the program.
-
-Verdict JobSupervisor::run_once() {
-  ++starts_;
-  last_save_.reset();
-  unreachable_said_ = false;
-  plan_.begin_run();
-  run_ = std::make_unique<SupervisedRun>(
-      command_line_, LaunchSettings{.tool = settings_.tool,
-                                    .run_directory = run_directory_->make(starts_),
-                                    .shield_daemons = settings_.shield_daemons,
-                                    .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
-                                    .watches_end = settings_.deadline.has_value() || slurm_ != nullptr,
-                                    .directory = settings_.directory});
-  say("start", fmt::format("start {}: {}", starts_, fmt::join(command_line_, " ")),
-      {{"start", starts_}, {"pid", run_->pid()}, {"command", command_line_}});
-  watch_run();
-  await_descendants();
-  Verdict result = verdict();
-  note_what_is_left();
-  say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
-      {{"start", starts_},
-       {"result", to_string(result.end)},
-       {"reason", result.reason},
-       {"launcher_code", *run_->code()},
-       {"exit_code", result.exit_code},
-       {"seconds", std::chrono::duration<double>(Clock::now() - run_->started()).count()}});
-  return result;
-}
-
-void JobSupervisor::watch_run() {
-  while (!run_->code()) {
-    wait(pressing() ? kShortWait : kLongWait);
-    read_record();
-    check_directory();
-    send_notice_if_due();
-    if (kill_at_ && Clock::now() >= *kill_at_) {
-      run_->kill_all();
-    }
-    look_for_hung_launchers();
-    show_status();
-  }
-}
-
-/// A run that is through may leave a launcher that waits for the reader of its output. Where ranks work on other hosts,
-/// a launcher need not have children here.
-void JobSupervisor::look_for_hung_launchers() {
-  const auto is_beyond_doubt = [](const auto& chief) {
-    return chief.second.stage == ChiefProgress::Stage::finished || chief.second.stage == ChiefProgress::Stage::saved ||
-           (!chief.second.host.empty() && chief.second.host != core::host_name());
-  };
-  const auto& chiefs = run_->progress().chiefs();
-  if (Clock::now() < next_launcher_look_ || std::any_of(chiefs.begin(), chiefs.end(), is_beyond_doubt)) {
-    return;
-  }
-  next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
-  if (const std::string killed = run_->kill_hung_launchers(); !killed.empty()) {
-    say("kill", fmt::format("{} does not end although all that it started has: killing it", killed));
-  }
-}
-
-/// Whether something is about to happen that is not to be missed by half a second.
-bool JobSupervisor::pressing() const { return plan_.requested() || kill_at_ || !run_->progress().ready(); }
-
-void JobSupervisor::read_record() {
-  for (const auto& [record, logged] : run_->read_record()) {
-    if (std::holds_alternative<events::SaveFinished>(logged.event)) {
-      last_save_ = Clock::now();
-    }
-    if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
-      request("the ranks say that the job is about to end");  // another start would meet the same end
-    }
-    if (const auto event = describe(logged); event && settings_.on_event) {
-      settings_.on_event(*event);
-    }
-  }
-}
-
-void JobSupervisor::send_notice_if_due() {
-  if (kill_at_ || run_->code() || !plan_.send_is_due(run_->progress(), Clock::now())) {
-    return;
-  }
-  const std::string told = run_->send_notice();
-  if (!told.empty()) {
-    const bool unready = !run_->progress().has_handler();
-    say("notice_sent",
-        fmt::format("sent {}{}", told, unready ? ", although the program never said that it is ready" : ""),
-        {{"to", told}, {"count", plan_.sent()}});
-  } else if (!std::exchange(unreachable_said_, true)) {
-    say("warning",
-        "the ranks watch no signal that can reach them: add SIGUSR1 to the signals of the program's settings");
-  }
-}
-
-void JobSupervisor::end_at_once() {
-  say("kill", "ending the run at once");
-  run_->terminate();
-  kill_at_ = Clock::now() + kTerminateTimeout;
-}
-
-/// A program that finished may leave others running. Otherwise the ranks may live on for some time, and continue
-/// saving.
-void JobSupervisor::await_descendants() {
-  const auto ended = Clock::now();
-  read_record();
-  const RunProgress& progress = run_->progress();
-  const auto record_is_late = [&] {
-    const bool said_nothing = progress.saved() == nullptr && progress.error() == nullptr;
-    const bool is_expected = *run_->code() == progress.restart_code() || (*run_->code() == 0 && progress.unfinished());
-    return said_nothing && is_expected && has_room_ && Clock::now() < ended + kRecordTimeout;
-  };
-  if (verdict().end == Verdict::End::finished) {
-    return;
-  }
-  bool killed = false;
-  while (has_children() || record_is_late()) {
-    wait(kShortWait);
-    read_record();
-    if (!has_children() || Clock::now() < ended + kDescendantsTimeout) {
-      continue;
-    }
-    if (!std::exchange(killed, true)) {
-      say("kill", "some of its processes live on: killing them");
-      run_->kill_all();
-    } else if (Clock::now() >= ended + kDescendantsTimeout + kKilledTimeout) {
-      core::log::warning("some processes of the run cannot be killed");
-      return;
-    }
-  }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// After it.
-
-Suspicion JobSupervisor::look_at(const std::filesystem::path& suspect) {
-  say("verifying", fmt::format("more than one run died while it read {}: verifying it", suspect.filename().string()));
-  const auto meanwhile = [this] {
-    wait(0ms);
-    if (plan_.requested()) {
-      throw Error(ErrorCode::usage, "stopped by a request to end");
-    }
-  };
-  Suspicion found;
-  try {
-    found = settings_.look_at_suspect(suspect, meanwhile);
-  } catch (const std::exception& error) {
-    found.text = error.what();
-  }
-  const SupervisorEvent event = describe(suspect, found);
-  say(event.name, event.text);
-  return found;
-}
-
-/// Decides on a restart, and prepares it.
-bool JobSupervisor::may_continue(const Verdict& verdict) {
-  bool begins_elsewhere = false;
-  if (const auto suspect = policy_.suspect(verdict); suspect && settings_.look_at_suspect) {
-    const Suspicion::Outcome outcome = look_at(*suspect).outcome;
-    if (outcome == Suspicion::Outcome::needed) {
-      return false;
-    }
-    begins_elsewhere = outcome == Suspicion::Outcome::quarantine;
-  }
-  const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
-  if (decision.restart && slurm_ && !plan_.requested()) {
-    ask_slurm_again();  // it may have told the ranks alone
-  }
-  if (plan_.requested() || run_directory_->is_dry_run()) {
-    return false;
-  }
-  if (!decision.restart) {
-    if (!decision.reason.empty()) {
-      say("give_up", decision.reason);
-    }
-    return false;
-  }
-  say("restart",
-      fmt::format("starting again{} (restart {} of {})",
-                  decision.pause > 0ms ? " in " + core::duration_text(decision.pause) : "", policy_.used(),
-                  settings_.restarts.restarts),
-      {{"restart", policy_.used()}, {"pause_s", std::chrono::duration<double>(decision.pause).count()}});
-  pause_before_restart(decision.pause);
-  return !plan_.requested();
-}
-
-void JobSupervisor::pause_before_restart(milliseconds pause) {
-  const auto end = Clock::now() + pause;
-  while (Clock::now() < end && !plan_.requested()) {
-    wait(kShortWait);
-  }
-}
-
-int JobSupervisor::leave(const Verdict& verdict) {
-  flush_local_copies(verdict);
-  return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
-}
-
-int JobSupervisor::leave_slurm_job(const Verdict& verdict) {
-  if (run_directory_->is_dry_run()) {
-    say("no_requeue", "a drill: the job stays where it is");
-    return verdict.exit_code;
-  }
-  const bool saved = verdict.end == Verdict::End::saved;
-  if (!slurm_decided_) {
-    ask_slurm_again();  // SIGTERM may come until then
-  }
-  const auto refusal = requeue_refusal({saved, verdict.hopeless, slurm_decided_, by_hand_, slurm_->job()});
-  if (refusal) {
-    say("no_requeue", "not put back into the queue: " + *refusal);
-    return saved ? kSavedButNotAgain : verdict.exit_code;
-  }
-  const int again = saved ? verdict.exit_code : run_->progress().restart_code();
-  if (requeue_way(settings_.slurm->way, *slurm_->job()) == RequeueWay::exit_code) {
-    say("requeue", fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", again));
-    return again;
-  }
-  if (!requeue()) {
-    say("no_requeue", fmt::format("scontrol requeue {} failed: submit the script again, it resumes from what is saved",
-                                  slurm_->job_id()));
-    return saved ? kSavedButNotAgain : verdict.exit_code;
-  }
-  say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
-  return again;
-}
-
-void JobSupervisor::ask_slurm_again() {
-  const auto limit = Clock::now() + kSlurmTimeout;
-  while (slurm_->asking() && Clock::now() < limit) {
-    wait(kShortWait);  // the answer to an earlier question is too old
-  }
-  slurm_->ask();
-  while (slurm_->asking() && Clock::now() < limit) {
-    wait(kShortWait);
-  }
-}
-
-/// Tries until it is done, or Slurm ends the job.
-bool JobSupervisor::requeue() {
-  const auto limit = Clock::now() + kRequeueTimeout;
-  while (!slurm_decided_ && Clock::now() < limit) {
-    command_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()},
-                                         termination::slurm_environment());
-    while (!command_->code() && Clock::now() < limit) {
-      wait(kShortWait);
-    }
-    if (command_->code() == 0) {
-      return true;
-    }
-    const auto next = Clock::now() + kRequeuePause;
-    while (!slurm_decided_ && Clock::now() < next) {
-      wait(kShortWait);
-    }
-  }
-  return false;
-}
-
-void JobSupervisor::say(const std::string& name, const std::string& text, nlohmann::json fields) const {
-  if (settings_.on_event) {
-    settings_.on_event({name, text, std::move(fields)});
-  }
-}
-
-// How one start of the program ended, and whether it may resume at all.
-
-namespace {
 
 /// The code of a shell for what SIGINT ended.
 constexpr int kInterrupted = 130;
 
-}  // namespace
-
-/// The directory that the program uses in place of the one that was named. A drill makes its own inside of it.
-std::optional<fs::path> JobSupervisor::foreign_directory() const {
-  const auto opened = run_->progress().directories();
-  if (!settings_.directory || opened.empty()) {
-    return std::nullopt;
-  }
-  const auto same = [](const fs::path& a, const fs::path& b) {
-    std::error_code ignored;
-    return a.lexically_normal() == b.lexically_normal() || fs::equivalent(a, b, ignored);
-  };
-  const bool uses_it = std::any_of(opened.begin(), opened.end(), [&](const fs::path& path) {
-    return same(path, *settings_.directory) ||
-           (run_directory_->is_dry_run() && same(path.parent_path(), *settings_.directory));
-  });
-  return uses_it ? std::nullopt : std::optional(opened.front());
-}
-
-/// It would resume from the state of another run, and save over it. Not gently: that would be a notice, and save as
-/// well.
-void JobSupervisor::check_directory() {
-  if (!kill_at_ && run_->progress().ready() && foreign_directory()) {
-    run_->kill_all();
-  }
-}
-
-/// For a run whose code says that it went well, or says nothing, and whose record does not say it: it may have found no
-/// room.
-Verdict JobSupervisor::verdict_by_event_logs(const Verdict& by_record) const {
-  const RunProgress logged = run_->progress_in_event_logs(settings_.directory);
-  if (!logged.chiefs().empty()) {
-    return judge(logged, *run_->code());
-  }
-  Verdict result = by_record;
-  const bool has_room = has_room_ && run_directory_->has_room();
-  if (!has_room && run_->progress().chiefs().empty() && *run_->code() == logged.restart_code()) {
-    result.end = Verdict::End::saved;
-    result.exit_code = *run_->code();
-    result.reason = fmt::format("the launcher ended with {}, and there was no room for the record of the run",
-                                code_text(result.exit_code));
-  }
-  return result;
-}
-
-/// For the verdict of the next start.
-void JobSupervisor::note_what_is_left() {
-  if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
-    work_is_left_ = progress.leaves_work();
-  }
-}
-
-Verdict JobSupervisor::verdict() const {
-  if (const auto directory = foreign_directory()) {
-    Verdict result;
-    result.hopeless = true;
-    result.reason = fmt::format(
-        "the program uses the checkpoint directory {}, but --directory names {}. Either "
-        "REPRIEVE_DIRECTORY did not reach it, or its own settings go before: see to it that it "
-        "uses that directory, or leave --directory out",
-        directory->string(), settings_.directory->string());
-    return result;
-  }
-  Verdict result = judge(run_->progress(), *run_->code());
-  // A notice that is sent once more, since nothing is known of the run, can hit a launcher that is about to end.
-  const bool died_of_notice = plan_.sent() > 1 && *run_->code() == 128 + SIGUSR1;
-  const bool says_well = *run_->code() == 0 || *run_->code() == run_->progress().restart_code() || died_of_notice;
-  if (says_well && result.end == Verdict::End::failed && run_->progress().error() == nullptr) {
-    result = verdict_by_event_logs(result);
-  }
-  if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty() && has_room_ &&
-      run_directory_->has_room()) {
-    result.end = Verdict::End::failed;
-    result.exit_code = 1;
-    result.reason =
-        "the command ended with 0, but no rank has opened a checkpoint directory, and the start before left work to "
-        "do: a script returns the code of its last command (set -o pipefail helps)";
-  }
-  if (result.end != Verdict::End::failed) {
-    return result;
-  }
-  if (kill_at_) {
-    result.exit_code = kInterrupted;
-    result.reason = "ended by hand";
-  } else if (const auto report = run_->error_report(); report && run_->progress().error() == nullptr) {
-    result.reason = *report;
-  }
-  return result;
-}
-
-// What the supervisor says of a run that works.
-
-namespace {
-
 constexpr std::chrono::seconds kStatusInterval{1};
 
+constexpr const char* kQuestion = "true";
+constexpr int kAttempts = 2;
+constexpr std::chrono::seconds kNodeNamesTimeout{30};
+
+std::vector<HostSlots> read_host_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw UsageError("cannot read the file of hosts " + path);
+  }
+  return parse_host_file({std::istreambuf_iterator<char>(file), {}});
+}
+
+/// That a batch system has made for the job.
+std::optional<std::string> host_file_of_job() {
+  const auto of_pbs = core::environment_variable("PBS_NODEFILE");
+  return of_pbs ? of_pbs : core::environment_variable("LSB_DJOB_HOSTFILE");
+}
+
+int slots_of(const std::vector<HostSlots>& hosts, int spares) {
+  int slots = 0;
+  for (std::size_t place = 0; place + static_cast<std::size_t>(spares) < hosts.size(); ++place) {
+    if (hosts[place].slots == 0) {
+      return 0;
+    }
+    slots += hosts[place].slots;
+  }
+  return slots;
+}
+
+std::string join(const std::vector<HostSlots>& hosts) {
+  return fmt::format("{}", fmt::join(hosts | std::views::transform(&HostSlots::name), ", "));
+}
+
+/// For all rounds together, where a file system hangs: the job shall end some time.
+constexpr std::chrono::minutes kDrainTimeout{30};
+constexpr std::chrono::milliseconds kHostAnswerTimeout{20'000};
+/// A host that could not be reached for a moment gets another turn, and after it those that lacked its parts.
+constexpr int kDrainRounds = 3;
+/// The code of `reprieve drain` where others had not flushed all yet.
+constexpr int kPartsAreMissing = 1;
+
+/// What a command said, in one line, or else what mpirun says: that stands between lines of dashes, behind the rest.
+std::string in_one_line(const std::string& output) {
+  std::string text;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_frame = line.starts_with("----");
+    if (is_frame && !text.empty()) {
+      break;
+    }
+    if (!is_frame && !line.empty()) {
+      text += (text.empty() ? "" : "; ") + line;
+    }
+  }
+  return text.empty() ? "no answer" : text;
+}
+
+/// The inside of `supervise`.
+class JobSupervisor {
+ public:
+  explicit JobSupervisor(SupervisorSettings settings)
+      : settings_(std::move(settings)),
+        command_line_(settings_.command),
+        plan_(settings_.patience),
+        policy_(settings_.restarts) {}
+
+  int run() {
+    signals_ = std::make_unique<SignalQueue>();
+    run_directory_ = std::make_unique<RunDirectory>(settings_.run_directory_parent, settings_.command);
+    has_room_ = run_directory_->has_room();
+    if (!has_room_) {
+      say("warning",
+          fmt::format("{} has no room for the record of the run: how it ended can only be seen from the event log "
+                      "of the checkpoint directory and the launcher's code; choose another place with --run-dir",
+                      run_directory_->path().parent_path().string()));
+    }
+    adopt_orphans();
+    if (settings_.slurm) {
+      slurm_ = std::make_unique<SlurmClient>(settings_.slurm->job_id, settings_.slurm->poll, settings_.lead);
+    }
+    read_hosts();
+    std::optional<Verdict> verdict;
+    while (choose_hosts_of_start()) {
+      verdict = run_once();
+      if (!may_continue(*verdict)) {
+        break;
+      }
+    }
+    return verdict ? leave(*verdict) : kNotStarted;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Waiting, and what comes in the meantime.
+
+  void wait(milliseconds limit) {
+    for (const int signal : signals_->wait(limit)) {
+      on_signal(signal);
+    }
+    for (const EndedChild& child : reap()) {
+      if (run_) {
+        run_->on_ended(child);
+      }
+      if (slurm_) {
+        slurm_->on_ended(child);
+      }
+      if (command_) {
+        command_->on_ended(child);
+      }
+      if (probe_) {
+        probe_->on_ended(child);
+      }
+    }
+    look_for_requests();
+  }
+
+  void wait_while(const auto& lasts, Clock::time_point limit) {
+    while (lasts() && Clock::now() < limit) {
+      wait(kShortWait);
+    }
+  }
+
+  void on_signal(int signal) {
+    if (signal == SIGCHLD) {
+      return;
+    }
+    slurm_decided_ |= signal == SIGTERM;
+    by_hand_ |= signal == SIGINT || signal == SIGHUP;
+    if (signal == SIGINT) {
+      on_interrupt();
+    } else {
+      request(termination::signal_name(signal));
+    }
+  }
+
+  void on_interrupt() {
+    ++interrupts_;
+    if (interrupts_ == 1) {
+      request("SIGINT");
+    } else if (interrupts_ == 2) {
+      say("warning", loss_text());
+    } else if (!kill_at_ && run_ && !run_->code()) {
+      end_at_once();
+    }
+  }
+
+  void request(const std::string& why) {
+    if (plan_.requested()) {
+      return;
+    }
+    plan_.request(Clock::now());
+    const bool runs = run_ && !run_->code();
+    const bool ready = runs && run_->progress().ready();
+    say("request",
+        why + (ready  ? ": asking the ranks to save and leave"
+               : runs ? ": kept until the ranks are ready"
+                      : ": no further start"),
+        {{"why", why}});
+  }
+
+  /// What besides signals may say that the job is about to end.
+  void look_for_requests() {
+    if (slurm_ && !plan_.requested()) {
+      slurm_->tick();
+      if (slurm_->notice_is_due()) {
+        request(slurm_->job()->preempted ? "Slurm is preempting the job" : "the job's end in Slurm is near");
+      }
+    }
+    if (settings_.deadline && !plan_.requested()) {
+      const auto whole_time = core::between<std::chrono::seconds>(begin_, *settings_.deadline);
+      const auto lead = settings_.lead.value_or(termination::default_lead(whole_time));
+      if (Clock::now() >= core::later(*settings_.deadline, -lead)) {
+        request("the deadline is near");
+      }
+    }
+    if (Clock::now() >= next_file_look_) {
+      next_file_look_ = Clock::now() + kFileInterval;
+      look_for_preempt_file();
+    }
+  }
+
+  /// The file is removed when it is seen: left behind, it would preempt the next run as well.
+  void look_for_preempt_file() {
+    std::vector<fs::path> directories = run_ ? run_->progress().directories() : std::vector<fs::path>{};
+    if (settings_.directory) {
+      directories.push_back(*settings_.directory);
+    }
+    for (const fs::path& directory : directories) {
+      const fs::path file = directory / core::kPreemptFile;
+      std::error_code error;
+      if (!fs::exists(file, error)) {
+        continue;
+      }
+      try {
+        core::Directory::open(directory).remove_file(core::kPreemptFile);
+      } catch (const StorageError& problem) {
+        if (!plan_.requested()) {
+          core::log::warning("{}", problem.what());
+        }
+      }
+      request("the file " + file.string());
+    }
+  }
+
+  // One start of the program.
+
+  Verdict run_once() {
+    ++starts_;
+    last_save_.reset();
+    unreachable_said_ = false;
+    plan_.begin_run();
+    run_ = std::make_unique<SupervisedRun>(
+        command_line_, LaunchSettings{.tool = settings_.tool,
+                                      .run_directory = run_directory_->make(starts_),
+                                      .shield_daemons = settings_.shield_daemons,
+                                      .link_timeout_s = static_cast<int>(settings_.link_timeout.count()),
+                                      .watches_end = settings_.deadline.has_value() || slurm_ != nullptr,
+                                      .directory = settings_.directory});
+    say("start", fmt::format("start {}: {}", starts_, fmt::join(command_line_, " ")),
+        {{"start", starts_}, {"pid", run_->pid()}, {"command", command_line_}});
+    watch_run();
+    await_descendants();
+    Verdict result = verdict();
+    note_what_is_left();
+    say("end", fmt::format("{}: {}", to_string(result.end), result.reason),
+        {{"start", starts_},
+         {"result", to_string(result.end)},
+         {"reason", result.reason},
+         {"launcher_code", *run_->code()},
+         {"exit_code", result.exit_code},
+         {"seconds", std::chrono::duration<double>(Clock::now() - run_->started()).count()}});
+    return result;
+  }
+
+  void watch_run() {
+    while (!run_->code()) {
+      wait(pressing() ? kShortWait : kLongWait);
+      read_record();
+      check_directory();
+      send_notice_if_due();
+      if (kill_at_ && Clock::now() >= *kill_at_) {
+        run_->kill_all();
+      }
+      look_for_hung_launchers();
+      show_status();
+    }
+  }
+
+  /// A run that is through may leave a launcher that waits for the reader of its output. Where ranks work on other
+  /// hosts, a launcher need not have children here.
+  void look_for_hung_launchers() {
+    const auto is_beyond_doubt = [](const auto& chief) {
+      return chief.second.stage == ChiefProgress::Stage::finished ||
+             chief.second.stage == ChiefProgress::Stage::saved ||
+             (!chief.second.host.empty() && chief.second.host != core::host_name());
+    };
+    const auto& chiefs = run_->progress().chiefs();
+    if (Clock::now() < next_launcher_look_ || std::ranges::any_of(chiefs, is_beyond_doubt)) {
+      return;
+    }
+    next_launcher_look_ = Clock::now() + (run_->progress().ready() ? kLongLauncherInterval : kLauncherInterval);
+    if (const std::string killed = run_->kill_hung_launchers(); !killed.empty()) {
+      say("kill", fmt::format("{} does not end although all that it started has: killing it", killed));
+    }
+  }
+
+  /// Whether something is about to happen that is not to be missed by half a second.
+  bool pressing() const { return plan_.requested() || kill_at_ || !run_->progress().ready(); }
+
+  void read_record() {
+    for (const auto& [record, logged] : run_->read_record()) {
+      if (std::holds_alternative<events::SaveFinished>(logged.event)) {
+        last_save_ = Clock::now();
+      }
+      if (const auto* notice = std::get_if<events::Notice>(&logged.event); notice && notice->source == "deadline") {
+        request("the ranks say that the job is about to end");  // another start would meet the same end
+      }
+      if (const auto event = describe(logged); event && settings_.on_event) {
+        settings_.on_event(*event);
+      }
+    }
+  }
+
+  void send_notice_if_due() {
+    if (kill_at_ || run_->code() || !plan_.send_is_due(run_->progress(), Clock::now())) {
+      return;
+    }
+    const std::string told = run_->send_notice();
+    if (!told.empty()) {
+      const bool unready = !run_->progress().has_handler();
+      say("notice_sent",
+          fmt::format("sent {}{}", told, unready ? ", although the program never said that it is ready" : ""),
+          {{"to", told}, {"count", plan_.sent()}});
+    } else if (!std::exchange(unreachable_said_, true)) {
+      say("warning",
+          "the ranks watch no signal that can reach them: add SIGUSR1 to the signals of the program's settings");
+    }
+  }
+
+  void end_at_once() {
+    say("kill", "ending the run at once");
+    run_->terminate();
+    kill_at_ = Clock::now() + kTerminateTimeout;
+  }
+
+  /// A program that finished may leave others running. Otherwise the ranks may live on for some time, and continue
+  /// saving.
+  void await_descendants() {
+    const auto ended = Clock::now();
+    read_record();
+    const RunProgress& progress = run_->progress();
+    const auto record_is_late = [&] {
+      const bool said_nothing = progress.saved() == nullptr && progress.error() == nullptr;
+      const bool is_expected =
+          *run_->code() == progress.restart_code() || (*run_->code() == 0 && progress.unfinished());
+      return said_nothing && is_expected && has_room_ && Clock::now() < ended + kRecordTimeout;
+    };
+    if (verdict().end == Verdict::End::finished) {
+      return;
+    }
+    bool killed = false;
+    while (has_children() || record_is_late()) {
+      wait(kShortWait);
+      read_record();
+      if (!has_children() || Clock::now() < ended + kDescendantsTimeout) {
+        continue;
+      }
+      if (!std::exchange(killed, true)) {
+        say("kill", "some of its processes live on: killing them");
+        run_->kill_all();
+      } else if (Clock::now() >= ended + kDescendantsTimeout + kKilledTimeout) {
+        core::log::warning("some processes of the run cannot be killed");
+        return;
+      }
+    }
+  }
+
+  // After it.
+
+  Suspicion look_at(const std::filesystem::path& suspect) {
+    say("verifying", fmt::format("more than one run died while it read {}: verifying it", suspect.filename().string()));
+    const auto meanwhile = [this] {
+      wait(0ms);
+      if (plan_.requested()) {
+        throw Error(ErrorCode::usage, "stopped by a request to end");
+      }
+    };
+    Suspicion found;
+    try {
+      found = settings_.look_at_suspect(suspect, meanwhile);
+    } catch (const std::exception& error) {
+      found.text = error.what();
+    }
+    const SupervisorEvent event = describe(suspect, found);
+    say(event.name, event.text);
+    return found;
+  }
+
+  /// Decides on a restart, and prepares it.
+  bool may_continue(const Verdict& verdict) {
+    bool begins_elsewhere = false;
+    if (const auto suspect = policy_.suspect(verdict); suspect && settings_.look_at_suspect) {
+      const Suspicion::Outcome outcome = look_at(*suspect).outcome;
+      if (outcome == Suspicion::Outcome::needed) {
+        return false;
+      }
+      begins_elsewhere = outcome == Suspicion::Outcome::quarantine;
+    }
+    const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
+    if (decision.restart && slurm_ && !plan_.requested()) {
+      ask_slurm_again();  // it may have told the ranks alone
+    }
+    if (plan_.requested() || run_directory_->is_dry_run()) {
+      return false;
+    }
+    if (!decision.restart) {
+      if (!decision.reason.empty()) {
+        say("give_up", decision.reason);
+      }
+      return false;
+    }
+    say("restart",
+        fmt::format("starting again{} (restart {} of {})",
+                    decision.pause > 0ms ? " in " + core::duration_text(decision.pause) : "", policy_.used(),
+                    settings_.restarts.restarts),
+        {{"restart", policy_.used()}, {"pause_s", std::chrono::duration<double>(decision.pause).count()}});
+    pause_before_restart(decision.pause);
+    return !plan_.requested();
+  }
+
+  void pause_before_restart(milliseconds pause) {
+    wait_while([&] { return !plan_.requested(); }, Clock::now() + pause);
+  }
+
+  int leave(const Verdict& verdict) {
+    flush_local_copies(verdict);
+    return slurm_ && verdict.end != Verdict::End::finished ? leave_slurm_job(verdict) : verdict.exit_code;
+  }
+
+  int leave_slurm_job(const Verdict& verdict) {
+    if (run_directory_->is_dry_run()) {
+      say("no_requeue", "a drill: the job stays where it is");
+      return verdict.exit_code;
+    }
+    const bool saved = verdict.end == Verdict::End::saved;
+    if (!slurm_decided_) {
+      ask_slurm_again();  // SIGTERM may come until then
+    }
+    const auto refusal = requeue_refusal({saved, verdict.hopeless, slurm_decided_, by_hand_, slurm_->job()});
+    if (refusal) {
+      say("no_requeue", "not put back into the queue: " + *refusal);
+      return saved ? kSavedButNotAgain : verdict.exit_code;
+    }
+    const int again = saved ? verdict.exit_code : run_->progress().restart_code();
+    if (requeue_way(settings_.slurm->way, *slurm_->job()) == RequeueWay::exit_code) {
+      say("requeue", fmt::format("leaving with code {}: Slurm starts the job again where RequeueExit says so", again));
+      return again;
+    }
+    if (!requeue()) {
+      say("no_requeue",
+          fmt::format("scontrol requeue {} failed: submit the script again, it resumes from what is saved",
+                      slurm_->job_id()));
+      return saved ? kSavedButNotAgain : verdict.exit_code;
+    }
+    say("requeue", fmt::format("job {} is back in the queue", slurm_->job_id()));
+    return again;
+  }
+
+  void ask_slurm_again() {
+    const auto limit = Clock::now() + kSlurmTimeout;
+    const auto is_asking = [&] { return slurm_->asking(); };
+    wait_while(is_asking, limit);  // the answer to an earlier question is too old
+    slurm_->ask();
+    wait_while(is_asking, limit);
+  }
+
+  /// Tries until it is done, or Slurm ends the job.
+  bool requeue() {
+    const auto limit = Clock::now() + kRequeueTimeout;
+    while (!slurm_decided_ && Clock::now() < limit) {
+      command_ = std::make_unique<Command>(std::vector<std::string>{"scontrol", "requeue", slurm_->job_id()},
+                                           termination::slurm_environment());
+      wait_while([&] { return !command_->code(); }, limit);
+      if (command_->code() == 0) {
+        return true;
+      }
+      wait_while([&] { return !slurm_decided_; }, Clock::now() + kRequeuePause);
+    }
+    return false;
+  }
+
+  void say(const std::string& name, const std::string& text, nlohmann::json fields = nlohmann::json::object()) const {
+    if (settings_.on_event) {
+      settings_.on_event({name, text, std::move(fields)});
+    }
+  }
+
+  // How one start of the program ended, and whether it may resume at all.
+
+  /// The directory that the program uses in place of the one that was named. A drill makes its own inside of it.
+  std::optional<fs::path> foreign_directory() const {
+    const auto opened = run_->progress().directories();
+    if (!settings_.directory || opened.empty()) {
+      return std::nullopt;
+    }
+    const auto same = [](const fs::path& a, const fs::path& b) {
+      std::error_code ignored;
+      return a.lexically_normal() == b.lexically_normal() || fs::equivalent(a, b, ignored);
+    };
+    const bool uses_it = std::ranges::any_of(opened, [&](const fs::path& path) {
+      return same(path, *settings_.directory) ||
+             (run_directory_->is_dry_run() && same(path.parent_path(), *settings_.directory));
+    });
+    return uses_it ? std::nullopt : std::optional(opened.front());
+  }
+
+  /// It would resume from the state of another run, and save over it. Not gently: that would be a notice, and save as
+  /// well.
+  void check_directory() {
+    if (!kill_at_ && run_->progress().ready() && foreign_directory()) {
+      run_->kill_all();
+    }
+  }
+
+  /// For a run whose code says that it went well, or says nothing, and whose record does not say it: it may have found
+  /// no room.
+  Verdict verdict_by_event_logs(const Verdict& by_record) const {
+    const RunProgress logged = run_->progress_in_event_logs(settings_.directory);
+    if (!logged.chiefs().empty()) {
+      return judge(logged, *run_->code());
+    }
+    Verdict result = by_record;
+    const bool has_room = has_room_ && run_directory_->has_room();
+    if (!has_room && run_->progress().chiefs().empty() && *run_->code() == logged.restart_code()) {
+      result.end = Verdict::End::saved;
+      result.exit_code = *run_->code();
+      result.reason = fmt::format("the launcher ended with {}, and there was no room for the record of the run",
+                                  code_text(result.exit_code));
+    }
+    return result;
+  }
+
+  /// For the verdict of the next start.
+  void note_what_is_left() {
+    if (const RunProgress& progress = run_->progress(); !progress.chiefs().empty()) {
+      work_is_left_ = progress.leaves_work();
+    }
+  }
+
+  Verdict verdict() const {
+    if (const auto directory = foreign_directory()) {
+      Verdict result;
+      result.hopeless = true;
+      result.reason = fmt::format(
+          "the program uses the checkpoint directory {}, but --directory names {}. Either "
+          "REPRIEVE_DIRECTORY did not reach it, or its own settings go before: see to it that it "
+          "uses that directory, or leave --directory out",
+          directory->string(), settings_.directory->string());
+      return result;
+    }
+    Verdict result = judge(run_->progress(), *run_->code());
+    // A notice that is sent once more, since nothing is known of the run, can hit a launcher that is about to end.
+    const bool died_of_notice = plan_.sent() > 1 && *run_->code() == 128 + SIGUSR1;
+    const bool says_well = *run_->code() == 0 || *run_->code() == run_->progress().restart_code() || died_of_notice;
+    if (says_well && result.end == Verdict::End::failed && run_->progress().error() == nullptr) {
+      result = verdict_by_event_logs(result);
+    }
+    if (result.end == Verdict::End::finished && work_is_left_ && run_->progress().chiefs().empty() && has_room_ &&
+        run_directory_->has_room()) {
+      result.end = Verdict::End::failed;
+      result.exit_code = 1;
+      result.reason =
+          "the command ended with 0, but no rank has opened a checkpoint directory, and the start before left work to "
+          "do: a script returns the code of its last command (set -o pipefail helps)";
+    }
+    if (result.end != Verdict::End::failed) {
+      return result;
+    }
+    if (kill_at_) {
+      result.exit_code = kInterrupted;
+      result.reason = "ended by hand";
+    } else if (const auto report = run_->error_report(); report && run_->progress().error() == nullptr) {
+      result.reason = *report;
+    }
+    return result;
+  }
+
+  // What the supervisor says of a run that works.
+
+  std::string loss_text() const {
+    if (!run_ || run_->code()) {
+      return "no run is left to be ended";
+    }
+    std::optional<std::uint64_t> number;
+    for (const auto& [record, chief] : run_->progress().chiefs()) {
+      if (chief.stage == ChiefProgress::Stage::saved) {
+        return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
+      }
+      number = std::max(number, chief.newest ? chief.newest : chief.restored);
+    }
+    const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
+    const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
+                                    : fmt::format("all its work, {}: there is no checkpoint yet", age);
+    return "the run has not saved for this notice yet. A third Ctrl-C ends it at once and loses " + lost;
+  }
+
+  void show_status() {
+    if (!settings_.on_status || Clock::now() < next_status_) {
+      return;
+    }
+    next_status_ = Clock::now() + kStatusInterval;
+    std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
+    for (const auto& [record, chief] : run_->progress().chiefs()) {
+      const auto number = chief.newest ? chief.newest : chief.restored;
+      text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
+    }
+    if (last_save_) {
+      text += fmt::format(", {} ago", core::duration_text(Clock::now() - *last_save_));
+    }
+    if (plan_.requested()) {
+      text += run_->progress().notice_arrived() ? ", saving" : ", waiting for the ranks to save";
+    }
+    settings_.on_status(text);
+  }
+
+  // The hosts of a start.
+
+  std::string slurm_node_names() {
+    command_ =
+        std::make_unique<Command>(std::vector<std::string>{"scontrol", "show", "hostnames"}, EnvironmentChanges{});
+    wait_while([&] { return !command_->code(); }, Clock::now() + kNodeNamesTimeout);
+    std::string names = command_->code() == 0 ? command_->output() : "";
+    command_.reset();
+    return names;
+  }
+
+  /// Those that Open MPI's mpirun may use, by its command or by the job. Empty where it is not in the command.
+  std::vector<HostSlots> known_hosts() {
+    const auto named = hosts_of(settings_.command);
+    if (!named) {
+      return {};
+    }
+    std::vector<HostSlots> hosts = parse_host_list(fmt::format("{}", fmt::join(named->lists, ",")));
+    if (named->lists.empty()) {
+      for (const std::string& file : named->files) {
+        const auto more = read_host_file(file);
+        hosts.insert(hosts.end(), more.begin(), more.end());
+      }
+    }
+    if (hosts.empty() && core::environment_variable("SLURM_JOB_NODELIST")) {
+      hosts = slurm_hosts(slurm_node_names(), core::environment_variable("SLURM_TASKS_PER_NODE").value_or(""));
+    } else if (const auto file = host_file_of_job(); hosts.empty() && file) {
+      hosts = read_host_file(*file);
+    }
+    return hosts;
+  }
+
+  /// Once, before the first start.
+  void read_hosts() {
+    if (!settings_.hosts) {
+      return;
+    }
+    if (!hosts_of(settings_.command)) {
+      throw UsageError("hosts can be left out where the command has Open MPI's mpirun in it, not inside of a script");
+    }
+    if (std::ranges::find(settings_.command, ":") != settings_.command.end()) {
+      throw UsageError(
+          "hosts cannot be left out of a command that starts several programs (\":\"): each has its own hosts");
+    }
+    need_.hosts = known_hosts();
+    if (need_.hosts.empty()) {
+      throw UsageError(
+          "hosts can be left out where they are known: by mpirun's --host or --hostfile, or from Slurm, PBS "
+          "or LSF");
+    }
+    need_.spares = settings_.hosts->spares;
+    if (need_.hosts.size() <= static_cast<std::size_t>(need_.spares)) {
+      throw UsageError(fmt::format("--spares {} leaves none of the hosts {}", need_.spares, join(need_.hosts)));
+    }
+    need_.ranks = ranks_of(settings_.command).value_or(slots_of(need_.hosts, need_.spares));
+    need_.min_ranks = settings_.hosts->min_ranks.value_or(need_.ranks);
+    if (need_.min_ranks > need_.ranks && need_.ranks > 0) {
+      throw UsageError(fmt::format("--min-ranks {} is more than the command has: {}", need_.min_ranks, need_.ranks));
+    }
+    if (need_.ranks == 0) {
+      throw UsageError("to leave hosts out, give the number of ranks to mpirun (-n), or the slots of each host");
+    }
+  }
+
+  /// Has the launcher start @p words on each of these hosts.
+  std::unique_ptr<HostProbe> run_on(const std::vector<HostSlots>& hosts, milliseconds patience,
+                                    const std::vector<std::string>& words, int attempts, const auto& is_stopped) {
+    probe_ = std::make_unique<HostProbe>(settings_.command, hosts, patience, words, attempts);
+    while (!probe_->is_done() && !is_stopped()) {
+      probe_->advance();
+      wait(kShortWait);
+    }
+    return std::exchange(probe_, nullptr);
+  }
+
+  std::set<std::string> find_dead_hosts() {
+    say("hosts_asked", fmt::format("asking each host whether it answers: {}", need_.hosts.size()));
+    const auto asked =
+        run_on(need_.hosts, settings_.hosts->patience, {kQuestion}, kAttempts, [&] { return plan_.requested(); });
+    std::set<std::string> dead;
+    if (asked->dead().size() == need_.hosts.size()) {
+      say("warning", fmt::format("no host answers {}, so none is left out: {}", settings_.command.front(),
+                                 asked->dead().begin()->second));
+      return dead;
+    }
+    for (const auto& [host, why] : asked->dead()) {
+      say("host_left_out", fmt::format("the host {} is left out: {}", host, why), {{"host", host}, {"message", why}});
+      dead.insert(host);
+    }
+    return dead;
+  }
+
+  /// False if the program cannot be started, or is not to be.
+  bool choose_hosts_of_start() {
+    if (!settings_.hosts) {
+      return true;
+    }
+    const auto choice = choose_hosts(need_, find_dead_hosts());
+    if (plan_.requested() && starts_ > 0) {
+      return false;
+    }
+    if (!choice) {
+      say("give_up", fmt::format("too few hosts answer: {} ranks have no room there (--min-ranks)", need_.min_ranks));
+      return false;
+    }
+    command_line_ = with_hosts(settings_.command, choice->hosts);
+    command_line_ = with_ranks(command_line_, choice->ranks).value_or(command_line_);
+    say("hosts", fmt::format("ranks: {}, on {}", choice->ranks, join(choice->hosts)),
+        {{"ranks", choice->ranks}, {"hosts", to_text(choice->hosts)}});
+    return true;
+  }
+
+  // Node-local copies that a run has left: the last start has failed, no other follows, and the memory of the nodes is
+  // gone when the job ends. `reprieve drain` makes a checkpoint of them, on each node that the run used.
+
+  /// By SIGTERM, or by two more Ctrl-C.
+  bool draining_is_stopped() const {
+    return (slurm_decided_ && !decided_before_drain_) || interrupts_ > interrupts_before_drain_ + 1;
+  }
+
+  void flush_local_copies(const Verdict& verdict) {
+    if (verdict.end != Verdict::End::failed || !settings_.flushes_local_copies || run_directory_->is_dry_run() ||
+        kill_at_) {
+      return;
+    }
+    decided_before_drain_ = slurm_decided_;
+    interrupts_before_drain_ = interrupts_;
+    for (const auto& [record, chief] : run_->progress().chiefs()) {
+      if (chief.local_directory.empty()) {
+        continue;
+      }
+      const std::vector<std::string> words{settings_.tool.string(), "drain", chief.directory.string(), "--local",
+                                           chief.local_directory.string()};
+      try {
+        const std::vector<HostSlots> hosts = need_.hosts.empty() ? known_hosts() : need_.hosts;
+        if (hosts.size() > 1) {
+          drain_on_hosts(words, hosts);
+        } else {
+          drain_here(on_nodes_of_srun(settings_.command, words).value_or(words));
+        }
+      } catch (const Error& error) {
+        say("warning", fmt::format("node-local copies are left where they are: {}", error.what()));
+      }
+    }
+  }
+
+  /// On several nodes by srun the last one completes the checkpoint; then the others can give back the memory.
+  void drain_here(const std::vector<std::string>& words) {
+    const auto limit = Clock::now() + kDrainTimeout;
+    std::string said;
+    bool keeps_running = true;
+    for (int round = 0; round < kDrainRounds && keeps_running; ++round) {
+      const bool has_ended = run_drain(words, limit);
+      const std::string text = has_ended ? in_one_line(command_->output()) : "stopped";
+      if (std::exchange(said, text) != text) {
+        say("local_drain", fmt::format("node-local copies: {}", text), {{"code", *command_->code()}});
+      }
+      keeps_running = has_ended && *command_->code() == kPartsAreMissing;
+    }
+    command_.reset();
+  }
+
+  /// False if it was stopped before its end.
+  bool run_drain(const std::vector<std::string>& words, Clock::time_point limit) {
+    command_ = std::make_unique<Command>(with_all_output(words), EnvironmentChanges{});
+    bool is_killed = false;
+    while (!command_->code()) {
+      wait(kShortWait);
+      if (!is_killed && (draining_is_stopped() || Clock::now() >= limit)) {
+        is_killed = true;
+        command_->kill_all();
+      }
+    }
+    return !is_killed;
+  }
+
+  /// Each flushes what it has, and the last one completes the checkpoint. Then the others, who ended with an error
+  /// since parts were missing, can give back the memory. Hosts that are dead have nothing.
+  void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
+    const auto is_stopped = [&] { return draining_is_stopped(); };
+    const auto patience = settings_.hosts ? settings_.hosts->patience : kHostAnswerTimeout;
+    std::vector<HostSlots> living = hosts;
+    const auto asked = run_on(hosts, patience, {kQuestion}, kAttempts, is_stopped);
+    std::erase_if(living, [&](const HostSlots& host) { return asked->dead().contains(host.name); });
+    if (living.empty() || draining_is_stopped()) {
+      say("warning", "node-local copies are left where they are: no host answers");
+      return;
+    }
+    const auto limit = Clock::now() + kDrainTimeout;
+    std::map<std::string, std::string> said;
+    for (int round = 0; round < kDrainRounds && !living.empty() && !draining_is_stopped(); ++round) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
+      const auto drained = run_on(living, std::max(left, std::chrono::milliseconds(0)), words, 1, is_stopped);
+      for (const auto& [host, answer] : drained->answers()) {
+        const std::string text = in_one_line(answer);
+        if (std::exchange(said[host], text) != text) {
+          say("local_drain", fmt::format("node-local copies on {}: {}", host, text), {{"host", host}});
+        }
+      }
+      std::erase_if(living, [&](const HostSlots& host) { return !drained->dead().contains(host.name); });
+    }
+  }
+
+  SupervisorSettings settings_;
+  std::unique_ptr<SignalQueue> signals_;
+  std::unique_ptr<RunDirectory> run_directory_;
+  std::unique_ptr<SlurmClient> slurm_;
+  std::vector<std::string> command_line_;  ///< of the next start
+  HostNeed need_;
+  std::unique_ptr<HostProbe> probe_;  ///< while it runs
+  std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
+  std::unique_ptr<SupervisedRun> run_;
+  NoticePlan plan_;
+  RestartPolicy policy_;
+  Clock::time_point begin_ = Clock::now();
+  int starts_ = 0;
+  int interrupts_ = 0;          ///< SIGINTs so far
+  bool slurm_decided_ = false;  ///< SIGTERM came
+  bool by_hand_ = false;        ///< SIGINT or SIGHUP came
+  int interrupts_before_drain_ = 0;
+  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were brought
+  std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
+  bool unreachable_said_ = false;
+  bool has_room_ = true;       ///< for the run's record
+  bool work_is_left_ = false;  ///< by the last start in which a checkpoint directory was opened
+  Clock::time_point next_file_look_;
+  Clock::time_point next_launcher_look_;
+  Clock::time_point next_status_;
+  std::optional<Clock::time_point> last_save_;
+};
+
 }  // namespace
 
-std::string JobSupervisor::loss_text() const {
-  if (!run_ || run_->code()) {
-    return "no run is left to be ended";
-  }
-  std::optional<std::uint64_t> number;
-  for (const auto& [record, chief] : run_->progress().chiefs()) {
-    if (chief.stage == ChiefProgress::Stage::saved) {
-      return "the state is saved and the ranks are leaving; a third Ctrl-C ends them at once";
-    }
-    number = std::max(number, chief.newest ? chief.newest : chief.restored);
-  }
-  const std::string age = core::duration_text(Clock::now() - last_save_.value_or(run_->started()));
-  const std::string lost = number ? fmt::format("the work since checkpoint {}, {} of it", *number, age)
-                                  : fmt::format("all its work, {}: there is no checkpoint yet", age);
-  return "the run has not saved for this notice yet. A third Ctrl-C ends it at once and loses " + lost;
-}
-
-void JobSupervisor::show_status() {
-  if (!settings_.on_status || Clock::now() < next_status_) {
-    return;
-  }
-  next_status_ = Clock::now() + kStatusInterval;
-  std::string text = fmt::format("running for {}", core::duration_text(Clock::now() - run_->started()));
-  for (const auto& [record, chief] : run_->progress().chiefs()) {
-    const auto number = chief.newest ? chief.newest : chief.restored;
-    text += number ? fmt::format(", checkpoint {}", *number) : ", no checkpoint yet";
-  }
-  if (last_save_) {
-    text += fmt::format(", {} ago", core::duration_text(Clock::now() - *last_save_));
-  }
-  if (plan_.requested()) {
-    text += run_->progress().notice_arrived() ? ", saving" : ", waiting for the ranks to save";
-  }
-  settings_.on_status(text);
-}
+int supervise(SupervisorSettings settings) { return JobSupervisor(std::move(settings)).run(); }
 
 }  // namespace reprieve::supervisor

@@ -2,31 +2,19 @@
 #pragma once
 
 /// @file
-/// `JobSupervisor`: keeps a parallel program, its launcher and whoever wants it to end apart.
+/// The inside of `reprieve run`: keeps a parallel program, its launcher and whoever wants it to end apart.
 
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "supervisor/hosts.hpp"
-#include "supervisor/restart_policy.hpp"
 #include "supervisor/run_progress.hpp"
 #include "supervisor/slurm.hpp"
 
 namespace reprieve::supervisor {
-
-class Command;
-class HostProbe;
-class RunDirectory;
-class SignalQueue;
-class SlurmClient;
-class SupervisedRun;
 
 struct SlurmSettings {
   std::string job_id;
@@ -70,101 +58,12 @@ struct SupervisorSettings {
   std::function<void(const std::string&)> on_status;
 };
 
-/// Starts the program, turns whatever says that the job is about to end (a signal to this process, a deadline, a file
-/// named PREEMPT in the checkpoint directory) into a notice that reaches the ranks, and starts it again if that is
-/// wanted. One per process: it takes over the signals and the children of the process. Thread: main.
-class JobSupervisor {
- public:
-  explicit JobSupervisor(SupervisorSettings settings);
-  ~JobSupervisor();
-  JobSupervisor(const JobSupervisor&) = delete;
-  JobSupervisor& operator=(const JobSupervisor&) = delete;
-
-  /// Runs the program to its end, or to the end of all patience.
-  /// @return 0 if it finished, the restart code if it was saved, the code of the error otherwise
-  /// @throws UsageError if the program cannot be started, or its hosts are not known; Error
-  int run();
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  // Waiting, and what comes in the meantime.
-  void wait(std::chrono::milliseconds limit);
-  void on_signal(int signal);
-  void on_interrupt();
-  void request(const std::string& why);
-  void look_for_requests();
-  void look_for_preempt_file();
-
-  // On which hosts (run_hosts.cpp).
-  void read_hosts();
-  [[nodiscard]] std::string slurm_node_names();
-  [[nodiscard]] bool choose_hosts_of_start();
-  [[nodiscard]] std::set<std::string> find_dead_hosts();
-
-  [[nodiscard]] std::vector<HostSlots> known_hosts();
-
-  // Node-local copies that a crash has left (run_hosts.cpp).
-  void flush_local_copies(const Verdict& verdict);
-  void drain_here(const std::vector<std::string>& words);
-  [[nodiscard]] bool run_drain(const std::vector<std::string>& words, Clock::time_point limit);
-  void drain_on_hosts(const std::vector<std::string>& words, const std::vector<HostSlots>& hosts);
-  [[nodiscard]] bool draining_is_stopped() const;
-
-  // One start of the program.
-  Verdict run_once();
-  void watch_run();
-  void await_descendants();
-  void read_record();
-  void check_directory();
-  [[nodiscard]] std::optional<std::filesystem::path> foreign_directory() const;
-  [[nodiscard]] Verdict verdict_by_event_logs(const Verdict& by_record) const;
-  void send_notice_if_due();
-  void end_at_once();
-  void look_for_hung_launchers();
-  void show_status();
-  [[nodiscard]] bool pressing() const;
-  [[nodiscard]] std::string loss_text() const;
-  [[nodiscard]] Verdict verdict() const;
-  void note_what_is_left();
-
-  // After it.
-  Suspicion look_at(const std::filesystem::path& suspect);
-  [[nodiscard]] bool may_continue(const Verdict& verdict);
-  void pause_before_restart(std::chrono::milliseconds pause);
-  int leave(const Verdict& verdict);
-  int leave_slurm_job(const Verdict& verdict);
-  void ask_slurm_again();
-  bool requeue();
-
-  void say(const std::string& name, const std::string& text, nlohmann::json fields = nlohmann::json::object()) const;
-
-  SupervisorSettings settings_;
-  std::unique_ptr<SignalQueue> signals_;
-  std::unique_ptr<RunDirectory> run_directory_;
-  std::unique_ptr<SlurmClient> slurm_;
-  std::vector<std::string> command_line_;  ///< of the next start
-  HostNeed need_;
-  std::unique_ptr<HostProbe> probe_;  ///< while it runs
-  std::unique_ptr<Command> command_;  ///< one of scontrol, while it runs
-  std::unique_ptr<SupervisedRun> run_;
-  NoticePlan plan_;
-  RestartPolicy policy_;
-  Clock::time_point begin_ = Clock::now();
-  int starts_ = 0;
-  int interrupts_ = 0;          ///< SIGINTs so far
-  bool slurm_decided_ = false;  ///< SIGTERM came
-  bool by_hand_ = false;        ///< SIGINT or SIGHUP came
-  int interrupts_before_drain_ = 0;
-  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were brought
-  std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
-  bool unreachable_said_ = false;
-  bool has_room_ = true;       ///< for the run's record
-  bool work_is_left_ = false;  ///< by the last start in which a checkpoint directory was opened
-  Clock::time_point next_file_look_;
-  Clock::time_point next_launcher_look_;
-  Clock::time_point next_status_;
-  std::optional<Clock::time_point> last_save_;
-};
+/// Runs the program to its end, or to the end of all patience: turns whatever says that the job is about to end (a
+/// signal to this process, a deadline, a file named PREEMPT in the checkpoint directory) into a notice that reaches the
+/// ranks, and starts the program again if that is wanted. Takes over the signals and the children of the process.
+/// Thread: main.
+/// @return 0 if it finished, the restart code if it was saved, the code of the error otherwise
+/// @throws UsageError if the program cannot be started, or its hosts are not known; Error
+int supervise(SupervisorSettings settings);
 
 }  // namespace reprieve::supervisor

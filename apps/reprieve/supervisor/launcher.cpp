@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <filesystem>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -18,16 +17,14 @@ namespace reprieve::supervisor {
 namespace {
 
 bool watches(const ChiefProgress& chief, int signal) {
-  const std::string name = termination::signal_name(signal);
-  return std::find(chief.signals.begin(), chief.signals.end(), name) != chief.signals.end();
+  return std::ranges::find(chief.signals, termination::signal_name(signal)) != chief.signals.end();
 }
 
 /// The signal that launchers forward and every chief watches. A program that tells nothing is sent SIGUSR1.
 std::optional<int> forwarded_signal(const RunProgress& progress) {
   for (const int signal : {SIGUSR1, SIGUSR2}) {
-    const auto& chiefs = progress.chiefs();
-    if (std::all_of(chiefs.begin(), chiefs.end(), [&](const auto& entry) {
-          return entry.second.stage != ChiefProgress::Stage::running || watches(entry.second, signal);
+    if (std::ranges::all_of(progress.chiefs() | std::views::values, [&](const ChiefProgress& chief) {
+          return chief.stage != ChiefProgress::Stage::running || watches(chief, signal);
         })) {
       return signal;
     }
@@ -64,8 +61,7 @@ std::vector<NoticeTarget> local_chiefs(const std::vector<ProcessInfo>& processes
                                        const std::string& host) {
   std::vector<NoticeTarget> targets;
   for (const auto& [record, chief] : progress.chiefs()) {
-    const bool lives = std::any_of(processes.begin(), processes.end(),
-                                   [&, pid = chief.pid](const ProcessInfo& process) { return process.pid == pid; });
+    const bool lives = std::ranges::find(processes, chief.pid, &ProcessInfo::pid) != processes.end();
     const auto signal = watched_signal(chief);
     if (lives && chief.host == host && chief.stage == ChiefProgress::Stage::running && signal) {
       targets.push_back({chief.pid, *signal});
@@ -85,16 +81,21 @@ void set_link_timeout(EnvironmentChanges& changes, const std::string& variables,
   changes[prefix + "probes"] = std::to_string(kProbes);
 }
 
-/// Names of commands that several launchers share.
-const std::set<std::string>& common_names() {
-  static const std::set<std::string> kNames{"mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi"};
-  return kNames;
+/// Whether @p word is one of some words with blanks between them.
+bool is_among(std::string_view words, const std::string& word) {
+  const bool is_one = !word.empty() && word.find(' ') == std::string::npos;
+  return is_one && fmt::format(" {} ", words).find(" " + word + " ") != std::string::npos;
+}
+
+/// The names of commands that several launchers share.
+bool is_common_name(const std::string& program) {
+  return is_among("mpirun mpiexec mpirun.openmpi mpiexec.openmpi", program);
 }
 
 /// Nothing for a common name.
 const LauncherTraits* traits_of(const std::string& program) {
   for (const LauncherTraits& each : launchers()) {
-    if (std::find(each.programs.begin(), each.programs.end(), program) != each.programs.end()) {
+    if (std::ranges::find(each.programs, program) != each.programs.end()) {
       return &each;
     }
   }
@@ -127,7 +128,7 @@ const std::vector<LauncherTraits>& launchers() {
 
 const LauncherTraits* open_mpi_of(const std::string& version_line) {
   const auto& all = launchers();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const LauncherTraits& each) {
+  const auto found = std::ranges::find_if(all, [&](const LauncherTraits& each) {
     const std::string number = each.name.substr(each.name.rfind(' ') + 1);
     return !each.daemon.empty() && version_line.find("(Open MPI) " + number + ".") != std::string::npos;
   });
@@ -144,13 +145,11 @@ std::string kill_times() {
   return text;
 }
 
-bool is_launcher(const std::string& program) {
-  return common_names().contains(program) || traits_of(program) != nullptr;
-}
+bool is_launcher(const std::string& program) { return is_common_name(program) || traits_of(program) != nullptr; }
 
 bool is_open_mpi(const std::string& program) {
   const LauncherTraits* traits = traits_of(program);
-  return traits == nullptr ? common_names().contains(program) : !traits->daemon.empty() || traits->name == "PRRTE";
+  return traits == nullptr ? is_common_name(program) : !traits->daemon.empty() || traits->name == "PRRTE";
 }
 
 bool has_children(const std::string& launcher) {
@@ -206,10 +205,9 @@ EnvironmentChanges launch_environment(const LaunchSettings& settings, const Envi
 }
 
 bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLookup& environment) {
-  static const std::set<std::string> kHostOptions{"-H",         "-host",        "--host",        "-hostfile",
-                                                  "--hostfile", "-machinefile", "--machinefile", "--default-hostfile"};
-  const bool named =
-      std::any_of(command.begin(), command.end(), [](const auto& word) { return kHostOptions.contains(word); });
+  constexpr std::string_view kHostOptions =
+      "-H -host --host -hostfile --hostfile -machinefile --machinefile --default-hostfile";
+  const bool named = std::ranges::any_of(command, [&](const auto& word) { return is_among(kHostOptions, word); });
   return named || environment("SLURM_JOB_NUM_NODES").value_or("1") != "1" || environment("PBS_NODEFILE") ||
          environment("LSB_DJOB_HOSTFILE");
 }
@@ -217,11 +215,6 @@ bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLooku
 namespace {
 
 using Words = std::vector<std::string>;
-
-template <std::size_t size>
-bool is_among(const std::array<std::string_view, size>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 /// An option of the launcher, with the words that belong to it.
 struct LauncherOption {
@@ -233,52 +226,15 @@ struct LauncherOption {
 
 /// How many words belong to an option besides its name, at most.
 std::size_t most_values_of(const std::string& name) {
-  static constexpr std::array<std::string_view, 6> kTwo{"mca", "gmca", "prtemca", "pmixmca", "env", "genv"};
-  static const std::set<std::string_view> kNone{"allow-run-as-root",
-                                                "bind-to-core",
-                                                "bind-to-socket",
-                                                "bynode",
-                                                "byslot",
-                                                "continuous",
-                                                "cpu-set",
-                                                "debug-daemons",
-                                                "debug-daemons-file",
-                                                "debug-devel",
-                                                "disable-recovery",
-                                                "display-allocation",
-                                                "display-devel-allocation",
-                                                "display-devel-map",
-                                                "display-map",
-                                                "display-topo",
-                                                "do-not-launch",
-                                                "do-not-resolve",
-                                                "enable-recovery",
-                                                "exclusive",
-                                                "forward-signals",
-                                                "index-argv-by-rank",
-                                                "leave-session-attached",
-                                                "merge-stderr-to-stdout",
-                                                "nolocal",
-                                                "nooversubscribe",
-                                                "no-local",
-                                                "overlap",
-                                                "oversubscribe",
-                                                "pernode",
-                                                "q",
-                                                "quiet",
-                                                "report-bindings",
-                                                "report-child-jobs-separately",
-                                                "show-progress",
-                                                "staged",
-                                                "tag-output",
-                                                "timestamp-output",
-                                                "tv",
-                                                "use-hwthread-cpus",
-                                                "v",
-                                                "verbose",
-                                                "xml",
-                                                "xterm"};
-  return is_among(kTwo, name) ? 2 : kNone.contains(name) ? 0 : 1;
+  constexpr std::string_view kNone =
+      "allow-run-as-root bind-to-core bind-to-socket bynode byslot continuous cpu-set debug-daemons "
+      "debug-daemons-file debug-devel disable-recovery display-allocation display-devel-allocation "
+      "display-devel-map display-map display-topo do-not-launch do-not-resolve enable-recovery exclusive "
+      "forward-signals index-argv-by-rank leave-session-attached merge-stderr-to-stdout nolocal "
+      "nooversubscribe no-local overlap oversubscribe pernode q quiet report-bindings "
+      "report-child-jobs-separately show-progress staged tag-output timestamp-output tv use-hwthread-cpus v "
+      "verbose xml xterm";
+  return is_among("mca gmca prtemca pmixmca env genv", name) ? 2 : is_among(kNone, name) ? 0 : 1;
 }
 
 /// Of a word that begins with a dash.
@@ -305,9 +261,8 @@ LauncherOption read_option(const Words& words, std::size_t place) {
 }
 
 std::size_t launcher_place(const Words& words) {
-  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& each) {
-    return is_launcher(std::filesystem::path(each).filename());
-  });
+  const auto found = std::ranges::find_if(
+      words, [](const std::string& each) { return is_launcher(std::filesystem::path(each).filename()); });
   return static_cast<std::size_t>(found - words.begin());
 }
 
@@ -328,23 +283,23 @@ bool is_number(const std::string& word) {
 }
 
 std::optional<LauncherOption> rank_option(const Words& words) {
-  static constexpr std::array<std::string_view, 3> kNames{"n", "np", "ntasks"};
   for (const LauncherOption& option : launcher_options(words)) {
-    if (is_among(kNames, option.name) && is_number(option.value)) {
+    if (is_among("n np ntasks", option.name) && is_number(option.value)) {
       return option;
     }
   }
   return std::nullopt;
 }
 
-bool names_hosts(const LauncherOption& option) {
-  static constexpr std::array<std::string_view, 2> kNames{"H", "host"};
-  return is_among(kNames, option.name);
-}
+bool names_hosts(const LauncherOption& option) { return is_among("H host", option.name); }
 
 bool names_host_file(const LauncherOption& option) {
-  static constexpr std::array<std::string_view, 3> kNames{"hostfile", "machinefile", "default-hostfile"};
-  return is_among(kNames, option.name);
+  return is_among("hostfile machinefile default-hostfile", option.name);
+}
+
+/// The words of an option at the end of another command.
+void append(Words& to, const Words& command, const LauncherOption& option) {
+  to.insert(to.end(), &command[option.begin], &command[option.begin] + (option.end - option.begin));
 }
 
 }  // namespace
@@ -387,8 +342,7 @@ Words with_hosts(const Words& command, const std::vector<HostSlots>& hosts) {
   std::size_t place = changed.size() - 2;
   for (const LauncherOption& option : launcher_options(command)) {
     if (!names_hosts(option) && !names_host_file(option)) {
-      changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(option.begin),
-                     command.begin() + static_cast<std::ptrdiff_t>(option.end));
+      append(changed, command, option);
     }
     place = option.end;
   }
@@ -397,14 +351,12 @@ Words with_hosts(const Words& command, const std::vector<HostSlots>& hosts) {
 }
 
 Words on_host(const Words& command, const std::string& host, const Words& words) {
-  static const std::set<std::string_view> kReach{
-      "mca", "gmca", "prtemca", "pmixmca",           "prefix",         "launch-agent", "path",
-      "x",   "tune", "am",      "allow-run-as-root", "do-not-resolve", "noprefix"};
+  constexpr std::string_view kReach =
+      "mca gmca prtemca pmixmca prefix launch-agent path x tune am allow-run-as-root do-not-resolve noprefix";
   Words changed(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher_place(command)) + 1);
   for (const LauncherOption& option : launcher_options(command)) {
-    if (kReach.contains(option.name)) {
-      changed.insert(changed.end(), command.begin() + static_cast<std::ptrdiff_t>(option.begin),
-                     command.begin() + static_cast<std::ptrdiff_t>(option.end));
+    if (is_among(kReach, option.name)) {
+      append(changed, command, option);
     }
   }
   changed.insert(changed.end(), {"--host", host, "-n", "1"});

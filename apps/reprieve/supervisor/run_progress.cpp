@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -126,26 +126,30 @@ bool has_ended(const ChiefProgress& chief) {
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
 bool RunProgress::ready() const {
-  return has_handler() &&
-         std::none_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) { return is_starting(entry.second); });
+  return has_handler() && std::ranges::none_of(chiefs_ | std::views::values, is_starting);
 }
 
-bool RunProgress::has_handler() const {
-  return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) { return counts(entry.second); });
-}
+bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_ | std::views::values, counts); }
 
 bool RunProgress::notice_arrived() const {
-  return has_handler() && std::all_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
-           return entry.second.noticed || has_ended(entry.second) || !counts(entry.second);
+  return has_handler() && std::ranges::all_of(chiefs_ | std::views::values, [](const ChiefProgress& chief) {
+           return chief.noticed || has_ended(chief) || !counts(chief);
          });
+}
+
+const ChiefProgress* RunProgress::first(bool (*is_meant)(const ChiefProgress&)) const {
+  const auto chiefs = current();
+  const auto found = std::ranges::find_if(chiefs, [&](const ChiefProgress* chief) { return is_meant(*chief); });
+  return found == chiefs.end() ? nullptr : *found;
 }
 
 std::vector<const ChiefProgress*> RunProgress::current() const {
   std::vector<const ChiefProgress*> found;
   for (const auto& [record, chief] : chiefs_) {
-    const bool superseded = std::any_of(chiefs_.begin(), chiefs_.end(), [&, one = &chief](const auto& other) {
-      return other.second.directory == one->directory && other.second.started > one->started;
-    });
+    const bool superseded =
+        std::ranges::any_of(chiefs_ | std::views::values, [&, one = &chief](const ChiefProgress& other) {
+          return other.directory == one->directory && other.started > one->started;
+        });
     if (!superseded) {
       found.push_back(&chief);
     }
@@ -154,7 +158,7 @@ std::vector<const ChiefProgress*> RunProgress::current() const {
   const auto came_to_end = [](const ChiefProgress* chief) {
     return chief->has_handler && (chief->stage == Stage::saved || chief->stage == Stage::finished);
   };
-  if (std::any_of(found.begin(), found.end(), came_to_end)) {
+  if (std::ranges::any_of(found, came_to_end)) {
     std::erase_if(found,
                   [](const ChiefProgress* chief) { return chief->stage == Stage::failed && !chief->has_handler; });
   }
@@ -188,53 +192,35 @@ std::optional<std::uint64_t> RunProgress::already_finished() const {
 }
 
 const RunError* RunProgress::error() const {
-  for (const ChiefProgress* chief : current()) {
-    if (chief->stage == Stage::failed) {
-      return &*chief->error;
-    }
-  }
-  return nullptr;
+  const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::failed; });
+  return chief == nullptr ? nullptr : &*chief->error;
 }
 
 const RunError* RunProgress::uncaught() const {
-  for (const ChiefProgress* chief : current()) {
-    if (is_at_work(*chief) && chief->uncaught) {
-      return &*chief->uncaught;
-    }
-  }
-  return nullptr;
+  const ChiefProgress* chief = first([](const auto& each) { return is_at_work(each) && each.uncaught; });
+  return chief == nullptr ? nullptr : &*chief->uncaught;
 }
 
 std::optional<std::filesystem::path> RunProgress::restoring() const {
-  for (const ChiefProgress* chief : current()) {
-    if (chief->stage == Stage::restoring) {
-      return chief->restoring;
-    }
-  }
-  return std::nullopt;
+  const ChiefProgress* chief = first([](const auto& each) { return each.stage == Stage::restoring; });
+  return chief == nullptr ? std::nullopt : std::optional(chief->restoring);
 }
 
 bool RunProgress::cut_short() const {
-  const auto chiefs = current();
-  return std::any_of(chiefs.begin(), chiefs.end(), [](const ChiefProgress* chief) {
-    return chief->stage == Stage::restoring || chief->stage == Stage::saved || chief->leaving;
-  });
+  return first([](const auto& each) {
+           return each.stage == Stage::restoring || each.stage == Stage::saved || each.leaving;
+         }) != nullptr;
 }
 
 bool RunProgress::leaves_work() const { return unfinished() || cut_short() || error() != nullptr; }
 
 std::optional<std::filesystem::path> RunProgress::unfinished() const {
-  for (const ChiefProgress* chief : current()) {
-    if (chief->stage == Stage::running) {
-      return chief->directory;
-    }
-  }
-  return std::nullopt;
+  const ChiefProgress* chief = first(is_at_work);
+  return chief == nullptr ? std::nullopt : std::optional(chief->directory);
 }
 
 bool RunProgress::progressed() const {
-  return std::any_of(chiefs_.begin(), chiefs_.end(), [](const auto& entry) {
-    const ChiefProgress& chief = entry.second;
+  return std::ranges::any_of(chiefs_ | std::views::values, [](const ChiefProgress& chief) {
     const bool further = chief.newest_step && chief.restored_step && *chief.newest_step > *chief.restored_step;
     return chief.newest && (!chief.restored || *chief.newest != *chief.restored || further);
   });
@@ -252,7 +238,7 @@ int RunProgress::restart_code() const {
 std::vector<std::filesystem::path> RunProgress::directories() const {
   std::vector<std::filesystem::path> found;
   for (const auto& [record, chief] : chiefs_) {
-    if (!chief.directory.empty() && std::find(found.begin(), found.end(), chief.directory) == found.end()) {
+    if (!chief.directory.empty() && std::ranges::find(found, chief.directory) == found.end()) {
       found.push_back(chief.directory);
     }
   }
@@ -300,9 +286,8 @@ std::string end_text(const RunProgress& progress) {
   if (chiefs.empty()) {
     return "the program ended with 0; it opened no checkpoint directory, so there is no more to go by";
   }
-  const bool has_handler = std::any_of(chiefs.begin(), chiefs.end(), [](const auto& entry) {
-    return entry.second.stage == ChiefProgress::Stage::finished;
-  });
+  const bool has_handler = std::ranges::any_of(
+      chiefs | std::views::values, [](const ChiefProgress& chief) { return chief.stage == Stage::finished; });
   return has_handler ? "the program came to its end"
                      : "the program ended with 0; it made no handler, so there is no more to go by";
 }
@@ -321,23 +306,21 @@ std::string code_text(int shell_code) {
 Verdict judge(const RunProgress& progress, int launcher_code) {
   Verdict verdict;
   verdict.progressed = progress.progressed();
-  if (const SavedExit* saved = progress.saved()) {
-    verdict.end = Verdict::End::saved;
-    verdict.exit_code = saved->exit_code;
-    verdict.reason = fmt::format("the state is in {}", saved->checkpoint.string());
+  const auto end = [&](Verdict::End how, int exit_code, std::string reason) {
+    verdict.end = how;
+    verdict.exit_code = exit_code;
+    verdict.reason = std::move(reason);
     return verdict;
+  };
+  if (const SavedExit* saved = progress.saved()) {
+    return end(Verdict::End::saved, saved->exit_code, "the state is in " + saved->checkpoint.string());
   }
   if (const auto step = progress.already_finished(); step && progress.error() == nullptr) {
-    verdict.end = Verdict::End::finished;
-    verdict.exit_code = 0;
-    verdict.reason = fmt::format("it is already finished, at step {}: there was nothing to do", *step);
-    return verdict;
+    return end(Verdict::End::finished, 0,
+               fmt::format("it is already finished, at step {}: there was nothing to do", *step));
   }
   if (launcher_code == 0 && progress.error() == nullptr && !progress.cut_short() && !progress.unfinished()) {
-    verdict.end = Verdict::End::finished;
-    verdict.exit_code = 0;
-    verdict.reason = end_text(progress);
-    return verdict;
+    return end(Verdict::End::finished, 0, end_text(progress));
   }
   const bool misleading = launcher_code == 0 || launcher_code == progress.restart_code();
   verdict.exit_code = misleading ? 1 : launcher_code;
@@ -411,6 +394,112 @@ std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded) {
   std::string name = fields["event"];
   fields.erase("event");
   return SupervisorEvent{std::move(name), std::move(text), std::move(fields)};
+}
+
+namespace {
+
+/// So often may a run die while it reads a checkpoint, before the checkpoint is suspected to be the cause.
+constexpr int kDeathsAllowed = 1;
+constexpr int kMaxDoublings = 20;
+/// The pause after the first notice; it doubles up to the longest.
+constexpr std::chrono::seconds kFirstPause{1};
+constexpr int kMaxPauseDoublings = 4;
+
+}  // namespace
+
+RestartDecision RestartPolicy::decide(const Verdict& verdict, bool begins_elsewhere) {
+  RestartDecision decision;
+  if (verdict.end == Verdict::End::finished) {
+    return decision;
+  }
+  fruitless_ = verdict.progressed ? 0 : fruitless_ + 1;
+  decision.pause = pause_after(verdict);
+  if (begins_elsewhere) {
+    fruitless_ = 0;
+  }
+  decision.reason = why_not(verdict);
+  decision.restart = decision.reason.empty() && used_ < limits_.restarts;
+  used_ += decision.restart ? 1 : 0;
+  return decision;
+}
+
+std::optional<std::filesystem::path> RestartPolicy::suspect(const Verdict& verdict) {
+  if (verdict.died_restoring && ++deaths_[*verdict.died_restoring] > kDeathsAllowed) {
+    return verdict.died_restoring;
+  }
+  return std::nullopt;
+}
+
+std::string RestartPolicy::why_not(const Verdict& verdict) const {
+  if (limits_.restarts == 0) {
+    return "";
+  }
+  if (verdict.hopeless) {
+    return "giving up: another start would meet the same error";
+  }
+  if (fruitless_ >= limits_.fruitless_runs) {
+    return verdict.end == Verdict::End::saved
+               ? fmt::format("giving up, no progress: {} runs in a row ended at the step where they began", fruitless_)
+               : fmt::format("giving up, crash loop: {} runs in a row ended without a new checkpoint", fruitless_);
+  }
+  if (used_ >= limits_.restarts) {
+    return fmt::format("giving up: all {} restarts are used", limits_.restarts);
+  }
+  return "";
+}
+
+std::chrono::milliseconds RestartPolicy::pause_after(const Verdict& verdict) const {
+  if (verdict.end == Verdict::End::saved) {
+    return std::chrono::milliseconds(0);
+  }
+  const int doublings = std::clamp(fruitless_ - 1, 0, kMaxDoublings);
+  return std::min(limits_.first_pause * (std::int64_t{1} << doublings), limits_.longest_pause);
+}
+
+void NoticePlan::request(Clock::time_point now) {
+  if (!requested_) {
+    requested_ = now;
+  }
+}
+
+void NoticePlan::begin_run() { sent_ = 0; }
+
+bool NoticePlan::send_is_due(const RunProgress& progress, Clock::time_point now) {
+  if (!requested_ || progress.notice_arrived()) {
+    return false;
+  }
+  const bool says_nothing = progress.chiefs().empty() && now - *requested_ >= patience_;
+  if (!progress.ready() && !says_nothing) {
+    return false;
+  }
+  if (sent_ > 0 && now - last_sent_ < kFirstPause * (1 << std::min(sent_ - 1, kMaxPauseDoublings))) {
+    return false;
+  }
+  ++sent_;
+  last_sent_ = now;
+  return true;
+}
+
+SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found) {
+  const std::string file = suspect.filename().string();
+  switch (found.outcome) {
+    case Suspicion::Outcome::valid:
+      return {"warning",
+              file +
+                  " is valid: something else ends the ranks while they read it, such as a lack of memory; it stays "
+                  "where it is",
+              {}};
+    case Suspicion::Outcome::quarantine:
+      return {"quarantine", fmt::format("{} is corrupt: quarantined as {}", file, found.text), {}};
+    case Suspicion::Outcome::needed:
+      return {"give_up",
+              fmt::format("giving up: {} is corrupt, and there is no older checkpoint to take instead: {}",
+                          suspect.string(), found.text),
+              {}};
+    case Suspicion::Outcome::unknown:
+      break;
+  }
+  return {"warning", fmt::format("{} cannot be verified, so it stays where it is: {}", file, found.text), {}};
 }
 
 }  // namespace reprieve::supervisor

@@ -9,22 +9,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <ctime>
 #include <fstream>
 #include <random>
-#include <string>
 #include <system_error>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/error.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/launcher.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {
@@ -189,7 +185,7 @@ std::vector<RecordedEvent> RunRecordReader::read_new() {
       files.push_back(entry->path());
     }
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   std::vector<RecordedEvent> events;
   for (const auto& file : files) {
     read_file(file, events);
@@ -255,8 +251,7 @@ std::string SupervisedRun::send_notice() const {
   const std::vector<ProcessInfo> all = descendants_of(::getpid());
   for (const NoticeTarget& target : notice_targets(pid_, all, progress_, core::host_name())) {
     if (send(target.pid, target.signal)) {
-      const auto process =
-          std::find_if(all.begin(), all.end(), [&](const ProcessInfo& each) { return each.pid == target.pid; });
+      const auto process = std::ranges::find(all, target.pid, &ProcessInfo::pid);
       told += fmt::format("{}{} to {} {}", told.empty() ? "" : ", ", termination::signal_name(target.signal),
                           process == all.end() ? "process" : process->program, target.pid);
     }
@@ -302,7 +297,7 @@ std::optional<std::string> message_of_error_report(std::istream& report, double 
 
 RunProgress SupervisedRun::progress_in_event_logs(const std::optional<std::filesystem::path>& directory) const {
   std::vector<std::filesystem::path> directories = progress_.directories();
-  if (directory && std::find(directories.begin(), directories.end(), *directory) == directories.end()) {
+  if (directory && std::ranges::find(directories, *directory) == directories.end()) {
     directories.push_back(*directory);
   }
   const std::string start = core::event_time(started_wall_clock_);

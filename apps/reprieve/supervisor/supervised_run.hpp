@@ -5,7 +5,6 @@
 /// One start of the program: the directory of its record, reading it, and the processes.
 
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 #include <map>
