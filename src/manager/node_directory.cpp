@@ -302,8 +302,9 @@ std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
       continue;
     }
     if (const auto folder = base->find_directory(entry.name)) {  // else its run has just ended
-      LocalFolder& found = folders.emplace_back(folder->path(), std::vector<FoundPart>(), is_in_use(*folder));
+      LocalFolder found{.path = folder->path(), .in_use = is_in_use(*folder)};
       found.parts = parts_in(*folder, {}, &found.corrupt);
+      folders.push_back(std::move(found));
     }
   }
   return folders;

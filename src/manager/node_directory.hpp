@@ -99,7 +99,7 @@ class NodeDirectory {
 /// The checkpoint directories that have parts on this node: what `NodeDirectory::list` finds for each of them.
 struct LocalFolder {
   std::filesystem::path path;
-  std::vector<FoundPart> parts;
+  std::vector<FoundPart> parts{};
   bool in_use = false;                 ///< a living process has locked one of its files
   std::vector<std::string> corrupt{};  ///< a sentence for each part whose head is corrupt
 };
