@@ -158,7 +158,7 @@ class RoundThread {
   using Clock = std::chrono::steady_clock;
   static constexpr BoundaryIndex kNever = INT64_MAX;
 
-  /// @param has_news  asked in the thread, between rounds: whether this rank has something that the others do not know
+  /// @param has_news  asked in the thread, between rounds: whether this rank has a notice that the others do not know
   RoundThread(RoundChannel& channel, RoundOptions options, std::function<bool()> has_news);
   /// Ends the thread, without the other ranks if it is not at rest.
   ~RoundThread();
@@ -204,6 +204,10 @@ class RoundThread {
   /// The longest one of this rank since this was last asked.
   [[nodiscard]] std::chrono::nanoseconds take_longest_step();
 
+  /// Whether some rank has a notice that waits for the next check. This rank knows it although its main thread may be
+  /// in a step of hours. It may be looked at in any thread, and for longer than this lives.
+  [[nodiscard]] const std::shared_ptr<std::atomic<bool>>& notice_waits() const noexcept { return notice_waits_; }
+
   /// The thread has ended by an error.
   [[nodiscard]] bool broken() const;
 
@@ -230,6 +234,7 @@ class RoundThread {
   RoundChannel& channel_;
   const RoundOptions options_;
   const std::function<bool()> has_news_;
+  const std::shared_ptr<std::atomic<bool>> notice_waits_ = std::make_shared<std::atomic<bool>>(false);
   StopFlag gate_;
 
   std::mutex channel_mutex_;  ///< guards the channel and the round under way; locked before the other one

@@ -50,6 +50,10 @@ class AgreementThreads {
   [[nodiscard]] cluster::RoundThread& operator*() { return *thread_; }
   cluster::RoundThread* operator->() { return &*thread_; }
 
+  /// Whether a rank has a notice that waits for a boundary, for any thread. Null without threads.
+  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> notice_waits() const {
+    return thread_ ? thread_->notice_waits() : nullptr;
+  }
   /// Ranks were missing.
   [[nodiscard]] bool broken() const { return thread_ && thread_->broken(); }
   /// At a place where all ranks are: they have just told each other that nothing more will be agreed on, for now.

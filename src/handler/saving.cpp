@@ -223,7 +223,10 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   watch_.reset();
   emergency_save_ = manager.impl().local->emergency_save();
   try {
-    watch_.emplace([this] { return notices_.stands(); }, manager.options().emergency_save_after,
+    const auto stands = [this, others = threads_.notice_waits()] {
+      return notices_.stands() || (others != nullptr && *others);
+    };
+    watch_.emplace(stands, manager.options().emergency_save_after,
                    [emergency_save = emergency_save_] { emergency_save->begin(); });
   } catch (const std::system_error& error) {
     core::log::warning("rank {} can make no thread to watch over its node-local copies: {}", comm_.rank(),
@@ -231,13 +234,14 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   }
 }
 
-/// For a save, and for no longer than one should take: a rank may hang in it.
+/// For a save, while it makes progress, or for as long as one should take: a rank may hang in it.
 void PreemptionCheckpointHandler::Impl::hold_emergency_save(bool holds) noexcept {
   constexpr std::chrono::duration<double> kLeast{2};
-  if (emergency_save_) {
-    const auto limit = std::max(kLeast, 3 * policy_.grace().save_time);
-    emergency_save_->hold_for(holds ? std::chrono::duration_cast<std::chrono::milliseconds>(limit)
-                                    : std::chrono::milliseconds(0));
+  if (emergency_save_ && holds) {
+    const auto least = std::max(kLeast, 3 * policy_.grace().save_time);
+    emergency_save_->hold(std::chrono::duration_cast<std::chrono::milliseconds>(least));
+  } else if (emergency_save_) {
+    emergency_save_->release();
   }
 }
 
