@@ -94,11 +94,30 @@ std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager)
   }
 }
 
+namespace {
+
+/// The ranks of a node share it: one makes it, and the others find it.
+core::Directory make_place(cluster::Communicator& comm, const NodeDirectory& place) {
+  std::optional<core::Directory> made;
+  const bool is_first = is_first_of_host(comm);
+  for (const bool first : {true, false}) {
+    comm.agree(core::capture([&] {
+                 if (is_first == first) {
+                   made.emplace(place.make());
+                 }
+               }),
+               kTaking);
+  }
+  return std::move(*made);
+}
+
+}  // namespace
+
 LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
     : manager_(manager),
       owner_(LocalOwner::of(manager)),
       place_(owner_.place(manager.options)),
-      directory_(place_.make()),
+      directory_(make_place(manager.comm, place_)),
       emergency_save_(std::make_shared<EmergencySave>(
           manager.directory.place(), place_,
           EmergencySave::Rank{owner_.launch, manager.comm.rank(), manager.comm.size()})) {
