@@ -60,9 +60,8 @@ template <class T>
 class MembersOf {
  public:
   /// @param name    what tools show it as
-  /// @param member  an element (number, enum, std::complex, struct with `enable_record` or a list of its own), or a C
-  /// array
-  ///                or std::array of these. A `char[n]` is shown as text
+  /// @param member  an element (number, enum, std::complex, struct with `enable_record` or a list of its own), or an
+  ///                array of these (C or std::array). A `char[n]` is shown as text
   template <class M>
   MembersOf& add(std::string name, M T::*member) {
     using Part = typename detail::MemberParts<M>::Type;

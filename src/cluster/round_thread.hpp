@@ -6,13 +6,12 @@
 /// MPI_THREAD_MULTIPLE. Between notices no rank sends anything, whatever its steps take.
 ///
 /// 1. A rank that has something to tell (a notice, an error, a request for a checkpoint) begins a *round*: its thread
-/// wakes those of the
-///    other ranks, by messages along a tree.
+///    wakes those of the other ranks, by messages along a tree.
 /// 2. Each thread stops its own main thread before the next boundary (`StopFlag`). All threads reduce these limits by
 ///    MPI_MAX. No main thread is needed for that, so it takes milliseconds whatever the main threads do.
 /// 3. The result is the boundary of the check. No rank has passed it; those that stand before it run on up to it, and
-///    there all main threads make an ordinary check of the StepAgreement, which alone decides what is done. Until then
-///    nothing depends on the round but holding and releasing.
+///    there all main threads make an ordinary check of the StepAgreement, which alone decides what is done. Up to
+///    that check a round only stops main threads and releases them: it decides nothing else.
 /// 4. Rounds are numbered, and a rank takes part in the next one when it has made the check of the last. Every rank
 ///    gets exactly one message from each of its neighbours in each round, so none is left over from an earlier one.
 /// 5. Where a rank failed, the others check at once, at the next boundary of each: all will throw.

@@ -28,8 +28,8 @@ class Notices {
   [[nodiscard]] std::optional<termination::LocalNotice> own() const;
   /// Whether it may have one. Cost: a few loads.
   [[nodiscard]] bool any() const noexcept { return sources_.any(); }
-  /// The deadline that it tells the others. A notice that grants no time leaves none, whatever another rank was
-  /// granted.
+  /// The deadline that the others get. A notice without a deadline leaves no time, even if another rank was granted
+  /// some.
   static std::chrono::steady_clock::time_point deadline_of(const termination::LocalNotice& notice);
   void note_told(std::chrono::steady_clock::time_point deadline) noexcept;
   /// It may have one of which it has told nothing. Cost: a few loads.

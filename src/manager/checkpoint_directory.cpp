@@ -439,8 +439,8 @@ CheckpointDirectory::Freeing::~Freeing() {
   static_cast<void>(task.wait_for(longest));
 }
 
-/// The space of a file is freed when it has no name and is closed for the last time. Nothing while the space of another
-/// one is being freed: then this one's is freed where its name is removed.
+/// The space of a file is freed when it has no name and is closed for the last time. Null while a thread still frees
+/// another file: then the removal of the name frees the space in the calling thread.
 std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::string& name) const {
   if (freeing_ && !freeing_->task.done()) {
     return nullptr;

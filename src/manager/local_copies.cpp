@@ -6,11 +6,10 @@
 //    left out. If one has failed, its slot is written again, and the older copy stays.
 // 2. Rank 0 gives the copy the identity that a save would have: directory, run, save; and number, step and time.
 //    The file is laid out as for a save, but not made.
-// 3. Every rank takes the commit record of its slot away, and copies its part of the state there. The program
-// continues.
+// 3. Every rank takes the commit record of its slot away, and copies its part of the state there. The
+//    program continues.
 // 4. A thread of each rank takes the checksums and writes head, tables and commit record. There is no commit: a copy is
-// complete
-//    when all of its parts have their commit records (local_finish.cpp).
+//    complete when all of its parts have their commit records (local_finish.cpp).
 // 5. With partners, the complete part goes to a rank of another host too (local_transfer.cpp), in pieces at the
 //    boundaries of the next steps, which makes the same file there. A partner that has no room for it is no failure.
 //

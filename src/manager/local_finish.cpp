@@ -10,8 +10,7 @@
 // 4. Write and verify. Rank 0 makes a staged file. The holders write their parts to their places in it, and compare
 //    the checksums of what they write. With a corrupt part, the file is removed, and step 1 comes again without it.
 // 5. Commit. Rank 0 adds the checksums and the commit record, and commits the file as any other. Flushed parts that are
-// no
-//    newer are removed.
+//    no newer are removed.
 //
 // Several nodes that do not know each other run the tool one after the other. A node that does not find all parts of
 // the newest copy flushes its own parts into the checkpoint directory, without the lock. Then it tries once more: the

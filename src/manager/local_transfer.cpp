@@ -4,7 +4,7 @@
 // 1. The sender offers its part: how many bytes, and which of the two slots. Or it says that there is none.
 // 2. The partner makes its file of that slot void, takes the space, and accepts; or it refuses, if there is no room.
 // 3. The bytes behind the commit record travel in pieces, from the memory of one part into that of the other, a few at
-// a time.
+//    a time.
 // 4. Then the commit record, which the partner writes when all else is there. It tells the sender, which is done.
 //
 // A sender sends nothing that its partner has not said it will receive. So once both have come to an end nothing is on

@@ -24,8 +24,7 @@
 //    also after a power cut, and nothing looks at it.
 // b. If it has another hard link, or another process on this node has it open, it is deleted after all.
 // c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
-// checkpoint, by
-//    whatever name.
+//    checkpoint, by whatever name.
 //
 // In step 3 it is renamed into `.chieftemp/`, b and c are done again (for the recycled file of a dead run, which may
 // have died between them), and it gets the new length. Whatever dies while it is rewritten: it lies in the staging

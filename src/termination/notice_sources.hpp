@@ -100,8 +100,9 @@ class NoticeSources {
   NoticeSources(const NoticeSources&) = delete;
   NoticeSources& operator=(const NoticeSources&) = delete;
 
-  /// The earliest notice that is not acknowledged, with the earliest deadline of all: its own, what follows from the
-  /// grace period, or, if another source grants no time, the moment when that one spoke. None if no source grants any.
+  /// The earliest notice that is not acknowledged. Its deadline is the earliest of all sources, or what follows from
+  /// the grace period. A source without a deadline counts as one that ends when it spoke. If no source has a deadline,
+  /// the notice has none.
   [[nodiscard]] std::optional<LocalNotice> current() const;
 
   /// Whether a source may have a notice that is not acknowledged: if not, `current` is none. Cost: a few loads.

@@ -137,7 +137,7 @@ int Lives::wait_for_death(const Life& life) {
 void Lives::live_for_copies(const std::string& mode) {
   const std::uint64_t before = std::max(newest_in(run_), newest_copy_in(local_.path()));
   const Life life = start(mode);
-  EXPECT_TRUE(wait_until([&] { return newest_copy_in(local_.path()) > before + 2 || !life.job().running(); }, 120s));
+  EXPECT_TRUE(wait_until([&] { return newest_whole_copy_in(local_.path()) > before || !life.job().running(); }, 120s));
   EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();
   if (life.mpirun) {
     life.mpirun->send_to_ranks(SIGKILL);

@@ -46,7 +46,7 @@ std::uint64_t write_two_chunks(const std::filesystem::path& path, const std::arr
   const Hdf5Handle space(H5Screate_simple(1, &length, nullptr), H5Sclose, kChunking);
   const Hdf5Handle creation = make_property_list(H5P_DATASET_CREATE);
   check_hdf5(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), kChunking);
-  const Hdf5Handle chunked = make_chunkd(creation, {1});
+  const Hdf5Handle chunked = chunked_creation(creation, {1});
   Hdf5Handle dataset(
       H5Dcreate2(file.get(), "numbers", H5T_NATIVE_UINT64, space.get(), H5P_DEFAULT, chunked.get(), H5P_DEFAULT),
       H5Dclose, kChunking);
@@ -77,7 +77,7 @@ std::uint64_t start_of_addresses() {
 
 }  // namespace
 
-Hdf5Handle make_chunkd(const Hdf5Handle& creation, const Extents& chunk) {
+Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk) {
   Hdf5Handle chunked(H5Pcopy(creation.get()), H5Pclose, kChunking);
   const std::vector<hsize_t> lengths(chunk.begin(), chunk.end());
   check_hdf5(H5Pset_chunk(chunked.get(), static_cast<int>(lengths.size()), lengths.data()), kChunking);
@@ -303,7 +303,7 @@ class Layouter {
 
   void create_variable(const Hdf5Handle& group, StoredVariable& variable, hid_t type, const Extents& shape) {
     if (!variable.chunk.empty()) {
-      const Hdf5Handle creation = make_chunkd(dataset_creation_, variable.chunk);
+      const Hdf5Handle creation = chunked_creation(dataset_creation_, variable.chunk);
       const Hdf5Handle dataset = create_dataset(group.get(), variable.name, type, make_space(shape), creation.get());
       variable.file_offset = place_of_chunks(dataset.get(), variable.dataset());
       return;

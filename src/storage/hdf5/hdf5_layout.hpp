@@ -18,13 +18,13 @@
 
 namespace reprieve::storage {
 
-// Chunks in HDF5: chunks that HDF5 finds by arithmetic alone (its "implicit index", for datasets of fixed shape whose
-// place is taken when they are created, without filters). Chunk i, counted in C order, lies i times the size of a
+// Arrays in chunks, in HDF5's form without an index ("implicit index", for datasets of fixed shape whose place is taken
+// when they are created, without filters). Chunk i, counted in C order, lies i times the size of a
 // chunk after the first; those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data
 // Layout Message", version 4, index type 2.)
 
 /// A copy of the properties @p creation, of datasets that take their place when they are created, with these chunks.
-[[nodiscard]] Hdf5Handle make_chunkd(const Hdf5Handle& creation, const Extents& chunk);
+[[nodiscard]] Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk);
 
 /// Where the first chunk lies in the file, after a look at the first and at the last.
 /// @param expected  shape, chunk and element size of the dataset
@@ -39,8 +39,8 @@ namespace reprieve::storage {
 /// Local, on the thread that may call HDF5.
 class LaidOutFile {
  public:
-  /// Makes a contiguous dataset for every variable of @p index, the manifest and the tables. In the index, fills in the
-  /// file offsets and the file size.
+  /// Makes a dataset for every variable of @p index, contiguous or in chunks, the manifest and the tables. In the
+  /// index, fills in the file offsets and the file size.
   /// @throws StorageError
   explicit LaidOutFile(FileIndex index);
 

@@ -414,7 +414,7 @@ void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, 
     file_.write_all(memory_.bytes().first(used_), kPartDataOffset);
   }
   complete_part(file_, used_, name, tables);
-  core::failpoint(core::Failpoint::local_committed);
+  core::failpoint(core::Failpoint::local_record_written);
 }
 
 namespace {
@@ -443,7 +443,7 @@ void PartSlot::begin_receiving(std::size_t size) {
 void PartSlot::commit_received(std::span<const std::byte> commit_record) {
   core::failpoint(core::Failpoint::local_received);
   file_.write_all(commit_record, 0);
-  core::failpoint(core::Failpoint::local_partner_committed);
+  core::failpoint(core::Failpoint::local_partner_record_written);
 }
 
 }  // namespace reprieve::storage

@@ -6,8 +6,7 @@
 ///     and shapes), lays the file out with HDF5, and tells every rank its places; else all stays as it was (collective)
 ///  2. rank 0 brings the metadata up to date, and takes the disk space                              (collective)
 ///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
-///  4. the ranks agree on errors; rank 0 gathers the checksums and writes their table and the commit record
-///  (collective)
+///  4. the ranks agree on errors; rank 0 writes the table of checksums and the commit record        (collective)
 ///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
 /// The file is complete when its commit record is there, and durable when this has returned: the rename that commits
 /// it, by the caller, comes after that.
@@ -412,7 +411,7 @@ void CheckpointWriter::write_checksums_and_commit_record() {
   core::failpoint(core::Failpoint::save_checksums_written);
   commit_record.checksums.digest = xxh3(checksums);
   write_commit_record(file, commit_record);
-  core::failpoint(core::Failpoint::save_committed);
+  core::failpoint(core::Failpoint::save_record_written);
   durable_ = false;
 }
 

@@ -118,7 +118,7 @@ constexpr std::uint64_t kMostWindowBytes = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kWindowsInAll = 4;
 /// What a rank collects in one exchange where many ranks do. So an exchange covers the more of the file the more ranks
 /// collect, and the number of exchanges does not grow with the number of nodes.
-constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kShareBytes = std::uint64_t{1} << 20U;
 /// More ranks than this collect only where there are more nodes: two of each keep its network and its way to the file
 /// system busy.
 constexpr std::uint64_t kMostCollectors = 64;
@@ -126,7 +126,7 @@ constexpr std::uint64_t kCollectorsPerNode = 2;
 /// With less to bring together, the exchange costs more than it brings.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
 
-/// A range of the file whose bytes are exchanged at once. It is cut into chunks of the same size, each of which one
+/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size, each of which one
 /// rank collects and writes.
 struct Window {
   std::uint64_t begin;
@@ -134,20 +134,20 @@ struct Window {
 };
 
 /// How windows are shared out among the ranks. The same on all of them.
-class ChunkMap {
+class ShareMap {
  public:
   /// @param bytes  to be exchanged in all: a little is shared out among the ranks as well
-  ChunkMap(int ranks, std::uint64_t nodes, std::uint64_t bytes)
+  ShareMap(int ranks, std::uint64_t nodes, std::uint64_t bytes)
       : ranks_(static_cast<std::uint64_t>(ranks)),
-        chunks_(std::min(ranks_, std::max(kMostCollectors, nodes * kCollectorsPerNode))),
-        chunk_bytes_(chunk_bytes(bytes, chunks_)) {}
+        shares_(std::min(ranks_, std::max(kMostCollectors, nodes * kCollectorsPerNode))),
+        share_bytes_(share_bytes(bytes, shares_)) {}
 
-  /// Which chunk of each window a rank collects, if any. Those who do are spread over all ranks, thus over the nodes.
-  [[nodiscard]] std::optional<std::uint64_t> chunk_of(std::uint64_t rank) const {
-    const std::uint64_t chunk = (rank * chunks_ + ranks_ - 1) / ranks_;
-    return chunk < chunks_ && chunk * ranks_ / chunks_ == rank ? std::optional(chunk) : std::nullopt;
+  /// Which share of each window a rank collects, if any. Those who do are spread over all ranks, thus over the nodes.
+  [[nodiscard]] std::optional<std::uint64_t> share_of(std::uint64_t rank) const {
+    const std::uint64_t share = (rank * shares_ + ranks_ - 1) / ranks_;
+    return share < shares_ && share * ranks_ / shares_ == rank ? std::optional(share) : std::nullopt;
   }
-  [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  [[nodiscard]] std::uint64_t share_bytes() const noexcept { return share_bytes_; }
 
   /// The windows that hold all the regions, in order. Regions that lie in no window are none.
   [[nodiscard]] std::vector<Window> windows(std::vector<Region> regions) const {
@@ -156,8 +156,8 @@ class ChunkMap {
     for (const Region& region : regions) {
       std::uint64_t next = windows.empty() ? region.offset : std::max(region.offset, windows.back().end);
       while (next < region.offset + region.size) {
-        const std::uint64_t begin = next / chunk_bytes_ * chunk_bytes_;
-        windows.push_back({begin, begin + chunks_ * chunk_bytes_});
+        const std::uint64_t begin = next / share_bytes_ * share_bytes_;
+        windows.push_back({begin, begin + shares_ * share_bytes_});
         next = windows.back().end;
       }
     }
@@ -166,29 +166,29 @@ class ChunkMap {
 
  private:
   /// A multiple of what a direct write needs.
-  static std::uint64_t chunk_bytes(std::uint64_t bytes, std::uint64_t chunks) {
+  static std::uint64_t share_bytes(std::uint64_t bytes, std::uint64_t shares) {
     const std::uint64_t window = std::clamp(bytes / kWindowsInAll, kLeastWindowBytes, kMostWindowBytes);
-    const std::uint64_t most = std::max(window / chunks, kChunkBytes);
-    return std::max(std::min(bytes / chunks, most) / kLeastDirectBytes, std::uint64_t{1}) * kLeastDirectBytes;
+    const std::uint64_t most = std::max(window / shares, kShareBytes);
+    return std::max(std::min(bytes / shares, most) / kLeastDirectBytes, std::uint64_t{1}) * kLeastDirectBytes;
   }
 
   std::uint64_t ranks_;
-  std::uint64_t chunks_;  ///< of a window
-  std::uint64_t chunk_bytes_;
+  std::uint64_t shares_;  ///< of a window
+  std::uint64_t share_bytes_;
 };
 
 constexpr const char* kCutShort = "a rank sent a message that ends within a piece";
 
 /// Precedes the bytes of a piece in a message.
 struct PieceHeader {
-  std::uint32_t offset;  ///< in the chunk
+  std::uint32_t offset;  ///< in the share
   std::uint32_t size;
 };
 
-/// Puts pieces where they belong in a chunk, and remembers which of its bytes are there.
-class Chunk {
+/// Puts pieces where they belong in a share, and remembers which of its bytes are there.
+class Share {
  public:
-  explicit Chunk(std::uint64_t size) : bytes_(size) {}
+  explicit Share(std::uint64_t size) : bytes_(size) {}
 
   void put(const PieceHeader& header, std::span<const std::byte> piece) {
     const std::uint64_t offset = header.offset;
@@ -214,7 +214,7 @@ class Chunk {
     }
   }
 
-  /// Calls @p visit(offset in the chunk, bytes) for all that is there, in as large pieces as there are, and forgets
+  /// Calls @p visit(offset in the share, bytes) for all that is there, in as large pieces as there are, and forgets
   /// it.
   template <class Visit>
   void visit_runs(Visit&& visit) {
@@ -258,7 +258,7 @@ class PieceExchange {
         plan_(plan),
         what_(what),
         map_(comm.size(), nodes_of(comm), scattered_bytes(plan)),
-        chunk_(map_.chunk_of(rank())) {
+        share_(map_.share_of(rank())) {
     for (const WritePlan::Variable& variable : plan.variables) {
       const auto items = std::span(plan.items).subspan(variable.first_item, variable.item_count);
       if (variable.scattered) {
@@ -305,8 +305,8 @@ class PieceExchange {
       bytes += item.bytes();
     }
     stream_.emplace(*part_.file, plan_.io, bytes, plan_.least_direct_bytes());
-    if (chunk_) {
-      collected_.emplace(map_.chunk_bytes());
+    if (share_) {
+      collected_.emplace(map_.share_bytes());
     }
     std::ranges::sort(small_, {}, &SmallItem::offset);
     windows_ = map_.windows(regions_);
@@ -321,7 +321,7 @@ class PieceExchange {
       }
       comm_.exchange(outgoing_, incoming_, what_, failure);
       core::failpoint(core::Failpoint::save_pieces_exchanged);
-      failure = core::capture([&] { write_chunk(window); });
+      failure = core::capture([&] { write_share(window); });
     }
     comm_.agree(failure, what_);
   }
@@ -331,11 +331,11 @@ class PieceExchange {
     outgoing_.bytes.clear();
     outgoing_.sizes.assign(static_cast<std::size_t>(comm_.size()), 0);
     for (std::size_t to = 0; to < outgoing_.sizes.size(); ++to) {
-      const auto chunk = map_.chunk_of(to);
-      if (!chunk) {
+      const auto share = map_.share_of(to);
+      if (!share) {
         continue;
       }
-      const std::uint64_t begin = window.begin + *chunk * map_.chunk_bytes();
+      const std::uint64_t begin = window.begin + *share * map_.share_bytes();
       if (to == static_cast<std::size_t>(comm_.rank())) {
         for_each_piece(begin, [&](const PieceHeader& header, auto piece) { collected_->put(header, piece); });
         continue;
@@ -350,10 +350,10 @@ class PieceExchange {
     }
   }
 
-  /// Takes this rank's pieces in the chunk that begins at @p begin in the file.
+  /// Takes this rank's pieces in the share that begins at @p begin in the file.
   template <class Visit>
   void for_each_piece(std::uint64_t begin, Visit&& visit) {
-    const std::uint64_t end = begin + map_.chunk_bytes();
+    const std::uint64_t end = begin + map_.share_bytes();
     while (!cursors_.empty() && cursors_.front().done()) {
       cursors_.pop_front();
     }
@@ -369,11 +369,11 @@ class PieceExchange {
     }
   }
 
-  void write_chunk(const Window& window) {
+  void write_share(const Window& window) {
     if (collected_) {
       collected_->put_all(incoming_.bytes);
       collected_->visit_runs([&](std::uint64_t offset, std::span<const std::byte> bytes) {
-        stream_->write(bytes, window.begin + *chunk_ * map_.chunk_bytes() + offset);
+        stream_->write(bytes, window.begin + *share_ * map_.share_bytes() + offset);
       });
     }
   }
@@ -405,8 +405,8 @@ class PieceExchange {
   cluster::Communicator& comm_;
   const WritePlan& plan_;
   const std::string& what_;
-  ChunkMap map_;
-  std::optional<std::uint64_t> chunk_;  ///< that this rank collects of each window
+  ShareMap map_;
+  std::optional<std::uint64_t> share_;  ///< that this rank collects of each window
   std::vector<Region> regions_;         ///< of the variables that some rank has in small pieces
   std::vector<SmallItem> small_;        ///< this rank's that are exchanged, in the order of the file
   std::vector<WriteItem> large_;        ///< this rank's: written by itself
@@ -419,7 +419,7 @@ class PieceExchange {
   cluster::Parts incoming_;
   WrittenPart part_;
   std::optional<DataStream> stream_;
-  std::optional<Chunk> collected_;
+  std::optional<Share> collected_;
 };
 
 class TwoPhaseWriter final : public Writer {

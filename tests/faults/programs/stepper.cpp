@@ -7,13 +7,11 @@
 //   pieces      like recycle, with the field split the other way, so that the ranks exchange small pieces
 //   background  saves in the background
 //   preempt     has a notice in its first step
-//   near        takes a node-local copy after each step, and saves after each 16th
+//   local       takes a node-local copy after each step, and saves after each 16th
 //   far         takes node-local copies alone, with partners; each rank is on a host of its own, and has another piece
-//   of the
-//               field in each second life (STEPPER_TURN), so that what it needs lies on another host
+//               of the field in each second life (STEPPER_TURN), so that what it needs lies on another host
 //   long        takes a node-local copy after each step, but for the last: after STEPPER_LONG steps of this life comes
-//   one
-//               that never ends, and the ranks bring their copies at a notice
+//               one that never ends, and the ranks bring their copies at a notice
 //   none        saves nothing
 
 #include <mpi.h>
