@@ -93,7 +93,7 @@ void Communicator::broadcast(Bytes& bytes, int root, std::string_view what) {
   std::unique_ptr<Bytes> buffer;
   meet(Kind::broadcast, 0, core::capture([&] {
          buffer = std::make_unique<Bytes>();
-         core::resize_or_tell(*buffer, size);
+         core::resize_or_report(*buffer, size);
          if (rank_ == root) {
            std::copy(bytes.begin(), bytes.end(), buffer->begin());
          }
@@ -117,7 +117,7 @@ std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::st
          buffers = std::make_unique<PartBuffers>();
          auto& b = *buffers;
          if (!is_chief()) {
-           core::resize_or_tell(b.mine, mine.size());
+           core::resize_or_report(b.mine, mine.size());
            std::copy(mine.begin(), mine.end(), b.mine.begin());
            b.sends.push_back({0, b.mine.data(), b.mine.size()});
            b.requests.resize(1);
@@ -126,7 +126,7 @@ std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::st
          b.parts.resize(p.sizes_in.size());
          for (int rank = 0; rank < size_; ++rank) {
            Bytes& part = b.parts[static_cast<std::size_t>(rank)];
-           core::resize_or_tell(part, p.sizes_in[static_cast<std::size_t>(rank)]);
+           core::resize_or_report(part, p.sizes_in[static_cast<std::size_t>(rank)]);
            if (rank != rank_) {
              b.receives.push_back({rank, part.data(), part.size()});
            }
@@ -154,7 +154,7 @@ Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view wh
   meet(Kind::scatter, 0, core::capture([&] {
          buffers = std::make_unique<PartBuffers>();
          auto& b = *buffers;
-         core::resize_or_tell(b.mine, p.sizes_in.front());
+         core::resize_or_report(b.mine, p.sizes_in.front());
          if (!is_chief()) {
            b.receives.push_back({0, b.mine.data(), b.mine.size()});
            b.requests.resize(1);
@@ -202,7 +202,7 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
   meet(Kind::exchange, 0, core::capture([&] {
          buffers = std::make_unique<Buffers>();
          auto& b = *buffers;
-         core::resize_or_tell(theirs.bytes, total(p.sizes_in));
+         core::resize_or_report(theirs.bytes, total(p.sizes_in));
          theirs.sizes.assign(p.sizes_in.begin(), p.sizes_in.end());
          if (total(p.sizes_out) > mine.bytes.size()) {
            throw Error(ErrorCode::internal, "the parts of an exchange are smaller than they are said to be");
@@ -250,7 +250,7 @@ struct Communicator::CommonMemory {
 
   void take_own(std::uint64_t bytes) {
     shared.reset();
-    core::resize_or_tell(own, (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+    core::resize_or_report(own, (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
   }
   [[nodiscard]] std::byte* bytes() {
     return shared ? shared->bytes().data() : std::as_writable_bytes(std::span(own)).data();

@@ -307,11 +307,11 @@ void RoundThread::end_round(const RoundVerdict& verdict) {
     if (verdict.all_closing) {
       phase_ = Phase::idle;
       gate_.open();
-      requested_ = closing_ = closing_is_told_ = false;
+      requested_ = closing_ = closing_is_sent_ = false;
       alarm_.reset();
       resting_ = true;
     } else {
-      closing_is_told_ = mine_.closing;
+      closing_is_sent_ = mine_.closing;
       check_at_ = verdict.any_failed ? mine_.limit : verdict.limit;
       phase_ = Phase::decided;
     }

@@ -226,7 +226,7 @@ class RoundThread {
   void end_round(const RoundVerdict& verdict);
   void break_down(std::exception_ptr error) noexcept;
   [[nodiscard]] bool may_begin() const { return phase_ == Phase::idle || closing_; }
-  [[nodiscard]] bool is_asked() const { return closing_ ? !closing_is_told_ : requested_; }
+  [[nodiscard]] bool is_asked() const { return closing_ ? !closing_is_sent_ : requested_; }
   [[nodiscard]] bool alarm_rings() const { return !closing_ && alarm_ && Clock::now() >= *alarm_; }
   void watch_steps();
 
@@ -254,7 +254,7 @@ class RoundThread {
   bool requested_ = false;
   bool failed_ = false;
   bool closing_ = false;
-  bool closing_is_told_ = false;  ///< in a round that is complete
+  bool closing_is_sent_ = false;  ///< in a round that is complete
   bool pause_ended_ = false;      ///< the watch of the steps is to start from the beginning
   std::int64_t number_ = 0;       ///< of the last round that was begun
   BoundaryIndex check_at_ = kNever;

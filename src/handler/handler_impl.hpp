@@ -148,7 +148,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void decide(const cluster::Verdict& verdict);
   void hear_problems(const cluster::Verdict& verdict);
   void note_step_time(const cluster::Verdict& verdict);
-  void tell_news();
+  void send_news();
   void ask_for_commit();
   void plan_alarm(std::chrono::milliseconds not_before);
   void steps_go_on();
@@ -193,7 +193,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
   void warn_if_earlier_saves_do_not_fit() const;
-  void tell_longest_step();
+  void report_longest_step();
   [[nodiscard]] ExitContext prepare_exit();
   void leave();
 

@@ -152,7 +152,7 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int one_of_them) {
 /// The notice, which is still there, is agreed on again if the program continues.
 void PreemptionCheckpointHandler::Impl::unlearn_notice() noexcept {
   notices_.drop_agreed();
-  notices_.forget_told();
+  notices_.forget_sent();
 }
 
 /// Before the manager's collective calls, in which a rank without memory would be missing.
@@ -160,7 +160,7 @@ CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
     SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
   return comm_.together(
       [&] {
-        tell_longest_step();
+        report_longest_step();
         CheckpointManager::SaveRequest request;
         request.run_calls = run_calls;
         request.reason.kind = reason;
@@ -349,7 +349,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
                     handler::seconds_since(context.notice.time), context.exit_code);
     log_.leaves(run_calls, context);
   }
-  dry_run_.tell_arrivals(comm_, notices_.own());
+  dry_run_.send_arrivals(comm_, notices_.own());
   return context;
 }
 
@@ -397,7 +397,7 @@ void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const
 }
 
 /// For those who look at the log later: how long a notice may have to wait for the end of a step.
-void PreemptionCheckpointHandler::Impl::tell_longest_step() {
+void PreemptionCheckpointHandler::Impl::report_longest_step() {
   if (threads_.running()) {
     longest_step_ = std::max(longest_step_, threads_->take_longest_step());
   }
@@ -426,7 +426,7 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
     // Not all ranks know what is to be done here: it is agreed on again if the program continues.
     policy_.drop_decision();
     policy_.drop_commit();
-    notices_.forget_told();
+    notices_.forget_sent();
     throw;
   }
   return verdict;
@@ -482,7 +482,7 @@ void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
   const bool nothing_was_done = restored.has_value() && agreement_.index() == 1;
   if (nothing_was_done) {
     policy_.drop_decision();  // a run that was complete already has nothing to save, and may end
-    notices_.forget_told();
+    notices_.forget_sent();
   }
   act_on_notice_at_once(is_last);
   if (policy_.decision() && policy_.decision()->reason == SaveReason::Kind::user) {
@@ -528,7 +528,7 @@ void PreemptionCheckpointHandler::Impl::close() {
   if (comm_.is_chief() && !notices_.agreed() && notices_.own()) {
     core::log::info("a notice came after the last step boundary: nothing is saved for it");
   }
-  tell_longest_step();
+  report_longest_step();
   if (!is_over) {
     log_.write(events::Finished{run_calls});
     // Not where a program left its loop without a word: nobody knows then whether all steps are done.

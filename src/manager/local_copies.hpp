@@ -83,9 +83,9 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
   [[nodiscard]] storage::LocalCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
-  void tell_failure(const Error& error) noexcept;
-  void tell_lonely();
-  void tell_complete(bool with_partner);
+  void report_failure(const Error& error) noexcept;
+  void report_missing_partner();
+  void report_complete(bool with_partner);
   void find_partners();
 
   CheckpointManager::Impl& manager_;
@@ -103,7 +103,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
   bool without_room_ = false;  ///< that is said once
-  bool has_told_lonely_ = false;
+  bool has_reported_missing_partner_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;
   std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was told last
