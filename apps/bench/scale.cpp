@@ -198,7 +198,7 @@ class Pretended {
       for (const storage::StoredVariable& variable : index.variables) {
         const storage::BoxSearch search(index.dataset_boxes(variable));
         for (const Box& box : wanted.boxes) {
-          static_cast<void>(search.meeting(box));
+          static_cast<void>(search.intersecting(box));
         }
       }
     });

@@ -99,7 +99,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void close_scope();
   /// A boundary at which all ranks wait for each other, and what was agreed is acted on at once: there may be no later
   /// one. Inside of a scope that saves at its end a notice is only marked, unless this is the last boundary.
-  void meet(bool is_last);
+  void agree_now(bool is_last);
   /// The last boundary, and the last agreement.
   void finish();
   /// The last agreement alone. Throws what went wrong on any rank.
@@ -198,7 +198,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void leave();
 
   // The end (saving.cpp).
-  [[nodiscard]] cluster::Verdict meet_here();
+  [[nodiscard]] cluster::Verdict agree_here();
   void confirm();
   void confirm_or_fail();
   void act_on_notice_at_once(bool even_in_scope);

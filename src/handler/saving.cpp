@@ -328,7 +328,7 @@ bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {
   if (!notices_.agreed()->deadline) {
     return false;
   }
-  policy_.note(meet_here());
+  policy_.note(agree_here());
   const handler::GraceInputs inputs = policy_.grace();
   if (!handler::room_for_another_save(inputs)) {
     return false;
@@ -410,7 +410,7 @@ void PreemptionCheckpointHandler::Impl::report_longest_step() {
 // The end of a handler: the boundary at which all ranks wait for each other, and the last agreement.
 
 /// All ranks stand at this boundary with the same verdict, or all throw.
-cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
+cluster::Verdict PreemptionCheckpointHandler::Impl::agree_here() {
   cluster::Verdict verdict;
   core::Outcome heard;
   try {
@@ -433,7 +433,7 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
 }
 
 /// The same, and all decide by that verdict.
-void PreemptionCheckpointHandler::Impl::confirm() { decide(meet_here()); }
+void PreemptionCheckpointHandler::Impl::confirm() { decide(agree_here()); }
 
 /// A rank that stands elsewhere hears of it, or it would continue as if nothing were wrong.
 void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
@@ -472,7 +472,7 @@ void PreemptionCheckpointHandler::Impl::close_scope() {
   steps_go_on();
 }
 
-void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
+void PreemptionCheckpointHandler::Impl::agree_now(bool is_last) {
   check_between_steps("finish()");
   check_usable();
   agreement_.at_boundary();
@@ -500,7 +500,7 @@ void PreemptionCheckpointHandler::Impl::finish() {
   if (finished) {
     return;
   }
-  meet(true);
+  agree_now(true);
   close();
   finished = true;
   manager.impl().local_copies_stay = false;

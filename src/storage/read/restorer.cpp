@@ -180,7 +180,7 @@ bool Restorer::reads_array_only(const RestoreTarget& target,
   const BoxSearch search(index_->dataset_boxes(variable));
   return !has_copies(*index_, variable, comm_.size()) &&
          std::ranges::all_of(target.array.boxes, [&](const MemoryBox& box) {
-           return std::ranges::all_of(search.meeting({box.offset, box.extent}),
+           return std::ranges::all_of(search.intersecting({box.offset, box.extent}),
                                       [&](std::size_t row) { return has(variable, index_->row(variable, row)); });
          });
 }
