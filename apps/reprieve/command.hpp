@@ -153,8 +153,9 @@ void add_command(const Tool& tool, const char* name, const char* summary, const 
     command->allow_extras();  // for an error that says more than CLI11's
   }
   command->callback([command, options, run, tool] {
+    [[maybe_unused]] CLI::App& parsed = *command;
     if constexpr (requires { options->program; }) {
-      require_program(*command, tool.program);
+      require_program(parsed, tool.program);
       options->program = tool.program;
     }
     tool.exit_code = run(*options);

@@ -67,7 +67,7 @@ void print_text(const Verdict& verdict) {
   } else if (verdict.corruptions.empty()) {
     std::cout << "valid\n";
   } else {
-    std::cout << "DAMAGED in " << count_text(verdict.corruptions.size(), "place") << '\n';
+    std::cout << "CORRUPT in " << count_text(verdict.corruptions.size(), "place") << '\n';
     for (const storage::Corruption& corruption : verdict.corruptions) {
       std::cout << "  " << corruption_text(corruption) << '\n';
     }

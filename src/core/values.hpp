@@ -55,6 +55,9 @@ class Rare {
   std::shared_ptr<const T> value_;  ///< null: T{}
 };
 
+/// A projection for algorithms over a map: the value of an entry. `std::views::values` needs a newer clang than 14.
+inline constexpr auto kMapped = [](const auto& entry) -> const auto& { return entry.second; };
+
 // Times that come from outside: a wall time of 300 years, or a deadline in the year 9999, is further away than a clock
 // of nanoseconds can count (to the year 2262). They become the last moment that it can name, never one that has
 // passed.

@@ -393,7 +393,7 @@ void PreemptionCheckpointHandler::Impl::act(const std::vector<std::any>& save_fn
     commit();
   }
   if (dry_run_is_due()) {
-    rehearse(false, save_fn_args);
+    act_in_dry_run(false, save_fn_args);
   } else if (policy_.decision_is_due(agreement_.index()) && !(periodic && policy_.local_copy_is_decided())) {
     carry_out(policy_.take_decision(), save_fn_args);
   } else if (periodic && !policy_.preemption_is_near()) {

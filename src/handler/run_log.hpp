@@ -45,7 +45,7 @@ class RunLog {
   CheckpointManager::Impl& manager_;
 };
 
-// What a handler does besides its work when `reprieve drill` rehearses a preemption: a notice that is there from the
+// What a handler does besides its work in a dry run of `reprieve drill`: a notice that is there from the
 // start, steps at which it saves or leaves, and what the drill wants to know. Without a drill nothing here does
 // anything.
 

@@ -90,15 +90,15 @@ RuntimeInfo find_runtime_info(cluster::Communicator& comm, TerminationConfig& co
 }
 
 termination::SourceSettings sources_of(cluster::Communicator& comm, const TerminationConfig& config,
-                                       const RuntimeInfo& surroundings, const std::filesystem::path& directory) {
+                                       const RuntimeInfo& runtime_info, const std::filesystem::path& directory) {
   termination::SourceSettings settings;
   settings.signals = *config.signals;
   settings.poll_interval = config.poll_interval;
   settings.grace = *config.grace_period;
   // The grace of a cloud is what its metadata server announces. A signal there announces nothing.
-  const bool is_cloud = termination::traits_of(surroundings.platform.platform).metadata != MetadataServer::none;
+  const bool is_cloud = termination::traits_of(runtime_info.platform.platform).metadata != MetadataServer::none;
   settings.signal_grace =
-      is_cloud && !surroundings.grace_was_asked_for ? std::chrono::milliseconds(0) : *config.grace_period;
+      is_cloud && !runtime_info.grace_was_asked_for ? std::chrono::milliseconds(0) : *config.grace_period;
   settings.watcher_fn = config.termination_watcher_fn;
   if (config.metadata != MetadataServer::none && comm.is_node_leader()) {
     settings.metadata = *config.metadata;
@@ -107,7 +107,7 @@ termination::SourceSettings sources_of(cluster::Communicator& comm, const Termin
     if (config.preempt_file && !has_supervisor()) {
       settings.preempt_file = directory / core::kPreemptFile;
     }
-    settings.deadline = deadline_of(config, surroundings.grace_was_asked_for);
+    settings.deadline = deadline_of(config, runtime_info.grace_was_asked_for);
   }
   return settings;
 }

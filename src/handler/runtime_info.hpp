@@ -28,7 +28,7 @@ struct RuntimeInfo {
 
 /// Signals and the watcher function on every rank, the metadata server on one of each node, the rest on rank 0.
 [[nodiscard]] termination::SourceSettings sources_of(cluster::Communicator& comm, const TerminationConfig& config,
-                                                     const RuntimeInfo& surroundings,
+                                                     const RuntimeInfo& runtime_info,
                                                      const std::filesystem::path& directory);
 
 /// Lists the ranks' processes in @p directory for those who want to know whether the run has gone, until the lock ends.

@@ -305,7 +305,7 @@ void PreemptionCheckpointHandler::Impl::save_for_preemption(bool is_final, const
   }
 }
 
-void PreemptionCheckpointHandler::Impl::rehearse(bool is_last, const std::vector<std::any>& save_fn_args) {
+void PreemptionCheckpointHandler::Impl::act_in_dry_run(bool is_last, const std::vector<std::any>& save_fn_args) {
   const handler::DryRun::Action duty = dry_run_.take_duty(run_calls, is_last);
   if (duty.save) {
     policy_.drop_commit();
@@ -467,7 +467,7 @@ void PreemptionCheckpointHandler::Impl::close_scope() {
   confirm_or_fail();
   act_on_notice_at_once(true);
   if (dry_run_is_due()) {
-    rehearse(false, {});
+    act_in_dry_run(false, {});
   }
   steps_go_on();
 }
@@ -491,7 +491,7 @@ void PreemptionCheckpointHandler::Impl::agree_now(bool is_last) {
   }
   policy_.drop_decision();
   if (!notices_.agreed() && !is_over && (is_last || patient_scopes == 0)) {
-    rehearse(is_last, {});
+    act_in_dry_run(is_last, {});
   }
   steps_go_on();
 }

@@ -277,8 +277,36 @@ storage::LocalCopy LocalCopies::name_copy(const storage::FileMetadata& metadata,
 
 bool LocalCopies::has_lost_files() {
   const auto is_lost = [](const auto& slot) { return slot && !slot->has_name(); };
-  const bool mine = !directory_.is_at_its_path() || std::ranges::any_of(slots_, is_lost);
+  bool mine = true;
+  try {
+    mine = !directory_.is_at_its_path() || std::ranges::any_of(slots_, is_lost);
+  } catch (const StorageError&) {
+    // What cannot be looked at is of no use either. The other ranks hear of it.
+  }
   return manager_.comm.max(mine ? 1 : 0, kTaking) != 0;
+}
+
+/// For a part of that size, in the slot of the next copy. Until a copy is complete, for the second slot too: with one
+/// alone the first copy would stay the only one. What other launches left is removed before the second one is taken.
+bool LocalCopies::has_room(std::size_t part) {
+  const auto lacking = [&](const std::shared_ptr<storage::PartSlot>& slot) {
+    const std::size_t kept = slot ? slot->capacity() + kTableBytes : 0;
+    return part > kept ? (part - kept) * (1 + kept_.size()) : 0;
+  };
+  const auto available = [this](bool without_left_overs) {
+    core::AvailableMemory found = core::available_memory();
+    found.of_node = std::min(found.of_node, directory_.available_bytes().value_or(UINT64_MAX));
+    if (without_left_overs && found.of_node != UINT64_MAX) {
+      found.of_node += place_.left_over_bytes(owner_.launch);
+    }
+    return found;
+  };
+  const auto fits = [&](std::size_t bytes, bool without_left_overs) {
+    return copies_fit(manager_.comm, bytes, kTaking, !lacks_room_, [&] { return available(without_left_overs); });
+  };
+  lacks_room_ =
+      !fits(lacking(slots_[next_]), false) || (completed_ == 0 && !fits(lacking(slots_[0]) + lacking(slots_[1]), true));
+  return !lacks_room_;
 }
 
 bool LocalCopies::take(const CheckpointManager::SaveRequest& request) {
@@ -311,13 +339,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   std::vector<storage::WriteItem> items = std::move(writer.items());
 
   std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
-  const std::size_t needed = storage::PartSlot::bytes_for(items) + kTableBytes;
-  const std::size_t kept = slot ? slot->capacity() + kTableBytes : 0;
-  // The first copy asks for both slots: with one alone, the first copy would stay the only one.
-  const std::size_t slots = slots_[0] || slots_[1] ? 1 : slots_.size();
-  const std::size_t more = needed > kept ? (needed - kept) * (1 + kept_.size()) * slots : 0;
-  if (!copies_fit(comm, more, &directory_, kTaking, !without_room_)) {
-    without_room_ = true;
+  if (!has_room(storage::PartSlot::bytes_for(items) + kTableBytes)) {
     return false;
   }
   std::optional<storage::StructureImage> image;

@@ -83,6 +83,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   [[nodiscard]] storage::FileMetadata agree_on_metadata(const CheckpointManager::SaveRequest& request);
   [[nodiscard]] storage::LocalCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
+  [[nodiscard]] bool has_room(std::size_t part);
   void report_failure(const Error& error) noexcept;
   void report_missing_partner();
   void report_complete(bool with_partner);
@@ -102,7 +103,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   std::vector<int> kept_;                    ///< the ranks of which this one keeps parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
-  bool without_room_ = false;  ///< that is said once
+  bool lacks_room_ = false;  ///< that is said, until there was room again
   bool has_reported_missing_partner_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;

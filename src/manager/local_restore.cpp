@@ -303,9 +303,8 @@ bool LocalRestore::make_file(const ChosenParts& parts) {
   manager_.record(events::DrainStarted{copy.number, is_flushed});
   if (comm_.is_chief()) {
     core::log::info(
-        "a node-local copy of {} ranks at step {} lies on other hosts than this run needs it on: it becomes a "
-        "checkpoint "
-        "first",
+        "a node-local copy of {} ranks at step {} lies on other hosts than this run needs it on: "
+        "it becomes a checkpoint first",
         copy.ranks, copy.step());
   }
   if (!finisher_.finish(parts)) {

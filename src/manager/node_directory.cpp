@@ -215,14 +215,15 @@ std::vector<FoundPart> NodeDirectory::list(const std::string& host, std::vector<
   return place ? parts_in(*place, host, corrupt) : std::vector<FoundPart>();
 }
 
-void NodeDirectory::remove_if(const std::function<bool(const std::string& file)>& is_unwanted) const noexcept {
+void NodeDirectory::remove_if(
+    const std::function<bool(const core::Directory& place, const std::string& file)>& is_unwanted) const noexcept {
   or_log([&] {
     const auto place = find();
     if (!place) {
       return;
     }
     for (const core::DirectoryEntry& entry : place->list()) {
-      if (entry.kind == core::EntryKind::file && is_part_name(entry.name) && is_unwanted(entry.name) &&
+      if (entry.kind == core::EntryKind::file && is_part_name(entry.name) && is_unwanted(*place, entry.name) &&
           is_left(*place, entry.name)) {
         place->remove_file(entry.name);
       }
@@ -232,9 +233,9 @@ void NodeDirectory::remove_if(const std::function<bool(const std::string& file)>
 }
 
 void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest, const LaunchRecord& last) const noexcept {
-  remove_if([&](const std::string& file) {
+  remove_if([&](const core::Directory& there, const std::string& file) {
     std::vector<std::string> corrupt;
-    const auto part = look_at(*find(), file, &corrupt);
+    const auto part = look_at(there, file, &corrupt);
     if (!part) {
       return corrupt.empty();  // a part that is corrupt stays for whoever looks into it
     }
@@ -245,7 +246,18 @@ void NodeDirectory::remove_up_to(const storage::SaveIdentity& newest, const Laun
 }
 
 void NodeDirectory::remove_left_overs(const std::string& launch) const noexcept {
-  remove_if([&](const std::string& file) { return !is_of_launch(file, launch); });
+  remove_if([&](const auto&, const std::string& file) { return !is_of_launch(file, launch); });
+}
+
+std::uint64_t NodeDirectory::left_over_bytes(const std::string& launch) const {
+  std::uint64_t bytes = 0;
+  const auto place = find();
+  for (const core::DirectoryEntry& entry : place ? place->list() : std::vector<core::DirectoryEntry>()) {
+    const auto status =
+        is_part_name(entry.name) && !is_of_launch(entry.name, launch) ? place->look(entry.name) : std::nullopt;
+    bytes += status ? static_cast<std::uint64_t>(status->st_size) : 0;
+  }
+  return bytes;
 }
 
 void NodeDirectory::remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept {
@@ -312,8 +324,9 @@ std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
     for (const core::DirectoryEntry& entry : base.list()) {
       const auto folder = entry.kind == core::EntryKind::directory ? base.find_directory(entry.name) : std::nullopt;
       if (folder) {  // else its run has just ended
-        LocalFolder& found = folders.emplace_back(folder->path(), std::vector<FoundPart>(), is_in_use(*folder));
+        LocalFolder found{.path = folder->path(), .in_use = is_in_use(*folder)};
         found.parts = parts_in(*folder, {}, &found.corrupt);
+        folders.push_back(std::move(found));
       }
     }
   }

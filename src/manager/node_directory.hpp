@@ -81,12 +81,15 @@ class NodeDirectory {
   void remove_up_to(const storage::SaveIdentity& newest, const LaunchRecord& last) const noexcept;
   /// Removes what other launches left, but for files that a living process has locked. Logs what goes wrong.
   void remove_left_overs(const std::string& launch) const noexcept;
+  /// What the parts of other launches take. @throws StorageError
+  [[nodiscard]] std::uint64_t left_over_bytes(const std::string& launch) const;
   /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
   /// what goes wrong.
   void remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept;
 
  private:
-  void remove_if(const std::function<bool(const std::string& file)>& is_unwanted) const noexcept;
+  void remove_if(
+      const std::function<bool(const core::Directory& place, const std::string& file)>& is_unwanted) const noexcept;
   void remove_empty() const;
 
   std::filesystem::path above_;  ///< the node-local directory
@@ -101,7 +104,7 @@ class NodeDirectory {
 /// The checkpoint directories that have parts on this node: what `NodeDirectory::list` finds for each of them.
 struct LocalFolder {
   std::filesystem::path path;
-  std::vector<FoundPart> parts;
+  std::vector<FoundPart> parts{};
   bool in_use = false;                 ///< a living process has locked one of its files
   std::vector<std::string> corrupt{};  ///< a sentence for each part whose head is corrupt
 };

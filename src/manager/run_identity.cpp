@@ -100,15 +100,19 @@ void RunIdentity::begin_copies(const Commit& newest) {
   }
 }
 
-/// Where no copies are taken, the first commit makes those of earlier launches void. The later ones need no record.
-void RunIdentity::note_commit(const Commit& commit) noexcept {
-  LaunchRecord& last = record_.launches[prefix_];
-  const bool is_own = commit.run == record_.run;
-  const bool is_first = is_own && last.launch != own_.launch;
-  if (is_first) {
-    last = own_;
+/// In a launch without copies, the first commit makes those of earlier launches void. The later ones need no record.
+void RunIdentity::note_commit(const Commit& commit) {
+  own_.newest = commit;
+  const auto last = record_.launches.find(prefix_);
+  if (last == record_.launches.end()) {
+    return;  // no launch has taken copies here
   }
-  last.newest = own_.newest = commit;
+  const bool is_own = commit.run == record_.run;
+  const bool is_first = is_own && last->second.launch != own_.launch;
+  if (is_first) {
+    last->second = own_;
+  }
+  last->second.newest = commit;
   if (is_first || !is_own || takes_copies_) {
     write_or_warn();
   }

@@ -35,7 +35,7 @@ class RunIdentity {
   /// @throws StorageError if that cannot be recorded: then it must not take a copy
   void begin_copies(const Commit& newest);
   /// A checkpoint was committed: a save of this launch, or a copy of the one before that became a file.
-  void note_commit(const Commit& commit) noexcept;
+  void note_commit(const Commit& commit);
 
   /// The identity of the next save. No two saves have the same, also if one of them failed or was removed.
   storage::SaveIdentity next_save();

@@ -226,7 +226,7 @@ bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) 
   cluster::Communicator& comm = manager_.comm;
   const std::uint64_t bytes = writer_->own_bytes();
   const std::uint64_t kept = std::min<std::uint64_t>(bytes, copy->capacity());
-  if (!manager::copies_fit(comm, bytes - kept, nullptr, step("copying the state"))) {
+  if (!manager::copies_fit(comm, bytes - kept, step("copying the state"))) {
     return false;
   }
   bool has_room = true;
@@ -490,16 +490,12 @@ std::string why_copies_do_not_fit(std::span<const CopyDemand> demands) {
   return {};
 }
 
-bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const core::Directory* place, const std::string& what,
-                bool tells) {
+bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool tells,
+                const std::function<core::AvailableMemory()>& find_available) {
   if (comm.max(static_cast<std::int64_t>(bytes), what) == 0) {
     return true;  // all have memory from the last time
   }
-  core::AvailableMemory available = core::available_memory();
-  if (place != nullptr) {
-    available.of_node = std::min(available.of_node, place->available_bytes().value_or(UINT64_MAX));
-  }
-  const auto demands = comm.gather_values(CopyDemand{comm.host(), bytes, available}, what);
+  const auto demands = comm.gather_values(CopyDemand{comm.host(), bytes, find_available()}, what);
   std::string reason;
   comm.on_chief([&] { reason = why_copies_do_not_fit(demands); }, what);
   if (!reason.empty() && tells) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -143,10 +144,12 @@ constexpr auto fields_of(const CopyDemand*) {
 
 /// The same for all ranks of a communicator: asked before a byte is copied, since a system that runs out of memory
 /// kills a rank instead of returning an error. Collective. @param bytes  that this rank must get from the system
-/// @param place  the files of the copies will lie there; null: they lie in memory of the processes
-/// @param tells  log the reason @return the same on every rank
-[[nodiscard]] bool copies_fit(cluster::Communicator& comm, std::uint64_t bytes, const core::Directory* place,
-                              const std::string& what, bool tells = true);
+/// @param tells  log the reason
+/// @param find_available  what there is for them; asked only if a rank needs more than it has
+/// @return the same on every rank
+[[nodiscard]] bool copies_fit(
+    cluster::Communicator& comm, std::uint64_t bytes, const std::string& what, bool tells = true,
+    const std::function<core::AvailableMemory()>& find_available = [] { return core::available_memory(); });
 
 // The space for the next checkpoint, taken in advance.
 

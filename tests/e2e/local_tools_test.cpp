@@ -150,6 +150,8 @@ TEST_F(LocalSupervised, ItMayBeToldToLeaveThem) {
 }
 
 /// The place is a tmpfs of that size, which no other process sees.
+using LocalRoomAfterACrash = LocalRun;
+
 class LocalRoom : public LocalRun, public testing::WithParamInterface<const char*> {};
 
 TEST_P(LocalRoom, APlaceThatIsFullCostsTheCopiesAndNothingElse) {
@@ -167,6 +169,33 @@ TEST_P(LocalRoom, APlaceThatIsFullCostsTheCopiesAndNothingElse) {
   std::ifstream log(fs::path(checkpoints_) / "events.jsonl");
   const std::string events{std::istreambuf_iterator<char>(log), {}};
   EXPECT_THAT(events, Not(HasSubstr(R"("event":"local_copies")"))) << "one that stays alone is worse than none";
+}
+
+/// What the dead launch left takes half of the room. It goes when the first copy of the next one is complete.
+TEST_F(LocalRoomAfterACrash, LeftOversDoNotKeepTheNextLaunchFromItsCopies) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root, to mount a tmpfs";
+  }
+  const std::string mount = "mount -t tmpfs -o size=480k none " + local_.path().string();
+  Mpirun job({.ranks = 2,
+              .arguments = heat(checkpoints_, {.step_delay_ms = 5}),
+              .launch_prefix = {"unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                mount + R"( && { "$@" & while kill -0 $! && ! grep -qs local_copies )" + checkpoints_ +
+                                    R"(/events.jsonl; do sleep 0.1; done; kill -9 $!; "$@"; })",
+                                "sh"},
+              .environment = with_local_copies()});
+  expect_same_end(job);
+  EXPECT_THAT(job.err(), Not(HasSubstr("copies of the state need")));
+  EXPECT_THAT(job.err(), HasSubstr("that is a node-local copy"));
+  std::vector<std::string> copying;  // which launches have taken copies
+  std::ifstream log(fs::path(checkpoints_) / "events.jsonl");
+  for (std::string line; std::getline(log, line);) {
+    const Json event = Json::parse(line);
+    if (event.at("event") == "start" || event.at("event") == "local_copies") {
+      copying.push_back(event.at("event"));
+    }
+  }
+  EXPECT_EQ(copying.back(), "local_copies") << job.err();
 }
 
 // A part has about 30 KB of data: there is room for nothing, for one rank, for one slot of each, for three in all.

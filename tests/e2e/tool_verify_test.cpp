@@ -33,7 +33,7 @@ TEST_F(ToolVerify, NamesCorruptVariableAndRegion) {
   corrupt_value(file("run", 1), kRareWeight);
   const Result text = tool({"verify", file("run", 1)});
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(text.out, HasSubstr(": DAMAGED in 1 place\n  model/weights, "));
+  EXPECT_THAT(text.out, HasSubstr(": CORRUPT in 1 place\n  model/weights, "));
   const json all = tool_json({"verify", directory}, 1);
   EXPECT_EQ(all["valid"], false);
   EXPECT_EQ(all["files"][0]["valid"], false);
@@ -52,7 +52,7 @@ TEST_F(ToolVerify, EveryTruncationIsCorruption) {
     fs::resize_file(cut, size);
     const Result result = tool({"verify", cut});
     EXPECT_EQ(result.code, 1) << size << " of " << whole << " bytes: " << result.out << result.err;
-    EXPECT_THAT(result.out, HasSubstr("DAMAGED")) << size;
+    EXPECT_THAT(result.out, HasSubstr("CORRUPT")) << size;
   }
 }
 

@@ -132,11 +132,12 @@ TEST_F(MpiRounds, AMissingThreadIsNamedAfterTheLimit) {
   ThreadedRank rank(1s);
   MPI_Barrier(MPI_COMM_WORLD);
   rank.agreement().at_boundary();
-  MPI_Barrier(MPI_COMM_WORLD);
   const int missing = world_size() - 1;
   if (world_rank() == missing) {
     rank.rounds().abandon();
-  } else {
+  }
+  MPI_Barrier(MPI_COMM_WORLD);  // else the thread may still take part in the round that begins now
+  if (world_rank() != missing) {
     rank.rounds().request();
     try {
       for (;;) {

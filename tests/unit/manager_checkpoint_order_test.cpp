@@ -111,6 +111,23 @@ TEST_F(RunIdentityTest, AnOrderlyEndLeavesNoGap) {
   EXPECT_EQ(start().next_save().save, 3U);
 }
 
+/// A save of a program without node-local copies writes the record no more often than before.
+TEST_F(RunIdentityTest, ACommitIsRecordedOnlyWhereALaunchHasTakenCopies) {
+  RunIdentity first = start();
+  first.note_commit({first.run(), 1, 1});
+  EXPECT_TRUE(read_directory_record(place)->launches.empty());
+  RunIdentity second = start();
+  second.begin_copies({first.run(), 1, 1});
+  EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").launch, second.launch());
+  RunIdentity third = start();
+  third.note_commit({third.run(), 2, 2});
+  const LaunchRecord last = read_directory_record(place)->launches.at("ckpt");
+  EXPECT_EQ(last.launch, third.launch()) << "the copies of the second are void";
+  EXPECT_EQ(last.newest, (Commit{third.run(), 2, 2}));
+  third.note_commit({third.run(), 3, 3});
+  EXPECT_EQ(read_directory_record(place)->launches.at("ckpt").newest.save, 2U) << "it takes no copies";
+}
+
 TEST_F(RunIdentityTest, ACorruptRecordIsMadeAnew) {
   static_cast<void>(start());
   for (const char* text : {"", "{", "[]", R"({"id":"a","run":-1,"saves":0,"finished":{}})", R"({"id":""})"}) {

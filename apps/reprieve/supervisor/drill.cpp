@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <system_error>
 
 #include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/run_record.hpp"
+#include "core/values.hpp"
 #include "reprieve/error.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
@@ -33,17 +33,18 @@ Delivery to_command(int signal, pid_t command, const std::vector<RunProcess>& pr
 }
 
 /// SIGCONT first, which wakes those that are stopped.
-Delivery to_all(int signal, const auto& pids, std::string to) {
+template <class Processes, class PidOf>
+Delivery to_all(int signal, const Processes& processes, PidOf pid_of, std::string to) {
   Delivery delivery{{}, std::move(to)};
-  for (const pid_t pid : pids) {
+  for (const auto& process : processes) {
+    const pid_t pid = std::invoke(pid_of, process);
     delivery.targets.insert(delivery.targets.end(), {{pid, SIGCONT}, {pid, signal}});
   }
   return delivery.targets.empty() ? Delivery{} : delivery;
 }
 
 Delivery to_everything(int signal, const std::vector<RunProcess>& processes) {
-  return to_all(signal, processes | std::views::transform(&RunProcess::pid),
-                fmt::format("all {} processes", processes.size()));
+  return to_all(signal, processes, &RunProcess::pid, fmt::format("all {} processes", processes.size()));
 }
 
 Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) {
@@ -51,7 +52,7 @@ Delivery to_tasks_of_srun(int signal, const std::vector<RunProcess>& processes) 
     return {};
   }
   const auto ranks = rank_processes(processes);
-  return to_all(signal, ranks | std::views::values, fmt::format("the {} tasks of srun on this node", ranks.size()));
+  return to_all(signal, ranks, core::kMapped, fmt::format("the {} tasks of srun on this node", ranks.size()));
 }
 
 Delivery to_launcher(int signal, const std::vector<RunProcess>& processes) {
@@ -144,9 +145,9 @@ void tidy(const fs::path& path, const std::function<void(const core::Directory& 
 
 /// The last checkpoint of a step; empty if there is none.
 fs::path checkpoint_of(const ObservedStart& start, std::uint64_t step) {
-  const auto newest_first = start.saves | std::views::reverse;
-  const auto found = std::ranges::find(newest_first, step, &ObservedSave::step);
-  return found == newest_first.end() ? fs::path() : found->file;
+  const auto found = std::find_if(start.saves.rbegin(), start.saves.rend(),
+                                  [&](const ObservedSave& save) { return save.step == step; });
+  return found == start.saves.rend() ? fs::path() : found->file;
 }
 
 class Drill {
@@ -397,8 +398,8 @@ class Drill {
       facts_.notice->older_step = facts_.first.saves.back().step;
     }
     facts_.notice->ranks_survive_signal =
-        !ranks_.empty() &&
-        std::ranges::all_of(ranks_ | std::views::values, [&](pid_t pid) { return survives(pid, settings_.signal); });
+        !ranks_.empty() && std::ranges::all_of(
+                               ranks_, [&](pid_t pid) { return survives(pid, settings_.signal); }, core::kMapped);
     notice_at_ = Clock::now();
     facts_.notice->told = deliver(settings_.way);
     say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
@@ -420,7 +421,7 @@ class Drill {
       look_at_output();
       if (run_->code() &&
           (processes_of_run(record_).empty() || since_notice() >= *facts_.notice->ended_s + kOrphanTime)) {
-        facts_.notice->command_died_first = std::ranges::any_of(ranks_ | std::views::values, lives);
+        facts_.notice->command_died_first = std::ranges::any_of(ranks_, lives, core::kMapped);
         return;
       }
       play_end_of_grace();

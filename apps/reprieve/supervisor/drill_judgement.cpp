@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <string>
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/values.hpp"
 #include "supervisor/drill.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/run_progress.hpp"
@@ -35,7 +35,9 @@ std::string ignored_text(const StateComparison& comparison) {
 }
 
 std::string names_of(const std::vector<StateDifference>& differences) {
-  return fmt::format("{}", fmt::join(differences | std::views::transform(&StateDifference::variable), ", "));
+  std::vector<std::string> names;
+  std::ranges::transform(differences, std::back_inserter(names), &StateDifference::variable);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 class Judge {

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <ranges>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -99,7 +98,9 @@ int slots_of(const std::vector<HostSlots>& hosts, int spares) {
 }
 
 std::string join(const std::vector<HostSlots>& hosts) {
-  return fmt::format("{}", fmt::join(hosts | std::views::transform(&HostSlots::name), ", "));
+  std::vector<std::string> names;
+  std::ranges::transform(hosts, std::back_inserter(names), &HostSlots::name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// For all rounds together, where a file system hangs: the job shall end some time.

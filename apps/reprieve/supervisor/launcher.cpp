@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ranges>
 #include <set>
 #include <string_view>
 
 #include "core/run_record.hpp"
+#include "core/values.hpp"
 #include "termination/signal_flag.hpp"
 
 namespace reprieve::supervisor {
@@ -23,9 +23,10 @@ bool watches(const ChiefProgress& chief, int signal) {
 /// The signal that launchers forward and every chief watches. A program that tells nothing is sent SIGUSR1.
 std::optional<int> forwarded_signal(const RunProgress& progress) {
   for (const int signal : {SIGUSR1, SIGUSR2}) {
-    if (std::ranges::all_of(progress.chiefs() | std::views::values, [&](const ChiefProgress& chief) {
-          return chief.stage != ChiefProgress::Stage::running || watches(chief, signal);
-        })) {
+    const auto may_get_it = [&](const ChiefProgress& chief) {
+      return chief.stage != ChiefProgress::Stage::running || watches(chief, signal);
+    };
+    if (std::ranges::all_of(progress.chiefs(), may_get_it, core::kMapped)) {
       return signal;
     }
   }

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/values.hpp"
 #include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -125,16 +125,15 @@ bool has_ended(const ChiefProgress& chief) {
 
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
 
-bool RunProgress::ready() const {
-  return has_handler() && std::ranges::none_of(chiefs_ | std::views::values, is_starting);
-}
+bool RunProgress::ready() const { return has_handler() && std::ranges::none_of(chiefs_, is_starting, core::kMapped); }
 
-bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_ | std::views::values, counts); }
+bool RunProgress::has_handler() const { return std::ranges::any_of(chiefs_, counts, core::kMapped); }
 
 bool RunProgress::notice_arrived() const {
-  return has_handler() && std::ranges::all_of(chiefs_ | std::views::values, [](const ChiefProgress& chief) {
-           return chief.noticed || has_ended(chief) || !counts(chief);
-         });
+  return has_handler() &&
+         std::ranges::all_of(
+             chiefs_, [](const ChiefProgress& chief) { return chief.noticed || has_ended(chief) || !counts(chief); },
+             core::kMapped);
 }
 
 const ChiefProgress* RunProgress::first(bool (*is_meant)(const ChiefProgress&)) const {
@@ -146,10 +145,12 @@ const ChiefProgress* RunProgress::first(bool (*is_meant)(const ChiefProgress&)) 
 std::vector<const ChiefProgress*> RunProgress::current() const {
   std::vector<const ChiefProgress*> found;
   for (const auto& [record, chief] : chiefs_) {
-    const bool superseded =
-        std::ranges::any_of(chiefs_ | std::views::values, [&, one = &chief](const ChiefProgress& other) {
+    const bool superseded = std::ranges::any_of(
+        chiefs_,
+        [one = &chief](const ChiefProgress& other) {
           return other.directory == one->directory && other.started > one->started;
-        });
+        },
+        core::kMapped);
     if (!superseded) {
       found.push_back(&chief);
     }
@@ -220,10 +221,11 @@ std::optional<std::filesystem::path> RunProgress::unfinished() const {
 }
 
 bool RunProgress::progressed() const {
-  return std::ranges::any_of(chiefs_ | std::views::values, [](const ChiefProgress& chief) {
+  const auto has_progressed = [](const ChiefProgress& chief) {
     const bool further = chief.newest_step && chief.restored_step && *chief.newest_step > *chief.restored_step;
     return chief.newest && (!chief.restored || *chief.newest != *chief.restored || further);
-  });
+  };
+  return std::ranges::any_of(chiefs_, has_progressed, core::kMapped);
 }
 
 int RunProgress::restart_code() const {
@@ -287,7 +289,7 @@ std::string end_text(const RunProgress& progress) {
     return "the program ended with 0; it opened no checkpoint directory, so there is no more to go by";
   }
   const bool has_handler = std::ranges::any_of(
-      chiefs | std::views::values, [](const ChiefProgress& chief) { return chief.stage == Stage::finished; });
+      chiefs, [](const ChiefProgress& chief) { return chief.stage == Stage::finished; }, core::kMapped);
   return has_handler ? "the program came to its end"
                      : "the program ended with 0; it made no handler, so there is no more to go by";
 }
