@@ -333,6 +333,33 @@ std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
   return folders;
 }
 
+std::uint64_t remove_local_folder(const fs::path& named, bool dry_run) {
+  const fs::path path = named.has_filename() ? named : named.parent_path();
+  const core::Directory base = core::Directory::open(path.parent_path());
+  const std::string name = path.filename().string();
+  const auto folder = base.find_directory(name);
+  if (!base.path().filename().string().starts_with(user_folder()) || !folder || !is_own(base)) {
+    throw UsageError(path.string() + " is no directory of node-local copies: `reprieve ls --all-local` lists yours");
+  }
+  if (is_in_use(*folder)) {
+    throw StorageError(ErrorCode::locked, path.string() + ": a living process uses these node-local copies");
+  }
+  std::uint64_t bytes = 0;
+  for (const core::DirectoryEntry& entry : folder->list()) {
+    const auto status = is_part_name(entry.name) ? folder->look(entry.name) : std::nullopt;
+    if (status) {
+      bytes += static_cast<std::uint64_t>(status->st_size);
+      if (!dry_run) {
+        folder->remove_file(entry.name);
+      }
+    }
+  }
+  if (!dry_run) {
+    base.remove_empty_directory(name);
+  }
+  return bytes;
+}
+
 bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {
   return std::tie(a.run, a.save) > std::tie(b.run, b.save);
 }

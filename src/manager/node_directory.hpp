@@ -110,6 +110,11 @@ struct LocalFolder {
 };
 [[nodiscard]] std::vector<LocalFolder> local_folders(const std::filesystem::path& local_directory);
 
+/// Removes the parts in one of these folders, complete or not, and gives back how many bytes they took.
+/// @param named  as `LocalFolder::path` @param dry_run  nothing is removed
+/// @throws UsageError if it is no such folder of this user; StorageError, also if a living process uses it
+std::uint64_t remove_local_folder(const std::filesystem::path& named, bool dry_run);
+
 // Whose node-local copies are meant.
 
 /// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
