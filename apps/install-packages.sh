@@ -36,6 +36,7 @@ test_packages=(
   python3-h5py python3-h5netcdf python3-netcdf4 python3-xarray  # other programs that read checkpoints
   slurm-wlm                                   # the tests with Slurm start one of their own
   make libspdlog-dev                          # a user's program: its build, and a library of its own beside ours
+  iproute2                                    # hosts of their own, as network namespaces
   mount e2fsprogs xfsprogs btrfs-progs        # file systems for the tests of faults
   libfuse3-dev fuse3                          # a disk that loses power
 )

@@ -98,9 +98,9 @@ class Pretended {
   /// @return seconds and bytes in the order of kSaveCosts
   std::vector<double> save() {
     std::vector<storage::DescriptionMessage> told = tell();
-    double told_bytes = 0;
+    double gathered_bytes = 0;
     for (const storage::DescriptionMessage& message : told) {
-      told_bytes += static_cast<double>(message.numbers.size());
+      gathered_bytes += static_cast<double>(message.numbers.size());
     }
     storage::FileIndex index;
     storage::Places places;
@@ -125,7 +125,7 @@ class Pretended {
             places_s,
             checksums_s,
             other_s,
-            told_bytes,
+            gathered_bytes,
             total(places.of_ranks),
             static_cast<double>(places.common.size()),
             static_cast<double>(peak_memory()),
@@ -198,7 +198,7 @@ class Pretended {
       for (const storage::StoredVariable& variable : index.variables) {
         const storage::BoxSearch search(index.dataset_boxes(variable));
         for (const Box& box : wanted.boxes) {
-          static_cast<void>(search.meeting(box));
+          static_cast<void>(search.intersecting(box));
         }
       }
     });

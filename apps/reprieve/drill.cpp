@@ -48,7 +48,7 @@ const VerdictWords& words_of(DrillVerdict verdict) {
   static constexpr std::array<VerdictWords, 3> kWords{
       {{"would_survive", "the job would survive", kGood},
        {"would_lose_work", "the job would lose work, go another way, or not continue by itself", kBad},
-       {"could_not_tell", "the drill could not tell", kTrouble}}};
+       {"unknown", "the drill could not tell", kTrouble}}};
   return kWords.at(static_cast<std::size_t>(verdict));
 }
 

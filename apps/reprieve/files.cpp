@@ -53,6 +53,9 @@ void require_file(const fs::path& file) {
 }
 
 void require_directory(const fs::path& directory) {
+  if (directory.empty()) {
+    throw UsageError("DIR is missing: give the directory that holds the checkpoints");
+  }
   if (!fs::is_directory(status_of(directory))) {
     throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");
   }
@@ -167,16 +170,19 @@ const char* state_of(const LocalListEntry& entry) {
 }  // namespace
 
 std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const std::filesystem::path& directory) {
-  const core::Directory checkpoints = core::Directory::open(directory);
-  const auto record = manager::read_directory_record(checkpoints);
   std::vector<LocalListEntry> entries;
   for (const manager::LocalFolder& folder :
        local.empty() ? std::vector<manager::LocalFolder>() : manager::local_folders(local)) {
-    for (LocalListEntry& entry : entries_of(folder)) {
-      entry.is_of_directory = entry.copy && record && entry.copy->save.directory_id == record->id &&
-                              entry.copy->directory_key == manager::directory_key(checkpoints);
-      entries.push_back(std::move(entry));
-    }
+    std::ranges::move(entries_of(folder), std::back_inserter(entries));
+  }
+  if (directory.empty()) {
+    return entries;
+  }
+  const core::Directory checkpoints = core::Directory::open(directory);
+  const auto record = manager::read_directory_record(checkpoints);
+  for (LocalListEntry& entry : entries) {
+    entry.is_of_directory = entry.copy && record && entry.copy->save.directory_id == record->id &&
+                            entry.copy->directory_key == manager::directory_key(checkpoints);
   }
   if (auto flushed = manager::flushed_parts(checkpoints); !flushed.empty()) {
     for (LocalListEntry& entry : entries_of({directory / manager::kFlushedName, std::move(flushed), false})) {
@@ -215,7 +221,7 @@ void print_text(std::ostream& out, const LocalListing& listing) {
                {"AGE", kRight},
                {"STATE"}});
   for (const LocalListEntry& entry : listing.entries) {
-    const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.filename().string());
+    const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.string());
     if (entry.copy) {
       table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
                      std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),

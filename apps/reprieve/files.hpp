@@ -90,8 +90,8 @@ struct LocalListEntry {
   }
 };
 
-/// Those of this user in @p near (empty: nowhere), and those that nodes have flushed into @p directory; those of @p
-/// directory first.
+/// Those of this user in @p local (empty: nowhere), and those that nodes have flushed into @p directory (empty: none);
+/// those of @p directory first.
 /// @throws StorageError
 [[nodiscard]] std::vector<LocalListEntry> list_local(const std::filesystem::path& local,
                                                      const std::filesystem::path& directory);

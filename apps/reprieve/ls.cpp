@@ -27,6 +27,7 @@ Examples:
   reprieve ls checkpoints --quick                 without reading the data: at once, also for terabytes
   reprieve ls checkpoints --local /dev/shm         what lies in the memory of this node besides? Without --local this is
                                                   told where the last run took node-local copies
+  reprieve ls --all-local                         what of mine fills the memory of this node, of all directories?
   reprieve ls checkpoints --json | jq '.checkpoints[-1].step'
 
 Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usage.)";
@@ -34,15 +35,20 @@ Exit codes: 0 listed (whether valid or not), 2 unreadable directory or wrong usa
 struct Options {
   std::filesystem::path directory;
   std::filesystem::path local;
+  bool all_local = false;
   bool quick = false;
   bool json = false;
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
+  CLI::Option* const directory = command.add_option("DIR", options.directory, "Directory of checkpoints");
   command.add_flag("--quick", options.quick, "Do not verify the data");
   command.add_option("--local", options.local,
                      "Also list the node-local copies in this directory [checkpoints.local_directory of the last run]");
+  command
+      .add_flag("--all-local", options.all_local,
+                "List the node-local copies of all directories of checkpoints, in --local or /dev/shm")
+      ->excludes(directory);
   add_json(command, options.json);
 }
 
@@ -168,7 +174,22 @@ LocalListing look_at_local(const Options& options) {
   }
 }
 
+int list_all_local(const Options& options) {
+  const std::filesystem::path place = options.local.empty() ? "/dev/shm" : options.local;
+  require_directory(place);
+  const LocalListing local{place, list_local(place, {})};
+  if (options.json) {
+    print_json(std::cout, {{"local", tool::to_json(local.entries)}});
+  } else {
+    tool::print_text(std::cout, local);
+  }
+  return kGood;
+}
+
 int run(const Options& options) {
+  if (options.all_local) {
+    return list_all_local(options);
+  }
   require_directory(options.directory);
   const LocalListing local = look_at_local(options);
   std::vector<Entry> entries;

@@ -14,6 +14,7 @@
 #include "manager/checkpoint_directory.hpp"
 #include "manager/checkpoint_list.hpp"
 #include "manager/directory_lock.hpp"
+#include "manager/node_directory.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 
@@ -31,11 +32,14 @@ Examples:
   reprieve prune checkpoints --keep 2 --dry-run     what would go?
   reprieve prune checkpoints --keep 2
   reprieve prune shared --keep 1 --prefix jobA      of several programs' checkpoints in one directory
+  reprieve prune --copies FOLDER                    node-local copies of a run that will not come back: FOLDER as
+                                                    `reprieve ls --all-local` prints it
 
 Exit codes: 0 done, 2 directory in use, no valid checkpoint, or wrong usage.)";
 
 struct Options {
   std::filesystem::path directory;
+  std::filesystem::path copies;
   std::uint64_t keep = 0;
   std::string prefix;
   bool dry_run = false;
@@ -43,10 +47,12 @@ struct Options {
 };
 
 void define(CLI::App& command, Options& options) {
-  command.add_option("DIR", options.directory, "Directory of checkpoints")->required();
-  command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
-      ->required()
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  CLI::Option* const directory = command.add_option("DIR", options.directory, "Directory of checkpoints");
+  directory->needs(command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
+                       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000})));
+  command.add_option("--copies", options.copies, "Remove the node-local copies in this folder instead")
+      ->type_name("FOLDER")
+      ->excludes(directory);
   command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
   command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
   add_json(command, options.json);
@@ -166,7 +172,20 @@ Json to_json(const Plan& plan, std::uint64_t freed_bytes, const Options& options
           {"corrupt", names(plan.corrupt)},          {"freed_bytes", freed_bytes}};
 }
 
+int prune_copies(const Options& options) {
+  const std::uint64_t bytes = manager::remove_local_folder(options.copies, options.dry_run);
+  if (options.json) {
+    print_json(std::cout, {{"folder", options.copies.string()}, {"dry_run", options.dry_run}, {"freed_bytes", bytes}});
+  } else {
+    std::cout << fmt::format("{} {}\n", core::size_text(bytes), options.dry_run ? "would be freed" : "freed");
+  }
+  return kGood;
+}
+
 int run(const Options& options) {
+  if (!options.copies.empty()) {
+    return prune_copies(options);
+  }
   require_directory(options.directory);
   if (!options.dry_run) {
     static_cast<void>(lock_for_a_moment(options.directory));  // before anything is read

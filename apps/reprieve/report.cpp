@@ -116,7 +116,7 @@ const std::vector<Metric>& metrics() {
   static const std::vector<Metric> kMetrics{
       {"reprieve_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", states},
       {"reprieve_run_step", "gauge", "Step as the run told it last.",
-       [](Report report, TimePoint) { return one(count(report.status.told_step)); }},
+       [](Report report, TimePoint) { return one(count(report.status.reported_step)); }},
       {"reprieve_run_total_steps", "gauge", "Steps that the run makes in all; absent if it does not say.",
        [](Report report, TimePoint) {
          return one_if(report.status.total_steps > 0, count(report.status.total_steps));

@@ -88,13 +88,13 @@ const char* to_string(RunState state) {
 }
 
 std::uint64_t RunStatus::step_at(TimePoint now) const {
-  if (state != RunState::running || !steps_per_second || !told_at || now < *told_at) {
-    return told_step;
+  if (state != RunState::running || !steps_per_second || !reported_at || now < *reported_at) {
+    return reported_step;
   }
   constexpr double kMost = 1e15;  // a broken log must not make more of it than a number holds
-  const double since = std::min(kMost, *steps_per_second * Seconds(now - *told_at).count());
-  const auto step = told_step + static_cast<std::uint64_t>(since);
-  return total_steps > 0 ? std::min(step, std::max(total_steps, told_step)) : step;
+  const double since = std::min(kMost, *steps_per_second * Seconds(now - *reported_at).count());
+  const auto step = reported_step + static_cast<std::uint64_t>(since);
+  return total_steps > 0 ? std::min(step, std::max(total_steps, reported_step)) : step;
 }
 
 std::optional<Seconds> RunStatus::time_left(TimePoint now) const {
@@ -136,8 +136,8 @@ Json to_json(const RunStatus& status, TimePoint now) {
             {"ranks", status.ranks},
             {"starts", status.starts},
             {"started", time_or_null(status.started)},
-            {"step", status.told_step},
-            {"step_told_at", time_or_null(status.told_at)},
+            {"step", status.reported_step},
+            {"step_reported_at", time_or_null(status.reported_at)},
             {"step_estimate", status.step_at(now)},
             {"steps_per_second", or_null(status.steps_per_second)},
             {"total_steps", status.total_steps > 0 ? Json(status.total_steps) : Json()},
@@ -264,7 +264,7 @@ std::string short_name(const fs::path& directory) {
 
 std::string step_text(const RunStatus& status, TimePoint now) {
   const std::uint64_t step = status.step_at(now);
-  return (step != status.told_step ? "~" : "") + std::to_string(step);
+  return (step != status.reported_step ? "~" : "") + std::to_string(step);
 }
 
 std::string rate_text(const RunStatus& status) {

@@ -100,10 +100,10 @@ struct RunStatus {
   std::string host;     ///< of rank 0
   int pid = 0;
   int ranks = 0;
-  bool has_handler = false;     ///< in the last start, as far as it came
-  int starts = 0;               ///< of runs in this directory, as far as the log reaches
-  std::uint64_t told_step = 0;  ///< as last told
-  std::optional<TimePoint> told_at;
+  bool has_handler = false;         ///< in the last start, as far as it came
+  int starts = 0;                   ///< of runs in this directory, as far as the log reaches
+  std::uint64_t reported_step = 0;  ///< as last told
+  std::optional<TimePoint> reported_at;
   std::optional<double> steps_per_second;  ///< of the last start, up to what it told last
   std::optional<SavedState> saved;
   std::optional<LocalState> local;        ///< if it is newer than what is saved

@@ -48,9 +48,9 @@ WorkSpan WorkSpan::cut_at(std::uint64_t step) {
 
 void ReportedStart::note_that_it_reached(std::uint64_t step) {
   if (perhaps_lost_steps && step_to && step > *step_to) {
-    const std::uint64_t told_later = step - *step_to;
-    const bool is_more = *perhaps_lost_steps > told_later;
-    perhaps_lost_steps = is_more ? std::optional(*perhaps_lost_steps - told_later) : std::nullopt;
+    const std::uint64_t reported_later = step - *step_to;
+    const bool is_more = *perhaps_lost_steps > reported_later;
+    perhaps_lost_steps = is_more ? std::optional(*perhaps_lost_steps - reported_later) : std::nullopt;
   }
 }
 
@@ -324,13 +324,13 @@ void Timeline::take(const core::LoggedEvent& logged) {
   chief_.take(logged);
   const auto step = core::step_of(logged.event);
   if (step) {
-    status_.told_step = *step;
-    status_.told_at = event_time_;
+    status_.reported_step = *step;
+    status_.reported_at = event_time_;
     pace_to_ = {clock_s_, *step};
   }
   std::visit([&](const auto& event) { on(event); }, logged.event);
   if (!std::holds_alternative<events::Ready>(logged.event) && !std::holds_alternative<events::Restored>(logged.event)) {
-    tell_step(step);
+    report_step(step);
   }
 }
 
@@ -543,7 +543,7 @@ void Timeline::close_span() {
   }
 }
 
-void Timeline::tell_step(std::optional<std::uint64_t> step) {
+void Timeline::report_step(std::optional<std::uint64_t> step) {
   if (!step || *step < current().step_to.value_or(0)) {
     return;  // of a save in the background: an older step
   }
@@ -562,7 +562,7 @@ void Timeline::on(const events::SaveStarted& event) {
 }
 
 void Timeline::begin_save(std::uint64_t number, std::optional<std::uint64_t> step) {
-  tell_step(step);
+  report_step(step);
   if (phase_ != Phase::work) {
     begin_work_in_retrospect();
   }
@@ -648,7 +648,7 @@ void Timeline::keep_all() {
 }
 
 void Timeline::on(const events::StepReached& event) {
-  tells_steps_ = true;
+  reports_steps_ = true;
   longest_step_s_ = std::max(longest_step_s_, plausible(event.step_s).value_or(0));
 }
 
@@ -684,7 +684,7 @@ void Timeline::on(const events::Exit& event) {
   ++history_.preempted;
   history_.notices_s.push_back(event.seconds_from_notice);
   status_.local.reset();  // an orderly end gives the memory back
-  tell_step(event.run_calls);
+  report_step(event.run_calls);
   if (ReportedNotice* notice = open_notice()) {
     notice->left_s = since(*notice);
   }
@@ -703,7 +703,7 @@ void Timeline::on(const events::Finished& event) {
   has_ended_ = true;
   ++history_.finished;
   status_.local.reset();
-  tell_step(event.run_calls);
+  report_step(event.run_calls);
   keep_all();
   ledger_.forget_kept();  // a run that starts from the beginning takes nothing away from one that came to its end
 }
@@ -743,10 +743,10 @@ void Timeline::end_start(double gap_s) {
   ReportedStart& start = current();
   start.ending = ending();
   start.why = why();
-  const bool is_told = start.ending != Ending::killed && start.ending != Ending::untold;
-  const double told_s = span_ ? span_->work_s : 0;
+  const bool is_reported = start.ending != Ending::killed && start.ending != Ending::untold;
+  const double reported_s = span_ ? span_->work_s : 0;
   finish_spans(fate_of_rest(start.ending));
-  const double perhaps_s = is_told || phase_ != Phase::work ? 0 : std::min(gap_s, longest_silence_s(told_s));
+  const double perhaps_s = is_reported || phase_ != Phase::work ? 0 : std::min(gap_s, longest_silence_s(reported_s));
   start.times.unknown_s += perhaps_s;
   start.times.down_s += gap_s - perhaps_s;
   if (start.ending == Ending::killed && start.times.unknown_s > 0) {
@@ -756,13 +756,13 @@ void Timeline::end_start(double gap_s) {
 }
 
 /// For so long a start can work after its last word: it tells its step now and then, and when it saves.
-/// @param told_s  its work since the last save, up to its last word
-double Timeline::longest_silence_s(double told_s) {
+/// @param reported_s  its work since the last save, up to its last word
+double Timeline::longest_silence_s(double reported_s) {
   double longest_s = kLongestTime;
   if (saves_by_itself_) {
-    longest_s = std::max(0.0, interval_s_ - told_s);
+    longest_s = std::max(0.0, interval_s_ - reported_s);
   }
-  if (tells_steps_) {
+  if (reports_steps_) {
     const std::chrono::duration<double> worked(std::clamp(current().end_s - current().ready_s, 0.0, kLongestTime));
     const auto news = handler::news_interval(std::chrono::duration_cast<std::chrono::nanoseconds>(worked));
     longest_s = std::min(longest_s, std::chrono::duration<double>(news).count() + longest_step_s_);

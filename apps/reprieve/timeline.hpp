@@ -281,7 +281,7 @@ class Timeline {
   void begin_work_in_retrospect();
   void open_span();
   void close_span();
-  void tell_step(std::optional<std::uint64_t> step);
+  void report_step(std::optional<std::uint64_t> step);
   void begin_save(std::uint64_t number, std::optional<std::uint64_t> step);
   void note_costs(const events::SaveFinished& event, double blocked_s);
   void stood_still(double seconds);
@@ -294,7 +294,7 @@ class Timeline {
   [[nodiscard]] Ending ending() const;
   void end_last_start(const RunStatus& status, TimePoint now);
   void end_start(double gap_s);
-  [[nodiscard]] double longest_silence_s(double told_s);
+  [[nodiscard]] double longest_silence_s(double reported_s);
   void finish_spans(Fate fate);
   [[nodiscard]] std::optional<std::uint64_t> steps_in(double seconds) const;
   [[nodiscard]] std::string why();
@@ -317,7 +317,7 @@ class Timeline {
   bool has_ended_ = false;        ///< with a word, after a handler was ready
   bool saves_by_itself_ = false;  ///< also without a notice
   double interval_s_ = 0;         ///< the longest work between two saves
-  bool tells_steps_ = false;      ///< programs with an older library do not
+  bool reports_steps_ = false;    ///< programs with an older library do not
   double longest_step_s_ = 0;
   std::string restoring_;
   std::optional<Saving> saving_;

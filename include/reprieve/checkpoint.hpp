@@ -73,7 +73,7 @@ class REPRIEVE_EXPORT Checkpoint {
   /// Of a type that cannot be stored: the compiler says what to do.
   template <class T>
   requires(!Storable<T> && !ValueFunction<T> && !detail::kIsView<T>) void add_replicated(const std::string&, T&) {
-    detail::tell_how_to_store<T>();
+    detail::explain_how_to_store<T>();
   }
 
   /// The same for memory that the caller owns.
@@ -185,7 +185,7 @@ class REPRIEVE_EXPORT Checkpoint {
   /// Of a type that cannot be stored: the compiler says what to do.
   template <class T>
   requires(!Storable<T> && !ValueFunction<T> && !detail::kIsView<T>) void add_per_rank(const std::string&, T&) {
-    detail::tell_how_to_store<T>();
+    detail::explain_how_to_store<T>();
   }
 
   /// The same for memory that the caller owns, with a fixed number of elements. Views are kept by value: the memory

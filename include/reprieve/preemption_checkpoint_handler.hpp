@@ -194,7 +194,7 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   [[noreturn]] void fail_step(std::exception_ptr error);
   [[nodiscard]] std::shared_ptr<termination::NoticeBoard> notice_board() const noexcept;
   void count_boundary();
-  void meet();
+  void agree_now();
   void close();
   [[nodiscard]] bool boundary_is_quiet();
   void boundary(const std::vector<std::any>& save_fn_args);

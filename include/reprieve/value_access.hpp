@@ -85,7 +85,7 @@ concept Storable =
 namespace detail {
 
 template <class T>
-void tell_how_to_store() {
+void explain_how_to_store() {
   static_assert(!std::is_const_v<T>, "this variable is const: a restore could not write it");
   static_assert(std::is_const_v<T> || Storable<T>,
                 "Reprieve cannot store this type. A container of the standard library needs reprieve/containers.hpp. A "

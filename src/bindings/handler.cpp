@@ -120,7 +120,7 @@ int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
       begin_step(open);
       more = 1;
     } else {
-      StepAccess::meet(*open.handler);
+      StepAccess::agree_now(*open.handler);
     }
   });
   if (status != nullptr) {

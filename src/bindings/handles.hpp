@@ -76,7 +76,7 @@ class StepAccess {
     handler.fail_step(std::move(error));
   }
   /// The end of a loop, after which there may be another one.
-  static void meet(PreemptionCheckpointHandler& handler) { handler.meet(); }
+  static void agree_now(PreemptionCheckpointHandler& handler) { handler.agree_now(); }
   /// The last agreement, whose errors the destructor would only log.
   static void close(PreemptionCheckpointHandler& handler) { handler.close(); }
 };

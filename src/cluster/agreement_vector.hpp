@@ -75,13 +75,20 @@ struct RoundView {
   bool failed = false;      ///< the step of this rank failed
   bool closing = false;     ///< this rank's main thread is at the end: where all ranks are
   std::chrono::nanoseconds longest_step{0};
+  bool has_notice = false;  ///< this rank has a notice that the others do not know
 };
 
 /// Reduced by element-wise maximum.
-using RoundVector = std::array<std::int64_t, 6>;
+using RoundVector = std::array<std::int64_t, 7>;
 
 [[nodiscard]] inline RoundVector encode(const RoundView& view) {
-  return {view.number, -view.number, view.limit, view.failed ? 1 : 0, view.closing ? 0 : 1, view.longest_step.count()};
+  return {view.number,
+          -view.number,
+          view.limit,
+          view.failed ? 1 : 0,
+          view.closing ? 0 : 1,
+          view.longest_step.count(),
+          view.has_notice ? 1 : 0};
 }
 
 /// What all ranks know after a round: the same on every rank.
@@ -91,10 +98,12 @@ struct RoundVerdict {
   bool any_failed = false;
   bool all_closing = false;
   std::chrono::nanoseconds longest_step{0};
+  bool any_notice = false;
 };
 
 [[nodiscard]] inline RoundVerdict decode(const RoundVector& vector) {
-  return {vector[0] == -vector[1], vector[2], vector[3] != 0, vector[4] == 0, std::chrono::nanoseconds(vector[5])};
+  return {vector[0] == -vector[1], vector[2], vector[3] != 0, vector[4] == 0, std::chrono::nanoseconds(vector[5]),
+          vector[6] != 0};
 }
 
 // How many step boundaries lie between two checks of the agreement: a pure decision.

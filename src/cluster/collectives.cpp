@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The operations of a communicator that carry data. Each is: a meeting; the sizes; the memory; a meeting in which all
-// ranks say that they have it; the data, in pieces.
+// The operations of a communicator that carry data. Each is: an entry check; the sizes; the memory; an entry check in
+// which all ranks say that they have it; the data, in pieces.
 
 #include "cluster/collectives.hpp"
 
@@ -89,22 +89,22 @@ void Communicator::broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, st
 
 void Communicator::broadcast(Bytes& bytes, int root, std::string_view what) {
   const std::int64_t mine = rank_ == root ? static_cast<std::int64_t>(bytes.size()) : 0;
-  const auto size = static_cast<std::uint64_t>(meet(Kind::broadcast, mine, {}, what));
+  const auto size = static_cast<std::uint64_t>(check_entry(Kind::broadcast, mine, {}, what));
   std::unique_ptr<Bytes> buffer;
-  meet(Kind::broadcast, 0, core::capture([&] {
-         buffer = std::make_unique<Bytes>();
-         core::resize_or_tell(*buffer, size);
-         if (rank_ == root) {
-           std::copy(bytes.begin(), bytes.end(), buffer->begin());
-         }
-       }),
-       what);
+  check_entry(Kind::broadcast, 0, core::capture([&] {
+                buffer = std::make_unique<Bytes>();
+                core::resize_or_report(*buffer, size);
+                if (rank_ == root) {
+                  std::copy(bytes.begin(), bytes.end(), buffer->begin());
+                }
+              }),
+              what);
   broadcast_pieces(buffer, root, what);
   bytes = std::move(*buffer);
 }
 
 std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::string_view what) {
-  meet(Kind::gather, 0, {}, what);
+  check_entry(Kind::gather, 0, {}, what);
   Prepared& p = *prepared_;
   p.sizes_out[0] = mine.size();
   MPI_Request request = MPI_REQUEST_NULL;
@@ -113,35 +113,35 @@ std::vector<Bytes> Communicator::gather(std::span<const std::byte> mine, std::st
   wait(request, what);
 
   std::unique_ptr<PartBuffers> buffers;
-  meet(Kind::gather, 0, core::capture([&] {
-         buffers = std::make_unique<PartBuffers>();
-         auto& b = *buffers;
-         if (!is_chief()) {
-           core::resize_or_tell(b.mine, mine.size());
-           std::copy(mine.begin(), mine.end(), b.mine.begin());
-           b.sends.push_back({0, b.mine.data(), b.mine.size()});
-           b.requests.resize(1);
-           return;
-         }
-         b.parts.resize(p.sizes_in.size());
-         for (int rank = 0; rank < size_; ++rank) {
-           Bytes& part = b.parts[static_cast<std::size_t>(rank)];
-           core::resize_or_tell(part, p.sizes_in[static_cast<std::size_t>(rank)]);
-           if (rank != rank_) {
-             b.receives.push_back({rank, part.data(), part.size()});
-           }
-         }
-         std::copy(mine.begin(), mine.end(), b.parts.front().begin());
-         b.requests.resize(b.receives.size());
-       }),
-       what);
+  check_entry(Kind::gather, 0, core::capture([&] {
+                buffers = std::make_unique<PartBuffers>();
+                auto& b = *buffers;
+                if (!is_chief()) {
+                  core::resize_or_report(b.mine, mine.size());
+                  std::copy(mine.begin(), mine.end(), b.mine.begin());
+                  b.sends.push_back({0, b.mine.data(), b.mine.size()});
+                  b.requests.resize(1);
+                  return;
+                }
+                b.parts.resize(p.sizes_in.size());
+                for (int rank = 0; rank < size_; ++rank) {
+                  Bytes& part = b.parts[static_cast<std::size_t>(rank)];
+                  core::resize_or_report(part, p.sizes_in[static_cast<std::size_t>(rank)]);
+                  if (rank != rank_) {
+                    b.receives.push_back({rank, part.data(), part.size()});
+                  }
+                }
+                std::copy(mine.begin(), mine.end(), b.parts.front().begin());
+                b.requests.resize(b.receives.size());
+              }),
+              what);
   transfer(buffers, what);
   return std::move(buffers->parts);
 }
 
 Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view what) {
   Prepared& p = *prepared_;
-  meet(Kind::scatter, 0, is_chief() ? check_parts(parts.size(), size_) : core::Outcome{}, what);
+  check_entry(Kind::scatter, 0, is_chief() ? check_parts(parts.size(), size_) : core::Outcome{}, what);
   if (is_chief()) {
     std::transform(parts.begin(), parts.end(), p.sizes_out.begin(), [](const Bytes& part) { return part.size(); });
   }
@@ -151,30 +151,30 @@ Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view wh
   wait(request, what);
 
   std::unique_ptr<PartBuffers> buffers;
-  meet(Kind::scatter, 0, core::capture([&] {
-         buffers = std::make_unique<PartBuffers>();
-         auto& b = *buffers;
-         core::resize_or_tell(b.mine, p.sizes_in.front());
-         if (!is_chief()) {
-           b.receives.push_back({0, b.mine.data(), b.mine.size()});
-           b.requests.resize(1);
-           return;
-         }
-         std::copy(parts.front().begin(), parts.front().end(), b.mine.begin());
-         b.parts.assign(parts.begin() + 1, parts.end());
-         for (std::size_t i = 0; i < b.parts.size(); ++i) {
-           b.sends.push_back({static_cast<int>(i) + 1, b.parts[i].data(), b.parts[i].size()});
-         }
-         b.requests.resize(b.sends.size());
-       }),
-       what);
+  check_entry(Kind::scatter, 0, core::capture([&] {
+                buffers = std::make_unique<PartBuffers>();
+                auto& b = *buffers;
+                core::resize_or_report(b.mine, p.sizes_in.front());
+                if (!is_chief()) {
+                  b.receives.push_back({0, b.mine.data(), b.mine.size()});
+                  b.requests.resize(1);
+                  return;
+                }
+                std::copy(parts.front().begin(), parts.front().end(), b.mine.begin());
+                b.parts.assign(parts.begin() + 1, parts.end());
+                for (std::size_t i = 0; i < b.parts.size(); ++i) {
+                  b.sends.push_back({static_cast<int>(i) + 1, b.parts[i].data(), b.parts[i].size()});
+                }
+                b.requests.resize(b.sends.size());
+              }),
+              what);
   transfer(buffers, what);
   return std::move(buffers->mine);
 }
 
 void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, const core::Outcome& failure) {
   Prepared& p = *prepared_;
-  meet(Kind::exchange, 0, failure ? failure : check_parts(mine.sizes.size(), size_), what);
+  check_entry(Kind::exchange, 0, failure ? failure : check_parts(mine.sizes.size(), size_), what);
   std::copy(mine.sizes.begin(), mine.sizes.end(), p.sizes_out.begin());
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ialltoall(p.sizes_out.data(), 1, MPI_UINT64_T, p.sizes_in.data(), 1, MPI_UINT64_T, comm_, &request),
@@ -199,21 +199,21 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
     }
   };
   std::unique_ptr<Buffers> buffers;
-  meet(Kind::exchange, 0, core::capture([&] {
-         buffers = std::make_unique<Buffers>();
-         auto& b = *buffers;
-         core::resize_or_tell(theirs.bytes, total(p.sizes_in));
-         theirs.sizes.assign(p.sizes_in.begin(), p.sizes_in.end());
-         if (total(p.sizes_out) > mine.bytes.size()) {
-           throw Error(ErrorCode::internal, "the parts of an exchange are smaller than they are said to be");
-         }
-         b.out = std::move(mine);
-         b.in = std::move(theirs);
-         Buffers::lay_out(b.out, rank_, b.sends);
-         Buffers::lay_out(b.in, rank_, b.receives);
-         b.requests.resize(b.sends.size() + b.receives.size());
-       }),
-       what);
+  check_entry(Kind::exchange, 0, core::capture([&] {
+                buffers = std::make_unique<Buffers>();
+                auto& b = *buffers;
+                core::resize_or_report(theirs.bytes, total(p.sizes_in));
+                theirs.sizes.assign(p.sizes_in.begin(), p.sizes_in.end());
+                if (total(p.sizes_out) > mine.bytes.size()) {
+                  throw Error(ErrorCode::internal, "the parts of an exchange are smaller than they are said to be");
+                }
+                b.out = std::move(mine);
+                b.in = std::move(theirs);
+                Buffers::lay_out(b.out, rank_, b.sends);
+                Buffers::lay_out(b.in, rank_, b.receives);
+                b.requests.resize(b.sends.size() + b.receives.size());
+              }),
+              what);
   auto& b = *buffers;
   // What stays here needs no message.
   const auto before = [&](const Parts& parts) {
@@ -231,7 +231,8 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
 //  1. the rank that has them brings them to the leader of its node; the leaders broadcast them among themselves;
 //  2. a leader tells the ranks of its node where they are, and they look at its memory;
 //  3. where a rank cannot, the ranks of its node get copies instead.
-// Every rank takes part in the meetings between the pieces, so that nobody waits longer than the time limit for all.
+// Every rank takes part in the entry checks between the pieces, so that nobody waits longer than the time limit for
+// all.
 
 namespace {
 
@@ -250,19 +251,19 @@ struct Communicator::CommonMemory {
 
   void take_own(std::uint64_t bytes) {
     shared.reset();
-    core::resize_or_tell(own, (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+    core::resize_or_report(own, (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
   }
   [[nodiscard]] std::byte* bytes() {
     return shared ? shared->bytes().data() : std::as_writable_bytes(std::span(own)).data();
   }
 };
 
-/// Calls @p send(first byte, size) for pieces of @p total bytes, with a meeting between two of them.
+/// Calls @p send(first byte, size) for pieces of @p total bytes, with an entry check between two of them.
 template <class Send>
 void Communicator::in_pieces(std::uint64_t total, std::string_view what, Send&& send) {
   for (std::uint64_t done = 0; done < total;) {
     if (done > 0) {
-      meet(Kind::broadcast, 0, {}, what);
+      check_entry(Kind::broadcast, 0, {}, what);
     }
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, total - done));
     send(static_cast<std::size_t>(done), static_cast<int>(size));
@@ -275,7 +276,7 @@ const Communicator::Nodes& Communicator::nodes(std::string_view what) {
     return *nodes_;
   }
   std::unique_ptr<Nodes> made;
-  meet(Kind::barrier, 0, core::capture([&] { made = std::make_unique<Nodes>(); }), what);
+  check_entry(Kind::barrier, 0, core::capture([&] { made = std::make_unique<Nodes>(); }), what);
   check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &made->node), "MPI_Comm_split_type");
   check_mpi(MPI_Comm_set_errhandler(made->node, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(made->node, &made->rank), "MPI_Comm_rank");
@@ -306,19 +307,19 @@ CommonBytes Communicator::broadcast_common(std::size_t size, const std::function
   const Nodes alone{MPI_COMM_SELF, comm_, 0, 1, {rank_, rank_}};
   const Nodes& nodes = size < sharing_.least_bytes ? alone : this->nodes(what);
   std::unique_ptr<CommonMemory> memory;
-  const auto first_leader = meet(Kind::broadcast, is_root ? nodes.leader.number : 0, core::capture([&] {
-                                   memory = std::make_unique<CommonMemory>();
-                                   if (nodes.leads() && nodes.size > 1 && sharing_.possible) {
-                                     memory->shared = core::SharedMemory::create(size);
-                                   }
-                                   if ((nodes.leads() && !memory->shared) || (is_root && !nodes.leads())) {
-                                     memory->take_own(size);
-                                   }
-                                   if (is_root) {
-                                     fill({memory->bytes(), size});
-                                   }
-                                 }),
-                                 what);
+  const auto first_leader = check_entry(Kind::broadcast, is_root ? nodes.leader.number : 0, core::capture([&] {
+                                          memory = std::make_unique<CommonMemory>();
+                                          if (nodes.leads() && nodes.size > 1 && sharing_.possible) {
+                                            memory->shared = core::SharedMemory::create(size);
+                                          }
+                                          if ((nodes.leads() && !memory->shared) || (is_root && !nodes.leads())) {
+                                            memory->take_own(size);
+                                          }
+                                          if (is_root) {
+                                            fill({memory->bytes(), size});
+                                          }
+                                        }),
+                                        what);
   bool is_first = nodes.leads();
   try {
     bring_to_leaders(nodes, *memory, size, root, static_cast<int>(first_leader), what);
@@ -372,17 +373,17 @@ bool Communicator::share_on_node(const Nodes& nodes, CommonMemory& memory, std::
     wait(request, what);
   }
   const bool copies = memory.any_missing != 0;
-  const bool any_copies = meet(Kind::broadcast, copies ? 1 : 0, {}, what) != 0;
+  const bool any_copies = check_entry(Kind::broadcast, copies ? 1 : 0, {}, what) != 0;
   if (nodes.leads() && memory.shared) {
     memory.shared->close_door();
   }
   if (any_copies) {
-    meet(Kind::broadcast, 0, core::capture([&] {
-           if (copies && !nodes.leads()) {
-             memory.take_own(total);
-           }
-         }),
-         what);
+    check_entry(Kind::broadcast, 0, core::capture([&] {
+                  if (copies && !nodes.leads()) {
+                    memory.take_own(total);
+                  }
+                }),
+                what);
     in_pieces(total, what, [&](std::size_t first, int size) {
       if (copies) {
         check_mpi(MPI_Ibcast(memory.bytes() + first, size, MPI_BYTE, 0, nodes.node, &request), "MPI_Ibcast");

@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "cluster/meeting.hpp"
+#include "cluster/entry_check.hpp"
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 
@@ -107,7 +107,7 @@ std::shared_ptr<Communicator> Communicator::make(MPI_Comm parent, std::chrono::m
   std::shared_ptr<Communicator> made;
   const bool has_memory = has_memory_for([&] { made.reset(new Communicator(Unconnected{}, timeout)); });
   const ErrorsReturned returned(parent);
-  meet_first(parent, has_memory, timeout);
+  check_first_entry(parent, has_memory, timeout);
   made->connect(parent);
   return made;
 }
@@ -116,13 +116,13 @@ void Communicator::connect(MPI_Comm parent) {
   const ErrorsReturned returned(parent);
   check_mpi(MPI_Comm_rank(parent, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(parent, &size_), "MPI_Comm_size");
-  meet_first(parent, has_memory_for([this] { prepare(); }), timeout_);
+  check_first_entry(parent, has_memory_for([this] { prepare(); }), timeout_);
   check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   learn_hosts();
 }
 
-/// All that meetings need.
+/// All that entry checks need.
 void Communicator::prepare() {
   const auto ranks = static_cast<std::size_t>(size_);
   hosts_.resize(ranks);

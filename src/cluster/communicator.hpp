@@ -4,11 +4,11 @@
 /// @file
 /// A private communicator whose every operation is checked and has a time limit.
 ///
-/// Every operation begins with a meeting: one small reduction, in memory that was taken when the communicator was made.
-/// In it each rank says what it came for, and whether it has failed. So a rank that ran out of memory, or failed in any
-/// other way, can take part in whatever the others do next: it says so in their meeting, and all ranks throw its error.
-/// `together` makes use of that for all that lies between two operations. Data are sent after a meeting in which all
-/// ranks said that they have the memory for them, in pieces, so that there is no limit on their size.
+/// Every operation begins with an entry check: one small reduction, in memory that was taken when the communicator was
+/// made. In it each rank says what it came for, and whether it has failed. So a rank that ran out of memory, or failed
+/// in any other way, can take part in whatever the others do next: it says so in their entry check, and all ranks throw
+/// its error. `together` makes use of that for all that lies between two operations. Data are sent after an entry check
+/// in which all ranks said that they have the memory for them, in pieces, so that there is no limit on their size.
 
 #include <mpi.h>
 #include <sched.h>
@@ -221,8 +221,8 @@ class Communicator {
   struct Prepared;
   struct Nodes;
   struct CommonMemory;
-  /// What all ranks know after a meeting.
-  struct Met {
+  /// What all ranks know after an entry check.
+  struct Entered {
     int failing_rank = -1;    ///< the lowest one, or -1
     bool all_of_kind = true;  ///< all came for the same
     std::int64_t value = 0;   ///< the greatest of all ranks'
@@ -251,10 +251,10 @@ class Communicator {
   [[nodiscard]] std::string name_of(int rank) const;
   void learn_hosts();
 
-  // meeting.cpp
-  Met meet_for(Kind kind, std::int64_t value, const core::Failure* mine, std::string_view what);
+  // entry_check.cpp
+  Entered check_entry_for(Kind kind, std::int64_t value, const core::Failure* mine, std::string_view what);
   /// The same, and throws if a rank failed.
-  std::int64_t meet(Kind kind, std::int64_t value, const core::Outcome& mine, std::string_view what);
+  std::int64_t check_entry(Kind kind, std::int64_t value, const core::Outcome& mine, std::string_view what);
   /// The failure of rank @p origin, on every rank. Takes no memory but for its message, which is cut if there is none.
   core::Failure hear(int origin, const core::Failure* mine, std::string_view what);
   void write_note(const core::Failure& mine, std::string_view what) noexcept;

@@ -122,6 +122,7 @@ void RoundThread::told(BoundaryIndex index) {
   if (phase_ == Phase::decided && index >= check_at_) {
     phase_ = Phase::idle;
     gate_.open();
+    *notice_waits_ = false;
   }
 }
 
@@ -285,7 +286,7 @@ void RoundThread::begin_round() {
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::running;
-    mine_ = {++number_, gate_.close() + 1, failed_, closing_, watch_.longest()};
+    mine_ = {++number_, gate_.close() + 1, failed_, closing_, watch_.longest(), has_news_()};
   }
   in_round_ = true;
   round_began_ = Clock::now();
@@ -302,14 +303,15 @@ void RoundThread::end_round(const RoundVerdict& verdict) {
   {
     const std::lock_guard lock(mutex_);
     longest_of_all_ = verdict.longest_step;
+    *notice_waits_ = verdict.any_notice;
     if (verdict.all_closing) {
       phase_ = Phase::idle;
       gate_.open();
-      requested_ = closing_ = closing_is_told_ = false;
+      requested_ = closing_ = closing_is_sent_ = false;
       alarm_.reset();
       resting_ = true;
     } else {
-      closing_is_told_ = mine_.closing;
+      closing_is_sent_ = mine_.closing;
       check_at_ = verdict.any_failed ? mine_.limit : verdict.limit;
       phase_ = Phase::decided;
     }

@@ -157,7 +157,7 @@ class RoundThread {
   using Clock = std::chrono::steady_clock;
   static constexpr BoundaryIndex kNever = INT64_MAX;
 
-  /// @param has_news  asked in the thread, between rounds: whether this rank has something that the others do not know
+  /// @param has_news  asked in the thread, between rounds: whether this rank has a notice that the others do not know
   RoundThread(RoundChannel& channel, RoundOptions options, std::function<bool()> has_news);
   /// Ends the thread, without the other ranks if it is not at rest.
   ~RoundThread();
@@ -203,6 +203,10 @@ class RoundThread {
   /// The longest one of this rank since this was last asked.
   [[nodiscard]] std::chrono::nanoseconds take_longest_step();
 
+  /// Whether some rank has a notice that waits for the next check. This rank knows it although its main thread may be
+  /// in a step of hours. It may be looked at in any thread, and for longer than this lives.
+  [[nodiscard]] const std::shared_ptr<std::atomic<bool>>& notice_waits() const noexcept { return notice_waits_; }
+
   /// The thread has ended by an error.
   [[nodiscard]] bool broken() const;
 
@@ -222,13 +226,14 @@ class RoundThread {
   void end_round(const RoundVerdict& verdict);
   void break_down(std::exception_ptr error) noexcept;
   [[nodiscard]] bool may_begin() const { return phase_ == Phase::idle || closing_; }
-  [[nodiscard]] bool is_asked() const { return closing_ ? !closing_is_told_ : requested_; }
+  [[nodiscard]] bool is_asked() const { return closing_ ? !closing_is_sent_ : requested_; }
   [[nodiscard]] bool alarm_rings() const { return !closing_ && alarm_ && Clock::now() >= *alarm_; }
   void watch_steps();
 
   RoundChannel& channel_;
   const RoundOptions options_;
   const std::function<bool()> has_news_;
+  const std::shared_ptr<std::atomic<bool>> notice_waits_ = std::make_shared<std::atomic<bool>>(false);
   StopFlag gate_;
 
   std::mutex channel_mutex_;  ///< guards the channel and the round under way; locked before the other one
@@ -249,7 +254,7 @@ class RoundThread {
   bool requested_ = false;
   bool failed_ = false;
   bool closing_ = false;
-  bool closing_is_told_ = false;  ///< in a round that is complete
+  bool closing_is_sent_ = false;  ///< in a round that is complete
   bool pause_ended_ = false;      ///< the watch of the steps is to start from the beginning
   std::int64_t number_ = 0;       ///< of the last round that was begun
   BoundaryIndex check_at_ = kNever;

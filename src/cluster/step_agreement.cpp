@@ -102,7 +102,7 @@ void StepAgreement::begin_phase() {
 }
 
 std::int64_t StepAgreement::boundaries_until_verdict() const noexcept {
-  if (pending_ && notice_is_told_) {
+  if (pending_ && notice_is_sent_) {
     return complete_at_ - index_;
   }
   const BoundaryIndex post = pending_ ? complete_at_ + plan_.stride() - plan_.lag() : next_event_;
@@ -113,7 +113,7 @@ void StepAgreement::post(Contribution contribution) {
   const auto begin = options_.now();
   const LocalView view = look_();
   contribution.notice = view.notice;
-  notice_is_told_ = view.notice;
+  notice_is_sent_ = view.notice;
   contribution.time_left = view.time_left;
   contribution.requested = view.requested;
   contribution.written = view.written;

@@ -142,7 +142,7 @@ class StepAgreement {
 
   bool pending_ = false;
   BoundaryIndex complete_at_ = 0;  ///< where the pending reduction's verdict is acted on
-  bool notice_is_told_ = false;    ///< in the pending reduction, by this rank
+  bool notice_is_sent_ = false;    ///< in the pending reduction, by this rank
   std::int64_t test_stride_ = 1;
 
   // The same on all ranks, from the verdicts. The first check is at the first boundary, since a notice may have come

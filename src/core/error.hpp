@@ -67,7 +67,7 @@ class NoMemory : public std::bad_alloc {
 
 /// Resizes a container that can be large. @throws NoMemory
 template <class Container>
-void resize_or_tell(Container& container, std::uint64_t size) {
+void resize_or_report(Container& container, std::uint64_t size) {
   const std::uint64_t bytes = size * sizeof(typename Container::value_type);
   try {
     container.resize(size);

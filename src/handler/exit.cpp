@@ -42,7 +42,7 @@ constexpr std::chrono::seconds kLeaveTimeout{10};
 using Clock = std::chrono::steady_clock;
 
 /// Waits until all ranks are here, without ever throwing: the checkpoint is committed, so leaving matters most.
-void meet(MPI_Comm comm, Clock::time_point end) {
+void wait_for_all(MPI_Comm comm, Clock::time_point end) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(comm, &request) != MPI_SUCCESS) {
     core::log::warning("cannot wait for the other ranks before the exit");
@@ -115,8 +115,8 @@ void handler::leave_alone(int exit_code) noexcept {
 
 void leave_together(const ExitContext& context) {
   const auto end = Clock::now() + kLeaveTimeout;
-  // First the meeting, then the flush: under a launcher that tears the job down, output can block for good.
-  meet(context.comm, end);
+  // First all ranks meet, then the flush: under a launcher that tears the job down, output can block for good.
+  wait_for_all(context.comm, end);
   core::failpoint(core::Failpoint::exit_met);
   flush();
   finalize(context.exit_code, end);
@@ -124,7 +124,7 @@ void leave_together(const ExitContext& context) {
 }
 
 void hold_until_taken(const ExitContext& context) {
-  meet(context.comm, Clock::now() + kLeaveTimeout);
+  wait_for_all(context.comm, Clock::now() + kLeaveTimeout);
   const auto limit = context.notice.time + kLongestHold;
   core::log::info("saved; waiting until the processes of this run are taken");
   handler::wait_until_taken(context.comm, limit);

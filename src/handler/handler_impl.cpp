@@ -200,7 +200,7 @@ cluster::LocalView PreemptionCheckpointHandler::Impl::local_state() {
     const auto deadline = handler::Notices::deadline_of(*notice);
     view.notice = true;
     view.time_left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    notices_.note_told(deadline);
+    notices_.note_sent(deadline);
   }
   return view;
 }
@@ -241,11 +241,11 @@ void PreemptionCheckpointHandler::Impl::note_step_time(const cluster::Verdict& v
 }
 
 /// Before a boundary is counted, so that the round stops this rank there. The thread looks only now and then.
-void PreemptionCheckpointHandler::Impl::tell_news() {
+void PreemptionCheckpointHandler::Impl::send_news() {
   if (!threads_.running()) {
     return;
   }
-  if (notices_.any_untold()) [[unlikely]] {
+  if (notices_.any_unsent()) [[unlikely]] {
     threads_->request();
   }
   if (comm_.is_chief() && !policy_.commit_is_planned() && manager.background_save_pending()) [[unlikely]] {
@@ -353,7 +353,7 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
     check_usable();
     check_between_steps("run() or save_checkpoint_if_preempted()");
   }
-  tell_news();
+  send_news();
   if (local_is_under_way_) [[unlikely]] {
     or_fail([this] { advance_local_copy(); });
   }
@@ -361,7 +361,7 @@ bool PreemptionCheckpointHandler::Impl::boundary_is_quiet() {
   const auto here = agreement_.index();
   const bool decision_is_due = policy_.decision_is_due(here);
   if (!threads_.running() && notices_.any() && !decision_is_due) [[unlikely]] {
-    notices_.tell_if_one_waits(here, [&] {
+    notices_.report_if_one_waits(here, [&] {
       return policy_.preemption_is_decided() ? policy_.decision()->at - here : agreement_.boundaries_until_verdict();
     });
   }

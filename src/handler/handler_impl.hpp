@@ -50,6 +50,10 @@ class AgreementThreads {
   [[nodiscard]] cluster::RoundThread& operator*() { return *thread_; }
   cluster::RoundThread* operator->() { return &*thread_; }
 
+  /// Whether a rank has a notice that waits for a boundary, for any thread. Null without threads.
+  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> notice_waits() const {
+    return thread_ ? thread_->notice_waits() : nullptr;
+  }
   /// Ranks were missing.
   [[nodiscard]] bool broken() const { return thread_ && thread_->broken(); }
   /// At a place where all ranks are: they have just told each other that nothing more will be agreed on, for now.
@@ -95,7 +99,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void close_scope();
   /// A boundary at which all ranks wait for each other, and what was agreed is acted on at once: there may be no later
   /// one. Inside of a scope that saves at its end a notice is only marked, unless this is the last boundary.
-  void meet(bool is_last);
+  void agree_now(bool is_last);
   /// The last boundary, and the last agreement.
   void finish();
   /// The last agreement alone. Throws what went wrong on any rank.
@@ -144,7 +148,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void decide(const cluster::Verdict& verdict);
   void hear_problems(const cluster::Verdict& verdict);
   void note_step_time(const cluster::Verdict& verdict);
-  void tell_news();
+  void send_news();
   void ask_for_commit();
   void plan_alarm(std::chrono::milliseconds not_before);
   void steps_go_on();
@@ -189,12 +193,12 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   void note_commit(const SaveReport& report);
   void warn_if_save_does_not_fit(std::chrono::duration<double> save_time, const char* when) const;
   void warn_if_earlier_saves_do_not_fit() const;
-  void tell_longest_step();
+  void report_longest_step();
   [[nodiscard]] ExitContext prepare_exit();
   void leave();
 
   // The end (saving.cpp).
-  [[nodiscard]] cluster::Verdict meet_here();
+  [[nodiscard]] cluster::Verdict agree_here();
   void confirm();
   void confirm_or_fail();
   void act_on_notice_at_once(bool even_in_scope);

@@ -43,7 +43,7 @@ Clock::time_point Notices::deadline_of(const termination::LocalNotice& notice) {
   return notice.deadline.value_or(notice.time);
 }
 
-void Notices::note_told(Clock::time_point deadline) noexcept { told_deadline_ = deadline.time_since_epoch().count(); }
+void Notices::note_sent(Clock::time_point deadline) noexcept { sent_deadline_ = deadline.time_since_epoch().count(); }
 
 void Notices::heed_hints() {
   if (const auto hint = sources_.take_hint()) {
@@ -66,7 +66,7 @@ bool Notices::has_news() {
     return false;
   }
   const auto local = sources_.current();
-  return local && deadline_of(*local).time_since_epoch().count() < told_deadline_;
+  return local && deadline_of(*local).time_since_epoch().count() < sent_deadline_;
 }
 
 /// By the clocks of the day, which only name the rank here: nothing is decided by them. Among equals the lowest.
@@ -105,7 +105,7 @@ TerminationNotice Notices::gather_from(int rank) {
 void Notices::share(int one_of_them) {
   const int rank = earliest_rank(one_of_them);
   waits_since_.reset();
-  told_of_wait_ = false;
+  reported_wait_ = false;
   agreed_ = gather_from(rank);
   is_agreed_ = true;
   const auto age = std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - agreed_->time);
@@ -121,8 +121,8 @@ bool Notices::waits_for_long(std::int64_t boundary) {
   return local && boundary - *waits_since_ >= kUsualWait && Clock::now() - local->time >= kShortWait;
 }
 
-void Notices::tell_of_wait(std::int64_t boundaries_left) {
-  told_of_wait_ = true;
+void Notices::report_wait(std::int64_t boundaries_left) {
+  reported_wait_ = true;
   const auto local = own();
   core::log::warning(
       "a notice ({}) has waited for more than two steps, {:.3f} s so far: the steps have got longer than they were "

@@ -31,11 +31,11 @@ class Notices {
   /// The deadline that the others get. A notice without a deadline leaves no time, even if another rank was granted
   /// some.
   static std::chrono::steady_clock::time_point deadline_of(const termination::LocalNotice& notice);
-  void note_told(std::chrono::steady_clock::time_point deadline) noexcept;
+  void note_sent(std::chrono::steady_clock::time_point deadline) noexcept;
   /// It may have one of which it has told nothing. Cost: a few loads.
-  [[nodiscard]] bool any_untold() const noexcept { return sources_.any() && told_deadline_ == kNothingReported; }
+  [[nodiscard]] bool any_unsent() const noexcept { return sources_.any() && sent_deadline_ == kNothingReported; }
   /// What was told does not count any more: it is agreed on again.
-  void forget_told() noexcept { told_deadline_ = kNothingReported; }
+  void forget_sent() noexcept { sent_deadline_ = kNothingReported; }
   /// A source has hinted at an end that is likely but not announced, since this was last asked: a reason for a
   /// checkpoint, and for nothing else.
   [[nodiscard]] bool take_hint();
@@ -61,9 +61,9 @@ class Notices {
   /// At a boundary while a source has a notice that nothing is done about. Steps that were short when the checks were
   /// planned may have got longer: that is told once. @p boundaries_left are those until it is acted on.
   template <class BoundariesLeft>
-  void tell_if_one_waits(std::int64_t boundary, const BoundariesLeft& boundaries_left) {
-    if (!agreed_ && !told_of_wait_ && waits_for_long(boundary)) {
-      tell_of_wait(boundaries_left());
+  void report_if_one_waits(std::int64_t boundary, const BoundariesLeft& boundaries_left) {
+    if (!agreed_ && !reported_wait_ && waits_for_long(boundary)) {
+      report_wait(boundaries_left());
     }
   }
 
@@ -77,7 +77,7 @@ class Notices {
   [[nodiscard]] int earliest_rank(int otherwise);
   [[nodiscard]] TerminationNotice gather_from(int rank);
   [[nodiscard]] bool waits_for_long(std::int64_t boundary);
-  void tell_of_wait(std::int64_t boundaries_left);
+  void report_wait(std::int64_t boundaries_left);
 
   using Ticks = std::chrono::steady_clock::rep;
   static constexpr Ticks kNothingReported = std::numeric_limits<Ticks>::max();
@@ -86,12 +86,12 @@ class Notices {
   termination::NoticeSources sources_;
   DryRun& dry_run_;
   std::atomic<bool> hinted_{false};                     ///< and nothing is saved for it yet
-  std::atomic<Ticks> told_deadline_{kNothingReported};  ///< of this rank's notice, as the others know it
+  std::atomic<Ticks> sent_deadline_{kNothingReported};  ///< of this rank's notice, as the others know it
   std::optional<TerminationNotice> agreed_;
   std::atomic<bool> is_agreed_{false};
   std::shared_ptr<termination::NoticeBoard> board_ = std::make_shared<termination::NoticeBoard>();
   std::optional<std::int64_t> waits_since_;  ///< the first boundary at which this rank saw one that is not agreed on
-  bool told_of_wait_ = false;
+  bool reported_wait_ = false;
 };
 
 }  // namespace reprieve::handler

@@ -135,7 +135,7 @@ void PreemptionCheckpointHandler::fail_step(std::exception_ptr error) {
 
 void PreemptionCheckpointHandler::finish() { impl_->finish(); }
 
-void PreemptionCheckpointHandler::meet() { impl_->meet(false); }
+void PreemptionCheckpointHandler::agree_now() { impl_->agree_now(false); }
 
 void PreemptionCheckpointHandler::close() { impl_->close(); }
 

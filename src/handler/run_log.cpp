@@ -106,7 +106,7 @@ DryRun::Action DryRun::take_duty(std::uint64_t run_calls, bool is_last) noexcept
   return duty;
 }
 
-void DryRun::tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine) {
+void DryRun::send_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine) {
   if (!orders_) {
     return;
   }

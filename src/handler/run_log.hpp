@@ -77,7 +77,7 @@ class DryRun {
   [[nodiscard]] Action take_duty(std::uint64_t run_calls, bool is_last) noexcept;
 
   /// Which ranks have had a notice of their own, and how long ago. Collective.
-  void tell_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);
+  void send_arrivals(cluster::Communicator& comm, const std::optional<termination::LocalNotice>& mine);
 
  private:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();

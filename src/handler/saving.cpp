@@ -152,7 +152,7 @@ void PreemptionCheckpointHandler::Impl::learn_notice(int one_of_them) {
 /// The notice, which is still there, is agreed on again if the program continues.
 void PreemptionCheckpointHandler::Impl::unlearn_notice() noexcept {
   notices_.drop_agreed();
-  notices_.forget_told();
+  notices_.forget_sent();
 }
 
 /// Before the manager's collective calls, in which a rank without memory would be missing.
@@ -160,7 +160,7 @@ CheckpointManager::SaveRequest PreemptionCheckpointHandler::Impl::prepare_save(
     SaveReason::Kind reason, const std::vector<std::any>& save_fn_args) {
   return comm_.together(
       [&] {
-        tell_longest_step();
+        report_longest_step();
         CheckpointManager::SaveRequest request;
         request.run_calls = run_calls;
         request.reason.kind = reason;
@@ -223,7 +223,10 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   watch_.reset();
   emergency_save_ = manager.impl().local->emergency_save();
   try {
-    watch_.emplace([this] { return notices_.stands(); }, manager.options().emergency_save_after,
+    const auto stands = [this, others = threads_.notice_waits()] {
+      return notices_.stands() || (others != nullptr && *others);
+    };
+    watch_.emplace(stands, manager.options().emergency_save_after,
                    [emergency_save = emergency_save_] { emergency_save->begin(); });
   } catch (const std::system_error& error) {
     core::log::warning("rank {} can make no thread to watch over its node-local copies: {}", comm_.rank(),
@@ -231,13 +234,14 @@ void PreemptionCheckpointHandler::Impl::watch_over_local_copies() {
   }
 }
 
-/// For a save, and for no longer than one should take: a rank may hang in it.
+/// For a save, while it makes progress, or for as long as one should take: a rank may hang in it.
 void PreemptionCheckpointHandler::Impl::hold_emergency_save(bool holds) noexcept {
   constexpr std::chrono::duration<double> kLeast{2};
-  if (emergency_save_) {
-    const auto limit = std::max(kLeast, 3 * policy_.grace().save_time);
-    emergency_save_->hold_for(holds ? std::chrono::duration_cast<std::chrono::milliseconds>(limit)
-                                    : std::chrono::milliseconds(0));
+  if (emergency_save_ && holds) {
+    const auto least = std::max(kLeast, 3 * policy_.grace().save_time);
+    emergency_save_->hold(std::chrono::duration_cast<std::chrono::milliseconds>(least));
+  } else if (emergency_save_) {
+    emergency_save_->release();
   }
 }
 
@@ -324,7 +328,7 @@ bool PreemptionCheckpointHandler::Impl::goes_on_after_save() {
   if (!notices_.agreed()->deadline) {
     return false;
   }
-  policy_.note(meet_here());
+  policy_.note(agree_here());
   const handler::GraceInputs inputs = policy_.grace();
   if (!handler::room_for_another_save(inputs)) {
     return false;
@@ -345,7 +349,7 @@ ExitContext PreemptionCheckpointHandler::Impl::prepare_exit() {
                     handler::seconds_since(context.notice.time), context.exit_code);
     log_.leaves(run_calls, context);
   }
-  dry_run_.tell_arrivals(comm_, notices_.own());
+  dry_run_.send_arrivals(comm_, notices_.own());
   return context;
 }
 
@@ -393,7 +397,7 @@ void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const
 }
 
 /// For those who look at the log later: how long a notice may have to wait for the end of a step.
-void PreemptionCheckpointHandler::Impl::tell_longest_step() {
+void PreemptionCheckpointHandler::Impl::report_longest_step() {
   if (threads_.running()) {
     longest_step_ = std::max(longest_step_, threads_->take_longest_step());
   }
@@ -406,7 +410,7 @@ void PreemptionCheckpointHandler::Impl::tell_longest_step() {
 // The end of a handler: the boundary at which all ranks wait for each other, and the last agreement.
 
 /// All ranks stand at this boundary with the same verdict, or all throw.
-cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
+cluster::Verdict PreemptionCheckpointHandler::Impl::agree_here() {
   cluster::Verdict verdict;
   core::Outcome heard;
   try {
@@ -422,14 +426,14 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::meet_here() {
     // Not all ranks know what is to be done here: it is agreed on again if the program continues.
     policy_.drop_decision();
     policy_.drop_commit();
-    notices_.forget_told();
+    notices_.forget_sent();
     throw;
   }
   return verdict;
 }
 
 /// The same, and all decide by that verdict.
-void PreemptionCheckpointHandler::Impl::confirm() { decide(meet_here()); }
+void PreemptionCheckpointHandler::Impl::confirm() { decide(agree_here()); }
 
 /// A rank that stands elsewhere hears of it, or it would continue as if nothing were wrong.
 void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
@@ -468,7 +472,7 @@ void PreemptionCheckpointHandler::Impl::close_scope() {
   steps_go_on();
 }
 
-void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
+void PreemptionCheckpointHandler::Impl::agree_now(bool is_last) {
   check_between_steps("finish()");
   check_usable();
   agreement_.at_boundary();
@@ -478,7 +482,7 @@ void PreemptionCheckpointHandler::Impl::meet(bool is_last) {
   const bool nothing_was_done = restored.has_value() && agreement_.index() == 1;
   if (nothing_was_done) {
     policy_.drop_decision();  // a run that was complete already has nothing to save, and may end
-    notices_.forget_told();
+    notices_.forget_sent();
   }
   act_on_notice_at_once(is_last);
   if (policy_.decision() && policy_.decision()->reason == SaveReason::Kind::user) {
@@ -496,7 +500,7 @@ void PreemptionCheckpointHandler::Impl::finish() {
   if (finished) {
     return;
   }
-  meet(true);
+  agree_now(true);
   close();
   finished = true;
   manager.impl().local_copies_stay = false;
@@ -524,7 +528,7 @@ void PreemptionCheckpointHandler::Impl::close() {
   if (comm_.is_chief() && !notices_.agreed() && notices_.own()) {
     core::log::info("a notice came after the last step boundary: nothing is saved for it");
   }
-  tell_longest_step();
+  report_longest_step();
   if (!is_over) {
     log_.write(events::Finished{run_calls});
     // Not where a program left its loop without a word: nobody knows then whether all steps are done.

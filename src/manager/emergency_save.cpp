@@ -22,7 +22,9 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <thread>
@@ -40,11 +42,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookWhileWaiting{20};
+constexpr milliseconds kLookWhileWaiting{50};
 /// How long the others are given to flush theirs: at least this, and at most that.
 constexpr Clock::duration kLeastWaitForOthers = milliseconds(500);
 constexpr Clock::duration kMostWaitForOthers = std::chrono::seconds(10);
 constexpr milliseconds kEmergencyEndLimit{10'000};
+/// A save whose file has not changed for so long makes no progress.
+constexpr Clock::duration kNoProgress = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -57,8 +61,8 @@ struct EmergencySave::Work {
   const NodeDirectory place;
   const Rank self;
   std::atomic<bool> stopped{false};
-  std::atomic<Clock::rep> holds_until{0};
-  std::set<std::string> flushed;  ///< files; for others only when the thread is done
+  std::atomic<Clock::rep> holds_until{0};  ///< 0: nothing holds it
+  std::set<std::string> flushed;           ///< files; for others only when the thread is done
 
   void run();
 
@@ -72,6 +76,7 @@ struct EmergencySave::Work {
   [[nodiscard]] bool has_part(const std::set<std::string>& names, int rank, int slot) const;
   [[nodiscard]] bool has_room_for(const FoundPart& mine) const;
   void wait(Clock::duration time) const;
+  [[nodiscard]] std::array<std::int64_t, 4> staged() const;
   [[nodiscard]] bool may_continue() const;
 };
 
@@ -91,9 +96,11 @@ void EmergencySave::begin() {
   }
 }
 
-void EmergencySave::hold_for(milliseconds time) noexcept {
-  work_->holds_until = (Clock::now() + time).time_since_epoch().count();
+void EmergencySave::hold(milliseconds least) noexcept {
+  work_->holds_until = (Clock::now() + least).time_since_epoch().count();
 }
+
+void EmergencySave::release() noexcept { work_->holds_until = 0; }
 
 bool EmergencySave::is_at_work() const noexcept {
   const std::lock_guard lock(mutex_);
@@ -230,10 +237,39 @@ void EmergencySave::Work::wait(Clock::duration time) const {
   }
 }
 
+/// What changes when a rank, on any node, writes to the staged file of a save: sizes, blocks, times.
+std::array<std::int64_t, 4> EmergencySave::Work::staged() const {
+  std::array<std::int64_t, 4> found{};
+  try {
+    const auto staging = checkpoints.find_directory(kStagingName);
+    for (const core::DirectoryEntry& entry : staging ? staging->list() : std::vector<core::DirectoryEntry>()) {
+      if (const auto status = staging->look(entry.name)) {
+        found[0] += status->st_size;
+        found[1] += status->st_blocks;
+        found[2] += status->st_mtim.tv_sec;
+        found[3] += status->st_mtim.tv_nsec;
+      }
+    }
+  } catch (const StorageError&) {
+    // The save may remove it at any moment.
+  }
+  return found;
+}
+
 /// Waits while a checkpoint is written. False if there is nothing more to be done.
 bool EmergencySave::Work::may_continue() const {
-  while (!stopped && Clock::now().time_since_epoch().count() < holds_until) {
+  auto last = Clock::time_point::min();  // the last progress that was seen
+  auto before = holds_until == 0 ? std::array<std::int64_t, 4>{} : staged();
+  const auto is_held = [&] {
+    const Clock::time_point now = Clock::now();
+    return holds_until != 0 && (now.time_since_epoch().count() < holds_until || (last > now - kNoProgress));
+  };
+  while (!stopped && is_held()) {
     std::this_thread::sleep_for(kLookWhileWaiting);
+    if (const auto after = staged(); after != before) {
+      before = after;
+      last = Clock::now();
+    }
   }
   return !stopped;
 }

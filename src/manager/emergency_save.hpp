@@ -37,8 +37,11 @@ class EmergencySave {
 
   /// Begins, on a thread, unless it is at work already. Returns at once.
   void begin();
-  /// For so long nothing is written: a checkpoint of all ranks is, and needs the file system. 0: it continues.
-  void hold_for(std::chrono::milliseconds time) noexcept;
+  /// All ranks are in a save. Nothing is written for that long, nor while the staged file changes: two saves that share
+  /// one disk have been seen to lose both.
+  void hold(std::chrono::milliseconds least) noexcept;
+  /// That save has failed: this one continues.
+  void release() noexcept;
   /// The parts must stay as they are.
   [[nodiscard]] bool is_at_work() const noexcept;
 

@@ -93,11 +93,30 @@ std::unique_ptr<LocalCopies> LocalCopies::make(CheckpointManager::Impl& manager)
   }
 }
 
+namespace {
+
+/// The ranks of a node share it: one makes it, and the others find it.
+core::Directory make_place(cluster::Communicator& comm, const NodeDirectory& place) {
+  std::optional<core::Directory> made;
+  const bool is_first = is_first_of_host(comm);
+  for (const bool first : {true, false}) {
+    comm.agree(core::capture([&] {
+                 if (is_first == first) {
+                   made.emplace(place.make());
+                 }
+               }),
+               kTaking);
+  }
+  return std::move(*made);
+}
+
+}  // namespace
+
 LocalCopies::LocalCopies(CheckpointManager::Impl& manager)
     : manager_(manager),
       owner_(LocalOwner::of(manager)),
       place_(owner_.place(manager.options)),
-      directory_(place_.make()),
+      directory_(make_place(manager.comm, place_)),
       emergency_save_(std::make_shared<EmergencySave>(
           manager.directory.place(), place_,
           EmergencySave::Rank{owner_.launch, manager.comm.rank(), manager.comm.size()})) {
@@ -205,7 +224,7 @@ bool LocalCopies::settle_last() {
     manager_.comm.agree(outcome, kTaking);  // and the slot is written again
   }
   if (worst == Last::without_partner) {
-    tell_lonely();
+    report_missing_partner();
   }
   if (worst == Last::complete || worst == Last::without_partner) {
     task_.reset();
@@ -213,7 +232,7 @@ bool LocalCopies::settle_last() {
     if (++completed_ == 1 && is_first_of_host(manager_.comm)) {
       place_.remove_left_overs(owner_.launch);
     }
-    tell_complete(worst == Last::complete && transfer_ != nullptr);
+    report_complete(worst == Last::complete && transfer_ != nullptr);
   }
   return true;
 }
@@ -301,12 +320,12 @@ bool LocalCopies::take(const CheckpointManager::SaveRequest& request) {
     }
     return was_taken;
   } catch (const StorageError& error) {
-    tell_failure(error);
+    report_failure(error);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_memory) {
       throw;
     }
-    tell_failure(error);
+    report_failure(error);
   }
   last_has_failed_ = true;
   return false;
@@ -354,10 +373,10 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
 }
 
 /// The first time, and then ever more seldom: a place that is full stays so.
-void LocalCopies::tell_failure(const Error& error) noexcept {
-  const bool is_told = (failures_ & (failures_ + 1)) == 0;
+void LocalCopies::report_failure(const Error& error) noexcept {
+  const bool is_reported = (failures_ & (failures_ + 1)) == 0;
   ++failures_;
-  if (!is_told) {
+  if (!is_reported) {
     return;
   }
   manager_.tell([&] {
@@ -369,7 +388,7 @@ void LocalCopies::tell_failure(const Error& error) noexcept {
 }
 
 /// There can be some in each second. What one costs is the mean of all.
-void LocalCopies::tell_complete(bool with_partner) {
+void LocalCopies::report_complete(bool with_partner) {
   const auto now = std::chrono::steady_clock::now();
   if ((completed_ & (completed_ - 1)) != 0 && now < told_ + kNewsInterval) {
     return;
@@ -381,8 +400,8 @@ void LocalCopies::tell_complete(bool with_partner) {
 }
 
 /// Once: it stays so.
-void LocalCopies::tell_lonely() {
-  if (!std::exchange(has_told_lonely_, true)) {
+void LocalCopies::report_missing_partner() {
+  if (!std::exchange(has_reported_missing_partner_, true)) {
     manager_.record(events::LocalCopyWithoutPartner{});
     if (manager_.comm.is_chief()) {
       core::log::warning(

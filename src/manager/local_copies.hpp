@@ -84,9 +84,9 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   [[nodiscard]] storage::LocalCopy name_copy(const storage::FileMetadata& metadata, std::uint64_t layout_digest);
   [[nodiscard]] bool copy(const CheckpointManager::SaveRequest& request);
   [[nodiscard]] bool has_room(std::size_t part);
-  void tell_failure(const Error& error) noexcept;
-  void tell_lonely();
-  void tell_complete(bool with_partner);
+  void report_failure(const Error& error) noexcept;
+  void report_missing_partner();
+  void report_complete(bool with_partner);
   void find_partners();
 
   CheckpointManager::Impl& manager_;
@@ -104,7 +104,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
   bool lacks_room_ = false;  ///< that is said, until there was room again
-  bool has_told_lonely_ = false;
+  bool has_reported_missing_partner_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;
   std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was told last

@@ -494,7 +494,7 @@ std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
   std::set<std::string> prefixes;
   if (const auto record = read_directory_record(checkpoints.place())) {
     const std::string begin =
-        NodeDirectory(local_directory, record->id, directory_key(checkpoints.place()), "").path().filename();
+        NodeDirectory(local_directory, record->id, directory_key(checkpoints.place()), "").folder();
     for (const LocalFolder& folder : local_folders(local_directory)) {
       if (const std::string name = folder.path.filename(); name.starts_with(begin)) {
         prefixes.insert(name.substr(begin.size()));

@@ -228,7 +228,8 @@ std::optional<CheckpointInfo> LocalRestore::restore(const ChosenParts& parts, bo
   if (!is_valid) {
     return std::nullopt;
   }
-  const core::FileAddress name(place_.path() / parts.front().file);
+  const auto place = place_.find();
+  const core::FileAddress name((place ? place->path() : std::filesystem::path(place_.folder())) / parts.front().file);
   storage::Restorer restorer(comm_, manager_.checkpoint.registry(), name, opened.structure.index, opened.source,
                              manager_.options.verify_on_restore);
   using Pass = RestoreFallback::Pass;

@@ -300,7 +300,7 @@ SaveReport CheckpointManager::Impl::save(const SaveRequest& request) {
     };
     return comm.together(whole, "saving");
   } catch (const Error& error) {
-    tell_failure(request.number, error);
+    report_failure(request.number, error);
     throw;
   }
 }
@@ -351,7 +351,7 @@ std::uint64_t CheckpointManager::Impl::run_save_fn_instead(const SaveRequest& re
   return comm.together([&] { return manager::save_by_function(*this, request); }, "the save function");
 }
 
-void CheckpointManager::Impl::tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
+void CheckpointManager::Impl::report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept {
   tell([&] {
     record(events::SaveFailed{to_string(error.code()), error.what(), error.origin_rank(), number});
     if (comm.is_chief()) {
@@ -418,7 +418,7 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
       return restored;
     }
   } catch (const Error& error) {
-    walk.tell_half_restored(error);
+    walk.report_half_restored(error);
     throw;
   }
   comm.on_chief([this] { directory.check_nothing_is_quarantined(); }, "listing the checkpoints");

@@ -125,7 +125,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   }
 
   /// A save has failed. Not collective.
-  void tell_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
+  void report_failure(const std::optional<std::uint64_t>& number, const Error& error) noexcept;
 
   core::OwnerProcess owner;
   std::shared_ptr<cluster::Communicator> own_comm;  ///< its owner, before all that could fail on one rank

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <ctime>
@@ -34,15 +35,9 @@ constexpr std::string_view kPartSuffix = ".part";
 std::string user_folder() { return fmt::format("reprieve-{}", ::geteuid()); }
 
 /// Everybody may write in /dev/shm: what is restored must be this user's own.
-void check_is_own(const core::Directory& directory) {
+bool is_own(const core::Directory& directory) {
   const struct stat status = directory.status();
-  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw StorageError(
-        ErrorCode::permission,
-        fmt::format("the directory for node-local copies {} belongs to another user, or others may look into "
-                    "it: choose another local_directory, or remove it",
-                    directory.path().string()));
-  }
+  return status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
 /// The user named it: an error says by which setting.
@@ -54,19 +49,31 @@ core::Directory open_local_directory(const fs::path& path) {
   }
 }
 
-core::Directory make_own(const core::Directory& above, const std::string& name) {
-  auto made = above.make_directory_if_free(name, core::kOwnDirectory);
-  core::Directory directory = made ? std::move(*made) : above.open_directory(name);
-  check_is_own(directory);
-  return directory;
+/// Those of this user below the node-local directory, whatever they are called: anybody may have taken the plain name.
+/// What is not this user's own can hold no copy of this user.
+std::vector<core::Directory> own_bases(const core::Directory& above) {
+  std::vector<core::Directory> bases;
+  const std::string plain = user_folder();
+  for (const core::DirectoryEntry& entry : above.list()) {
+    if (entry.name != plain && !entry.name.starts_with(plain + '-')) {
+      continue;
+    }
+    auto base = entry.kind == core::EntryKind::directory ? above.find_directory(entry.name) : std::nullopt;
+    if (base && is_own(*base)) {
+      bases.push_back(std::move(*base));
+    } else if (static std::atomic<bool> is_said{false}; !is_said.exchange(true)) {
+      core::log::warning(
+          "{} is passed over: it belongs to another user, or others may look into it; node-local copies lie beside it",
+          (above.path() / entry.name).string());
+    }
+  }
+  return bases;
 }
 
-std::optional<core::Directory> find_own(const core::Directory& above, const std::string& name) {
-  auto found = above.find_directory(name);
-  if (found) {
-    check_is_own(*found);
-  }
-  return found;
+core::Directory make_base(const core::Directory& above) {
+  auto base = above.make_directory_if_free(user_folder(), core::kOwnDirectory);
+  return base ? std::move(*base)
+              : above.make_directory_if_free(user_folder() + '-' + make_random_id(), core::kOwnDirectory).value();
 }
 
 bool is_part_name(const std::string& file) { return file.ends_with(kPartSuffix); }
@@ -155,7 +162,7 @@ std::vector<FoundPart> parts_in(const core::Directory& directory, const std::str
 
 NodeDirectory::NodeDirectory(const fs::path& local_directory, const std::string& directory_id, std::uint64_t key,
                              const std::string& prefix)
-    : base_(local_directory / user_folder()), folder_(fmt::format("{}-{:x}-{}", directory_id, key, prefix)) {}
+    : above_(local_directory), folder_(fmt::format("{}-{:x}-{}", directory_id, key, prefix)) {}
 
 std::string NodeDirectory::part_name(const std::string& launch, int rank, int slot) {
   return fmt::format("{}-{}.{}{}", launch, rank, slot, kPartSuffix);
@@ -172,12 +179,16 @@ int NodeDirectory::slot_of(const std::string& file) { return file.find(".1.") ==
 /// Another run that ends removes what is empty at that moment: then once more.
 core::Directory NodeDirectory::make() const {
   constexpr int kMostTries = 20;
-  const core::Directory above = open_local_directory(base_.parent_path());
+  const core::Directory above = open_local_directory(above_);
   for (int tries = 1;; ++tries) {
     try {
-      core::Directory place = make_own(make_own(above, base_.filename().string()), folder_);
-      if (place.is_at_its_path()) {
-        return place;
+      if (auto place = find(); place && place->is_at_its_path()) {
+        return std::move(*place);
+      }
+      std::vector<core::Directory> bases = own_bases(above);
+      const core::Directory base = bases.empty() ? make_base(above) : std::move(bases.front());
+      if (auto place = base.make_directory_if_free(folder_, core::kOwnDirectory); place && place->is_at_its_path()) {
+        return std::move(*place);
       }
     } catch (const StorageError&) {
       if (tries >= kMostTries) {
@@ -185,14 +196,18 @@ core::Directory NodeDirectory::make() const {
       }
     }
     if (tries >= kMostTries) {
-      throw StorageError(ErrorCode::io, path().string() + ": it is removed again and again");
+      throw StorageError(ErrorCode::io, (above_ / folder_).string() + ": it is removed again and again");
     }
   }
 }
 
 std::optional<core::Directory> NodeDirectory::find() const {
-  const auto base = find_own(open_local_directory(base_.parent_path()), base_.filename().string());
-  return base ? find_own(*base, folder_) : std::nullopt;
+  for (const core::Directory& base : own_bases(open_local_directory(above_))) {
+    if (auto place = base.find_directory(folder_)) {
+      return place;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<FoundPart> NodeDirectory::list(const std::string& host, std::vector<std::string>* corrupt) const {
@@ -295,31 +310,54 @@ void NodeDirectory::make_partner_parts_void(const std::string& launch, const std
 
 /// Other ranks may be at the same.
 void NodeDirectory::remove_empty() const {
-  const core::Directory above = core::Directory::open(base_.parent_path());
-  if (const auto base = above.find_directory(base_.filename().string())) {
-    if (base->remove_empty_directory(folder_)) {
-      above.remove_empty_directory(base_.filename().string());
+  const core::Directory above = core::Directory::open(above_);
+  for (const core::Directory& base : own_bases(above)) {
+    if (base.remove_empty_directory(folder_)) {
+      above.remove_empty_directory(base.path().filename().string());
     }
   }
 }
 
 std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
   std::vector<LocalFolder> folders;
-  const auto base = find_own(open_local_directory(local_directory), user_folder());
-  if (!base) {
-    return folders;
-  }
-  for (const core::DirectoryEntry& entry : base->list()) {
-    if (entry.kind != core::EntryKind::directory) {
-      continue;
-    }
-    if (const auto folder = base->find_directory(entry.name)) {  // else its run has just ended
-      LocalFolder found{.path = folder->path(), .in_use = is_in_use(*folder)};
-      found.parts = parts_in(*folder, {}, &found.corrupt);
-      folders.push_back(std::move(found));
+  for (const core::Directory& base : own_bases(open_local_directory(local_directory))) {
+    for (const core::DirectoryEntry& entry : base.list()) {
+      const auto folder = entry.kind == core::EntryKind::directory ? base.find_directory(entry.name) : std::nullopt;
+      if (folder) {  // else its run has just ended
+        LocalFolder found{.path = folder->path(), .in_use = is_in_use(*folder)};
+        found.parts = parts_in(*folder, {}, &found.corrupt);
+        folders.push_back(std::move(found));
+      }
     }
   }
   return folders;
+}
+
+std::uint64_t remove_local_folder(const fs::path& named, bool dry_run) {
+  const fs::path path = named.has_filename() ? named : named.parent_path();
+  const core::Directory base = core::Directory::open(path.parent_path());
+  const std::string name = path.filename().string();
+  const auto folder = base.find_directory(name);
+  if (!base.path().filename().string().starts_with(user_folder()) || !folder || !is_own(base)) {
+    throw UsageError(path.string() + " is no directory of node-local copies: `reprieve ls --all-local` lists yours");
+  }
+  if (is_in_use(*folder)) {
+    throw StorageError(ErrorCode::locked, path.string() + ": a living process uses these node-local copies");
+  }
+  std::uint64_t bytes = 0;
+  for (const core::DirectoryEntry& entry : folder->list()) {
+    const auto status = is_part_name(entry.name) ? folder->look(entry.name) : std::nullopt;
+    if (status) {
+      bytes += static_cast<std::uint64_t>(status->st_size);
+      if (!dry_run) {
+        folder->remove_file(entry.name);
+      }
+    }
+  }
+  if (!dry_run) {
+    base.remove_empty_directory(name);
+  }
+  return bytes;
 }
 
 bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b) {

@@ -42,7 +42,8 @@ constexpr auto fields_of(const FoundPart*) {
 /// their own ways. @throws StorageError
 [[nodiscard]] std::uint64_t directory_key(const core::Directory& checkpoints);
 
-/// `<node-local directory>/reprieve-<user>/<id>-<key>-<prefix>/`, for this user alone; in it
+/// `<node-local directory>/reprieve-<user>/<id>-<key>-<prefix>/`, for this user alone, or `reprieve-<user>-<random>`
+/// where somebody else has taken that name; in it
 /// `<launch>-<rank>.<slot>.part`, and `<launch>-<rank>.<slot>.partner.part` of ranks of other hosts.
 class NodeDirectory {
  public:
@@ -50,7 +51,8 @@ class NodeDirectory {
   NodeDirectory(const std::filesystem::path& local_directory, const std::string& directory_id, std::uint64_t key,
                 const std::string& prefix);
 
-  [[nodiscard]] std::filesystem::path path() const { return base_ / folder_; }
+  /// The name of its innermost directory.
+  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
   [[nodiscard]] static std::string part_name(const std::string& launch, int rank, int slot);
   /// Of a part that another host keeps for that rank.
   [[nodiscard]] static std::string partner_part_name(const std::string& launch, int rank, int slot);
@@ -59,9 +61,9 @@ class NodeDirectory {
   /// Which of its rank's slots the file of a part is.
   [[nodiscard]] static int slot_of(const std::string& file);
 
-  /// Makes it if it is not there. @throws StorageError, also if it belongs to somebody else
+  /// Makes it if it is not there: one process of a node, before the others. @throws StorageError
   [[nodiscard]] core::Directory make() const;
-  /// Nothing if it is not there. @throws StorageError as `make`
+  /// Nothing if it is not there, or is not this user's own. @throws StorageError
   [[nodiscard]] std::optional<core::Directory> find() const;
 
   /// As `parts_in`. @param host  this one @throws StorageError as `make`
@@ -90,7 +92,7 @@ class NodeDirectory {
       const std::function<bool(const core::Directory& place, const std::string& file)>& is_unwanted) const noexcept;
   void remove_empty() const;
 
-  std::filesystem::path base_;  ///< `<node-local directory>/reprieve-<user>`
+  std::filesystem::path above_;  ///< the node-local directory
   std::string folder_;
 };
 
@@ -107,6 +109,11 @@ struct LocalFolder {
   std::vector<std::string> corrupt{};  ///< a sentence for each part whose head is corrupt
 };
 [[nodiscard]] std::vector<LocalFolder> local_folders(const std::filesystem::path& local_directory);
+
+/// Removes the parts in one of these folders, complete or not, and gives back how many bytes they took.
+/// @param named  as `LocalFolder::path` @param dry_run  nothing is removed
+/// @throws UsageError if it is no such folder of this user; StorageError, also if a living process uses it
+std::uint64_t remove_local_folder(const std::filesystem::path& named, bool dry_run);
 
 // Whose node-local copies are meant.
 

@@ -20,7 +20,7 @@ namespace reprieve::manager {
 namespace {
 
 /// Says what the order passes over, since the file names may suggest something else.
-void tell_passed_over(CheckpointDirectory& directory, const std::vector<OrderEntry>& oldest_first) {
+void report_passed_over(CheckpointDirectory& directory, const std::vector<OrderEntry>& oldest_first) {
   const OrderEntry& newest = oldest_first.back();
   if (newest.origin != Origin::own) {
     return;
@@ -61,7 +61,7 @@ std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory, const
   if (entries.empty()) {
     return {};
   }
-  tell_passed_over(directory, entries);
+  report_passed_over(directory, entries);
   drop_foreign(entries);
   std::set<std::string> directories;
   for (const OrderEntry& entry : entries) {
@@ -107,7 +107,7 @@ std::optional<CheckpointInfo> RestoreFallback::newest(const std::vector<std::uin
       pass = choose(restorer, std::span(numbers).subspan(i + 1));
       CheckpointInfo info = read(restorer, file, numbers[i], pass);
       keep_layout(restorer, file);
-      tell_fallback(info);
+      report_fallback(info);
       quarantine();
       return info;
     } catch (const CorruptError& error) {
@@ -144,7 +144,7 @@ CheckpointInfo RestoreFallback::one(const fs::path& file) {
   } catch (const Error& error) {
     note_failure(file, error);
     note_half_restored(restorer);
-    tell_half_restored(error);
+    report_half_restored(error);
     throw;
   } catch (...) {
     note_half_restored(restorer);
@@ -310,7 +310,7 @@ void RestoreFallback::reject(std::uint64_t number, const storage::Restorer& rest
   }
 }
 
-void RestoreFallback::tell_half_restored(const Error& error) const {
+void RestoreFallback::report_half_restored(const Error& error) const {
   if (manager_.checkpoint.registry().half_restored.is_so &&
       std::string_view(error.what()).find(kHalfRestored) == std::string_view::npos) {
     end_half_restored(error);
@@ -336,7 +336,7 @@ void RestoreFallback::end_without_a_sound_one() {
 }
 
 /// Lost work is said out loud.
-void RestoreFallback::tell_fallback(const CheckpointInfo& info) {
+void RestoreFallback::report_fallback(const CheckpointInfo& info) {
   if (rejected_.empty()) {
     return;
   }

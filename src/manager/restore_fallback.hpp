@@ -60,7 +60,7 @@ class RestoreFallback {
 
   /// In a catch block: throws the error again with the word that variables were overwritten, if they were, and if it
   /// does not say so yet.
-  void tell_half_restored(const Error& error) const;
+  void report_half_restored(const Error& error) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -91,7 +91,7 @@ class RestoreFallback {
   [[noreturn]] static void end_half_restored(const Error& error);
   [[noreturn]] void end_without_a_sound_one();
   void check_covered(const storage::Restorer& restorer, const std::filesystem::path& file) const;
-  void tell_fallback(const CheckpointInfo& info);
+  void report_fallback(const CheckpointInfo& info);
   void quarantine();
 
   CheckpointManager::Impl& manager_;

@@ -393,7 +393,7 @@ void BackgroundSave::begin(const CheckpointManager::SaveRequest& request) {
     if (save) {
       note_failure(*save);
     }
-    manager_.tell_failure(request.number, error);
+    manager_.report_failure(request.number, error);
     throw;
   }
 }
@@ -427,7 +427,7 @@ std::optional<SaveReport> BackgroundSave::finish() {
     return manager_.comm.together([&] { return save->finish(); }, "committing a save of the background");
   } catch (const Error& error) {
     note_failure(*save);
-    manager_.tell_failure(save->request().number, error);
+    manager_.report_failure(save->request().number, error);
     throw;
   }
 }

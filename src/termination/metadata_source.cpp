@@ -225,14 +225,14 @@ void Poller::ask_once(const std::stop_token& stop) {
     take(source_->ask(stop));
   } catch (const std::exception& error) {
     if (!stop.stop_requested()) {
-      tell_failure(std::string(": ") + error.what());
+      report_failure(std::string(": ") + error.what());
     }
   } catch (...) {
-    tell_failure("");
+    report_failure("");
   }
 }
 
-void Poller::tell_failure(const std::string& what) {
+void Poller::report_failure(const std::string& what) {
   if (!std::exchange(failure_logged_, true)) {
     core::log::warning("notices from the {}: it failed, and is asked again{}", source_->name(), what);
   }

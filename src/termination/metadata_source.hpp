@@ -116,7 +116,7 @@ class Poller {
   void watch(const std::stop_token& stop);
   void ask_once(const std::stop_token& stop);
   void take(const std::optional<Finding>& finding);
-  void tell_failure(const std::string& what);
+  void report_failure(const std::string& what);
 
   const std::chrono::milliseconds interval_;
 

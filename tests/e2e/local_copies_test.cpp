@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Node-local copies of whole programs: killed, and gone on with; brought home by the tool; on three hosts with memory
-// of their own, of which one is lost. The end is that of a run that nothing disturbed, bit by bit.
+// Node-local copies of whole programs: killed, and resumed from; flushed and removed by the tool; on three hosts with
+// memory of their own, of which one is lost. The end is that of a run that nothing disturbed, bit by bit.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -105,6 +105,26 @@ TEST_F(LocalCopies, TheToolNamesCorruptParts) {
     EXPECT_THAT(result.out, StartsWith("CORRUPT "));
     EXPECT_THAT(result.out, Not(HasSubstr("other nodes")));
   }
+}
+
+/// A directory of checkpoints that was removed frees no memory of the nodes.
+TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
+  const auto list = [&] { return tool_json({"ls", "--all-local", "--local", local_.path()}).at("local"); };
+  const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
+  ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 1 || !job->running(); }, kHang));
+  ASSERT_FALSE(list().empty());
+  const std::string folder = list().at(0).at("folder");
+  const Result in_use = tool({"prune", "--copies", folder});
+  EXPECT_EQ(in_use.code, 2);
+  EXPECT_THAT(in_use.err, HasSubstr("a living process"));
+  kill_after(*job, kSaveEvery);
+  fs::remove_all(checkpoints_);
+
+  EXPECT_GT(tool_json({"prune", "--copies", folder, "--dry-run"}).at("freed_bytes"), 0);
+  ASSERT_FALSE(list().empty());
+  EXPECT_GT(tool_json({"prune", "--copies", folder}).at("freed_bytes"), 0);
+  EXPECT_TRUE(list().empty());
+  EXPECT_EQ(tool({"prune", "--copies", local_.path()}).code, 2) << "this is no folder of copies";
 }
 
 TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {

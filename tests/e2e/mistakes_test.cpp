@@ -93,7 +93,7 @@ TEST_F(Mistake, ADirectoryThatIsAFile) {
 
 /// A loop that an error has ended looks like one that is done.
 TEST_F(Mistake, ALoopInCThatAsksForNoStatus) {
-  Mpirun job({.ranks = 2, .arguments = {program("e2e_no_status"), directory_.string()}, .mpirun_options = {"-q"}});
+  Mpirun job({.ranks = 2, .arguments = {program("e2e_no_status"), directory_.string()}, .mpirun_options = quiet_});
   EXPECT_EQ(job.wait(kHang), 1) << job.out() << job.err();
   EXPECT_THAT(job.err(), HasSubstr("the handler ended with an error that all ranks heard"));
   EXPECT_EQ(job.out(), "");

@@ -227,7 +227,7 @@ TEST(Communicator, MemoryThatIsNotThereIsToldWithItsSize) {
   try {
     comm.agree(comm.rank() == victim ? core::capture([] {
                  Bytes bytes;
-                 core::resize_or_tell(bytes, std::uint64_t{1} << 62U);
+                 core::resize_or_report(bytes, std::uint64_t{1} << 62U);
                })
                                      : core::Outcome{},
                "save 12: writing");

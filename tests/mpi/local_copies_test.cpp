@@ -159,7 +159,10 @@ TEST_P(LocalCopies, AMissingPartMakesACopyIncomplete) {
     copy(manager, 3);
   });
   on_chief([&] { fs::remove(part_of(0, 1)); });
+  testing::internal::CaptureStderr();
   expect_restored(2, ".part");
+  const std::string log = testing::internal::GetCapturedStderr();
+  on_chief([&] { EXPECT_NE(log.find("the one at step 2 is taken"), std::string::npos) << log; });
 }
 
 TEST_P(LocalCopies, AreNotTakenIfTheUserHasRemovedTheNewestCheckpoint) {

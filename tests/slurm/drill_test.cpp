@@ -93,7 +93,7 @@ TEST_F(SlurmDrill, SupervisedJobSurvivesAndStaysWhereItIs) {
 
 TEST_F(SlurmDrill, GraceTimeTellsNobodyUnderMpirun) {
   const Json report = drill("--as slurm-grace --grace 1s -- mpirun");
-  EXPECT_EQ(grade(report, "nobody_told"), "problem") << report.dump(2) << output_;
+  EXPECT_EQ(grade(report, "no_notice_sent"), "problem") << report.dump(2) << output_;
 }
 
 }  // namespace

@@ -280,7 +280,8 @@ Environment mpirun_environment() {
           {"PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
           {"PRTE_MCA_rmaps_default_mapping_policy", ":OVERSUBSCRIBE"},
           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-          {"PRTE_MCA_hwloc_default_binding_policy", "none"}};
+          {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+          {"OMPI_MCA_reachable", "weighted"}};
 }
 
 namespace {

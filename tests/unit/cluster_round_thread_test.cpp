@@ -16,6 +16,7 @@
 #include "cluster/round_thread.hpp"
 #include "cluster/step_agreement.hpp"
 #include "reprieve/error.hpp"
+#include "support/process.hpp"
 #include "support/shared_reductions.hpp"
 #include "support/shared_rounds.hpp"
 
@@ -250,6 +251,26 @@ TEST_P(RoundSizes, RanksThatMeetAtEveryTenthStepDoNotDeadlock) {
   for (const auto& rank : world.ranks) {
     EXPECT_EQ(rank->acted_at, world.ranks[0]->acted_at);
   }
+}
+
+/// Nobody comes to a boundary before all know it.
+TEST_P(RoundSizes, AllKnowOfANoticeInWhateverStepTheyAre) {
+  RoundWorld world(GetParam());
+  std::atomic<int> knowing = 0;
+  world.run([&](std::size_t rank, RoundRank& self) {
+    self.boundary();
+    EXPECT_FALSE(*self.rounds().notice_waits());
+    self.notice = rank + 1 == world.ranks.size();
+    EXPECT_TRUE(test::wait_until([&] { return self.rounds().notice_waits()->load(); }, 20s));
+    ++knowing;
+    EXPECT_TRUE(test::wait_until([&] { return knowing == GetParam(); }, 20s));
+    while (self.acted_at.empty()) {
+      self.boundary();
+    }
+    EXPECT_FALSE(*self.rounds().notice_waits());
+    self.end();
+  });
+  EXPECT_THAT(world.errors(), testing::IsEmpty());
 }
 
 /// Whatever the steps before took: the boundary after that in which the threads agreed.

@@ -105,7 +105,7 @@ TEST(Outcome, MemoryThatCouldNotBeHadIsAFailureOfItsOwn) {
   GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
 #endif
   std::vector<std::uint64_t> much;
-  const auto known = core::capture([&] { core::resize_or_tell(much, std::uint64_t{1} << 59U); });
+  const auto known = core::capture([&] { core::resize_or_report(much, std::uint64_t{1} << 59U); });
   ASSERT_TRUE(known.has_value());
   EXPECT_EQ(known->code, ErrorCode::no_memory);
   EXPECT_EQ(known->asked_bytes, std::uint64_t{1} << 62U);

@@ -277,15 +277,15 @@ TEST(BoxSearches, FindWhatAComparisonWithEachBoxFinds) {
         expected.push_back(i);
       }
     }
-    EXPECT_EQ(search.meeting(wanted), expected);
+    EXPECT_EQ(search.intersecting(wanted), expected);
     met += expected.size();
   }
   EXPECT_GT(met, 100U);
 }
 
 TEST(BoxSearches, FindScalars) {
-  EXPECT_EQ(BoxSearch({Box{}}).meeting(Box{}), (std::vector<std::size_t>{0}));
-  EXPECT_TRUE(BoxSearch({}).meeting(Box{}).empty());
+  EXPECT_EQ(BoxSearch({Box{}}).intersecting(Box{}), (std::vector<std::size_t>{0}));
+  EXPECT_TRUE(BoxSearch({}).intersecting(Box{}).empty());
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ std::vector<Box> cut(const Extents& shape, const Extents& ranks) {
 /// A look at the blocks that meet another box must not miss any.
 void expect_blocks_found(const Dataset& dataset, const Box& box, const Box& wanted) {
   const ChunkedSplit split(dataset, box);
-  const std::vector<std::uint64_t> found = split.meeting(wanted);
+  const std::vector<std::uint64_t> found = split.intersecting(wanted);
   EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
   for (std::uint64_t i = 0; i < split.count(); ++i) {
     if (volume(intersection(split.block(i), wanted).extent) > 0) {
@@ -132,7 +132,7 @@ TEST(Chunks, AreCutIntoBlocksOneByOne) {
   }
   EXPECT_EQ(elements, volume(box.extent));
   expect_blocks_found(dataset, box, {{6, 1 << 19U}, {4, 1}});
-  EXPECT_TRUE(split.meeting({{8, 0}, {2, 5}}).empty()) << "beyond the box";
+  EXPECT_TRUE(split.intersecting({{8, 0}, {2, 5}}).empty()) << "beyond the box";
   EXPECT_EQ(ChunkedSplit(dataset, {{0, 0}, {0, 5}}).count(), 0U);
 }
 

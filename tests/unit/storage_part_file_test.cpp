@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <filesystem>
 #include <fstream>
 
 #include "reprieve/error.hpp"
@@ -91,6 +93,33 @@ TEST_P(PartFileTest, AnotherFileIsNoPart) {
   EXPECT_THROW(Part{PosixFile::open_to_read(directory / "text")}, CorruptError);
   std::ofstream(directory / "empty").flush();
   EXPECT_THROW(Part{PosixFile::open_to_read(directory / "empty")}, CorruptError);
+}
+
+/// Memory behind the end of a file is a SIGBUS for whoever touches it.
+TEST(PartSlotInMemory, APartThatSomebodyHasCutIsAnErrorOfOneCopyAlone) {
+  const test::TemporaryDirectory shared("/dev/shm");
+  const core::Directory place = core::Directory::open(shared.path());
+  PartSlot slot(place, "part");
+  std::array<std::byte, 100'000> bytes{};
+  const auto copy = [&] {
+    std::vector<WriteItem> items{
+        {{.file_offset = 0, .shape = {bytes.size()}}, {bytes.data(), {{0}, {bytes.size()}}, {1}}}};
+    slot.copy(items);
+    return items;
+  };
+  const auto cut = [&](std::uint64_t size) { std::filesystem::resize_file(shared / "part", size); };
+  const auto before = copy();
+  cut(kPartDataOffset);
+  EXPECT_THROW(slot.complete(before, kName, std::nullopt), StorageError);
+  slot.complete(copy(), kName, std::nullopt);
+  EXPECT_EQ(slot.whole().size(), std::filesystem::file_size(shared / "part"));
+  cut(kPartDataOffset + bytes.size());  // in its tables
+  EXPECT_THROW(static_cast<void>(slot.whole()), StorageError);
+  slot.complete(copy(), kName, std::nullopt);
+  EXPECT_EQ(slot.whole().size(), std::filesystem::file_size(shared / "part"));
+  cut(0);
+  slot.begin_receiving(kPartDataOffset + bytes.size());
+  slot.received().back() = std::byte{1};
 }
 
 INSTANTIATE_TEST_SUITE_P(In, PartFileTest, testing::Values("/dev/shm", "/var/tmp"),

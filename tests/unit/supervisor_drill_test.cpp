@@ -225,7 +225,7 @@ TEST(DrillJudgement, ProgramWithoutTheLibrary) {
   facts.notice->ranks_survive_signal = true;
   facts.first.code = 3;
   EXPECT_EQ(find(facts, "no_handler").grade, Grade::unknown);
-  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::could_not_tell);
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::unknown);
 }
 
 TEST(DrillJudgement, WhyNothingWasSaved) {
@@ -301,7 +301,7 @@ TEST(DrillJudgement, WithoutTheReplayThatWasAskedForItCannotTell) {
   facts.replay_steps = 5;
   facts.state->failure = "there is no room";
   EXPECT_EQ(find(facts, "no_replay").grade, Grade::unknown);
-  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::could_not_tell);
+  EXPECT_EQ(verdict_of(judge_drill(facts)), DrillVerdict::unknown);
   facts.state = StateComparison{3, 1000, {{.variable = "model/weights"}}, ""};
   EXPECT_EQ(judge_drill(facts).back().id, "state_differs") << "that is reason enough";
   facts = survivor();
@@ -310,7 +310,7 @@ TEST(DrillJudgement, WithoutTheReplayThatWasAskedForItCannotTell) {
   EXPECT_EQ(judge_drill(facts).back().id, "replay_undisturbed");
 }
 
-TEST(DrillJudgement, NothingFoundIsNoSurvival) { EXPECT_EQ(verdict_of({}), DrillVerdict::could_not_tell); }
+TEST(DrillJudgement, NothingFoundIsNoSurvival) { EXPECT_EQ(verdict_of({}), DrillVerdict::unknown); }
 
 }  // namespace
 }  // namespace reprieve::supervisor

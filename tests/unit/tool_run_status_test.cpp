@@ -44,7 +44,7 @@ TEST(RunStatus, OfARunThatWorks) {
   EXPECT_EQ(run.state, RunState::running);
   EXPECT_EQ(run.host, "node17");
   EXPECT_EQ(run.ranks, 4);
-  EXPECT_EQ(run.told_step, 200U);
+  EXPECT_EQ(run.reported_step, 200U);
   ASSERT_TRUE(run.steps_per_second.has_value());
   EXPECT_DOUBLE_EQ(*run.steps_per_second, 2.0);
   EXPECT_EQ(run.step_at(kNoon + 90s), 260U) << "thirty seconds at two steps a second";

@@ -200,7 +200,7 @@ DrillFacts run_drill(DrillSettings settings);
 
 // What the facts of a drill mean: whether a job would survive, and what to do if not. Pure.
 
-enum class DrillVerdict { would_survive, would_lose_work, could_not_tell };
+enum class DrillVerdict { would_survive, would_lose_work, unknown };
 
 /// Everything that is worth a line, in the order in which it happens.
 std::vector<Finding> judge_drill(const DrillFacts& facts);

@@ -129,7 +129,7 @@ class Judge {
   void judge_arrival() {
     const ObservedNotice& notice = *facts_.notice;
     if (notice.told.empty()) {
-      add(Grade::problem, "nobody_told",
+      add(Grade::problem, "no_notice_sent",
           facts_.way == NoticeWay::slurm_grace
               ? "at the start of the grace time Slurm signals the tasks of srun alone, and there are none: the notice "
                 "reaches nobody before its end"
@@ -404,7 +404,7 @@ DrillVerdict verdict_of(const std::vector<Finding>& findings) {
   if (has(Grade::problem)) {
     return DrillVerdict::would_lose_work;
   }
-  return has(Grade::unknown) || findings.empty() ? DrillVerdict::could_not_tell : DrillVerdict::would_survive;
+  return has(Grade::unknown) || findings.empty() ? DrillVerdict::unknown : DrillVerdict::would_survive;
 }
 
 namespace {

@@ -308,7 +308,7 @@ BoxSearch::BoxSearch(std::vector<Box> boxes) : boxes_(std::move(boxes)), dimensi
   }
 }
 
-std::vector<std::size_t> BoxSearch::meeting(const Box& wanted) const {
+std::vector<std::size_t> BoxSearch::intersecting(const Box& wanted) const {
   std::vector<std::size_t> found;
   auto first = order_.begin();
   auto end = order_.end();

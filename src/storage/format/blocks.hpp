@@ -145,7 +145,7 @@ class BoxSearch {
   explicit BoxSearch(std::vector<Box> boxes);
 
   /// Indexes of the boxes that have elements in common with @p wanted, ascending.
-  [[nodiscard]] std::vector<std::size_t> meeting(const Box& wanted) const;
+  [[nodiscard]] std::vector<std::size_t> intersecting(const Box& wanted) const;
 
  private:
   std::vector<Box> boxes_;

@@ -167,13 +167,13 @@ Box ChunkedSplit::block(std::uint64_t index) const {
   return part.split.block(index - part.first);
 }
 
-std::vector<std::uint64_t> ChunkedSplit::meeting(const Box& wanted) const {
+std::vector<std::uint64_t> ChunkedSplit::intersecting(const Box& wanted) const {
   const Box common = intersection(box_, wanted);
   if (volume(common.extent) == 0) {
     return {};
   }
   if (one_for_each_chunk_) {
-    return chunks_meeting(common);
+    return chunks_that_intersect(common);
   }
   std::vector<std::uint64_t> numbers;
   for (const Part& part : parts_) {
@@ -186,7 +186,7 @@ std::vector<std::uint64_t> ChunkedSplit::meeting(const Box& wanted) const {
   return numbers;
 }
 
-std::vector<std::uint64_t> ChunkedSplit::chunks_meeting(const Box& common) const {
+std::vector<std::uint64_t> ChunkedSplit::chunks_that_intersect(const Box& common) const {
   Extents first;
   Extents chunks;
   chunk_range(dataset_, common, first, chunks);

@@ -94,7 +94,7 @@ class ChunkedSplit {
   /// In the array.
   [[nodiscard]] Box block(std::uint64_t index) const;
   /// The numbers of the blocks that can have elements in common with another box, ascending.
-  [[nodiscard]] std::vector<std::uint64_t> meeting(const Box& wanted) const;
+  [[nodiscard]] std::vector<std::uint64_t> intersecting(const Box& wanted) const;
 
  private:
   struct Part {
@@ -102,7 +102,7 @@ class ChunkedSplit {
     BlockSplit split;
     std::uint64_t first = 0;  ///< number of its first block
   };
-  [[nodiscard]] std::vector<std::uint64_t> chunks_meeting(const Box& common) const;
+  [[nodiscard]] std::vector<std::uint64_t> chunks_that_intersect(const Box& common) const;
 
   Dataset dataset_;
   Box box_;

@@ -114,7 +114,7 @@ PartsOfBoxes owned_parts(const std::vector<Box>& boxes) {
   parts.reserve(boxes.size());
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     std::vector<Box> earlier;
-    for (const std::size_t other : search.meeting(boxes[i])) {
+    for (const std::size_t other : search.intersecting(boxes[i])) {
       if (other < i) {
         earlier.push_back(boxes[other]);
       }
@@ -129,7 +129,7 @@ std::vector<Copy> copies_of(const std::vector<Box>& boxes, std::span<const Box> 
   const BoxSearch search(boxes);
   std::vector<std::vector<Box>> owned_by(boxes.size());
   for (const Box& part : owned) {
-    for (const std::size_t box : search.meeting(part)) {
+    for (const std::size_t box : search.intersecting(part)) {
       if (intersection(boxes[box], part) == part) {
         owned_by[box].push_back(part);
         break;
@@ -199,7 +199,7 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
   const BoxSearch search(boxes);
   std::vector<BoxView<const std::byte>> parts;
   for (const Box& part : owned) {
-    for (const std::size_t box : search.meeting(part)) {
+    for (const std::size_t box : search.intersecting(part)) {
       const auto& view = variable.views[box];
       if (intersection(view.box, part) == part) {
         parts.push_back({view.data + displacement(view.box, view.strides_bytes, part.offset), part, view.strides_bytes,

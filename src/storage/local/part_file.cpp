@@ -364,10 +364,11 @@ std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
 /// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
 /// the process.
 void PartSlot::make_room(std::size_t size) {
-  if (size <= capacity()) {
+  if (size <= capacity() && !is_cut()) {
     return;
   }
   memory_ = PartMemory();
+  whole_ = PartMemory();
   if (in_memory_) {
     {
       const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
@@ -376,6 +377,18 @@ void PartSlot::make_room(std::size_t size) {
     memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
   } else {
     memory_ = PartMemory::beside(size);
+  }
+}
+
+/// Somebody else has shortened the file. To touch memory behind its end would end the process by a signal.
+bool PartSlot::is_cut() const {
+  const std::uint64_t data_end = capacity() > 0 ? kPartDataOffset + capacity() : 0;
+  return in_memory_ && file_.size() < std::max<std::uint64_t>(data_end, whole_.bytes().size());
+}
+
+void PartSlot::check_not_cut() const {
+  if (is_cut()) {
+    throw StorageError(ErrorCode::io, file_.path().string() + ": somebody has cut the file while it was in use");
   }
 }
 
@@ -400,6 +413,7 @@ void PartSlot::copy(std::span<WriteItem> items) {
 }
 
 std::span<std::byte> PartSlot::whole() {
+  check_not_cut();
   const auto size = static_cast<std::size_t>(file_.size());
   if (whole_.bytes().size() < size) {
     whole_ = PartMemory::read(file_, 0, size);
@@ -408,6 +422,7 @@ std::span<std::byte> PartSlot::whole() {
 }
 
 void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image) {
+  check_not_cut();
   const PartTables tables{rows_, checksums_of(items), std::move(image)};
   core::failpoint(core::Failpoint::local_checksums_known);
   if (!in_memory_) {
@@ -434,7 +449,7 @@ void check_there_is_room(std::uint64_t bytes) {
 void PartSlot::begin_receiving(std::size_t size) {
   void_part(file_);
   used_ = size - kPartDataOffset;
-  if (used_ > capacity()) {
+  if (used_ > capacity() || is_cut()) {
     check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));
     make_room(used_);
   }

@@ -180,7 +180,8 @@ class PartSlot {
   /// @throws StorageError, std::bad_alloc
   [[nodiscard]] std::span<std::byte> whole();
 
-  /// Completes the part: checksums, tables, commit_record. @param items  as `copy` has left them
+  /// Completes the part: checksums, tables, commit record. @param items  as `copy` has left them
+  /// @throws StorageError  also if somebody has cut the file meanwhile
   void complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image);
 
   /// A part of another host comes. What the slot held is no part any more. @param size  of the whole file
@@ -192,6 +193,8 @@ class PartSlot {
 
  private:
   void make_room(std::size_t size);
+  [[nodiscard]] bool is_cut() const;
+  void check_not_cut() const;
 
   PosixFile file_;
   PartMemory memory_;

@@ -177,7 +177,7 @@ void BlockReader::fill(const StoredVariable& variable, const BoxView<std::byte>&
     return;
   }
   std::uint64_t missing = volume(target.box.extent);
-  const std::vector<std::size_t> boxes = places_of(variable).meeting(target.box);
+  const std::vector<std::size_t> boxes = places_of(variable).intersecting(target.box);
   for (const std::size_t box : boxes) {
     const Box stored = FileIndex::dataset_box(variable, index_.row(variable, box));
     missing -= std::min(volume(intersection(stored, target.box).extent), missing);
@@ -259,7 +259,7 @@ std::size_t run_inside(const Dataset& dataset, const ChunkedSplit& split, std::s
 void BlockReader::fill_from(const StoredVariable& variable, const BoxRow& row, const BoxView<std::byte>& target) {
   const std::size_t element_size = variable.type.size_bytes;
   const ChunkedSplit split = FileIndex::blocks_of(variable, row);
-  const auto blocks = split.meeting(target.box);
+  const auto blocks = split.intersecting(target.box);
   std::size_t run_end = 0;  // of the blocks that are read ahead
   for (std::size_t n = 0; n < blocks.size(); ++n) {
     const std::uint64_t i = blocks[n];

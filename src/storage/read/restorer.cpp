@@ -180,7 +180,7 @@ bool Restorer::reads_array_only(const RestoreTarget& target,
   const BoxSearch search(index_->dataset_boxes(variable));
   return !has_copies(*index_, variable, comm_.size()) &&
          std::ranges::all_of(target.array.boxes, [&](const MemoryBox& box) {
-           return std::ranges::all_of(search.meeting({box.offset, box.extent}),
+           return std::ranges::all_of(search.intersecting({box.offset, box.extent}),
                                       [&](std::size_t row) { return has(variable, index_->row(variable, row)); });
          });
 }
@@ -259,7 +259,7 @@ void Restorer::open() {
 }
 
 /// @param what  that is done from now on
-void Restorer::tell_about(const char* what, std::uint64_t bytes_of_rank) {
+void Restorer::report_about(const char* what, std::uint64_t bytes_of_rank) {
   news_.emplace(std::string(what) + ' ' + file_.string(), bytes_of_rank);
   reader_->count_in(&*news_);
 }
@@ -272,7 +272,7 @@ void Restorer::prove() {
   if (source_ != nullptr) {
     agreed("verifying", [&] { check_own_blocks(); });
   } else {
-    tell_about("verifying", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
+    report_about("verifying", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     storage::prove(comm_, *reader_, *index_, file_.string());
   }
 }
@@ -310,7 +310,7 @@ void Restorer::restore() {
 
 void Restorer::read_values() {
   read_twice("reading", [&] {
-    tell_about("reading", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
+    report_about("reading", index_->file_size / static_cast<std::uint64_t>(comm_.size()));
     expect_small_values();
     for (const RestoreTarget& target : comparison_.values) {
       if (!redistributed(target)) {
@@ -390,7 +390,7 @@ void Restorer::fill_arrays() {
     }
   }
   read_twice("reading the arrays", [&] {
-    tell_about("reading", bytes);
+    report_about("reading", bytes);
     settle_arrays();
     for (const RestoreTarget& target : comparison_.arrays) {
       stored_->fill(*target.stored, target.array);

@@ -86,7 +86,7 @@ class Restorer {
   void check_is_the_same(const PosixFile& opened) const;
   void open();
   void check_own_blocks();
-  void tell_about(const char* what, std::uint64_t bytes_of_rank);
+  void report_about(const char* what, std::uint64_t bytes_of_rank);
   void add_differences(Differences more);
   void read_values();
   [[nodiscard]] std::size_t own_box(const RestoreTarget& target) const;

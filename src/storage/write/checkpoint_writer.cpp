@@ -252,7 +252,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
                                     const std::string& what) {
   laid_out_.reset();
   const DescriptionDigest described = digest_of(description);
-  auto told = tell_chief(comm_, std::move(description), same_facts, what);
+  auto told = send_to_rank_0(comm_, std::move(description), same_facts, what);
   std::unique_ptr<LaidOutFile> file;
   Places places;
   comm_.on_chief(
@@ -442,7 +442,7 @@ std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoin
   const auto tell = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
     const bool same_facts = compare_facts(comm, mine.facts, false, what).same_facts;
-    auto told = tell_chief(comm, std::move(mine), same_facts, what);
+    auto told = send_to_rank_0(comm, std::move(mine), same_facts, what);
     const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(std::move(told), {})) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));
   };

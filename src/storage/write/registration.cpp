@@ -18,8 +18,8 @@ Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool di
   return {compared.is_equal, compared.greatest != 0};
 }
 
-std::vector<DescriptionMessage> tell_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
-                                           std::string_view what) {
+std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
+                                               std::string_view what) {
   std::vector<DescriptionMessage> told;
   for (Bytes& numbers : comm.gather(mine.numbers, what)) {
     told.push_back({{}, std::move(numbers)});
@@ -81,7 +81,7 @@ std::vector<LocalVariable> all_declared(const Checkpoint::Registry& registry) {
 
 /// Rank 0 plans a file for them, which finds all that is wrong.
 void compare_on_chief(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts) {
-  auto told = tell_chief(comm, std::move(mine), same_facts, kComparing);
+  auto told = send_to_rank_0(comm, std::move(mine), same_facts, kComparing);
   comm.on_chief([&] { static_cast<void>(plan_file(std::move(told), {}, false)); }, kComparing);
 }
 

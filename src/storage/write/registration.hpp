@@ -26,8 +26,8 @@ struct Agreement {
 
 /// What all ranks told, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have the same
 /// ones; otherwise of each rank, for the error that says in what they differ. Takes @p mine. Collective.
-[[nodiscard]] std::vector<DescriptionMessage> tell_chief(cluster::Communicator& comm, DescriptionMessage mine,
-                                                         bool same_facts, std::string_view what);
+[[nodiscard]] std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine,
+                                                             bool same_facts, std::string_view what);
 
 /// Compares what all ranks registered: names, kinds, types, constants, and the layouts that are known without a call
 /// of the program's functions, the boxes of which must not overlap. Functions that find values are called, no others.

@@ -154,7 +154,7 @@ static_alone() {
 # A library that has a symbol of the standard library as its own must not go unnoticed. Of a symbol that all share, `u`.
 must_fail() {
   local symbol
-  symbol=$(nm everything.o | sed -n 's/.* u \(.*__digits\)$/\1/p' | head -n 1)
+  symbol=$(nm everything.o | sed -n 's/.* u \(_Z[ZN].*\)$/\1/p' | head -n 1)
   echo "const char digits[201] asm(\"$symbol\") = {};" >digits.c
   gcc -c digits.c
   if [ -z "$symbol" ] || g++ -pthread everything.o neighbours_g.o digits.o -o clash "${static_libs[@]}" "${hdf5_libs[@]}" 2>clash.log ||

@@ -274,8 +274,8 @@ class Handler(_open.Opened):
         Args:
             always: also of an error that they have: the handler can only be closed then.
         """
-        is_told = getattr(error, "_is_told", False) and not always
-        if not self._handle or self._failed or is_told or isinstance(error, (Preempted, GeneratorExit)):
+        is_reported = getattr(error, "_is_told", False) and not always
+        if not self._handle or self._failed or is_reported or isinstance(error, (Preempted, GeneratorExit)):
             return
         self._failed = True
         self._step_is_open = False

@@ -81,10 +81,10 @@ class Config:
         if step is not None:
             count = step  # not None
 
-            def tell_step(_user: Any) -> int:
+            def report_step(_user: Any) -> int:
                 return checked_range(int(count()), "the program's own count of steps", 0, NO_LIMIT - 1)
 
-            call("config_set_step_fn", self.handle, callback("step_fn", tell_step, 0), None)
+            call("config_set_step_fn", self.handle, callback("step_fn", report_step, 0), None)
         if save_files is not None:
             save = save_files
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The first meeting of the ranks of a program's communicator, when there is no communicator of our own yet.
+/// The first entry check of the ranks of a program's communicator, when there is no communicator of our own yet.
 ///
 /// Ranks of which some never come must not wait for ever, nor without a name, and messages of our own must not get into
 /// the receives of the program. So each rank tells rank 0 that it is there, by a collective call that does not block,
@@ -20,6 +20,6 @@ namespace reprieve::cluster {
 /// Rank 0 waits for @p timeout, the others for twice that time and two seconds, as it may have come late.
 /// @throws UnresponsiveError  that names ranks that did not come: the same on all that did
 /// @throws Error (no_memory)  on all ranks, if one has none
-void meet_first(MPI_Comm parent, bool has_memory, std::chrono::milliseconds timeout);
+void check_first_entry(MPI_Comm parent, bool has_memory, std::chrono::milliseconds timeout);
 
 }  // namespace reprieve::cluster

@@ -2,7 +2,7 @@
 // Meetings: how every operation of a communicator begins, and how ranks learn of each other's failures. Nothing in here
 // needs memory, but for the text of an error; where there is none for that, the text is shorter.
 
-#include "cluster/meeting.hpp"
+#include "cluster/entry_check.hpp"
 
 #include <algorithm>
 #include <array>
@@ -55,8 +55,8 @@ std::unique_ptr<T[], Free> zeros(int count) {
   return memory ? std::move(memory) : throw std::bad_alloc();
 }
 
-/// What MPI reads and writes. It may continue with that after the meeting was left, so it is given back only when all
-/// is complete.
+/// What MPI reads and writes. It may continue with that after the entry check was left, so it is given back only when
+/// all is complete.
 class Memory {
  public:
   explicit Memory(int size) : answers_(zeros<Answer>(size + 1)), told_(zeros<int>(size + 1)) {}
@@ -180,7 +180,7 @@ Answer be_heard(MPI_Comm parent, Memory& memory, milliseconds timeout) {
 
 }  // namespace
 
-void meet_first(MPI_Comm parent, bool has_memory, milliseconds timeout) {
+void check_first_entry(MPI_Comm parent, bool has_memory, milliseconds timeout) {
   int rank = 0;
   int size = 0;
   check_mpi(MPI_Comm_rank(parent, &rank), "MPI_Comm_rank");
@@ -216,8 +216,8 @@ bool append_if_possible(std::string& text, const char* more, std::size_t size) n
 
 }  // namespace
 
-Communicator::Met Communicator::meet_for(Kind kind, std::int64_t value, const core::Failure* mine,
-                                         std::string_view what) {
+Communicator::Entered Communicator::check_entry_for(Kind kind, std::int64_t value, const core::Failure* mine,
+                                                    std::string_view what) {
   check_usable(what);
   Prepared& p = *prepared_;
   // The lowest failing rank has the greatest mark.
@@ -229,16 +229,17 @@ Communicator::Met Communicator::meet_for(Kind kind, std::int64_t value, const co
   check_mpi(MPI_Iallreduce(p.mine.data(), p.all.data(), Prepared::kSlots, MPI_INT64_T, MPI_MAX, comm_, &request),
             "MPI_Iallreduce");
   wait(request, what);
-  Met met;
+  Entered met;
   met.failing_rank = p.all[Prepared::kFailing] == 0 ? -1 : size_ - static_cast<int>(p.all[Prepared::kFailing]);
   met.all_of_kind = p.all[Prepared::kKind] == -p.all[Prepared::kNegatedKind];
   met.value = p.all[Prepared::kValue];
   return met;
 }
 
-std::int64_t Communicator::meet(Kind kind, std::int64_t value, const core::Outcome& mine, std::string_view what) {
+std::int64_t Communicator::check_entry(Kind kind, std::int64_t value, const core::Outcome& mine,
+                                       std::string_view what) {
   const core::Failure* failure = mine ? &*mine : nullptr;
-  const Met met = meet_for(kind, value, failure, what);
+  const Entered met = check_entry_for(kind, value, failure, what);
   if (met.failing_rank >= 0) {
     throw_heard(hear(met.failing_rank, failure, what));
   }
@@ -304,11 +305,11 @@ void Communicator::throw_heard(const core::Failure& failure) const {
   }
 }
 
-/// Ranks that are still inside of the operation hear of the failure in the meeting of whatever they do there, leave it
-/// with an error, and come here. So this continues until all are here.
+/// Ranks that are still inside of the operation hear of the failure in the entry check of whatever they do there, leave
+/// it with an error, and come here. So this continues until all are here.
 void Communicator::end_together(core::Outcome mine, std::string_view what) {
   for (;;) {
-    const Met met = meet_for(Kind::end, 0, mine ? &*mine : nullptr, what);
+    const Entered met = check_entry_for(Kind::end, 0, mine ? &*mine : nullptr, what);
     std::optional<core::Failure> heard;
     if (met.failing_rank >= 0) {
       heard = hear(met.failing_rank, mine ? &*mine : nullptr, what);
@@ -326,19 +327,21 @@ void Communicator::end_together(core::Outcome mine, std::string_view what) {
   }
 }
 
-void Communicator::barrier(std::string_view what) { meet(Kind::barrier, 0, {}, what); }
+void Communicator::barrier(std::string_view what) { check_entry(Kind::barrier, 0, {}, what); }
 
-std::int64_t Communicator::max(std::int64_t value, std::string_view what) { return meet(Kind::max, value, {}, what); }
+std::int64_t Communicator::max(std::int64_t value, std::string_view what) {
+  return check_entry(Kind::max, value, {}, what);
+}
 
 /// The greatest complement is that of the smallest digest.
 Communicator::Comparison Communicator::compare(std::uint64_t digest, std::int64_t value, std::string_view what) {
   Prepared& p = *prepared_;
   p.mine[Prepared::kDigest] = static_cast<std::int64_t>(digest);
   p.mine[Prepared::kDigestComplement] = ~p.mine[Prepared::kDigest];
-  const std::int64_t greatest = meet(Kind::compare, value, {}, what);
+  const std::int64_t greatest = check_entry(Kind::compare, value, {}, what);
   return {p.all[Prepared::kDigest] == ~p.all[Prepared::kDigestComplement], greatest};
 }
 
-void Communicator::agree(const core::Outcome& mine, std::string_view what) { meet(Kind::agree, 0, mine, what); }
+void Communicator::agree(const core::Outcome& mine, std::string_view what) { check_entry(Kind::agree, 0, mine, what); }
 
 }  // namespace reprieve::cluster
