@@ -110,7 +110,11 @@ TEST_F(FourNodes, JobsContinueElsewhere) {
     EXPECT_EQ(job.training.field("NumNodes"), std::to_string(job.nodes)) << job.name;
     EXPECT_EQ(summary.at("world_size"), job.ranks) << job.name;
     EXPECT_EQ(summary.at("run_calls"), kTraining.steps) << job.name;
-    EXPECT_EQ(summary.at("restored_shared_state_digest"), saved[job.name]) << job.name;
+    const std::string restored = summary.at("restored_shared_state_digest");
+    // Where Slurm remembers a grace time it may have started the finished job once more.
+    EXPECT_TRUE(restored == saved[job.name] ||
+                (slurm_->remembers_grace() && restored == summary.at("shared_state_digest")))
+        << job.name << " restored " << restored << " and not " << saved[job.name];
     if (job.ranks == kRanksOfFourNodes) {
       EXPECT_EQ(summary.at("state_digest"), digest) << job.name;
     }
