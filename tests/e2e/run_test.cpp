@@ -60,6 +60,7 @@ void RunTest::expect_saved(SupervisedMpirun& run) const {
   expect_end(run, 42);
   ASSERT_EQ(run.events("exit").size(), 1U) << run.all_output();
   EXPECT_TRUE(std::filesystem::exists(run.events("exit").back()["checkpoint"].get<std::string>()));
+  ASSERT_EQ(run.events("end").size(), 1U) << run.all_output();
   EXPECT_EQ(run.events("end").back()["result"], "saved");
 }
 

@@ -292,6 +292,8 @@ Command mpirun_command(const MpiCommand& command, const fs::path& shared_memory)
   const std::string ranks = std::to_string(command.ranks);
   // Without --bind-to, jobs that run at the same time are all bound to the same first cores.
   arguments.insert(arguments.end(), {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks});
+  // Open MPI 5 gives ranks on other hosts no other variables than those that are named.
+  arguments.insert(arguments.end(), {"-x", kMarkVariable});
   arguments.insert(arguments.end(), command.mpirun_options.begin(), command.mpirun_options.end());
   arguments.insert(arguments.end(), command.rank_prefix.begin(), command.rank_prefix.end());
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
