@@ -7,11 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
+#include <thread>
 
 #include "local_run.hpp"
 #include "support/virtual_hosts.hpp"
@@ -422,6 +427,189 @@ TEST_F(LocalCopiesOnHosts, TheSupervisorContinuesWithoutADeadHost) {
   EXPECT_THAT(job->err(), HasSubstr("the host h2 is left out")) << job->err();
   EXPECT_THAT(last_restore().at("file").get<std::string>(), HasSubstr(".h5")) << "for one rank they become a file";
   EXPECT_GT(last_restore().at("number").get<int>(), 60) << "h1 has the parts of both ranks";
+}
+
+int number_from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::stoi(text);
+}
+
+/// Lives that end at random moments, on changing hosts and numbers of ranks, with random harm between them. A mixture
+/// of two states would give another end.
+///
+/// LOCAL_LIVES: how many (8 unless it is set); LOCAL_LIVES_SEED: the same harm again.
+class LocalLives : public LocalCopiesOnHosts {
+ protected:
+  enum class Harm { none, drain, wipe, flip, cut, back_to_backup, newest_removed, kCount };
+
+  /// What a start must find, unless something was harmed.
+  struct Expected {
+    int checkpoint = 0;  ///< the newest one
+    int step = 0;        ///< of it, or of the newest copy of which each rank's host has its part
+  };
+
+  [[nodiscard]] int draw(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
+
+  /// Returns whether the run has come to its end.
+  bool live() {
+    static constexpr const char* kHosts[] = {"h1:1,h2:1", "h1:1,h2:1", "h2:1,h1:1", "h1:2,h2:1", "h1:2"};
+    const auto which = static_cast<std::size_t>(draw(0, 4));
+    has_partners_ = draw(0, 1) == 1;
+    const auto job =
+        start_on(kHosts[which], which == 3 ? 3 : 2, {.save_every_steps = draw(40, 400), .step_delay_ms = 2});
+    std::this_thread::sleep_for(std::chrono::milliseconds(draw(600, 2500)));
+    job->send_to_ranks(draw(0, 9) == 0 ? SIGTERM : SIGKILL);
+    EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
+    err_ = job->err();
+    return job->wait(kHang) == 0;
+  }
+
+  [[nodiscard]] Expected expected() const {
+    Expected found;
+    std::map<int, std::size_t> own_parts;
+    std::map<int, std::size_t> ranks;
+    for (const char* host : {"h1", "h2"}) {
+      const Json list = tool_json({"ls", checkpoints_, "--quick", "--local", memory_ / host});
+      for (const Json& checkpoint : list.at("checkpoints")) {
+        found.checkpoint = std::max(found.checkpoint, checkpoint.at("number").get<int>());
+      }
+      for (const Json& copy : list.at("local")) {
+        if (copy.contains("step") && copy.at("of_this_directory").get<bool>() && !copy.at("flushed").get<bool>()) {
+          own_parts[copy.at("step").get<int>()] +=
+              copy.at("parts").get<std::size_t>() - copy.at("partner_parts").get<std::size_t>();
+          ranks[copy.at("step").get<int>()] = copy.at("ranks").get<std::size_t>();
+        }
+      }
+    }
+    found.step = found.checkpoint;
+    for (const auto& [step, parts] : own_parts) {
+      found.step = parts >= ranks[step] ? std::max(found.step, step) : found.step;
+    }
+    return found;
+  }
+
+  /// Returns what was done: none, if there was nothing to harm.
+  [[nodiscard]] Harm do_harm(Harm harm) {
+    const fs::path host = memory_ / (draw(0, 1) == 0 ? "h1" : "h2");
+    std::vector<fs::path> parts;
+    for (const auto& entry : fs::recursive_directory_iterator(host)) {
+      if (entry.is_regular_file() && entry.file_size() > 0) {
+        parts.push_back(entry.path());
+      }
+    }
+    const fs::path part = parts.empty() ? fs::path() : parts[static_cast<std::size_t>(draw(0, 99)) % parts.size()];
+    if (harm == Harm::drain) {
+      static_cast<void>(drain_on("h1") + drain_on("h2"));  // the first one may wait for the second one's parts
+    } else if (harm == Harm::wipe) {
+      fs::remove_all(host);
+      fs::create_directories(host);
+    } else if (harm == Harm::cut && !parts.empty()) {
+      fs::resize_file(part, fs::file_size(part) / 2);
+    } else if (harm == Harm::flip && !parts.empty()) {
+      flip(part, std::uniform_int_distribution<std::uintmax_t>(0, fs::file_size(part) - 1)(random_));
+    } else if (harm == Harm::back_to_backup && events("start").size() > starts_in_backup_ && starts_in_backup_ > 0) {
+      put_back();
+    } else if (harm == Harm::newest_removed && expected().checkpoint > 0) {
+      fs::remove(fs::path(checkpoints_) / ("ckpt-" + std::to_string(expected().checkpoint) + ".h5"));
+    } else {
+      harm = Harm::none;
+    }
+    if (draw(0, 4) == 0) {
+      fs::remove_all(backup_);
+      fs::copy(checkpoints_, backup_, fs::copy_options::recursive);
+      starts_in_backup_ = events("start").size();
+    }
+    return harm;
+  }
+
+  /// Into the directory itself, as a user does who keeps it.
+  void put_back() const {
+    for (const auto& entry : fs::directory_iterator(checkpoints_)) {
+      fs::remove_all(entry.path());
+    }
+    fs::copy(backup_, checkpoints_, fs::copy_options::recursive);
+  }
+
+  /// What the next life has restored is what it had to.
+  void expect_restored(Harm harm, const Expected& before, const Expected& after, std::size_t restores) const {
+    const std::vector<Json> all = events("restore");
+    const int restored = all.size() > restores ? all.back().at("number").get<int>() : 0;
+    const bool is_undone = harm == Harm::back_to_backup || harm == Harm::newest_removed;
+    const std::string what = "harm " + std::to_string(static_cast<int>(harm)) + ", restored " +
+                             std::to_string(restored) + ", expected " + std::to_string(before.step) + ", then " +
+                             std::to_string(after.step) + "\n" + err_;
+    if (is_undone) {
+      EXPECT_LE(restored, after.checkpoint) << "of a time that was undone: " << what;
+    } else if (restored < before.step) {
+      const bool is_known = (harm != Harm::none && harm != Harm::drain) || is_on_one_host_;  // h2 has parts as well
+      EXPECT_TRUE(is_known) << what;
+      EXPECT_THAT(err_, HasSubstr(" warning] ")) << "lost without a word: " << what;
+    }
+  }
+
+  [[nodiscard]] std::vector<Json> events(const std::string& kind) const {
+    std::vector<Json> found;
+    std::ifstream log(checkpoints_ + "/events.jsonl");
+    for (std::string line; std::getline(log, line);) {
+      Json event = Json::parse(line, nullptr, false);
+      if (event.is_object() && event.at("event") == kind) {
+        found.push_back(std::move(event));
+      }
+    }
+    return found;
+  }
+
+  static void flip(const fs::path& path, std::uintmax_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+  }
+
+  std::mt19937 random_{static_cast<unsigned>(number_from_environment("LOCAL_LIVES_SEED", 36))};
+  fs::path backup_ = directory_ / "backup";
+  bool is_on_one_host_ = false;       ///< h1 alone
+  std::size_t starts_in_backup_ = 0;  ///< 0: there is none
+  std::string err_;
+};
+
+TEST_F(LocalLives, EndAsUndisturbedOnesAndRestoreNothingThatWasUndone) {
+  const Json digest = undisturbed();
+  std::map<Harm, int> done;
+  int ends = 0;
+  const int lives = number_from_environment("LOCAL_LIVES", 8);
+  Harm harm = Harm::none;
+  Expected before;
+  for (int life = 0; life < lives && !HasFailure(); ++life) {
+    const bool is_first = !fs::exists(checkpoints_);
+    const Expected after = is_first ? Expected{} : expected();
+    const std::size_t restores = events("restore").size();
+    const bool is_over = live();
+    if (!is_first) {
+      expect_restored(harm, before, after, restores);
+    }
+    if (is_over) {
+      ++ends;
+      EXPECT_EQ(Json::parse(read_text(summary_)).at("digest"), digest);
+      fs::remove_all(checkpoints_);
+      starts_in_backup_ = 0;
+      continue;
+    }
+    before = expected();
+    harm = do_harm(static_cast<Harm>(draw(0, static_cast<int>(Harm::kCount) - 1)));
+    ++done[harm];
+  }
+  if (fs::exists(checkpoints_)) {
+    const auto last = start_on("h1:1,h2:1", 2);
+    EXPECT_EQ(last->wait(kHang), 0) << last->out() << last->err();
+    EXPECT_EQ(Json::parse(read_text(summary_)).at("digest"), digest);
+  }
+  std::cout << "[  LIVES   ] " << lives << ", ends " << ends;
+  for (const auto& [kind, times] : done) {
+    std::cout << ", harm " << static_cast<int>(kind) << ": " << times;
+  }
+  std::cout << std::endl;
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ std::vector<nlohmann::json> SupervisedMpirun::events(const std::string& name) co
   std::vector<nlohmann::json> found;
   std::istringstream lines(err());
   for (std::string line; std::getline(lines, line);) {
-    // Lines of the ranks and of mpirun stand between them.
+    // Lines of the ranks and of mpirun stand between them; that of Open MPI 5 ends its text with a null byte.
+    std::erase(line, '\0');
     auto event = nlohmann::json::parse(line, nullptr, false);
     if (event.is_object() && event.contains("event") && (name.empty() || event["event"] == name)) {
       found.push_back(std::move(event));

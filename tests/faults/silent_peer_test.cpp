@@ -123,6 +123,9 @@ TEST_F(SilentPeer, ACutCableNamesTheHost) {
   if (!hosts.work()) {
     GTEST_SKIP() << "this system does not allow network namespaces";
   }
+  if (!has_open_mpi_4()) {
+    GTEST_SKIP() << "Open MPI 5: mpirun ends the job itself, with code 0, or waits for the lost host for ever";
+  }
   const auto agent = directory_ / "agent.sh";
   hosts.write_agent(agent);
   MpiCommand command =
@@ -135,7 +138,7 @@ TEST_F(SilentPeer, ACutCableNamesTheHost) {
                             "h1:2,h2:2",
                             "--mca",
                             "oob_tcp_keepalive_time",
-                            "10",  // later than the ranks: mpirun of Open MPI 5 then ends the job with code 0
+                            "3",
                             "--mca",
                             "oob_tcp_keepalive_intvl",
                             "1",

@@ -113,7 +113,7 @@ TEST_F(FourNodes, JobsContinueElsewhere) {
     const std::string restored = summary.at("restored_shared_state_digest");
     // Where Slurm remembers a grace time it may have started the finished job once more.
     EXPECT_TRUE(restored == saved[job.name] ||
-                (slurm_->remembers_grace() && restored == summary.at("shared_state_digest")))
+                (slurm_->remembers_grace() && restored == summary.at("shared_state_digest").get<std::string>()))
         << job.name << " restored " << restored << " and not " << saved[job.name];
     if (job.ranks == kRanksOfFourNodes) {
       EXPECT_EQ(summary.at("state_digest"), digest) << job.name;

@@ -316,8 +316,8 @@ std::map<int, pid_t> Mpirun::ranks() const {
   for (const pid_t pid : descendants()) {
     const std::optional<std::string> rank = environment_of(pid, "OMPI_COMM_WORLD_RANK");
     std::error_code gone;
-    const fs::path running = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
-    if (rank && !gone && running == program_) {
+    // By the file and not by its name: a process with mounts of its own may see it elsewhere.
+    if (rank && fs::equivalent("/proc/" + std::to_string(pid) + "/exe", program_, gone) && !gone) {
       found[number(*rank).value()] = pid;
     }
   }
