@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What a handler tells the tools and the people who look at a run later: in the event log and in the run record
+/// What a handler writes for tools and people who examine a run later: in the event log and in the run record
 /// (core/events.hpp lists the events). Rank 0 writes it; calls on other ranks do nothing. Not collective.
 
 #include <algorithm>
