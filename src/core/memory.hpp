@@ -38,10 +38,10 @@ constexpr auto fields_of(const AvailableMemory*) {
 
 /// False if a part of [@p first, @p first + @p bytes) is not mapped, or its ends cannot be read: a touch would end the
 /// process. True says no more than that: memory that was freed mostly stays mapped when it is small. Up to three system
-/// calls, of which one walks the process's mappings, not its pages.
+/// calls: one walks the process's mappings, not its pages.
 [[nodiscard]] bool is_mapped(const void* first, std::size_t bytes) noexcept;
 
-// Memory that processes of one machine look at together.
+// Memory that processes of one machine share.
 
 /// Where another process of the machine finds it. Plain words, to be sent as they are.
 struct SharedMemoryAddress {

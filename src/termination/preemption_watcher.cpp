@@ -174,7 +174,7 @@ constexpr std::chrono::milliseconds kLookInterval{20};
 }  // namespace
 
 struct [[gnu::visibility("hidden")]] PreemptionWatcher::Impl {
-  /// Looks at what the run has written until now. The mutex is held.
+  /// Reads what the run has written until now. The mutex is held.
   void catch_up() {
     if (follower && !message) {
       message = follower->next_notice();
