@@ -78,7 +78,7 @@ class Directory {
   [[nodiscard]] mode_t directory_mode() const;
   /// Whether the file system is in memory.
   [[nodiscard]] bool is_in_memory() const;
-  /// What its file system has left for this user; nothing if it does not say.
+  /// The free space of its file system for this user; nothing if it does not say.
   [[nodiscard]] std::optional<std::uint64_t> available_bytes() const noexcept;
   /// Whether they are one and the same.
   [[nodiscard]] bool is(const Directory& other) const;

@@ -64,7 +64,7 @@ class DryRun {
   /// The state is saved, and the rank leaves.
   void end_notice() noexcept { notice_.reset(); }
 
-  /// What the drill has ordered for a step boundary.
+  /// The order of the drill for a step boundary.
   struct Action {
     bool save = false;
     bool leave = false;  ///< after a save

@@ -65,7 +65,7 @@ struct Constant {
 /// Throws UsageError unless @p name is a valid variable name (see Checkpoint).
 void check_name(const std::string& name);
 
-/// The first part of the names of what a checkpoint has beside the variables of the program.
+/// The first part of the names that a checkpoint has beside the variables of the program.
 inline constexpr std::string_view kReservedPart = "@shared";
 
 /// The same for a name that a program gives: the reserved part is not allowed.

@@ -96,7 +96,7 @@ class Poller {
   using Clock = std::chrono::steady_clock;
 
   Poller(std::unique_ptr<PolledSource> source, std::chrono::milliseconds interval);
-  /// Ends the thread; waits for a question that is under way and does not heed the stop.
+  /// Ends the thread; waits for a question that is under way and ignores the stop.
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;

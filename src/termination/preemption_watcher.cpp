@@ -168,7 +168,7 @@ namespace reprieve {
 
 namespace {
 
-/// How often it is looked whether the processes have gone.
+/// The interval between checks whether the processes have gone.
 constexpr std::chrono::milliseconds kLookInterval{20};
 
 }  // namespace

@@ -85,7 +85,7 @@ class Custom:
 def replicated(value: Any, *, growing: bool = False, **about: Any) -> Replicated:
     """A value that is equal on all ranks: rank 0's is written, every rank restores it.
 
-    Values that stand in the state without anything around them are of this kind. The function is for what is to be said
+    Values that stand in the state without anything around them are of this kind. The function is there to say more
     of one.
 
     Args:

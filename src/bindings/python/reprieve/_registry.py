@@ -231,6 +231,6 @@ class Registry:
             node.restored()
 
     def destroy(self) -> None:
-        """Gives back what C has; nothing if it is gone already."""
+        """Frees the handle of C; nothing if it is gone already."""
         call("checkpoint_destroy", ctypes.byref(self.handle))
         self._kept.clear()
