@@ -88,8 +88,8 @@ class REPRIEVE_EXPORT Checkpoint {
     add_value<T>(std::move(name), detail::make_access(view));
   }
 
-  /// The same for what a function finds at every save and restore: two vectors that change places, memory that moves.
-  /// It returns a reference to a value, or a view.
+  /// Registers what a function finds at every save and restore: two vectors that are swapped, memory that moves. The
+  /// function returns a reference to a value, or a view.
   template <ValueFunction F>
   void add_replicated(std::string name, F find) {
     add_value<detail::Found<F>>(std::move(name), std::make_unique<detail::FoundAccess<F>>(std::move(find)));
@@ -99,8 +99,8 @@ class REPRIEVE_EXPORT Checkpoint {
   /// overlap; elements that no rank holds are stored as zero. On restore every rank gets the elements of its present
   /// box, whatever the number of ranks or the split was when it was saved.
   ///
-  /// Its address and size are looked at again at every save and restore: a std::vector may move, and one whose size
-  /// does not fit the box any more is a UsageError on all ranks before anything is written.
+  /// Its address and size are read again at every save and restore, so a std::vector may move. A size that does not fit
+  /// the box is a UsageError on all ranks before anything is written.
   /// @param memory  a std::vector, std::array: kept by reference. A std::span, StridedView, mdspan: kept by value, for
   ///                memory that stays where it is. The whole memory, ghost layers included (see `with_ghost_layers`)
   /// @throws UsageError if the name is not allowed or the layout is inconsistent or outside of the global shape
@@ -119,16 +119,16 @@ class REPRIEVE_EXPORT Checkpoint {
     }
   }
 
-  /// The same for memory that a function finds at every save and restore: two vectors that change places, memory of
-  /// another library's. It returns a view, or a reference to a container.
+  /// Registers memory that a function finds at every save and restore: two vectors that are swapped, memory of another
+  /// library. The function returns a view, or a reference to a container.
   template <MemoryFunction F>
   void add_distributed(std::string name, F find, DistributedLayout layout) {
     add_found(std::move(name), std::move(find), std::move(layout));
   }
 
-  /// The same for memory of which the address alone is known, and kept: it must stay where it is, as large as it is.
-  /// Whether it is memory at all is looked at before every save and restore; memory that was freed and is something
-  /// else by now is saved as it is. What can move is registered by one of the forms above.
+  /// Registers memory by its address alone. The address is kept: the memory must not move or change its size. Every
+  /// save and restore checks first that it is memory at all. Freed memory that has another use by now is saved as it
+  /// is. Memory that can move is registered by one of the forms above.
   /// @param data  first element of the box (with ghost layers: the first interior element)
   template <Element T>
   void add_distributed(std::string name, T* data, DistributedLayout layout) {
@@ -168,9 +168,9 @@ class REPRIEVE_EXPORT Checkpoint {
   /// same. A program whose boxes follow from restored values makes them in `when_values_restored`.
   void add_distributed(std::string name, std::function<DistributedArray()> describe);
 
-  /// Registers a value of which every rank has its own; sizes may differ between ranks. It restores on the same number
-  /// of ranks; on another number `redistribute` is called, and without one the restore is a MismatchError that names
-  /// it.
+  /// Registers a value that every rank has for itself; sizes may differ between ranks. It restores on the same number
+  /// of ranks. On another number `redistribute` is called; without it the restore is a MismatchError that names the
+  /// value.
   /// @throws UsageError if the name is not allowed
   template <Storable T>
   void add_per_rank(std::string name, T& value, Redistribute<T> redistribute = {}) {
@@ -211,11 +211,11 @@ class REPRIEVE_EXPORT Checkpoint {
   /// @throws UsageError if a name is not allowed; nothing is taken over then
   void add_component(const std::string& name, Checkpoint part);
 
-  /// Says what the run is about: the name of a case, a parameter, a seed. It is stored in every checkpoint, and a
-  /// restore from one with another value is a MismatchError with both values, before anything is touched: the directory
-  /// belongs to another problem. One that a checkpoint does not have is told in the log. All ranks say the same; the
-  /// chief's is stored. Long texts are stored as their checksum. In a Slurm array, the number of the task is such a
-  /// constant by itself (`ManagerOptions::array_task_is_constant`).
+  /// Says what the run is about: the name of a case, a parameter, a seed. It is stored in every checkpoint. A restore
+  /// from a checkpoint with another value is a MismatchError with both values, before anything is touched: the
+  /// directory belongs to another problem. A constant that a checkpoint does not have is logged. All ranks say the
+  /// same; rank 0's value is stored. Long texts are stored as their checksum. In a Slurm array, the number of the task
+  /// is such a constant by itself (`ManagerOptions::array_task_is_constant`).
   /// @throws UsageError if the name is not allowed or taken
   void add_constant(std::string name, std::string_view value) {
     add_constant_text(std::move(name), std::string(value));
@@ -231,18 +231,18 @@ class REPRIEVE_EXPORT Checkpoint {
   /// checkpoint is restored or first saved.
   void add_constant_file(std::string name, const std::filesystem::path& file);
 
-  /// Called on every rank in the middle of a restore, when the replicated and the per-rank variables have their values
-  /// and the distributed ones are not described yet: the place to make the blocks of an adaptive mesh. Without MPI
-  /// calls of its own. Several functions run in the order in which they were given. The order of a restore is always
-  /// the same: values, serializers, redistribution functions, these functions, `describe` functions, arrays, migration
-  /// functions. An exception in one of them is an error on all ranks, after which nothing else is restored, and nothing
-  /// initialised or saved: variables are overwritten by then.
+  /// Called on every rank in the middle of a restore: the replicated and the per-rank variables have their values, the
+  /// distributed ones are not described yet. An adaptive mesh makes its blocks here. No MPI calls of its own. Several
+  /// functions run in the order in which they were given. The order of a restore is always the same: values,
+  /// serializers, redistribution functions, these functions, `describe` functions, arrays, migration functions. An
+  /// exception in one of them is an error on all ranks. Nothing else is restored, initialised or saved after it:
+  /// variables are overwritten by then.
   void when_values_restored(std::function<void()> prepare);
 
-  /// The boxes of a distributed variable may overlap: nodes on the border of two ranks, of which both have a copy. A
+  /// The boxes of a distributed variable may overlap: two ranks each have a copy of the nodes on their border. A
   /// restore with the same boxes gives every rank its own copy back, bit for bit. On another split all get the copy of
-  /// the owner, which is the lowest of the ranks that had the element (of two boxes of one rank: the first). Costs a
-  /// second copy of what is shared. All ranks say the same.
+  /// the owner: the lowest rank that had the element (of two boxes of one rank: the first). Costs a second copy of what
+  /// is shared. All ranks say the same.
   /// @throws UsageError if no distributed variable @p name is registered
   void allow_shared(const std::string& name);
 

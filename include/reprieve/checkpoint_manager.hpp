@@ -90,8 +90,8 @@ class REPRIEVE_EXPORT CheckpointManager {
   /// is newer than all checkpoints: after a crash of the program, on the same hosts. A copy is no checkpoint: nothing
   /// of it is durable, and an orderly end of the manager removes it. Left out, and false, if the copy before is not
   /// complete yet or there is no room: the older one is kept then. A handler calls it every `local_every`. Collective.
-  /// With `local_partner`, what is not at its partner yet from the copy before is waited for. A place that cannot be
-  /// made is logged, and is no error either. Cost: a copy of this rank's part of the state; two are kept.
+  /// With `local_partner`, it waits until the copy before is complete at its partner. A node-local directory that
+  /// cannot be made is logged, and is no error. Cost: a copy of this rank's part of the state; two are kept.
   /// @param number  of the checkpoint that it would be: who gives numbers to `save` gives them here too, and finds that
   /// of the copy in `CheckpointInfo::number`
   /// @throws UsageError without `local_directory`, or after a save with a save function, which a copy cannot hold;

@@ -59,7 +59,7 @@ class PackedReader {
     return value;
   }
 
-  /// A number of items, of which each takes a byte or more.
+  /// A number of items, each of one byte or more.
   [[nodiscard]] std::size_t count() {
     const auto count = number<std::uint64_t>();
     if (count > left_.size()) {

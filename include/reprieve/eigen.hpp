@@ -9,7 +9,7 @@
 ///
 /// The file has two dimensions, rows and columns, whatever the order of storage; vectors have one. The view keeps the
 /// address and the size: a matrix that is resized or swapped afterwards is registered with a function that makes the
-/// view again at every save and restore, `[&] { return reprieve::strided_view(field); }` in the place of the view.
+/// view again at every save and restore, `[&] { return reprieve::strided_view(field); }` instead of the view.
 
 #include <Eigen/Core>
 #include <cstddef>

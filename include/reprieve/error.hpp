@@ -26,7 +26,7 @@ enum class ErrorCode : std::int32_t {
   mismatch = 8,    ///< a valid checkpoint does not fit the registered state
   mpi = 9,         ///< an MPI call failed
   cluster = 10,    ///< the application failed on some rank
-  // 11 is not used: it was the end of a grace period, which nothing ever told.
+  // 11 is not used: it was the end of a grace period, which nothing ever reported.
   unresponsive = 12,  ///< ranks did not come to a collective call in time
   internal = 13,      ///< a promise inside the library was broken: please report it
   no_memory = 14,     ///< a rank could not get the memory that the library asked for
@@ -65,14 +65,14 @@ class REPRIEVE_EXPORT UsageError : public Error {
       : Error(ErrorCode::usage, message, origin_rank) {}
 };
 
-/// A file system operation failed, or a copy from or to a device. The code tells the cause: io, no_space, permission or
+/// A file system operation failed, or a copy from or to a device. The code names the cause: io, no_space, permission or
 /// locked.
 class REPRIEVE_EXPORT StorageError : public Error {
  public:
   StorageError(ErrorCode code, const std::string& message, int origin_rank = -1) : Error(code, message, origin_rank) {}
 };
 
-/// A checkpoint file is corrupt or not a checkpoint; the message names the file and the place.
+/// A checkpoint file is corrupt or not a checkpoint; the message names the file and the position.
 class REPRIEVE_EXPORT CorruptError : public Error {
  public:
   explicit CorruptError(const std::string& message, int origin_rank = -1)

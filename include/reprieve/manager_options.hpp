@@ -73,8 +73,8 @@ struct ManagerOptions {
   /// How long a rank waits for the others in one stage of a save or a restore before it gives up and names them.
   std::chrono::milliseconds io_timeout{1'800'000};
   /// The environment of rank 0 (`REPRIEVE_...`, configs/README.md) goes before these options, before the directory, and
-  /// before the TerminationConfig of a handler that uses the manager. False: it is not looked at. A program with
-  /// several managers switches it off for all but the one whose directory REPRIEVE_DIRECTORY is to name.
+  /// before the TerminationConfig of a handler that uses the manager. False: it is not read. A program with several
+  /// managers switches it off for all but one: REPRIEVE_DIRECTORY names the directory of that one.
   bool read_environment = true;
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// Memory of the program's own that is looked at again whenever a checkpoint is saved or restored: containers, views,
-/// and functions that tell where the memory is.
+/// Memory of the program, found again at every save and restore: containers, views, and functions that return one of
+/// them.
 
 #include <concepts>
 #include <cstddef>
@@ -41,11 +41,11 @@ template <class M>
 concept ElementMemory = detail::kIsView<std::remove_cvref_t<M>> ||
     (detail::kIsContainer<std::remove_reference_t<M>>&& std::is_lvalue_reference_v<M>);
 
-/// A function that tells where memory is: it returns a view, or a reference to a container.
+/// A function that returns memory: a view, or a reference to a container.
 template <class F>
 concept MemoryFunction = std::invocable<F&> && ElementMemory<std::invoke_result_t<F&>>;
 
-/// A function that tells where a value is: it returns a view, or a reference to anything that can be registered.
+/// A function that returns a value: a view, or a reference to anything that can be registered.
 template <class F>
 concept ValueFunction = MemoryFunction<F> ||(std::invocable<F&>&& std::is_lvalue_reference_v<std::invoke_result_t<F&>>&&
                                                  Storable<std::remove_reference_t<std::invoke_result_t<F&>>>);

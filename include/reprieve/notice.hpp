@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The words for a notice: what is learned of the end of a job, who is asked for it, and how it is told. No MPI.
+/// The types of a notice of the end of a job: its content, its sources, and how it is reported. No MPI.
 
 #include <chrono>
 #include <functional>
@@ -36,7 +36,7 @@ struct WatchResult {
 /// exception is logged once and counts as "nothing yet".
 using WatcherFn = std::function<WatchResult()>;
 
-/// A metadata server that tells a virtual machine of its end.
+/// A metadata server that announces the end of a virtual machine.
 enum class MetadataServer { none, gce, aws, azure };
 
 /// The notice of a preemption, as a process sees it that watches the run.

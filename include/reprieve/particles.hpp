@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// Redistribution of particles, and of everything else of which each rank has a list of its own, after a restart on
-/// another number of ranks.
+/// Redistribution of particles, and of other lists that every rank has for itself, after a restart on another number of
+/// ranks.
 ///
 ///     state.add_per_rank("particles", particles, reprieve::in_order<std::vector<Particle>>());
 ///     state.add_per_rank("particles", particles, reprieve::by_owner<std::vector<Particle>>(rank_of_particle));
@@ -115,7 +115,7 @@ Redistribute<List> by_owner(std::function<int(const typename List::value_type& i
 /// redistributed; `pieces.of(name)` has what belongs to it, the positions say.
 using OwnersOf = std::function<std::vector<int>(const PerRankPieces& pieces, int saved_rank, int size)>;
 
-/// `by_owner` for particles that are kept as several lists, of which one tells where each particle belongs.
+/// `by_owner` for particles in several lists; one of the lists says where each particle belongs.
 /// @param values_per_item  elements of this list per particle
 template <class List>
 Redistribute<List> by_owners(OwnersOf owners, std::size_t values_per_item = 1) {

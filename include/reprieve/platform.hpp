@@ -31,7 +31,7 @@ enum class Device { cpu, gpu };
 struct PlatformInfo {
   Platform platform = Platform::other;
   Device device = Device::cpu;
-  std::string evidence;  ///< what told the platform: "SLURM_JOB_ID", "metadata server of AWS", ...
+  std::string evidence;  ///< what showed the platform: "SLURM_JOB_ID", "metadata server of AWS", ...
 };
 
 /// "gce", "aws", "azure", "slurm", "pbs", "lsf", "kubernetes", "restart-managed", "other".
@@ -48,7 +48,7 @@ REPRIEVE_EXPORT std::optional<Device> device_named(std::string_view name);
 /// that answer is kept for the life of the process. The device is a GPU if there is a device file of one, or what
 /// `REPRIEVE_DEVICE` says.
 ///
-/// A handler does this on rank 0 alone and tells the others. Collective: no. Thread: any.
+/// A handler does this on rank 0 alone and sends it to the others. Collective: no. Thread: any.
 /// @throws ConfigError if one of the two variables has a value that does not exist
 REPRIEVE_EXPORT PlatformInfo detect_platform();
 

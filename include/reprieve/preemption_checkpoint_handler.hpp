@@ -123,10 +123,10 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   /// exceptions as for `run`.
   void step_boundary();
 
-  /// Tells that steps of another length begin, longer ones above all: an evaluation, an output, a finer mesh. The next
-  /// boundary asks for notices, and each after it as long as the new steps are long. Without it, a notice in steps that
-  /// suddenly got longer waits for the next check, up to 3 boundaries after steps of 1 ms and 24 after steps of 10 us.
-  /// Collective: yes, all ranks between the same boundaries. Thread: main. Signal-safe: no.
+  /// Announces steps of another length, above all longer ones: an evaluation, an output, a finer mesh. The next
+  /// boundary asks for notices, and so does each boundary after it while the new steps last. Without this call, a
+  /// notice in steps that suddenly got longer waits for the next check: up to 3 boundaries after steps of 1 ms, and 24
+  /// after steps of 10 us. Collective: yes, all ranks between the same boundaries. Thread: main. Signal-safe: no.
   /// @throws ClusterError, UsageError and UnresponsiveError as `run` does at a boundary
   /// Cost: none, or the end of a small reduction that is under way. Saves nothing.
   void begin_phase();
@@ -169,7 +169,7 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
   /// afterwards, with `TerminationConfig::return_when_saved` it stays true.
   [[nodiscard]] bool preempted() const noexcept { return preemption_notice().has_value(); }
 
-  /// What main is to return: the restart code if `TerminationConfig::return_when_saved` is set and the last save is
+  /// What main must return: the restart code if `TerminationConfig::return_when_saved` is set and the last save is
   /// done, else 0. The same on every rank. Not collective.
   [[nodiscard]] int exit_code() const noexcept;
 
@@ -203,8 +203,8 @@ class REPRIEVE_EXPORT PreemptionCheckpointHandler {
 };
 
 /// See `PreemptionCheckpointHandler::watch_preemption_scope`. End it with `close()` to get the errors of the save as
-/// exceptions; the destructor closes as well, when the scope is left normally; left by an exception, it saves if a
-/// preemption is marked and tells the other ranks of the error.
+/// exceptions. The destructor closes it as well when the scope is left normally. When an exception leaves the scope, it
+/// saves if a preemption is marked, and sends the error to the other ranks.
 class REPRIEVE_EXPORT PreemptionScope {
  public:
   ~PreemptionScope() noexcept(false);  // NOLINT(bugprone-exception-escape): it is meant to throw

@@ -30,8 +30,8 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-/// A list of members in the order in which they are to be shown. Those that are not in it are saved and restored like
-/// the others; tools do not see them.
+/// A list of members in the order in which tools show them. Members that are not in it are saved and restored like the
+/// others; tools do not see them.
 using Members = std::vector<Member>;
 
 namespace detail {

@@ -12,7 +12,7 @@
  *
  * What goes wrong while variables are registered or settings are made (a negative shape, an unknown key) is returned at
  * once, and also kept: reprieve_handler_open and reprieve_manager_open then fail with it on every rank, even if it
- * happened on one only. So it is enough to look at the result of `open`.
+ * happened on one only. So it is enough to check the result of `open`.
  *
  * Functions marked "collective" are called by all ranks of the communicator in the same order, and return the same code
  * with the same message on every rank. A handle is used by one thread at a time; collective functions are called from
@@ -65,7 +65,7 @@ enum reprieve_status {
   REPRIEVE_ERROR_UNRESPONSIVE = 12,
   REPRIEVE_ERROR_INTERNAL = 13,  /**< a promise inside the library was broken: please report it */
   REPRIEVE_ERROR_NO_MEMORY = 14, /**< a rank could not get the memory that the library asked for */
-  /** Not an error: the state is saved, and the program is to leave with reprieve_exit_code(). With REPRIEVE_EXIT_RETURN
+  /** Not an error: the state is saved, and the program must leave with reprieve_exit_code(). With REPRIEVE_EXIT_RETURN
    * only. */
   REPRIEVE_PREEMPTED = 100
 };
@@ -157,7 +157,7 @@ REPRIEVE_EXPORT int reprieve_boxes_add(reprieve_boxes* boxes, void* data, const 
  * that their arguments are made for. */
 typedef int (*reprieve_describe_fn)(reprieve_boxes* boxes, void* user);
 /** Registers any number of boxes per rank (adaptive meshes), or one that moves: `describe` is called at every save and
- * restore, so memory may be reallocated or change places, and boxes may come and go. */
+ * restore, so memory may be reallocated or swapped, and boxes may come and go. */
 REPRIEVE_EXPORT int reprieve_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, int type,
                                                    int dimensions, const int64_t* global_shape,
                                                    reprieve_describe_fn describe, void* user);
@@ -173,7 +173,7 @@ REPRIEVE_EXPORT int reprieve_pieces_read(reprieve_pieces* pieces, int saved_rank
 /** Makes this rank's value from the saved ones. `rank` and `size`: of the restarted run. Called on every rank. */
 typedef int (*reprieve_redistribute_fn)(reprieve_pieces* pieces, int rank, int size, void* user);
 
-/** Registers a value of which every rank has its own; shapes may differ between ranks. It restores on the same number
+/** Registers a value that every rank has for itself; shapes may differ between ranks. It restores on the same number
  * of ranks; on another number `redistribute` is called. If that is NULL, it is a mismatch that names the variable.
  * @param dimensions  0 for a scalar; then shape and strides_bytes are NULL
  * @param user  is passed to redistribute */
@@ -182,7 +182,7 @@ REPRIEVE_EXPORT int reprieve_add_per_rank(reprieve_checkpoint* checkpoint, const
                                           reprieve_redistribute_fn redistribute, void* user);
 
 /** The memory of a value that can change its length (particles, lists).
- * @param wanted  -1: tell where the value is and how long. Otherwise: first make it so many items long; its old content
+ * @param wanted  -1: return the address and the length. Otherwise: first make it so many items long; its old content
  *                is not needed any more
  * @param data, count  out: first element, and number of items */
 typedef int (*reprieve_memory_fn)(int64_t wanted, void** data, int64_t* count, void* user);
@@ -220,8 +220,8 @@ REPRIEVE_EXPORT int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint
 REPRIEVE_EXPORT int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name,
                                            reprieve_checkpoint** part);
 
-/** Called on every rank in the middle of a restore, when the replicated and the per-rank variables have their values
- * and the distributed ones are not described yet: the place to make the blocks of an adaptive mesh. */
+/** Called on every rank in the middle of a restore: the replicated and the per-rank variables have their values, the
+ * distributed ones are not described yet. An adaptive mesh makes its blocks here. */
 typedef int (*reprieve_restored_fn)(void* user);
 REPRIEVE_EXPORT int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_restored_fn prepare,
                                                   void* user);
@@ -297,7 +297,7 @@ REPRIEVE_EXPORT int reprieve_config_load_json(reprieve_config* config, const cha
 REPRIEVE_EXPORT int reprieve_config_set(reprieve_config* config, const char* key, const char* value);
 /** Overrides settings by the environment now, instead of when opening; see configs/README.md. Errors: CONFIG; USAGE. */
 REPRIEVE_EXPORT int reprieve_config_apply_environment(reprieve_config* config);
-/** Whether rank 0's variables REPRIEVE_... go before these settings (1, the default) or are not looked at (0). */
+/** Whether rank 0's variables REPRIEVE_... go before these settings (1, the default) or are not read (0). */
 REPRIEVE_EXPORT int reprieve_config_read_environment(reprieve_config* config, int read);
 /** All settings as JSON text, valid until the next call with this config; NULL after an error. */
 REPRIEVE_EXPORT const char* reprieve_config_json(reprieve_config* config);
@@ -343,7 +343,7 @@ REPRIEVE_EXPORT int reprieve_config_set_step_fn(reprieve_config* config, repriev
 typedef int (*reprieve_watcher_fn)(char* message, size_t message_size, double* time_left_s, void* user);
 REPRIEVE_EXPORT int reprieve_config_set_watcher_fn(reprieve_config* config, reprieve_watcher_fn watcher, void* user);
 
-/** Called on a rank that failed, if the others never hear of it, since they are stuck in a collective call of the
+/** Called on a rank that failed, if its error never reaches the others: they are stuck in a collective call of the
  * program. Should end the job. The default is MPI_Abort. */
 typedef void (*reprieve_abort_fn)(MPI_Comm comm, int exit_code, void* user);
 REPRIEVE_EXPORT int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user);
@@ -396,7 +396,7 @@ REPRIEVE_EXPORT int reprieve_unwatch_signals(void);
 
 /** Opens the directory, and restores the newest valid checkpoint if there is one. Collective.
  * @param comm  duplicated; needs to live only during the call
- * @param checkpoint  the state, of which all variables are registered
+ * @param checkpoint  the state; all its variables are registered
  * @param directory  of the checkpoints; NULL: the setting `directory`
  * @param config  NULL: defaults
  * Errors: CONFIG, USAGE (also those of registration, on whichever rank), IO, NO_SPACE, PERMISSION, LOCKED, CORRUPT,
@@ -421,7 +421,7 @@ REPRIEVE_EXPORT int reprieve_handler_close(reprieve_handler** handler);
  * follow. Collective.
  * @param steps  how many to make in all, over all restarts; REPRIEVE_NO_LIMIT: the program leaves the loop by itself
  * @param status  out: REPRIEVE_OK if a step began or all are done; otherwise as reprieve_step_begin. With NULL an error
- * ends the job by reprieve_abort; a preemption, with REPRIEVE_EXIT_RETURN, is told by reprieve_preempted
+ * ends the job by reprieve_abort; reprieve_preempted reports a preemption, with REPRIEVE_EXIT_RETURN
  * @return 1: make a step; 0: all are done, or there was an error
  * Cost without a notice: a clock reading and a few loads; one small reduction per half a check interval (8 ms), or per
  * step if steps are longer. */
@@ -437,7 +437,7 @@ REPRIEVE_EXPORT int reprieve_step_begin(reprieve_handler* handler);
  * reprieve_next_step it is needed only before reprieve_save_if_preempted and reprieve_scope_end. */
 REPRIEVE_EXPORT int reprieve_step_end(reprieve_handler* handler);
 
-/** The last step boundary, for loops without reprieve_next_step: waits for all ranks, tells what went wrong on any of
+/** The last step boundary, for loops without reprieve_next_step: waits for all ranks, reports what went wrong on any of
  * them since the last boundary, and acts on a notice that has come. Ends open scopes. No boundary comes after it; a
  * second call does nothing. Collective; errors as reprieve_step_begin. */
 REPRIEVE_EXPORT int reprieve_handler_finish(reprieve_handler* handler);
@@ -456,8 +456,8 @@ REPRIEVE_EXPORT int reprieve_scope_begin_with(reprieve_handler* handler, int mod
 REPRIEVE_EXPORT int reprieve_scope_end(reprieve_handler* handler);
 
 /** This rank cannot continue: every rank gets REPRIEVE_ERROR_CLUSTER with the message, the others at their next step
- * boundary. After that the handler can only be closed. Called by the failing rank alone; returns when the others have
- * heard of it, or after `termination.error_timeout_s`, when the abort function was called. */
+ * boundary. After that the handler can only be closed. Called by the failing rank alone; returns when the others know
+ * it, or after `termination.error_timeout_s`, when the abort function was called. */
 REPRIEVE_EXPORT int reprieve_fail(reprieve_handler* handler, const char* message);
 
 /** Steps of another length begin, longer ones above all: the next boundary asks for notices. Collective. As in C++. */

@@ -23,8 +23,8 @@ extern "C" {
  * What a run is about */
 
 /** The name of a case, a parameter, a seed: stored in every checkpoint. Opening a handler, or a restore, on a
- * checkpoint with another value is an error, REPRIEVE_ERROR_MISMATCH, with both values, before anything is touched. One
- * that a checkpoint does not have is told in the log. All ranks say the same. In a Slurm array, the number of the task
+ * checkpoint with another value is an error, REPRIEVE_ERROR_MISMATCH, with both values, before anything is touched. A
+ * constant that a checkpoint does not have is logged. All ranks say the same. In a Slurm array, the number of the task
  * is such a constant by itself (setting `checkpoints.array_task_is_constant`). Errors: USAGE: the name is not allowed,
  * or taken. */
 REPRIEVE_EXPORT int reprieve_add_constant(reprieve_checkpoint* checkpoint, const char* name, const char* value);

@@ -16,7 +16,7 @@
 
 namespace reprieve {
 
-/// Customisation point. Specialise it for a type T that is to be registered in a Checkpoint:
+/// Customisation point. Specialise it to register values of a type T in a Checkpoint:
 ///
 ///     template <> struct reprieve::Serializer<Particle> {
 ///       static std::vector<std::byte> save(const Particle& value);

@@ -22,7 +22,7 @@
 
 namespace reprieve {
 
-/// Why and with what the process is to leave.
+/// The reason and the exit code with which the process leaves.
 struct ExitContext {
   MPI_Comm comm = MPI_COMM_NULL;  ///< the handler's private communicator
   int exit_code = 0;              ///< the restart code
@@ -34,8 +34,8 @@ struct ExitContext {
 /// notice, unless `TerminationConfig::return_when_saved` is set.
 using ExitFn = std::function<void(const ExitContext&)>;
 
-/// What the failing rank does when its peers do not come to hear of its error within `error_timeout`, since they are
-/// stuck in a collective call of the application. It gets the handler's communicator and the exit code 1.
+/// What the failing rank does if its error does not reach its peers within `error_timeout`, since they are stuck in a
+/// collective call of the application. It gets the handler's communicator and the exit code 1.
 using AbortFn = std::function<void(MPI_Comm comm, int exit_code)>;
 
 /// The default exit function: flushes stdio, waits for the other ranks (10 s at most), and ends the process by `_exit`,
@@ -74,8 +74,8 @@ enum class Agreement {
   automatic,
   /// At boundaries that follow from the length of the steps before.
   boundaries,
-  /// A thread of each rank sees what there is to tell, and the threads agree on the boundary: within milliseconds,
-  /// whatever the length of the steps, and without a message until then. Needs MPI_THREAD_MULTIPLE on all ranks.
+  /// A thread of each rank sees a notice or an error. The threads agree on the boundary within milliseconds, whatever
+  /// the length of the steps. No message is sent until then. Needs MPI_THREAD_MULTIPLE on all ranks.
   threads,
 };
 
@@ -127,8 +127,8 @@ struct TerminationConfig {
   /// time, whichever is shorter; never more than half of the time.
   std::optional<std::chrono::milliseconds> end_lead;
 
-  /// How many calls of `run` the run makes in all, whatever `step_fn` counts; 0: not known. Tools tell by it when the
-  /// run will end; nothing else depends on it.
+  /// How many calls of `run` the run makes in all, whatever `step_fn` counts; 0: not known. Tools compute the end of
+  /// the run from it; nothing else depends on it.
   std::uint64_t total_steps = 0;
   /// Checkpoint every so many calls of `run` (steps of `step_fn`, if there is one); 0: off.
   std::uint64_t save_every_steps = 0;
@@ -141,11 +141,11 @@ struct TerminationConfig {
   Agreement agreement = Agreement::automatic;
   /// How long a rank waits for the others at a step boundary before it gives up and names them.
   std::chrono::milliseconds peer_timeout{1'800'000};
-  /// How long a rank whose step failed waits for the others to hear of it.
+  /// How long a rank whose step failed waits until the others know its error.
   std::chrono::milliseconds error_timeout{60'000};
   /// Safety margin between the expected end of the last save and the deadline.
   std::chrono::milliseconds grace_margin{1000};
-  /// What to do when the peers never hear of an error. Empty: `abort_job`.
+  /// What to do when an error never reaches the peers. Empty: `abort_job`.
   AbortFn abort_fn;
 };
 

@@ -38,8 +38,8 @@ class REPRIEVE_EXPORT ValueAccess {
   /// True for a list of texts, if its bytes are those that reprieve/containers.hpp makes of a std::vector<std::string>:
   /// the file then shows it as an array of texts.
   [[nodiscard]] virtual bool is_text_list() const { return false; }
-  /// Told before `bytes` and `prepare`: the space that was set for the value (`Checkpoint::set_memory_space`). True if
-  /// these check it themselves, since the memory that they give is not the value's own but a copy on the host.
+  /// Called before `bytes` and `prepare`, with the space that was set for the value (`Checkpoint::set_memory_space`).
+  /// True if these check the space themselves, since they give a copy on the host and not the value's own memory.
   [[nodiscard]] virtual bool checks_space(MemorySpace* /*named*/) { return false; }
 };
 

@@ -20,8 +20,8 @@ struct VersionDetails {
   std::string options;  ///< build type and options, "Release"
 };
 
-/// Tells which library is running. Before MPI_Init, too. Not collective; on any thread; no file or network is looked
-/// at.
+/// Reports which library is running. Before MPI_Init, too. Not collective; on any thread. Reads no file, uses no
+/// network.
 /// @throws std::bad_alloc
 REPRIEVE_EXPORT VersionDetails version_details();
 

@@ -31,8 +31,8 @@ int guarded(Operation&& operation) noexcept {
   }
 }
 
-/// The same for calls whose failure must not get lost if nobody looks at the code: the first one is kept in
-/// @p first_failure, for `open` to tell on every rank.
+/// The same for calls whose failure must not get lost if nobody checks the code: the first one is kept in @p
+/// first_failure, and `open` reports it on every rank.
 template <class Operation>
 int guarded_and_kept(core::Outcome& first_failure, Operation&& operation) noexcept {
   return guarded([&] {

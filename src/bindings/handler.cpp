@@ -126,7 +126,7 @@ int reprieve_next_step(reprieve_handler* handler, uint64_t steps, int* status) {
   if (status != nullptr) {
     *status = result;
   } else if (result != REPRIEVE_OK && result != REPRIEVE_PREEMPTED) {
-    // Nobody would see that the loop has ended early. Of a preemption reprieve_preempted tells.
+    // Nobody would see that the loop has ended early. reprieve_preempted reports a preemption.
     reprieve_abort();
   }
   return more;

@@ -36,7 +36,7 @@ OpenArguments arguments_from(const reprieve_checkpoint* checkpoint, const char* 
   return arguments;
 }
 
-/// It may still come from the environment, of which that of rank 0 counts. Collective.
+/// It may still come from the environment of rank 0. Collective.
 void check_directory(cluster::Communicator& comm, const OpenArguments& arguments) {
   constexpr const char* what = "opening";
   const bool is_named = comm.is_chief() && arguments.settings.manager.read_environment &&

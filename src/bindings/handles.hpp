@@ -95,7 +95,7 @@ OpenArguments agreed_arguments(MPI_Comm comm, const reprieve_checkpoint* checkpo
 
 /// @p info as C sees it: its texts live as long as @p info.
 reprieve_checkpoint_info shown(const CheckpointInfo& info);
-/// Tells whether there is a checkpoint, and which. @param flag, info  may be null
+/// Shows whether there is a checkpoint, and which. @param flag, info  may be null
 void show(const std::optional<CheckpointInfo>& found, int* flag, reprieve_checkpoint_info* info);
 
 }  // namespace reprieve::bindings

@@ -83,7 +83,7 @@ using namespace std::chrono_literals;
 /// A check may cost one part in so many of the time of the steps.
 constexpr std::int64_t kCostShare = 100;
 
-/// The stride grows at most so much from one check to the next: a few short steps do not tell what the next ones take.
+/// The stride grows at most so much from one check to the next: a few short steps do not predict the next ones.
 /// It shrinks at once.
 constexpr std::int64_t kMaxGrowth = 4;
 

@@ -66,7 +66,7 @@ struct Verdict {
 
 Verdict decode(const AgreementVector& vector, int size);
 
-// What the threads of all ranks tell each other in one round: pure encoding and decoding, without MPI.
+// What the threads of all ranks send each other in one round: pure encoding and decoding, without MPI.
 
 /// What the thread of one rank says in a round.
 struct RoundView {
@@ -135,13 +135,13 @@ class CheckPlan {
   explicit CheckPlan(std::chrono::nanoseconds longest_wait) : longest_wait_(longest_wait) {}
 
   void take(const CheckFacts& facts);
-  /// Something else begins: the steps until now do not tell how long the next ones are, nor does the check that comes
-  /// now, before any of them. So the one after it is at the next boundary as well.
+  /// Something else begins: the steps until now do not predict the next ones. Nor does the check that comes now, before
+  /// any of them. So the check after it is at the next boundary as well.
   void restart() noexcept;
 
   /// Boundaries from one check to the next.
   [[nodiscard]] std::int64_t stride() const noexcept { return stride_; }
-  /// Boundaries from the post of a check to the place where all ranks act on it.
+  /// Boundaries from the post of a check to the one where all ranks act on it.
   [[nodiscard]] std::int64_t lag() const noexcept { return stride_ / kLagDivisor; }
 
   /// What a check usually costs after a step of this length, on a machine with a core for each rank.

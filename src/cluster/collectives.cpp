@@ -227,9 +227,9 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
   theirs = std::move(buffers->in);
 }
 
-// Bytes that all ranks look at, in memory that is one for all ranks of a node where that can be:
-//  1. the rank that has them brings them to the leader of its node; the leaders broadcast them among themselves;
-//  2. a leader tells the ranks of its node where they are, and they look at its memory;
+// Bytes that all ranks read. The ranks of a node share one memory for them where that can be:
+//  1. the rank that has them sends them to the leader of its node; the leaders broadcast them among themselves;
+//  2. a leader sends the ranks of its node their address, and they read its memory;
 //  3. where a rank cannot, the ranks of its node get copies instead.
 // Every rank takes part in the entry checks between the pieces, so that nobody waits longer than the time limit for
 // all.
@@ -246,7 +246,7 @@ struct Communicator::CommonMemory {
   std::optional<core::SharedMemory> shared;
   std::vector<std::uint64_t> own;
   core::SharedMemoryAddress address;
-  int is_missing = 0;  ///< this rank cannot look at the leader's memory
+  int is_missing = 0;  ///< this rank cannot read the leader's memory
   int any_missing = 0;
 
   void take_own(std::uint64_t bytes) {

@@ -167,7 +167,7 @@ void Communicator::learn_hosts() {
   agree(core::capture([&] {
           std::map<std::string_view, std::uint32_t> places;
           std::vector<std::string> found;
-          auto hosts = hosts_;  // both change at once: an error tells the host of its rank
+          auto hosts = hosts_;  // both change at once: an error names the host of its rank
           for (std::size_t rank = 0; rank < hosts_.size(); ++rank) {
             const std::string_view name = all + rank * MPI_MAX_PROCESSOR_NAME;
             const auto [place, is_new] = places.try_emplace(name, static_cast<std::uint32_t>(found.size()));
@@ -231,7 +231,7 @@ bool Communicator::presence_check_seen() const {
   return seen != 0;
 }
 
-/// Tells all ranks that this one has stopped waiting. Those from which the same came meanwhile, in that order.
+/// Reports to all ranks that this one has stopped waiting. @returns the ranks that reported the same meanwhile
 std::vector<int> Communicator::check_presence() {
   // Empty messages: nothing that MPI could still touch after this function was left.
   std::vector<MPI_Request> sends(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);

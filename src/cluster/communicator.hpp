@@ -54,8 +54,7 @@ struct Parts {
 struct CommonBytes {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
-  bool is_first =
-      true;  ///< of the ranks that look at this memory: it is for this one to look whether the bytes are right
+  bool is_first = true;  ///< of the ranks that read this memory: this one checks whether the bytes are right
 };
 
 /// When ranks share memory, and whether they can.
@@ -66,8 +65,8 @@ struct Sharing {
 
 /// A duplicate of a user's communicator.
 ///
-/// All collective members wait at most `timeout()` for the other ranks. Past it, the ranks that are there call the roll
-/// with point-to-point messages (MPI collectives cannot tell who is missing), and each throws UnresponsiveError with
+/// All collective members wait at most `timeout()` for the other ranks. Past it, the ranks that are there find the
+/// missing ranks with point-to-point messages (MPI collectives cannot report them). Each throws UnresponsiveError with
 /// the names of the missing ranks; a rank that comes later finds the presence check and throws too. After that the
 /// communicator is broken and every operation throws at once. `what` names the operation in messages: "save 12:
 /// writing".
@@ -116,7 +115,7 @@ class Communicator {
   void barrier(std::string_view what);
   /// @p bytes of @p root replaces that of the others, whatever its size.
   void broadcast(Bytes& bytes, int root, std::string_view what);
-  /// The same for large tables: ranks of one node look at one copy. @p root makes the bytes by @p fill; all ranks know
+  /// The same for large tables: ranks of one node read one copy. @p root makes the bytes by @p fill; all ranks know
   /// their @p size. The first time it has no time limit once all ranks have come, as `is_node_leader`.
   [[nodiscard]] CommonBytes broadcast_common(std::size_t size, const std::function<void(std::span<std::byte>)>& fill,
                                              int root, std::string_view what);
@@ -160,7 +159,7 @@ class Communicator {
   }
 
   std::int64_t max(std::int64_t value, std::string_view what);
-  /// What one reduction tells of the digests and the values of all ranks.
+  /// The result of one reduction of the digests and the values of all ranks.
   struct Comparison {
     bool is_equal = true;       ///< the digests are
     std::int64_t greatest = 0;  ///< of the values
@@ -309,7 +308,7 @@ class Communicator {
   std::chrono::milliseconds timeout_;
   std::size_t piece_bytes_ = kPieceBytes;
   Sharing sharing_;
-  std::vector<std::uint32_t> hosts_;  ///< of each rank, as its place in the names: ranks are many, hosts are few
+  std::vector<std::uint32_t> hosts_;  ///< of each rank, as an index into the names: ranks are many, hosts are few
   std::vector<std::string> host_names_;
   std::string last_seen_;
   std::unique_ptr<Prepared> prepared_;
@@ -371,7 +370,7 @@ struct Communicator::Prepared {
   std::vector<char> hosts;
 };
 
-// What a rank does between two looks at something that it waits for.
+// What a rank does between two checks of something that it waits for.
 
 /// Gives the processor away, the longer the wait the more of it: ranks may share cores.
 inline void pause(std::chrono::steady_clock::duration waited) {

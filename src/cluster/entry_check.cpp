@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAnswerTime{2000};
 constexpr int kNamedRanks = 6;
 
-/// What a rank tells; 0 where nobody has told anything.
+/// What a rank sends; 0 where nothing has arrived.
 enum : int { kHere = 1, kWithoutMemory = 2 };
 
 /// What rank 0 answers: as many words on each rank.
@@ -78,7 +78,7 @@ class Memory {
 
  private:
   std::unique_ptr<Answer[], Free> answers_;  ///< to each rank, behind the one that this rank gets
-  std::unique_ptr<int[], Free> told_;        ///< by each rank, behind what this rank tells
+  std::unique_ptr<int[], Free> told_;        ///< by each rank, behind what this rank sends
   bool is_complete_ = false;
 };
 
@@ -143,7 +143,7 @@ Answer answer_to(const int* told, int size) {
       missing, rank);
 }
 
-/// Rank 0: hears the others, and answers. @returns what it has answered
+/// Rank 0: receives from the others, and answers. @returns its answer
 Answer hear_all(MPI_Comm parent, int size, Memory& memory, milliseconds timeout) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   check_mpi(MPI_Igather(memory.mine(), 1, MPI_INT, memory.told(), 1, MPI_INT, 0, parent, requests.data()),
@@ -191,7 +191,7 @@ void check_first_entry(MPI_Comm parent, bool has_memory, milliseconds timeout) {
   if (answer.missing > 0) {
     report_missing(answer, rank, timeout);
   }
-  // What ranks told before they gave up is still heard by a rank 0 that comes after that.
+  // A rank 0 that comes late still receives what ranks sent before they gave up.
   MPI_Request confirmation = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(parent, &confirmation), "MPI_Ibarrier");
   if (!complete({&confirmation, 1}, timeout)) {
@@ -305,8 +305,8 @@ void Communicator::throw_heard(const core::Failure& failure) const {
   }
 }
 
-/// Ranks that are still inside of the operation hear of the failure in the entry check of whatever they do there, leave
-/// it with an error, and come here. So this continues until all are here.
+/// Ranks that are still inside the operation get the failure in their next entry check, leave the operation with an
+/// error, and come here. So this continues until all are here.
 void Communicator::end_together(core::Outcome mine, std::string_view what) {
   for (;;) {
     const Entered met = check_entry_for(Kind::end, 0, mine ? &*mine : nullptr, what);

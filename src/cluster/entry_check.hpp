@@ -4,11 +4,11 @@
 /// @file
 /// The first entry check of the ranks of a program's communicator, when there is no communicator of our own yet.
 ///
-/// Ranks of which some never come must not wait for ever, nor without a name, and messages of our own must not get into
-/// the receives of the program. So each rank tells rank 0 that it is there, by a collective call that does not block,
-/// and rank 0 answers each of them: continue, or who is missing. Rank 0 sees that in the places of the gather that are
-/// still empty: MPI promises nothing of them before it is complete, but writes nothing else there. Where an MPI gathers
-/// by a tree (MPICH), the ranks behind a missing one look as if they were missing too.
+/// Ranks must not wait for ever for a rank that never comes, and the error must name it. Our own messages must not get
+/// into the receives of the program. So each rank reports to rank 0 by a collective call that does not block. Rank 0
+/// answers each of them: continue, or who is missing. The entries of missing ranks in the gather are still empty. MPI
+/// promises nothing of them before it is complete, but writes nothing else there. Where an MPI gathers by a tree
+/// (MPICH), the ranks behind a missing one look as if they were missing too.
 
 #include <mpi.h>
 

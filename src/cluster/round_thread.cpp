@@ -14,13 +14,13 @@ namespace reprieve::cluster {
 
 namespace {
 
-/// A round under way is looked at so often.
+/// The interval between two polls of a round under way.
 constexpr std::chrono::microseconds kRoundPoll{50};
 
 /// A main thread that a round holds looks without a pause at first: most rounds take less.
 constexpr std::chrono::microseconds kLookWithoutPause{300};
 
-/// Main threads with the shortest steps look at least after so many of them.
+/// With the shortest steps, main threads check at least after so many of them.
 constexpr std::int64_t kLongestGlanceStride = 1024;
 
 constexpr const char* kWhat = "agreement on the next check";
@@ -139,7 +139,7 @@ void RoundThread::set_alarm(std::optional<Clock::time_point> time) {
   alarm_ = time;
 }
 
-/// If there is a check to come, the others hear of the failure there.
+/// If there is a check to come, the others get the failure there.
 void RoundThread::announce_failure(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   failed_ = true;
@@ -189,7 +189,7 @@ void RoundThread::run() noexcept {
   channel_.leave();
 }
 
-/// False if the thread is to end.
+/// False if the thread must end.
 bool RoundThread::wait_for_look() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return abandoned_ || failure_ || !resting_; });
@@ -232,7 +232,7 @@ void RoundThread::drive(const std::unique_lock<std::mutex>& channel_lock, bool h
   }
 }
 
-/// At what the ranks tell each other.
+/// Begins, tests or ends the round that the ranks agree in.
 void RoundThread::look(bool has_news) {
   if (!is_at_work()) {
     return;
@@ -334,10 +334,10 @@ namespace {
 
 constexpr int kWakeTag = 2;
 
-/// Flat enough for a thousand ranks in four levels; each rank tells and hears no more than so many and one.
+/// Flat enough for a thousand ranks in four levels; each rank has messages with at most so many and one.
 constexpr int kChildren = 8;
 
-/// Whether ranks have given up is looked at so seldom: they wait for two seconds then.
+/// Polls between two checks for ranks that have given up: these wait for two seconds.
 constexpr std::int64_t kLooksPerPresencePoll = 50;
 
 std::vector<int> neighbours_in_tree(int rank, int size) {
@@ -384,7 +384,7 @@ void MpiRoundChannel::listen() {
   }
 }
 
-/// A neighbour's message completes its request, which is null from then on. Open MPI looks at the requests before it
+/// A neighbour's message completes its request, which is null from then on. Open MPI checks the requests before it
 /// fetches messages, so the second call sees what the first one fetched.
 bool MpiRoundChannel::woken() {
   Exchange& e = *exchange_;
@@ -439,7 +439,7 @@ void MpiRoundChannel::give_up() {
                              std::chrono::duration_cast<std::chrono::milliseconds>(waited), comm_.timeout());
 }
 
-/// What was not told or reduced may still be: its memory is left to MPI, and the communicator with it.
+/// Messages and reductions may still be under way: their memory is left to MPI, and the communicator with it.
 void MpiRoundChannel::leave() noexcept {
   Exchange& e = *exchange_;
   int finalized = 0;

@@ -5,7 +5,7 @@
 /// The agreement on the boundary of the next check by a thread of each rank, for programs that run with
 /// MPI_THREAD_MULTIPLE. Between notices no rank sends anything, whatever its steps take.
 ///
-/// 1. A rank that has something to tell (a notice, an error, a request for a checkpoint) begins a *round*: its thread
+/// 1. A rank that has something to report (a notice, an error, a request for a checkpoint) begins a *round*: its thread
 ///    wakes those of the other ranks, by messages along a tree.
 /// 2. Each thread stops its own main thread before the next boundary (`StopFlag`). All threads reduce these limits by
 ///    MPI_MAX. No main thread is needed for that, so it takes milliseconds whatever the main threads do.
@@ -66,7 +66,7 @@ class StopFlag {
   std::atomic<std::uint64_t> word_{0};
 };
 
-// How long steps take, seen from another thread that looks at their count now and then.
+// How long steps take, seen from another thread that reads their count now and then.
 
 /// The longest steps of the recent past. A step that is shorter than the time between two looks counts as the mean of
 /// those between them, a longer one is known to within that time. Not thread-safe.
@@ -143,7 +143,7 @@ class RoundChannel {
 };
 
 struct RoundOptions {
-  /// How often the thread looks whether there is anything to tell or to hear.
+  /// How often the thread checks for anything to send or to receive.
   std::chrono::milliseconds poll_interval{4};
   /// How long ranks wait for each other's threads.
   std::chrono::milliseconds peer_timeout{1'800'000};
@@ -167,14 +167,14 @@ class RoundThread {
   /// Makes the thread, which rests until it is resumed. @throws std::system_error if the system has no more of them
   void start();
   void resume();
-  /// Lets the thread rest when those of all ranks do: all ranks call it at the same place. If @p limit passes the
+  /// Lets the thread rest when those of all ranks do: all ranks call it at the same point. If @p limit passes the
   /// thread is ended alone, and the agreement is broken. @throws UnresponsiveError then
   void rest(std::chrono::milliseconds limit);
   /// Ends the thread without the others, for good. Nothing of it uses MPI any more.
   void abandon() noexcept;
 
-  /// Counts a boundary. False if a round or its check stops this thread there. Cost: an atomic increment, and a look at
-  /// the messages now and then.
+  /// Counts a boundary. False if a round or its check stops this thread there. Cost: an atomic increment, and a check
+  /// of the messages now and then.
   [[nodiscard]] bool pass() {
     if (--boundaries_until_glance_ <= 0) [[unlikely]] {
       glance();
@@ -184,14 +184,14 @@ class RoundThread {
   /// A boundary did not pass: where is the next check? Completes a round under way. `kNever` if there is none.
   /// @throws UnresponsiveError if ranks are missing
   [[nodiscard]] BoundaryIndex next_check();
-  /// The ranks have told each other everything at this boundary.
+  /// The ranks have exchanged everything at this boundary.
   void told(BoundaryIndex index);
 
-  /// There is something to tell: a round begins, which stops this thread at its next boundary.
+  /// There is something to report: a round begins, which stops this thread at its next boundary.
   void request();
-  /// Begins a round at this time, unless something is told before.
+  /// Begins a round at this time, unless the ranks agree before.
   void set_alarm(std::optional<Clock::time_point> time);
-  /// The step of this rank failed. Returns when the other ranks know where to hear of it, or after @p limit.
+  /// The step of this rank failed. Returns when the other ranks know where to get it, or after @p limit.
   void announce_failure(std::chrono::milliseconds limit);
 
   /// What was since the last boundary is no step.
@@ -204,7 +204,7 @@ class RoundThread {
   [[nodiscard]] std::chrono::nanoseconds take_longest_step();
 
   /// Whether some rank has a notice that waits for the next check. This rank knows it although its main thread may be
-  /// in a step of hours. It may be looked at in any thread, and for longer than this lives.
+  /// in a step of hours. It may be read in any thread, and for longer than this lives.
   [[nodiscard]] const std::shared_ptr<std::atomic<bool>>& notice_waits() const noexcept { return notice_waits_; }
 
   /// The thread has ended by an error.
@@ -255,7 +255,7 @@ class RoundThread {
   bool failed_ = false;
   bool closing_ = false;
   bool closing_is_sent_ = false;  ///< in a round that is complete
-  bool pause_ended_ = false;      ///< the watch of the steps is to start from the beginning
+  bool pause_ended_ = false;      ///< the watch of the steps must start from the beginning
   std::int64_t number_ = 0;       ///< of the last round that was begun
   BoundaryIndex check_at_ = kNever;
   std::optional<Clock::time_point> alarm_;

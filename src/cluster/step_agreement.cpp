@@ -17,7 +17,7 @@ namespace {
 /// an allreduce over any number of ranks (their binary logarithm).
 constexpr std::int64_t kTestsPerLag = 24;
 
-/// Ranks that have not come to the same place for so long may never come.
+/// Ranks that have not come to the same point for so long may never come.
 constexpr std::chrono::milliseconds kLongWait{1000};
 
 }  // namespace
@@ -166,7 +166,7 @@ Verdict StepAgreement::fail(std::chrono::milliseconds limit) {
   if (pending_) {
     const Verdict earlier = take(wait("report of an error", limit));
     if (earlier.failed_rank >= 0) {
-      return earlier;  // another rank failed first: its error is the one that all ranks hear
+      return earlier;  // another rank failed first: its error is the one that all ranks get
     }
   }
   post(Contribution{.index = index_, .failed = true});

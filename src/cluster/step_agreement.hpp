@@ -12,7 +12,7 @@
 /// 2. All ranks act on the verdict at the same boundary, `lag` boundaries after the post: each waits there, and not
 ///    earlier, for the reduction to complete. The lag, a fifth of the stride, hides the latency and the ranks' skew.
 /// 3. Before a save, all ranks confirm that they stand at the same boundary with a further reduction in the same
-///    sequence, so that a rank which failed or finished in between is heard before anyone waits for it in the save.
+/// sequence. So all know of a rank that failed or finished in between before they wait for it in the save.
 /// 4. A rank that fails or finishes posts the next reduction of the sequence out of turn; the others meet it at their
 ///    next one.
 ///
@@ -27,7 +27,7 @@
 /// of 1 ms. A program that knows that longer steps begin says so (`begin_phase`), and then it is within one.
 ///
 /// Where a thread of each rank may communicate, there are no planned checks but the first one and those of
-/// `begin_phase`: the threads find the boundary of the next check when a rank has something to tell (`RoundThread`).
+/// `begin_phase`: the threads find the boundary of the next check when a rank has something to report (`RoundThread`).
 /// What is done at a check is the same.
 
 #include <chrono>
@@ -92,13 +92,13 @@ class StepAgreement {
   }
 
   /// Waits until all ranks confirm that they stand at this boundary; a check under way is completed first. The caller
-  /// looks at the verdict, which is not delivered to on_verdict: a rank may have failed, and may stand elsewhere.
+  /// checks the verdict, which is not delivered to on_verdict: a rank may have failed, and may stand elsewhere.
   /// @throws UnresponsiveError; what on_verdict throws
   Verdict confirm();
   /// @throws UsageError unless @p verdict says that all ranks have confirmed this boundary
   void check_met(const Verdict& verdict) const;
 
-  /// Tells the other ranks that this one failed. Returns when all have heard it: the verdict is delivered to on_verdict
+  /// Reports the failure of this rank to the others. Returns when all know it: the verdict is delivered to on_verdict
   /// there, not here. @throws UnresponsiveError after @p limit
   Verdict fail(std::chrono::milliseconds limit);
 

@@ -171,7 +171,7 @@ std::optional<Directory> open_made(const Directory& above, const std::string& na
                                                   ": somebody else has put a directory there in this moment");
   }
   if ((made.st_mode & 07777U) != mode && ::fchmod(directory->descriptor(), mode) != 0) {
-    static_cast<void>(has_no_rights(errno));  // what cannot be reached for want of rights is told when it is needed
+    static_cast<void>(has_no_rights(errno));  // missing rights are reported when they are needed
   }
   return directory;
 }
@@ -268,7 +268,7 @@ int Directory::look_through(const std::string& name, struct stat& status) const 
 }
 
 std::vector<DirectoryEntry> Directory::list() const {
-  // A descriptor of its own: the place in the list is part of it.
+  // A descriptor of its own: the position in the list is part of it.
   Descriptor copy(uninterrupted([&] { return ::openat(descriptor(), ".", kDirectoryFlags); }));
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(copy.is_open() ? ::fdopendir(copy.get()) : nullptr, ::closedir);
   if (!stream) {
@@ -388,14 +388,14 @@ void Directory::write_text(const std::string& name, const std::string& text, mod
     const Descriptor file = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
     write_all(file.get(), text, path_ / temporary);
     if (::fchmod(file.get(), mode) != 0) {
-      static_cast<void>(has_no_rights(errno));  // what cannot be read for want of rights is told when it is read
+      static_cast<void>(has_no_rights(errno));  // missing rights are reported when the file is read
     }
     if (durable && uninterrupted([&] { return ::fsync(file.get()); }) != 0) {
       throw storage_error("make durable", path_ / temporary, errno);
     }
     rename(temporary, *this, name);
   } catch (...) {
-    static_cast<void>(::unlinkat(descriptor(), temporary.c_str(), 0));  // what went wrong first is what is told
+    static_cast<void>(::unlinkat(descriptor(), temporary.c_str(), 0));  // the first error is reported
     throw;
   }
   if (durable) {
@@ -509,7 +509,7 @@ int give_rights(int descriptor, mode_t mode) noexcept {
     return 0;
   }
   if (::fchmod(descriptor, mode) != 0) {
-    static_cast<void>(has_no_rights(errno));  // what cannot be read for want of rights is told when it is read
+    static_cast<void>(has_no_rights(errno));  // missing rights are reported when the file is read
   }
   return 0;
 }
@@ -518,7 +518,7 @@ namespace {
 
 constexpr std::string_view kWorkerPrefix = "workertemp_";
 /// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it, and
-/// on a busy machine the two can do so in step many times. Pauses of random length bring them apart.
+/// on a busy machine the two can do so in step many times. Pauses of random length separate them.
 constexpr std::chrono::seconds kMostTimeToMake{10};
 constexpr std::chrono::microseconds kLongestPause{1000};
 /// A name that is taken but cannot be used may have been removed and made again in between: asked this often.
@@ -643,7 +643,7 @@ WriteDirectory::WriteDirectory(const fs::path& checkpoints, int rank)
   throw storage_error("make directory", checkpoints / outer_name(rank), EEXIST);
 }
 
-/// Makes it where everybody looks for it. False if that place or name is not this user's.
+/// Makes it where everybody looks for it. False if that parent or name is not this user's.
 bool WriteDirectory::make_beside(const fs::path& checkpoints, int rank) {
   auto parent = open_parent(checkpoints);
   if (!parent || !is_this_users_alone(*parent)) {

@@ -3,7 +3,7 @@
 
 /// @file
 /// A directory as a handle: opened once, then everything in it is reached through the handle, and never through a path
-/// that somebody else can point to another place. This is the only part of the library that gives names to the system
+/// that somebody else can point elsewhere. This is the only part of the library that gives names to the system
 /// calls that change files.
 
 #include <fcntl.h>
@@ -78,7 +78,7 @@ class Directory {
   [[nodiscard]] mode_t directory_mode() const;
   /// Whether the file system is in memory.
   [[nodiscard]] bool is_in_memory() const;
-  /// What its file system has left for this user; nothing if it does not say.
+  /// The free space of its file system for this user; nothing if it does not say.
   [[nodiscard]] std::optional<std::uint64_t> available_bytes() const noexcept;
   /// Whether they are one and the same.
   [[nodiscard]] bool is(const Directory& other) const;
@@ -188,7 +188,7 @@ inline constexpr mode_t kOwnDirectory = 0700;
 inline constexpr mode_t kOwnFile = 0600;
 
 /// Gives a file that was made just now the rights that the umask took away. Not to files of others or with content:
-/// their rights are for their users to choose. @return an error number if the file cannot be looked at, or 0
+/// their rights are for their users to choose. @return an error number if the file cannot be examined, or 0
 int give_rights(int descriptor, mode_t mode) noexcept;
 
 /// Whether a refusal to change rights is the way of the file system, and no fault. Says so once.
@@ -200,7 +200,7 @@ int give_rights(int descriptor, mode_t mode) noexcept;
 ///
 /// It is `<parent>/workertemp_<rank>/<base>` for the checkpoint directory `<parent>/<base>`, if the parent is this
 /// user's alone and that name is free or this user's. Else it lies inside of the checkpoint directory, as
-/// `<parent>/<base>/workertemp_<rank>/<base>`: in a place that others may write in, a name that can be foreseen is
+/// `<parent>/<base>/workertemp_<rank>/<base>`: where others may write, a name that can be foreseen is
 /// theirs as much as ours.
 class WriteDirectory {
  public:
@@ -223,7 +223,7 @@ class WriteDirectory {
   std::filesystem::path path_;
 };
 
-/// Removes what dead ranks left of their write directories, in both places. @throws StorageError
+/// Removes what dead ranks left of their write directories, in both parents. @throws StorageError
 void remove_write_directories(const std::filesystem::path& checkpoints);
 
 /// Removes what dead ranks left beside a checkpoint directory called @p base that lies, or lay, in @p parent.

@@ -130,7 +130,7 @@ ErrorCode code_of(int error_number) {
   }
 }
 
-/// " (12 bytes and 3 inodes available)" for messages; empty if that cannot be told.
+/// " (12 bytes and 3 inodes available)" for messages; empty if that is not known.
 std::string available_space(const std::filesystem::path& path) {
   struct statvfs status = {};
   if (::statvfs(path.c_str(), &status) != 0 && ::statvfs(path.parent_path().c_str(), &status) != 0) {

@@ -50,7 +50,7 @@ Outcome capture(Operation&& operation) {
   }
 }
 
-// Running out of memory, with what std::bad_alloc does not tell: how much was asked for.
+// Running out of memory, with the size of the request, which std::bad_alloc does not hold.
 
 /// Memory that could not be had.
 class NoMemory : public std::bad_alloc {

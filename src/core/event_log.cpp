@@ -53,8 +53,8 @@ bool lacks_its_end(int descriptor) {
          pread(descriptor, &last, 1, status.st_size - 1) == 1 && last != '\n';
 }
 
-/// A line that another process is writing in this moment looks cut as well, so it is looked at once more, later. Should
-/// it be taken for cut all the same, the log gets an empty line, which readers pass over.
+/// A line that another process is writing at this moment looks cut as well, so it is checked once more, later. If it
+/// still looks cut, the log gets an empty line, which readers pass over.
 bool ends_inside_a_line(int descriptor) {
   if (!lacks_its_end(descriptor)) {
     return false;

@@ -102,11 +102,11 @@ struct Fallback {
   std::string file{};
   std::string instead_of{};
   Step run_calls{};
-  Step steps_lost{};  ///< if the corrupt one could still tell its step
+  Step steps_lost{};  ///< if the step of the corrupt one could still be read
   REPRIEVE_EVENT("fallback", file, instead_of, run_calls, steps_lost)
 };
 
-/// From now on a notice is heard.
+/// From now on a notice is received.
 struct Ready {
   Step run_calls{};
   std::vector<std::string> signals{};  ///< that are a notice: "SIGTERM", "SIGUSR1"
@@ -188,7 +188,7 @@ struct WentOn {
   REPRIEVE_EVENT("went_on", run_calls)
 };
 
-/// An error that all ranks heard.
+/// An error that all ranks got.
 struct Failed {
   int rank = -1;
   std::string error{};
@@ -340,7 +340,7 @@ nlohmann::json to_json(const events::Arrivals::OfRank& arrival);
 std::optional<LoggedEvent> event_from_json(const nlohmann::json& line);
 std::optional<LoggedEvent> event_from_text(const std::string& line);
 
-/// The step that an event tells, if it tells one.
+/// The step of an event, if it has one.
 events::Step step_of(const Event& event);
 
 }  // namespace reprieve::core

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Places to die, for tests: REPRIEVE_FAILPOINT names one of them, REPRIEVE_KILL_RANK who dies when it comes there (a
+/// Points to die, for tests: REPRIEVE_FAILPOINT names one of them, REPRIEVE_KILL_RANK who dies when it comes there (a
 /// rank, "all", or "mpirun": then rank 0 kills its parent), REPRIEVE_KILL_MARK a file that is made just before.
 /// Compiled in with the CMake option REPRIEVE_FAILPOINTS; otherwise there is no code for them at all.
 

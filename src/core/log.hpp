@@ -36,8 +36,7 @@ namespace detail {
 enum class Importance { error = 1, warning, info, debug };
 
 /// Writes a line if the level wants it. Messages are formatted there, not in the templates below: each of these would
-/// bring a copy of the code that does it. Failures are not thrown: log lines are written where others are cleaned up
-/// after.
+/// hold a copy of that code. Failures are not thrown: log lines are also written during clean-ups.
 void write(Importance importance, fmt::string_view format, fmt::format_args args) noexcept;
 
 }  // namespace detail

@@ -72,7 +72,7 @@ std::optional<std::uint64_t> room_in(const fs::path& group, const Version& versi
   return *limit - std::min(*limit, counted);
 }
 
-/// The group and all above it; in a container the path may be one of outside, of which only the end is there.
+/// The group and all above it; in a container the path may be one of outside: only its end is there.
 void look_at_groups(const fs::path& root, const Version& version, const fs::path& path, AvailableMemory& found) {
   const fs::path mount = root / version.mount;
   for (fs::path group = mount / path.relative_path();; group = group.parent_path()) {
@@ -148,7 +148,7 @@ bool is_mapped(const void* first, std::size_t bytes) noexcept {
     return ends == Readable::yes;
   }
   // MS_ASYNC writes nothing back in Linux (msync(2)); ENOMEM is its answer to what is not mapped. Other errors (a
-  // sandbox that has no such call) tell nothing about the memory.
+  // sandbox that has no such call) say nothing about the memory.
   return msync(address - within_page, within_page + bytes, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 

@@ -19,10 +19,9 @@ namespace reprieve::core {
 // How much memory a process can still take before the system kills somebody for it.
 
 struct AvailableMemory {
-  std::uint64_t of_node = UINT64_MAX;  ///< what the whole node has left; the greatest number if that is unknown
-  std::uint64_t of_group =
-      UINT64_MAX;     ///< what the control group has left that has the least; the same if there is none
-  std::string group;  ///< its directory: processes with the same share what it has
+  std::uint64_t of_node = UINT64_MAX;   ///< free on the whole node; the greatest number if that is unknown
+  std::uint64_t of_group = UINT64_MAX;  ///< free in the control group with the least; the same if there is none
+  std::string group;                    ///< its directory: processes with the same one share this memory
 };
 constexpr auto fields_of(const AvailableMemory*) {
   return std::tuple(&AvailableMemory::of_node, &AvailableMemory::of_group, &AvailableMemory::group);
@@ -38,10 +37,10 @@ constexpr auto fields_of(const AvailableMemory*) {
 
 /// False if a part of [@p first, @p first + @p bytes) is not mapped, or its ends cannot be read: a touch would end the
 /// process. True says no more than that: memory that was freed mostly stays mapped when it is small. Up to three system
-/// calls, of which one walks the process's mappings, not its pages.
+/// calls: one walks the process's mappings, not its pages.
 [[nodiscard]] bool is_mapped(const void* first, std::size_t bytes) noexcept;
 
-// Memory that processes of one machine look at together.
+// Memory that processes of one machine share.
 
 /// Where another process of the machine finds it. Plain words, to be sent as they are.
 struct SharedMemoryAddress {

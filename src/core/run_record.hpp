@@ -2,13 +2,13 @@
 #pragma once
 
 /// @file
-/// The run record: what a run tells the supervisor that started it.
+/// The run record: what a run reports to the supervisor that started it.
 ///
 /// A supervisor makes a private directory for each run and names it in the environment. Every manager of a checkpoint
 /// directory then writes its events there as well as into its event log, in the same form, into a file of its own:
 /// nodes that share a file system cannot append to one file together, and a process may have several managers open. One
-/// that is opened when another one has been closed continues in that one's file. What a supervisor decides rests on
-/// these events, since the exit code of a launcher tells too little.
+/// that is opened when another one has been closed continues in that one's file. The supervisor decides by these
+/// events, since the exit code of a launcher says too little.
 
 #include <sys/types.h>
 
@@ -40,7 +40,7 @@ inline constexpr const char* kPreemptFile = "PREEMPT";
 /// The variable that is set where the supervisor looks for the end of the job, so that the ranks need not.
 inline constexpr const char* kWatchesEndVariable = "REPRIEVE_RUN_WATCHES_END";
 
-/// The name that a record ends with; before it stand host, process and, but for the first manager, its place.
+/// The name that a record ends with; before it stand host, process and, but for the first manager, its number.
 inline constexpr const char* kRunRecordSuffix = ".jsonl";
 
 /// The record of one manager. Thread: that of the manager.
@@ -91,11 +91,11 @@ std::optional<DrillOrders> parse_drill_orders(const std::string& text);
 
 std::string to_text(const DrillOrders& orders);
 
-// The processes of a run, as a file beside its checkpoints, by which others can tell whether they live.
+// The processes of a run, as a file beside its checkpoints, which shows others whether they live.
 //
 // Rank 0 writes a new file for every run. Every rank then holds a shared lock (flock) on it until its process ends,
 // however that happens. So whoever gets an exclusive lock knows that the whole run is gone, on every node whose file
-// system shares its locks; the list inside tells which processes they were.
+// system shares its locks; the list inside shows which processes they were.
 
 /// The name of the file in the checkpoint directory.
 inline constexpr const char* kWorkerRecordName = ".reprieve.workers";

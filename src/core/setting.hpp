@@ -237,13 +237,13 @@ void append_section(Table<Outer>& table, const std::string& name, Inner Outer::*
 /// The known key that @p wanted probably stands for: spelt almost the same, or the same in another section.
 std::optional<std::string> nearest(const std::string& wanted, const std::vector<std::string>& known);
 
-/// Problems of several settings, to be told all at once.
+/// Problems of several settings, reported all at once.
 class Problems {
  public:
   void add(const std::string& where, const std::string& problem);
   /// Adds a problem unless the rule permits the value. Returns whether it does.
   bool check(const std::string& where, const Rule& rule, const Json& value);
-  /// Adds that there is no setting @p where, with the nearest of @p all, or else with those in its place, @p siblings.
+  /// Adds that there is no setting @p where, with the nearest of @p all, or else with @p siblings, which are allowed.
   void add_unknown(const std::string& where, const std::vector<std::string>& siblings,
                    const std::vector<std::string>& all);
   /// @throws ConfigError with a line for each problem, if there is any

@@ -42,7 +42,7 @@ struct BackgroundTask::Shared {
 
   Outcome run() {
     Outcome of_work = capture(work);
-    work = nullptr;  // what it owns is released before its end is told
+    work = nullptr;  // what it owns is released before its end is reported
     return of_work;
   }
 

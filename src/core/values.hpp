@@ -32,7 +32,7 @@ using Bytes = std::vector<std::byte>;
 // Values that few of many objects have.
 
 /// A `T` that is mostly `T{}`: then it takes no more than an empty pointer. Copies share the value, which never
-/// changes: another one takes its place. As safe on threads as a `T`.
+/// changes: another one replaces it. As safe on threads as a `T`.
 template <class T>
 class Rare {
  public:

@@ -31,7 +31,7 @@ constexpr int kHostToDevice = 1;
 constexpr int kDeviceToHost = 2;
 constexpr unsigned kHipRegisterPortable = 1;
 
-/// hipPointerAttribute_t. The numbers of the types are others in ROCm 5 than later, so that they tell nothing.
+/// hipPointerAttribute_t. The numbers of the types differ between ROCm 5 and later, so they say nothing.
 struct HipAttributes {
   int type;
   int device;

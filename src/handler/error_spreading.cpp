@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of an error: this rank's own, told to the others, or another's, heard from it.
+// What becomes of an error: this rank sends its own to the others, or gets another's.
 
 #include "handler/error_spreading.hpp"
 
@@ -60,7 +60,7 @@ constexpr milliseconds kAnnouncement{5000};
 
 constexpr const char* kSpreading = "spreading an error";
 
-/// Peers that are not heard of for so many of the longest steps are stuck, ...
+/// Peers that send nothing for so many of the longest steps are stuck, ...
 constexpr int kStepsUntilStuck = 20;
 /// ... but not before this time: short steps say little about what lies between them.
 constexpr milliseconds kShortestErrorLimit{5000};
@@ -88,7 +88,7 @@ std::chrono::milliseconds PreemptionCheckpointHandler::Impl::error_limit() const
   return std::min(std::max(kStepsUntilStuck * longest, kShortestErrorLimit), config.error_timeout) + 2 * longest;
 }
 
-/// So that the other ranks come to hear of the error, and this one knows how long their steps take.
+/// So that the other ranks get the error, and this one knows how long their steps take.
 void PreemptionCheckpointHandler::Impl::announce_failure() {
   if (threads_.running()) {
     threads_->announce_failure(std::min(config.error_timeout, kAnnouncement));
@@ -118,14 +118,14 @@ void PreemptionCheckpointHandler::Impl::hear_error(int origin_rank, const core::
   policy_.drop_commit();
   saver_.settle();  // all ranks are here, and what is nearly saved need not be lost
   if (spread_as) {
-    core::throw_failure(*spread_as);  // there is no memory to tell of the error
+    core::throw_failure(*spread_as);  // there is no memory to report the error
   }
   throw_error(code, text, origin_rank);
 }
 
 void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
   if (ended || ranks_are_missing()) {
-    std::rethrow_exception(error);  // the ranks are leaving already, or cannot be told
+    std::rethrow_exception(error);  // the ranks are leaving already, or cannot be reached
   }
   core::Failure failure = core::failure_of(error);
   if (failure.code != ErrorCode::usage) {
@@ -146,7 +146,7 @@ void PreemptionCheckpointHandler::Impl::fail(const std::exception_ptr& error) {
   hear_error_of_own(verdict.failed_rank, failure, error);
 }
 
-/// If several ranks failed, all hear of the lowest; what was thrown on this one must not be lost either.
+/// If several ranks failed, all get the error of the lowest; what was thrown on this one must not be lost either.
 void PreemptionCheckpointHandler::Impl::hear_error_of_own(int origin_rank, const core::Failure& mine,
                                                           const std::exception_ptr& error) {
   try {

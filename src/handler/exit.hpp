@@ -16,7 +16,7 @@ namespace reprieve::handler {
 // Staying until the platform takes the processes of the run away.
 
 /// Waits until another rank of this node has ended or one more signal has come, at most until @p limit. Every rank of
-/// @p comm must call it, but none waits for another. Never throws: the state is saved, and what is left is to leave.
+/// @p comm must call it, but none waits for another. Never throws: the state is saved, and only the exit is left.
 void wait_until_taken(MPI_Comm comm, std::chrono::steady_clock::time_point limit) noexcept;
 
 }  // namespace reprieve::handler

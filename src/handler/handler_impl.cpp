@@ -22,9 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// What a save does not settle is looked at again after this time.
+/// What a save leaves open is checked again after this time.
 constexpr milliseconds kAlarmAfterSave{1000};
-/// While the program trains on, the length of its steps is looked at so often.
+/// While the program trains on, the length of its steps is checked so often.
 constexpr milliseconds kLookWhileTrainingOn{1000};
 /// Before rank 0 asks once more whether the save in the background is written everywhere.
 constexpr milliseconds kAskForCommitAgain{50};
@@ -114,8 +114,8 @@ PreemptionCheckpointHandler::Impl::Impl(MPI_Comm user_comm, CheckpointManager& c
   log_.ready(run_calls, config, platform(), threads_.running() ? "threads" : "boundaries");
 }
 
-/// The count of the run that saved the checkpoint continues. Where nobody counted, only the program's own count can
-/// tell where the state stands: to resume from 0 would make all steps once more, on a state that has made them.
+/// The count of the run that saved the checkpoint continues. Where nobody counted, only the program's own count shows
+/// where the state stands: to resume from 0 would repeat all steps, on a state that has made them.
 void PreemptionCheckpointHandler::Impl::resume_from(const CheckpointInfo& from) {
   if (!from.run_calls && !config.step_fn) {
     throw UsageError(fmt::format(
@@ -171,9 +171,9 @@ void PreemptionCheckpointHandler::Impl::begin_rounds() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------------
-// Checks: what this rank says, and what it hears.
+// Checks: what this rank sends, and what it gets.
 
-/// Without the memory to find out, it is told in the next check.
+/// Without the memory to find out, the next check sends it.
 cluster::LocalView PreemptionCheckpointHandler::Impl::look() {
   try {
     return local_state();

@@ -34,7 +34,7 @@ namespace reprieve::handler {
 
 // The threads by which the ranks agree on the next check, where MPI allows them (cluster/round_thread.hpp).
 
-/// Whether the ranks are to agree by threads. Who wants a check at every boundary gets that. Collective.
+/// Whether the ranks agree by threads. Who wants a check at every boundary gets that. Collective.
 /// @throws ConfigError, on all ranks, if threads are asked for and MPI does not allow them
 [[nodiscard]] bool threads_are_wanted(cluster::Communicator& comm, const TerminationConfig& config);
 
@@ -56,7 +56,7 @@ class AgreementThreads {
   }
   /// Ranks were missing.
   [[nodiscard]] bool broken() const { return thread_ && thread_->broken(); }
-  /// At a place where all ranks are: they have just told each other that nothing more will be agreed on, for now.
+  /// At a point where all ranks are: they have just agreed that nothing more will be agreed on, for now.
   void rest() noexcept { rest(std::chrono::seconds(10)); }  // there is no reason for any to come late
   void rest(std::chrono::milliseconds limit) noexcept;
   void resume() noexcept;
@@ -87,7 +87,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   /// A call of run begins, or one of save_checkpoint_if_preempted has ended.
   void note_use_of_run();
   void count_boundary();
-  /// Counts a boundary; true if nothing is to be done there.
+  /// Counts a boundary; true if there is nothing to do.
   bool boundary_is_quiet();
   /// Does what is due at this boundary: saves, and leaves if that was decided.
   void act(const std::vector<std::any>& save_fn_args);
@@ -108,7 +108,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] bool preemption_is_marked() const noexcept {
     return notices_.agreed().has_value() || policy_.preemption_is_decided();
   }
-  /// This rank's step failed: every rank hears it and throws.
+  /// This rank's step failed: every rank gets the error and throws.
   /// What is thrown on this rank holds @p error as its nested exception.
   [[noreturn]] void fail(const std::exception_ptr& error);
   /// The same where nothing may be thrown: the scope or the handler was left by an exception.
@@ -129,7 +129,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   int scope_depth = 0;
   int patient_scopes = 0;               ///< of these, those that save at their end
   std::optional<SaveReport> last_save;  ///< committed by this handler
-  bool is_over = false;                 ///< saved for good, and the program is to leave: nothing is saved any more
+  bool is_over = false;                 ///< saved for good, and the program must leave: nothing is saved any more
   bool ended = false;         ///< after the last agreement, or while the exit function runs: there is no other
   bool finished = false;      ///< ended by `finish`
   bool step_is_open = false;  ///< between the begin and the end of a call of run
@@ -160,7 +160,7 @@ struct [[gnu::visibility("hidden")]] PreemptionCheckpointHandler::Impl {
   [[nodiscard]] bool periodic_save_is_due() const;
   [[nodiscard]] bool dry_run_is_due() const;
   void plan_periodic_save();
-  /// Memory that runs out in a check does so on this rank alone: the others hear of it as of a step that failed.
+  /// Memory that runs out in a check does so on this rank alone: the others get it as the error of a failed step.
   template <class Check>
   void or_fail(Check && check) {
     try {

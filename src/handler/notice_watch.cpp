@@ -27,7 +27,7 @@ NoticeWatch::~NoticeWatch() {
 }
 
 void NoticeWatch::watch(const std::stop_token& stop) {
-  std::chrono::steady_clock::time_point since;  // the first look at which there was a notice
+  std::chrono::steady_clock::time_point since;  // the first check that found a notice
   bool stands = false;
   bool has_acted = false;
   std::unique_lock lock(mutex_);

@@ -17,7 +17,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kSharing = "sharing a termination notice";
 
-/// A notice that waits for a shorter time is nothing to tell of, however many steps that are.
+/// A notice that waits for a shorter time is not reported, however many steps that are.
 constexpr std::chrono::milliseconds kShortWait{10};
 /// Steps after which a notice is acted on where the steps are as long as the checks were planned for.
 constexpr std::int64_t kUsualWait = 2;

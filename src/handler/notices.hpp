@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The notices of a handler: what this rank has heard, what it has told the others, and what all ranks agreed on.
+/// The notices of a handler: those that this rank got, those that it sent, and those that all ranks agreed on.
 
 #include <atomic>
 #include <chrono>
@@ -32,9 +32,9 @@ class Notices {
   /// some.
   static std::chrono::steady_clock::time_point deadline_of(const termination::LocalNotice& notice);
   void note_sent(std::chrono::steady_clock::time_point deadline) noexcept;
-  /// It may have one of which it has told nothing. Cost: a few loads.
+  /// It may have one that it has not sent. Cost: a few loads.
   [[nodiscard]] bool any_unsent() const noexcept { return sources_.any() && sent_deadline_ == kNothingReported; }
-  /// What was told does not count any more: it is agreed on again.
+  /// What was sent does not count any more: it is agreed on again.
   void forget_sent() noexcept { sent_deadline_ = kNothingReported; }
   /// A source has hinted at an end that is likely but not announced, since this was last asked: a reason for a
   /// checkpoint, and for nothing else.
@@ -59,7 +59,7 @@ class Notices {
   [[nodiscard]] const std::shared_ptr<termination::NoticeBoard>& board() const noexcept { return board_; }
 
   /// At a boundary while a source has a notice that nothing is done about. Steps that were short when the checks were
-  /// planned may have got longer: that is told once. @p boundaries_left are those until it is acted on.
+  /// planned may have got longer: that is logged once. @p boundaries_left are those until it is acted on.
   template <class BoundariesLeft>
   void report_if_one_waits(std::int64_t boundary, const BoundariesLeft& boundaries_left) {
     if (!agreed_ && !reported_wait_ && waits_for_long(boundary)) {

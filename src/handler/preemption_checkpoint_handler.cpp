@@ -21,8 +21,8 @@ void watch_signals(const std::vector<int>& signals) {
 
 namespace {
 
-/// The signals that the environment of this process names, if it does. What is wrong with it the handler will tell, on
-/// every rank.
+/// The signals that the environment of this process names, if it does. The handler reports mistakes in it, on every
+/// rank.
 std::optional<std::vector<int>> signals_in_environment() {
   try {
     Settings settings;
@@ -197,7 +197,7 @@ PreemptionScope::~PreemptionScope() noexcept(false) {  // NOLINT(bugprone-except
   auto& impl = *handler_->impl_;
   if (impl.ended || !impl.preemption_is_marked()) {
     leave();
-    if (!impl.ended) {  // otherwise all ranks have heard of the error already
+    if (!impl.ended) {  // otherwise all ranks know the error already
       impl.fail_quietly("an exception left the preemption scope");
     }
     return;

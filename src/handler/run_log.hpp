@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What a handler tells the tools and the people who look at a run later: in the event log and in the run record
+/// What a handler writes for tools and people who examine a run later: in the event log and in the run record
 /// (core/events.hpp lists the events). Rank 0 writes it; calls on other ranks do nothing. Not collective.
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class DryRun {
   /// The state is saved, and the rank leaves.
   void end_notice() noexcept { notice_.reset(); }
 
-  /// What the drill has ordered for a step boundary.
+  /// The order of the drill for a step boundary.
   struct Action {
     bool save = false;
     bool leave = false;  ///< after a save

@@ -46,7 +46,7 @@ PlatformInfo where_we_are(const TerminationConfig& config, const core::Environme
 /// A supervisor sees to the file.
 bool has_supervisor() { return environment_variable(core::kRunDirectoryVariable).has_value(); }
 
-/// Told twice of the end of the job, the run would end at the earlier of two leads.
+/// With two notices of the end of the job, the run would end at the earlier of two leads.
 bool supervisor_watches_end() { return environment_variable(core::kWatchesEndVariable).has_value(); }
 
 std::optional<termination::DeadlineSettings> deadline_of(const TerminationConfig& config, bool asked_for_grace) {

@@ -71,7 +71,7 @@ struct SaveRules {
   std::chrono::milliseconds grace_margin{0};
 };
 
-/// What a decision looks at besides the verdict.
+/// What a decision depends on besides the verdict.
 struct SaveSituation {
   bool notice_is_agreed = false;       ///< all ranks know of a notice
   bool background_is_pending = false;  ///< a save in the background is begun and not committed

@@ -87,7 +87,7 @@ void Saver::settle() {
   try {
     commit();
   } catch (const Error& error) {
-    core::log::debug("{}", error.what());  // the manager has told it
+    core::log::debug("{}", error.what());  // the manager has reported it
   }
 }
 
@@ -396,7 +396,7 @@ void PreemptionCheckpointHandler::Impl::warn_if_earlier_saves_do_not_fit() const
   }
 }
 
-/// For those who look at the log later: how long a notice may have to wait for the end of a step.
+/// For the readers of the log: how long a notice may have to wait for the end of a step.
 void PreemptionCheckpointHandler::Impl::report_longest_step() {
   if (threads_.running()) {
     longest_step_ = std::max(longest_step_, threads_->take_longest_step());
@@ -418,12 +418,12 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::agree_here() {
     hear_problems(verdict);
     agreement_.check_met(verdict);
   } catch (const std::bad_alloc&) {
-    heard = core::failure_of(std::current_exception());  // after the others have heard it
+    heard = core::failure_of(std::current_exception());  // after the others have got it
   }
   try {
     comm_.agree(heard, "confirming a step boundary");
   } catch (...) {
-    // Not all ranks know what is to be done here: it is agreed on again if the program continues.
+    // Not all ranks know the decision: it is agreed on again if the program continues.
     policy_.drop_decision();
     policy_.drop_commit();
     notices_.forget_sent();
@@ -435,13 +435,13 @@ cluster::Verdict PreemptionCheckpointHandler::Impl::agree_here() {
 /// The same, and all decide by that verdict.
 void PreemptionCheckpointHandler::Impl::confirm() { decide(agree_here()); }
 
-/// A rank that stands elsewhere hears of it, or it would continue as if nothing were wrong.
+/// A rank that stands elsewhere gets the error, or it would continue as if nothing were wrong.
 void PreemptionCheckpointHandler::Impl::confirm_or_fail() {
   try {
     confirm();
   } catch (const UsageError&) {
     if (ended) {
-      throw;  // all ranks have heard it
+      throw;  // all ranks have got it
     }
     fail(std::current_exception());
   }
@@ -460,7 +460,7 @@ void PreemptionCheckpointHandler::Impl::act_on_notice_at_once(bool even_in_scope
 
 void PreemptionCheckpointHandler::Impl::close_scope() {
   if (ended) {
-    return;  // all ranks have saved, or have heard the error
+    return;  // all ranks have saved, or have got the error
   }
   check_between_steps("the end of a scope");
   agreement_.at_boundary();

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// When a run tells how far it is, for those who look at it: `reprieve status`, `reprieve report`, a drill.
+/// When a run reports its progress, for `reprieve status`, `reprieve report`, a drill.
 
 #include <algorithm>
 #include <chrono>

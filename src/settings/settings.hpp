@@ -26,7 +26,7 @@ struct FromEnvironment {
   std::vector<std::string> unknown;          ///< variables that this version does not know
 };
 
-/// @throws ConfigError that tells all mistakes at once: values that are not allowed, names that are almost those of a
+/// @throws ConfigError that names all mistakes at once: values that are not allowed, names that are almost those of a
 /// setting, and what cannot be set from outside of the program
 [[nodiscard]] FromEnvironment read(const Variables& variables);
 

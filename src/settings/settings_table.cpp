@@ -20,7 +20,7 @@ using Second = std::ratio<1>;
 constexpr int kLauncherCode = 110;
 
 /// Signals that schedulers and people send to announce an end. Not SIGCONT, which launchers send during a tear-down,
-/// nor those that tell of a crash.
+/// nor those that report a crash.
 core::Names<int> notice_signals() {
   core::Names<int> names;
   for (const int signal :

@@ -98,7 +98,7 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
   registry_->check_open(name);
   DistributedArray array{type, std::move(layout.global_shape), {}};
   array.boxes.push_back({data, std::move(layout.offset), std::move(layout.extent), std::move(layout.strides_bytes)});
-  auto declared = std::make_unique<DistributedArray>(array);  // its memory is looked at at every save and restore
+  auto declared = std::make_unique<DistributedArray>(array);  // its memory is checked at every save and restore
   state::check_array(name, *declared, devices::Spaces());
   declared->boxes.front().data = nullptr;
   state::Variable variable;
@@ -219,7 +219,7 @@ void Checkpoint::annotate(const std::string& name, Annotation annotation) {
 void Checkpoint::set_members(const std::string& name, Members members) {
   registry_->check_open(name);
   state::Variable& variable = registered(registry_->variables, name);
-  if (variable.declared) {  // values may not be there yet: they are looked at later
+  if (variable.declared) {  // values may not be there yet: they are checked later
     state::check_members(name, members, variable.declared->type);
   }
   variable.members = std::move(members);

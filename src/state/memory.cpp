@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Distributed arrays in memory that is looked at again at every save and restore.
+// Distributed arrays in memory that is found again at every save and restore.
 
 #include "reprieve/memory.hpp"
 
@@ -234,8 +234,8 @@ void check_box(const std::string& name, const DistributedArray& array, const Mem
   }
 }
 
-/// An address that is null or not the program's any more is told from a good one; one that belongs to something else
-/// by now is not.
+/// Refuses an address that is null or not the program's any more. It cannot see that an address belongs to something
+/// else by now.
 void check_memory(const std::string& name, MemoryBox& box, std::uint32_t element_size, const devices::Spaces& spaces,
                   MemorySpace* named) {
   if (volume(box.extent) == 0) {

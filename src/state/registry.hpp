@@ -37,7 +37,7 @@ struct Variable {
   /// `describe` is a function of the user's, which may rely on restored values: a restore calls it when they are there.
   bool described_by_user = false;
   std::vector<std::string> former_names{};  ///< looked for, in this order, where the present name is not stored
-  /// Distributed: the layout that was given at the registration, without memory; null if a function has to tell it.
+  /// Distributed: the layout that was given at the registration, without memory; null if a function returns it.
   std::unique_ptr<const DistributedArray> declared{};
   core::Rare<Annotation> annotation{};
   Members members{};                     ///< of elements that are structs; empty: they are opaque
@@ -50,7 +50,7 @@ struct Migration {
   std::function<void(const StoredState&)> migrate;
 };
 
-/// What restores that failed have left behind: variables of which some have the values of a checkpoint, some not.
+/// What failed restores left behind: some variables have the values of a checkpoint, some do not.
 struct HalfRestored {
   bool is_so = false;
   std::set<std::string> names;  ///< of this rank's that were overwritten
@@ -65,7 +65,7 @@ struct Constant {
 /// Throws UsageError unless @p name is a valid variable name (see Checkpoint).
 void check_name(const std::string& name);
 
-/// The first part of the names of what a checkpoint has beside the variables of the program.
+/// The first part of the names that a checkpoint has beside the variables of the program.
 inline constexpr std::string_view kReservedPart = "@shared";
 
 /// The same for a name that a program gives: the reserved part is not allowed.
@@ -90,8 +90,7 @@ void check_dimension_names(const std::string& name, const Annotation& annotation
 /// nothing (a zero in its extent) may have any offset.
 void check_shapes(const std::string& name, const DistributedArray& array);
 
-/// The same, and the boxes' memory is looked at: it is not null, and the program's. Each box is told in which space it
-/// is.
+/// The same, and the boxes' memory is checked: it is not null, and the program's. Each box gets its memory space.
 /// @param named  the space that was set for the variable, or null
 void check_array(const std::string& name, DistributedArray& array, const devices::Spaces& spaces,
                  MemorySpace* named = nullptr);
@@ -132,7 +131,7 @@ struct [[gnu::visibility("hidden")]] Checkpoint::Registry {
   std::weak_ptr<const void> users;
   /// @throws UsageError if the name is not allowed or taken
   void add_constant(std::string name, state::Constant constant);
-  /// @throws UsageError if a handler uses it. @p name  of what is to be registered
+  /// @throws UsageError if a handler uses it. @p name  of the variable to register
   void check_open(const std::string& name) const;
   /// For a handler: nothing can be registered until all that were returned are gone.
   [[nodiscard]] std::shared_ptr<const void> use();

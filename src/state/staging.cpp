@@ -26,7 +26,7 @@ constexpr std::ptrdiff_t kMostPitch = std::numeric_limits<std::int32_t>::max();
 /// dimension a range, of those before it single indexes, of those behind it all.
 template <class Visit>
 void for_each_part(const Extents& extent, std::size_t element_size, std::size_t most, Visit&& visit) {
-  std::size_t cut = 0;  // the dimension of which a range is taken
+  std::size_t cut = 0;  // the dimension that is cut into ranges
   while (cut < extent.size() && inner_bytes(extent, cut + 1, element_size) > most) {
     ++cut;
   }

@@ -33,7 +33,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Begins to bring elements to the host, side by side. Not more than a buffer holds. What `take` gave last stays as
+  /// Begins to copy elements to the host, side by side. Not more than a buffer holds. What `take` gave last stays as
   /// it is. @throws what the space throws, as all here
   void begin(MemorySpace& space, const std::byte* from, const Strides& strides, const Extents& extent,
              std::size_t element_size);
@@ -42,7 +42,7 @@ class Staging {
 
   /// A buffer to be filled, from which elements then go to the device of @p address.
   [[nodiscard]] std::span<std::byte> place(MemorySpace& space, const std::byte* address, std::size_t bytes);
-  /// Begins to bring elements of the buffer that `place` gave to a box on the device.
+  /// Begins to copy elements of the buffer that `place` gave to a box on the device.
   void send(MemorySpace& space, std::byte* to, const Strides& to_strides, const std::byte* from,
             const Strides& from_strides, const Extents& extent, std::size_t element_size);
   /// Waits for all that is on its way. Must be called where elements were sent.

@@ -220,7 +220,7 @@ class StridedAccess final : public ValueAccess {
  private:
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(state::volume(extent_)) * type_.size_bytes; }
 
-  /// Before it is touched here; memory that lies side by side is looked at where it is written from and read to.
+  /// Before it is touched here; memory that lies side by side is checked where it is written from and read to.
   /// The space to which it belongs, if it is one of a device.
   [[nodiscard]] MemorySpace* check_memory() const {
     MemorySpace* const space = state::space_of(devices::Spaces(), data_, extent_, strides_, type_.size_bytes, named_);

@@ -29,7 +29,7 @@ struct Reach {
   std::ptrdiff_t begin = 0;
   std::ptrdiff_t end = 0;
 };
-/// @throws UsageError if that is more than an address can tell
+/// @throws UsageError if that is more than an address can hold
 [[nodiscard]] Reach reach_of(const Extents& extent, const Strides& strides_bytes, std::size_t element_size);
 
 /// How many leading dimensions must be stepped through, when those after them are dense in memory.
@@ -44,7 +44,7 @@ struct Reach {
 /// Distance in bytes of the element at @p index, as far as the first @p dimensions dimensions count.
 [[nodiscard]] std::ptrdiff_t distance(const Extents& index, const Strides& strides, std::size_t dimensions);
 
-/// Copies the elements of a box between two places with strides of their own.
+/// Copies the elements of a box between two buffers with strides of their own.
 void copy_box(std::byte* to, const Strides& to_strides, const std::byte* from, const Strides& from_strides,
               const Extents& extent, std::size_t element_size);
 

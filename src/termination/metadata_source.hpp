@@ -27,7 +27,7 @@ using WallClock = std::chrono::system_clock;
 
 /// Something that a source found out.
 struct Finding {
-  /// Tells this announcement from the next of the same source, so that each is acted on once.
+  /// Distinguishes this announcement from the next of the same source, so that each is acted on once.
   std::string id;
   std::string message;
   /// Until the machine is taken, if the source knows.
@@ -62,7 +62,7 @@ struct AzureEvents {
 /// @throws Error if it is not of the published form
 AzureEvents azure_events(const std::string& body, const std::string& machine, WallClock::time_point now);
 
-/// The request that tells Azure to go ahead with these events.
+/// The request that lets Azure go ahead with these events.
 std::string azure_acknowledgement(const std::vector<std::string>& event_ids);
 
 // A source of notices that has to be asked again and again, and the thread that does so.
@@ -81,8 +81,8 @@ class PolledSource {
   virtual ~PolledSource() = default;
   /// For notices and messages.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// What there is to be found now. May wait, but not without a limit, and gives up when @p stop is requested. What it
-  /// throws is logged once, and it is asked again.
+  /// The announcement that is there now, if there is one. May wait, but not without a limit, and gives up when @p stop
+  /// is requested. An exception is logged once, and the source is asked again.
   virtual std::optional<Finding> ask(const std::stop_token& stop) = 0;
   /// Whether it is asked on after a notice, since an earlier deadline may follow.
   [[nodiscard]] virtual bool keeps_asking() const { return false; }
@@ -96,18 +96,18 @@ class Poller {
   using Clock = std::chrono::steady_clock;
 
   Poller(std::unique_ptr<PolledSource> source, std::chrono::milliseconds interval);
-  /// Ends the thread; waits for a question that is under way and does not heed the stop.
+  /// Ends the thread; waits for a question that is under way and ignores the stop.
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  /// The notice that is not acknowledged. Its deadline is the earliest that the source has told since.
+  /// The notice that is not acknowledged. Its deadline is the earliest that the source has reported since.
   [[nodiscard]] std::optional<LocalNotice> notice() const;
   /// Whether there is one; without a lock.
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
   /// The source has hinted at an end since this was last asked.
   [[nodiscard]] std::optional<std::string> take_hint();
-  /// Tells the source that the state is saved, if it gave the notice; logs what goes wrong.
+  /// Reports to the source that the state is saved, if it gave the notice; logs failures.
   void saved();
   /// The notice was acted on: the next one counts, but not the same announcement again.
   void acknowledge();

@@ -67,7 +67,7 @@ std::optional<JobEnd> end_in_environment(Platform platform, const EnvironmentLoo
                                          WallClock::time_point started);
 
 /// How long before the end the notice comes: @p wanted, or the default of a batch job, and never more than half of the
-/// time, so that a run which is told at once and put back makes some progress. Pure.
+/// time, so that a run which is notified at once and requeued makes some progress. Pure.
 std::chrono::milliseconds lead_before_end(const JobEnd& job, std::optional<std::chrono::milliseconds> wanted);
 
 struct DeadlineSettings {
@@ -111,7 +111,7 @@ class NoticeSources {
   /// A source has hinted at an end that is likely but not announced, since this was last asked.
   [[nodiscard]] std::optional<std::string> take_hint();
 
-  /// The state is saved and the process is about to leave: told to the sources that want to know.
+  /// The state is saved and the process is about to leave: reported to the sources that want to know.
   void saved();
 
   /// The notices were acted on: look for the next one.

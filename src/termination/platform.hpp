@@ -39,7 +39,7 @@ struct PlatformTraits {
   const char* sign = nullptr;
   /// What names it in the firmware, one or the other.
   std::array<FirmwareWords, 2> firmware{};
-  /// Who tells of the end there. A platform with a metadata server is a cloud.
+  /// Who announces the end there. A platform with a metadata server is a cloud.
   MetadataServer metadata = MetadataServer::none;
   /// SIGUSR2 and SIGXCPU are notices as well.
   bool has_batch_signals = false;
@@ -47,16 +47,16 @@ struct PlatformTraits {
   std::chrono::seconds grace{0};
   /// The same on accelerators, where that is another.
   std::optional<std::chrono::seconds> gpu_grace{};
-  /// The variable that tells the grace in seconds, if its user hands it on.
+  /// The variable with the grace in seconds, if its user hands it on.
   const char* grace_variable = nullptr;
   int restart_code = kRestartCode;
-  /// On accelerators, a manager takes the processes away some time after the notice; they are to stay until then.
+  /// On accelerators, a manager takes the processes away some time after the notice; they must stay until then.
   bool holds_accelerators = false;
-  /// Variables that tell when the job began and when it will end, in seconds since 1970; or for how long it may run.
+  /// Variables with the begin and the end of the job, in seconds since 1970; or with the time that it may run.
   const char* begin_variable = nullptr;
   const char* end_variable = nullptr;
   const char* wall_time_variable = nullptr;
-  /// `scontrol` tells of the job.
+  /// `scontrol` describes the job.
   bool asks_slurm = false;
 };
 

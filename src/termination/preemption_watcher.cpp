@@ -168,13 +168,13 @@ namespace reprieve {
 
 namespace {
 
-/// How often it is looked whether the processes have gone.
+/// The interval between checks whether the processes have gone.
 constexpr std::chrono::milliseconds kLookInterval{20};
 
 }  // namespace
 
 struct [[gnu::visibility("hidden")]] PreemptionWatcher::Impl {
-  /// Looks at what the run has written until now. The mutex is held.
+  /// Reads what the run has written until now. The mutex is held.
   void catch_up() {
     if (follower && !message) {
       message = follower->next_notice();

@@ -2,8 +2,7 @@
 #pragma once
 
 /// @file
-/// A run as a process beside it sees it, through its checkpoint directory: what a `PreemptionWatcher` outside of a job
-/// looks at.
+/// A run as a process beside it sees it, through its checkpoint directory: for a `PreemptionWatcher` outside of a job.
 
 #include <chrono>
 #include <cstdint>
@@ -39,7 +38,7 @@ class RunFollower {
 
   std::filesystem::path directory_;
   std::uintmax_t offset_ = 0;  ///< of what was read of the log
-  std::string pending_;        ///< read, but not looked at
+  std::string pending_;        ///< read, but not parsed
   int record_ = -1;            ///< the list of the run, open: its lock is that of this very run
   std::vector<core::Worker> workers_;
 };

@@ -165,7 +165,7 @@ bool ended_well(pid_t pid, bool wait_for_it, Clock::time_point end, const std::s
       return WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
     if (reaped < 0 && errno != EINTR) {
-      return errno == ECHILD;  // the application ignores SIGCHLD, or has reaped it: the output tells
+      return errno == ECHILD;  // the application ignores SIGCHLD, or has reaped it: the output decides
     }
     ::poll(nullptr, 0, 1);
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// A Slurm job as Slurm describes it, and when it must be told of its end. Pure.
+/// A Slurm job as Slurm describes it, and the time of its notice. Pure.
 
 #include <chrono>
 #include <functional>
@@ -35,13 +35,12 @@ struct SlurmJobInfo {
 /// Reads the output of `scontrol show job ID`; nothing if that does not describe a job.
 std::optional<SlurmJobInfo> parse_slurm_job(const std::string& text);
 
-/// How long before its end a run is told if nothing is said: 2 min, but not more than a quarter of its time, so that a
+/// How long before its end a run is notified by default: 2 min, but not more than a quarter of its time, so that a
 /// short run gets something done.
 std::chrono::seconds default_lead(std::chrono::seconds whole_time);
 
-/// When the run must be told, given what is known of the job: at once if it is being preempted, @p lead before its end,
-/// or not at all.
-/// @param lead  if nothing, the default; at most half of the run's time, since a job that is told at once and put back
+/// When the run must be notified: at once if the job is being preempted, @p lead before its end, or not at all.
+/// @param lead  if nothing, the default; at most half of the run's time: a job that is notified at once and requeued
 /// would make a step each time and never stop
 std::optional<std::chrono::system_clock::time_point> notice_time(const SlurmJobInfo& job,
                                                                  std::optional<std::chrono::seconds> lead);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Writes what Fortran knows about C, from the headers of C alone:
 #   cmake -D headers=FILE|FILE.. -D template=FILE -D result=FILE -P c_interface.cmake
-# Enums become constants of the same names; structs and functions get names that begin with c_ in place of reprieve_. Beside
+# Enums become constants of the same names; structs and functions get names that begin with c_ instead of reprieve_. Beside
 # the result come the `calls` below, a file for each type.
 
 cmake_minimum_required(VERSION 3.25)

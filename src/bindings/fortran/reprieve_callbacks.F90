@@ -132,7 +132,7 @@ module reprieve_callbacks
       character(*), intent(in) :: checkpoint
       integer, intent(inout) :: ierr
     end subroutine
-    !> Ends the job, since the other ranks never hear of this rank's error. comm: as in reprieve_leave.
+    !> Ends the job, since the other ranks never get this rank's error. comm: as in reprieve_leave.
     subroutine reprieve_abort(comm, exit_code)
       integer, intent(in) :: comm, exit_code
     end subroutine

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-!> What handlers and managers tell. Use module reprieve.
+!> What handlers and managers report. Use module reprieve.
 module reprieve_facts
   use, intrinsic :: iso_fortran_env, only: int64, real64
   use reprieve_c

@@ -31,7 +31,7 @@ module reprieve_loop
     generic :: open => open_f08
 #endif
     generic :: open => open_integer  !< restores the newest valid checkpoint, if there is one
-    !> The last step boundary: waits for all ranks; what went wrong on any of them is told here, and a notice is acted on.
+    !> The last step boundary: waits for all ranks, reports what went wrong on any of them, acts on a notice.
     !> A loop of next_step does the same at its end. Collective.
     procedure :: finish => handler_finish
     procedure :: close => handler_close
@@ -51,7 +51,7 @@ module reprieve_loop
     procedure :: restored_from
     procedure :: already_finished
     procedure :: last_save
-    !> Tells that steps of another length begin, longer ones above all: the next boundary asks for notices. Collective.
+    !> Announces steps of another length, above all longer ones: the next boundary asks for notices. Collective.
     procedure :: begin_phase
     procedure :: request_checkpoint  !< at one of the next step boundaries; one rank is enough
     procedure :: exit_code
@@ -137,7 +137,7 @@ contains
     if (present(config)) handle_of = config%handle
   end function
 
-  !> Tells what went wrong on any rank since the last boundary. Collective.
+  !> Reports what went wrong on any rank since the last boundary. Collective.
   subroutine handler_close(self, ierr)
     class(reprieve_handler), intent(inout) :: self
     integer, intent(out), optional :: ierr

@@ -49,7 +49,7 @@ contains
     if (wanted) address_if = procedure_address
   end function
 
-  !> Whether the variables REPRIEVE_... of rank 0 go before these settings (.true., the default), or are not looked at.
+  !> Whether the variables REPRIEVE_... of rank 0 go before these settings (.true., the default), or are not read.
   subroutine config_read_environment(self, read, ierr)
     class(reprieve_config), intent(inout) :: self
     logical, intent(in) :: read
@@ -117,7 +117,7 @@ contains
                                                  c_loc(calls)), ierr)
   end subroutine
 
-  !> Called on a rank that failed, if the others never hear of it, since they are stuck in a collective call of the
+  !> Called on a rank that failed, if its error never reaches the others: they are stuck in a collective call of the
   !> program. Should end the job; the default is MPI_Abort.
   subroutine config_set_abort_fn(self, abort_job, ierr)
     class(reprieve_config), intent(inout) :: self

@@ -31,8 +31,8 @@ module reprieve_state
     procedure :: add_component
     procedure :: when_values_restored
     procedure :: allow_missing       !< allow_missing(name)
-    !> allow_shared(name): the boxes of a distributed variable may overlap, as nodes on the border of two ranks do, of which
-    !> both have a copy. A restore with the same boxes gives every rank its own copy back; on another split all get that of
+    !> allow_shared(name): the boxes of a distributed variable may overlap: two ranks each have a copy of the nodes on
+    !> their border. A restore with the same boxes gives every rank its own copy back; on another split all get that of
     !> the lowest rank that had it.
     procedure :: allow_shared
     procedure :: add_former_name     !< add_former_name(name, former)
@@ -120,7 +120,7 @@ contains
   end subroutine
 
   !> find: is asked at every save and restore where the array is, so that it may be deallocated and allocated again, or
-  !> change places with another one. Asked here as well: from then on the size stays the same.
+  !> be swapped with another one. Asked here as well: from then on the size stays the same.
   subroutine add_found_i8(self, name, find, global_shape, lower, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name

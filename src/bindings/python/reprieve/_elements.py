@@ -34,7 +34,7 @@ _NAMES = {
 
 
 class Element:
-    """What C is told about the elements of an array.
+    """What C knows about the elements of an array.
 
     Attributes:
         type: the number of the type in C.
@@ -66,7 +66,7 @@ class Element:
         self.type = CONSTANTS[name]
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """As C is told it."""
+        """As C takes it."""
         return (*shape, self.bytes) if self.bytes else tuple(shape)
 
     def strides(self, array: np.ndarray) -> Any:
@@ -76,7 +76,7 @@ class Element:
         return numbers((*array.strides, 1) if self.bytes else array.strides, ctypes.c_ssize_t)
 
     def offset(self, offset: tuple[int, ...]) -> tuple[int, ...]:
-        """The same of a place in a global array."""
+        """The same for an offset in a global array."""
         return (*offset, 0) if self.bytes else tuple(offset)
 
     def meaning(self) -> str:

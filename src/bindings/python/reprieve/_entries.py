@@ -38,7 +38,7 @@ class Entry:
         return isinstance(self.marker, PerRank)
 
     def register(self) -> None:
-        """Tells C about the variable. Raises the error of C."""
+        """Registers the variable in C. Raises the error of C."""
         raise NotImplementedError
 
     def refresh(self) -> None:
@@ -92,7 +92,7 @@ class Entry:
 
 
 class Pieces:
-    """The values of the ranks that saved: a sequence, of which each is read when it is asked for."""
+    """The values of the ranks that saved: a sequence; each is read when it is asked for."""
 
     def __init__(self, handle: int, entry: Entry) -> None:
         self._handle = handle
@@ -114,7 +114,7 @@ class Pieces:
 
 
 def layout(array: np.ndarray) -> tuple[Any, ...]:
-    """What C was told of an array: it must not change while C has its address."""
+    """What C knows of an array: it must not change while C has its address."""
     return address(array), array.shape, array.strides, array.dtype
 
 
@@ -304,12 +304,12 @@ class BytesEntry(Entry):
         self.is_text = not self.is_packed and self.kind not in ("bytes", "pickled", "custom")
 
     def register(self) -> None:
-        self.encode()  # what cannot be saved is told at once
+        self.encode()  # what cannot be saved fails at once
         ask = self.registry.callback("memory_fn", self.tell)
         self.add("_resizable", CONSTANTS["CHAR" if self.is_text else "BYTE"], 1, ask, None)
 
     def meaning(self) -> str:
-        return ""  # the bytes tell it
+        return ""  # the bytes contain it
 
     def encode(self) -> bytes | bytearray:
         value, where = self.slot.get(), self.slot.where
@@ -405,14 +405,14 @@ class BytesEntry(Entry):
         return _records.from_text(bytes(data))
 
 
-#: Values that are stored as a text, which tells what it is.
+#: Values that are stored as a text, which says what it is.
 _PLAIN = "a text, a list or None"
-#: Ends the kind of values that tell their state by themselves.
+#: Ends the kind of values that return their state by themselves.
 _STATE_DICT = " with a state_dict()"
 
 
 def _kind_of(value: Any) -> str:
-    """Which values can take each other's place between a save and a restore."""
+    """Which values can replace each other between a save and a restore."""
     if isinstance(value, (bytes, bytearray)):
         return "bytes"
     if isinstance(value, (Pickled, Custom)):
@@ -460,7 +460,7 @@ class DistributedEntry(Entry):
         self.present = []
 
     def boxes(self) -> Boxes:
-        """The boxes that this rank has now, without ghost layers, each with its place. Checks them."""
+        """The boxes that this rank has now, without ghost layers, each with its offset. Checks them."""
         value = self.marker.value
         if not callable(value):
             return self.boxes_of(value)

@@ -20,7 +20,7 @@ class Error(Exception):
         super().__init__(message)
         self.code = code or type(self).code
         self.origin_rank = origin_rank
-        self._is_told = False  # C has told it to the other ranks
+        self._is_told = False  # C has sent it to the other ranks
 
 
 class ConfigError(Error):
@@ -102,7 +102,7 @@ class NoMemoryError(Error, MemoryError):
 
 
 class Preempted(SystemExit):
-    """The state is saved, and the job is to leave with the restart code. No error: a SystemExit with that code.
+    """The state is saved, and the job must leave with the restart code. No error: a SystemExit with that code.
 
     It is raised on every rank, with ``exit="raise"`` only. Without an ``except`` the interpreter ends with that code.
     """

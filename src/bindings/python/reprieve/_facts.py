@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What handlers and managers tell, as values of Python."""
+"""What handlers and managers report, as values of Python."""
 
 from __future__ import annotations
 

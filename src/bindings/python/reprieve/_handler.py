@@ -45,7 +45,7 @@ class Handler(_open.Opened):
 
     Making one is collective: it opens the directory, and restores the newest valid checkpoint if there is one, into the
     arrays of the state and into the dictionary. So is closing it, at the end of the `with`. An exception in the body is
-    told to the other ranks, which get it as a `ClusterError` at their next step boundary.
+    sent to the other ranks, which get it as a `ClusterError` at their next step boundary.
 
     Args:
         comm: a communicator of mpi4py, of all ranks that save together.
@@ -114,7 +114,7 @@ class Handler(_open.Opened):
         try:
             if self.restored_from is not None:
                 self._registry.restored()
-        except BaseException as error:  # of this rank alone, perhaps: the others have to hear of it
+        except BaseException as error:  # of this rank alone, perhaps: the others must get it
             self.__exit__(type(error), error, None)
             raise
 
@@ -160,7 +160,7 @@ class Handler(_open.Opened):
     def scope(self, save_at_end: bool = False) -> Iterator[None]:
         """A part of the program at whose end a notice is acted on. Collective at its end.
 
-        An exception that leaves it is as one that leaves the `with` of the handler: the others are told.
+        An exception that leaves it is as one that leaves the `with` of the handler: the others get it.
 
         Args:
             save_at_end: boundaries inside save nothing, only the end does, or the last boundary that is safe if it is

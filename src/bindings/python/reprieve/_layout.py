@@ -28,7 +28,7 @@ class Box(NamedTuple):
 
     Attributes:
         rank: the rank.
-        offset: where it begins, per dimension; of a per-rank value its place in the row of all ranks' elements.
+        offset: where it begins, per dimension; of a per-rank value its position in the row of all ranks' elements.
         extent: how long it is, per dimension; of a per-rank value its shape.
         first_checksum: the number of its first block in the table of checksums.
     """

@@ -86,7 +86,7 @@ class Manager(_open.Opened):
             time.sleep(0.0001)
             agreed = request.Test()
         if not agreed:
-            self._pending.append((request, failed, result))  # the call of C will tell which rank is missing
+            self._pending.append((request, failed, result))  # the call of C will report which rank is missing
         if error is not None:
             raise error
         if agreed and result[0] >= 0:
@@ -124,7 +124,7 @@ class Manager(_open.Opened):
         return bool(taken.value)
 
     def restore_latest(self) -> CheckpointInfo | None:
-        """Restores the newest valid checkpoint, and tells which one it was; None if there is none."""
+        """Restores the newest valid checkpoint, and returns which one it was; None if there is none."""
         found, struct = ctypes.c_int(), CheckpointInfoStruct()
         self._call("restore_latest", ctypes.byref(found), ctypes.byref(struct))
         if not found.value:

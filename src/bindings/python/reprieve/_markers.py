@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program says of a value of its state: of which kind it is, and what it means; where the program has it."""
+"""What a program says of a value of its state: its kind and its meaning; where the program has it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Custom:
 def replicated(value: Any, *, growing: bool = False, **about: Any) -> Replicated:
     """A value that is equal on all ranks: rank 0's is written, every rank restores it.
 
-    Values that stand in the state without anything around them are of this kind. The function is for what is to be said
+    Values that stand in the state without anything around them are of this kind. The function is there to say more
     of one.
 
     Args:
@@ -101,7 +101,7 @@ def replicated(value: Any, *, growing: bool = False, **about: Any) -> Replicated
 def per_rank(
     value: Any, *, growing: bool = False, redistribute: Redistribute | str | None = None, **about: Any
 ) -> PerRank:
-    """A value of which every rank has its own; shapes may differ between the ranks.
+    """A value that every rank has for itself; shapes may differ between the ranks.
 
     Args:
         value: as for `replicated`.
@@ -136,7 +136,7 @@ def distributed(
     shared: bool = False,
     **about: Any,
 ) -> Distributed:
-    """One array of all ranks, of which this rank has a box, or several. Restored on any number of ranks.
+    """One array of all ranks: this rank has a box of it, or several. Restored on any number of ranks.
 
     Args:
         value: the array of this rank, ghost layers included, of any strides. Or a function that is asked at each save and
@@ -174,7 +174,7 @@ def custom(save: Callable[[], bytes], load: Callable[[bytes], None]) -> Custom:
 
 
 class Node:
-    """A dictionary of the state. The program may put another one with the same keys into its place.
+    """A dictionary of the state. The program may replace it by another one with the same keys.
 
     Attributes:
         dictionary: the one that is there at present.
@@ -196,7 +196,7 @@ class Node:
         return outer is not None
 
     def present(self) -> Any:
-        """What stands at its place now."""
+        """What is there now."""
         return self.dictionary if self.parent is None else self.parent.dictionary[self.key]
 
     def find(self) -> dict[Any, Any]:

@@ -198,7 +198,7 @@ class Opened:
             raise Preempted(code)
 
     def _note_exit_code(self) -> int:
-        """Of a handler that has saved and is to leave."""
+        """Of a handler that has saved and must leave."""
         raise NotImplementedError
 
     def _check(self, status: int) -> None:

@@ -61,7 +61,7 @@ def _as_text(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode()
 
 
-#: Puts the elements of an array somewhere, and gives what is written in their place.
+#: Puts the elements of an array somewhere, and gives what is written instead.
 Store = Callable[[np.ndarray], Any]
 
 

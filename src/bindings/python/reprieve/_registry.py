@@ -80,7 +80,7 @@ class Registry:
         """Runs a part of the registration; the first error of all is kept."""
         try:
             register()
-        except Exception as error:  # whatever it is, the other ranks have to hear of it
+        except Exception as error:  # whatever it is, the other ranks must get it
             if self._refused is None:
                 self._refused = error
                 function("registration_error")(self.handle, str(error).encode(errors="replace"))
@@ -211,7 +211,7 @@ class Registry:
         raise error from cause
 
     def raise_pending(self) -> None:
-        """Raises what a callback raised that has no way to tell C of an error: a watcher, a count of steps."""
+        """Raises what a callback raised that cannot report an error to C: a watcher, a count of steps."""
         raised, self.raised = self.raised, None
         if raised is not None:
             raise raised
@@ -231,6 +231,6 @@ class Registry:
             node.restored()
 
     def destroy(self) -> None:
-        """Gives back what C has; nothing if it is gone already."""
+        """Frees the handle of C; nothing if it is gone already."""
         call("checkpoint_destroy", ctypes.byref(self.handle))
         self._kept.clear()

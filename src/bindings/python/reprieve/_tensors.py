@@ -15,7 +15,7 @@ from ._markers import Node
 
 
 class _Memory:
-    """Tells numpy where an array lies. The array of numpy that is made of it keeps it alive, and so the owner."""
+    """Shows numpy where an array lies. The array of numpy that is made of it keeps it alive, and so the owner."""
 
     def __init__(self, owner: Any, interface: dict[str, Any]) -> None:
         self.owner = owner
@@ -23,12 +23,12 @@ class _Memory:
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether it is an array that tells where on a device it lies."""
+    """Whether it is an array that says where on a device it lies."""
     if isinstance(value, np.ndarray):
         return False
     try:
         return hasattr(value, "__cuda_array_interface__")
-    except RuntimeError:  # a parameter of PyTorch that is on a device: it tells where only when it is detached
+    except RuntimeError:  # a parameter of PyTorch that is on a device: it says where only when it is detached
         return True
 
 
@@ -85,7 +85,7 @@ def is_model(value: Any) -> bool:
 
 
 def has_state_dict(value: Any) -> bool:
-    """Whether it tells its state by itself, and takes it back: models, optimizers, plans of learning rates."""
+    """Whether it returns its state by itself, and takes it back: models, optimizers, plans of learning rates."""
     functions = (getattr(value, name, None) for name in ("state_dict", "load_state_dict"))
     return not isinstance(value, type) and all(map(callable, functions))
 
