@@ -232,7 +232,7 @@ Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_
   std::vector<double> from_end_of_step;
   const std::uint64_t iterations = work.iterations(step_s);
   for (int i = 0; i < options.reactions; ++i) {
-    // Late enough for a handler in its steady state, at a random place of a step.
+    // Late enough for a handler in its steady state, at a random moment of a step.
     const Reaction reaction = handler.reaction(iterations, options.run_in_s * (1 + uniform(random)), ranks);
     from_signal.push_back(reaction.from_signal);
     from_end_of_step.push_back(reaction.from_end_of_step);

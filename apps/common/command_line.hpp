@@ -45,7 +45,7 @@ CLI::Validator between(T least, T greatest) {
   return CLI::Range(least, greatest).description("");
 }
 
-/// What programs that compute step by step can be told alike.
+/// The options that all step-by-step programs share.
 struct ProgramOptions {
   std::string answer;  ///< not empty: this is to be shown instead of running the program (--help, --version)
   std::filesystem::path summary;

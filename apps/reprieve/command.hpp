@@ -111,7 +111,7 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
 
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
 
-/// An option whose value is one of the names in @p values. A wrong name is told with those that there are.
+/// An option whose value is one of the names in @p values. The error for a wrong name lists them.
 template <class Value>
 CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
                         const std::string& meaning) {

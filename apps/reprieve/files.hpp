@@ -113,8 +113,7 @@ void print_text(std::ostream& out, const LocalListing& listing);
 /// Those with an event log, at @p top and below it.
 std::set<std::filesystem::path> run_directories(const std::filesystem::path& top);
 
-/// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log tells of no
-/// run.
+/// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log has no run.
 std::optional<RunStatus> look_at(const std::filesystem::path& directory, const Timeline& timeline);
 
 }  // namespace reprieve::tool

@@ -23,7 +23,7 @@ struct Finding {
     good,
     warning,  ///< it survived; look at it all the same
     problem,  ///< work would be lost
-    unknown,  ///< the drill cannot tell
+    unknown,  ///< the drill does not know
   };
   Grade grade = Grade::good;
   std::string id;      ///< for programs: "exit_code"

@@ -31,7 +31,7 @@ namespace reprieve::manager {
 /// All that was found of one copy.
 struct ListedCopy {
   storage::LocalCopy copy;
-  std::vector<std::vector<FoundPart>> parts;  ///< by rank; a part can lie at several places
+  std::vector<std::vector<FoundPart>> parts;  ///< by rank; a part can lie in several directories
 
   [[nodiscard]] bool is_complete() const { return missing().empty(); }
   /// The ranks whose parts were not found.

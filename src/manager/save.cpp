@@ -11,7 +11,7 @@
 // 4. Rank 0 makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
 //    directory. This rename is the commit.
 // 5. Rank 0 renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the
-//    next run does this at its start: number and time in the name tell whether the committed checkpoint is the one they
+//    next run does this at its start: number and time in the name show whether the committed checkpoint is the one they
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does rank 0 remove old checkpoints by the retention policy, and never the one just committed.
 //    A thread frees their space. The save of a preemption removes none, since the process is to end: the next save
@@ -36,7 +36,7 @@
 // that hangs may still write to it.
 //
 // After each step all ranks agree on errors. On an error the temporary files are removed, everything older is kept, and
-// every rank throws the same. Ranks of a killed run that live on cannot do harm: only a chief commits, and it holds the
+// every rank throws the same. Ranks of a killed run that live on cannot do harm: only rank 0 commits, and it holds the
 // lock until its own death; the others at most continue writing into a staged file that is no longer there, or fail to
 // open it, since the time in its name is that of their own save.
 
@@ -436,8 +436,7 @@ void BackgroundSave::settle() {
   try {
     finish();
   } catch (const Error& error) {
-    // A file that could not be written, or memory that was not there, has been told; what comes now does not depend on
-    // it.
+    // A file that could not be written, or missing memory, has been reported. What comes now does not depend on it.
     if (dynamic_cast<const StorageError*>(&error) == nullptr && error.code() != ErrorCode::no_memory) {
       throw;
     }

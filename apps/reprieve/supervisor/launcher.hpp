@@ -93,9 +93,8 @@ bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLooku
 // The command that starts a program under a launcher: on how many ranks and which hosts, and the same command for
 // others. Pure.
 //
-// A launcher is found among the words by its name. Its options end where the program begins, as far as
-// that can be told from outside: an option of a launcher takes the next word, unless it is known to take none or two,
-// or that word begins with a dash.
+// A launcher is found among the words by its name. Its options end where the program seems to begin: an option of a
+// launcher takes the next word, unless it is known to take none or two, or that word begins with a dash.
 
 /// The number of ranks: what follows the launcher's -n, -np, --np or --ntasks. Nothing if there is no launcher among
 /// the words, or none of these options of it.

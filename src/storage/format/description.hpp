@@ -67,15 +67,15 @@ template <class Byte>
 void check_texts(const std::string& name, const Annotation& annotation);
 void check_member_names(const std::string& name, const Members& members);
 
-// What a rank tells rank 0 about its variables, as bytes, in two parts. The facts are equal on all ranks that
-// registered the same, so that a digest of them is enough; the numbers are a rank's own.
+// A rank's message to rank 0 about its variables, in two parts. The facts are equal on all ranks that registered the
+// same, so a digest of them is enough. The numbers are a rank's own.
 
 struct DescriptionMessage {
   Bytes facts{};    ///< names, kinds, types, annotations, global shapes, numbers of dimensions
   Bytes numbers{};  ///< boxes, shapes of per-rank values, lengths of texts
 };
 
-/// What is kept of a message to tell whether a later one says the same.
+/// What is kept of a message, to compare a later one with it.
 struct DescriptionDigest {
   Digest128 facts;
   Digest128 numbers;
@@ -142,8 +142,8 @@ struct Gathered {
 /// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
 [[nodiscard]] std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes);
 
-/// Chief: makes arrays of the texts of all ranks, where that is possible: their types and shapes. What it knew of the
-/// lengths of texts is no longer needed, and gone.
+/// Rank 0: makes arrays of the texts of all ranks, where that is possible: their types and shapes. It then drops the
+/// lengths of texts.
 void arrange_texts(Gathered& all);
 
 /// The same for this rank's texts, with the length that rank 0 found.

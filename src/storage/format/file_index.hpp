@@ -186,7 +186,7 @@ struct FileIndex {
 /// What a manifest says of the file, without the list of variables: how it begins.
 [[nodiscard]] std::string encode_fields(const FileIndex& index);
 /// These and the list of variables as JSON, the content of `/reprieve/manifest`. @param room  spaces before the list:
-/// other fields can take the place of these without a change to the rest
+/// other fields can replace these without a change to the rest
 [[nodiscard]] std::string encode_manifest(const FileIndex& index, std::size_t room = 0);
 /// Where the list begins, so what the fields can take. @throws CorruptError if no `encode_manifest` made it
 [[nodiscard]] std::size_t place_of_list(std::span<const std::byte> manifest);
@@ -245,9 +245,9 @@ enum class Rows : std::uint8_t { unknown, checked };
 /// The metadata of a manifest, without what it says about the variables. @throws CorruptError
 [[nodiscard]] FileMetadata parse_metadata(std::span<const std::byte> manifest, const std::string& file_name);
 
-/// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
-/// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough, or several that
-/// have a share of the variables each: number @p reader of @p readers. @throws CorruptError
+/// Makes sure that no two boxes of a variable overlap: a restore counts their elements to see whether all were stored.
+/// Apart from `parse_index`, since it takes longer. One reader of a file is enough, or several with a share of the
+/// variables each: number @p reader of @p readers. @throws CorruptError
 void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader = 0, int readers = 1);
 
 /// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.

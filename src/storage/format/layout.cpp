@@ -20,7 +20,7 @@ namespace {
 using Distribution = state::Distribution;
 using ByRank = std::vector<std::vector<Description>>;
 
-/// Differences between ranks, a line each. Beyond a few, more lines tell nothing new.
+/// Differences between ranks, a line each. Beyond a few, more lines say nothing new.
 class RankDifferences {
  public:
   void add(const std::string& name, std::size_t rank, const std::string& what) {

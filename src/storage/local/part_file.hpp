@@ -152,7 +152,7 @@ class Part {
   std::uint64_t data_bytes_ = 0;
 };
 
-// The place of one part, which is written over and over.
+// The file of one part, which is written over and over.
 
 /// One file, locked while this lives, so that nobody takes it for one of a dead run. It holds a part of this rank, or
 /// in memory one of a rank on another host, which comes piece by piece. Used by one thread at a time. Members throw

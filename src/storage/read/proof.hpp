@@ -13,8 +13,8 @@
 
 namespace reprieve::storage {
 
-/// The rank that proves a block: of what a rank wrote, the rank in its place now, or those that share its place; of
-/// replicated variables, all in turn. Pure.
+/// The rank that proves a block. A saving rank's blocks: the rank that replaces it now, or several in turn. Replicated
+/// variables: all in turn. Pure.
 /// @param saver  the rank that wrote it
 [[nodiscard]] int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by,
                             int ranks);

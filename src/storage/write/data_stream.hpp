@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Brings bytes to their places in a file as fast as the file system takes them. Local: no MPI, no HDF5, on any thread.
+/// Writes bytes at their offsets in a file as fast as the file system can. Local: no MPI, no HDF5, on any thread.
 
 #include <array>
 #include <condition_variable>
@@ -131,8 +131,8 @@ class DataStream {
   /// So many of the expected bytes are not written. They count as done.
   void leave_out(std::uint64_t bytes) { news_.add(bytes); }
 
-  /// Lets the system begin to bring to the device what has gone through the page cache since the last call, if other
-  /// bytes go past it. Does not wait. @throws StorageError, of earlier writes
+  /// Lets the system begin to flush what has gone through the page cache since the last call, if other bytes go past
+  /// it. Does not wait. @throws StorageError, of earlier writes
   void start_writeback();
 
   /// Returns when all bytes have been handed to the file system. @throws StorageError

@@ -20,7 +20,7 @@ namespace reprieve::storage {
 //
 // - A range counts only if this rank wrote it as a whole, both times: then no other rank, and no structure of the file,
 //   has a byte in it. It does not matter which variable lay there.
-// - What a save wrote is known by the number of that save. Rank 0 tells which save left the file that is written
+// - What a save wrote is known by the number of that save. Rank 0 says which save left the file that is written
 //   over, and only if the file has not been touched since (CheckpointDirectory::take_recycled). A new file, a file of
 //   another run, and the file of a save that failed hold nothing that is known.
 // - The digests have 128 bits, of XXH3, which is not made to resist somebody who wants two states with one digest.
@@ -362,7 +362,7 @@ constexpr std::size_t kSmallAlignment = 64;
 
 std::size_t round_up(std::size_t size, std::size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
-/// Calls @p visit(item, place) with the place of each item in the copy; returns the size of the whole.
+/// Calls @p visit(item, place) with the offset of each item in the copy; returns the size of the whole.
 template <class Visit>
 std::size_t for_each_place(std::span<WriteItem> items, Visit&& visit) {
   std::size_t next = 0;

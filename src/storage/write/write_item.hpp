@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Boxes in memory with their places in the file, and how they come there. Local: no MPI, no HDF5, safe on any thread.
+/// Boxes in memory with their offsets in the file, and how they get there. Local: no MPI, no HDF5, safe on any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -106,7 +106,7 @@ struct WriteItem {
 class BlockFeed {
  public:
   /// @param block  lies inside of the view. In place if they lie so in memory, else a copy, until the next call. What
-  /// lies on a device is brought in pieces; a block that a buffer holds stays there
+  /// lies on a device is copied in pieces; a block that a buffer holds stays there
   [[nodiscard]] std::span<const std::byte> take(const BoxView<const std::byte>& view, const Box& block,
                                                 std::size_t element_size);
   /// This block is taken next: if it lies on a device, it is on its way while the last one is used.
