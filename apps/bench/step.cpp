@@ -130,7 +130,7 @@ double HandlerLoop::boundaries(std::uint64_t steps, std::uint64_t iterations, Ra
       }
     });
   };
-  // What ran since the last boundary is no step of this loop, which is to be in its steady state.
+  // What ran since the last boundary is no step of this loop, which must be in its steady state.
   handler_->begin_phase();
   time_loop(std::min(steps, kLeadIn), step);
   sum = 0;

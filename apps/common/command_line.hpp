@@ -47,7 +47,7 @@ CLI::Validator between(T least, T greatest) {
 
 /// The options that all step-by-step programs share.
 struct ProgramOptions {
-  std::string answer;  ///< not empty: this is to be shown instead of running the program (--help, --version)
+  std::string answer;  ///< not empty: this is shown instead of running the program (--help, --version)
   std::filesystem::path summary;
   std::chrono::milliseconds step_delay{0};
 

@@ -102,7 +102,7 @@ CLI::Option* add_duration(CLI::App& command, const char* name, std::chrono::dura
       ->default_str(fmt::format("{:g}", std::chrono::duration<double>(time).count()));
 }
 
-/// The same in seconds, of which 0 is none.
+/// The same in seconds; 0 is none.
 inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optional<double>& seconds,
                                  const std::string& meaning) {
   return add_duration(

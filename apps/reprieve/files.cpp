@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws UsageError if there is nothing at @p path, or it cannot be looked at.
+/// Throws UsageError if there is nothing at @p path, or it cannot be read.
 fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);

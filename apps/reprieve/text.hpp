@@ -21,7 +21,7 @@ namespace reprieve::supervisor {
 struct Finding {
   enum class Grade {
     good,
-    warning,  ///< it survived; look at it all the same
+    warning,  ///< it survived; check it all the same
     problem,  ///< work would be lost
     unknown,  ///< the drill does not know
   };

@@ -203,7 +203,7 @@ void WorkAccounting::go_back_to(std::uint64_t step) {
   take_back(kept_, step);
 }
 
-/// The work in these spans, the last ones of which come last, beyond @p step.
+/// Loses the work beyond @p step. The newest spans come last.
 void WorkAccounting::take_back(std::vector<std::size_t>& places, std::uint64_t step) {
   for (; !places.empty(); places.pop_back()) {
     WorkSpan& span = spans_[places.back()];

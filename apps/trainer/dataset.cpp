@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kHoldOutEvery = 5;
 constexpr unsigned kMaxPixel = 16;
 
-/// Closes without a look at the result: nothing was written.
+/// Closes, and ignores the result: nothing was written.
 struct GzClose {
   void operator()(gzFile file) const noexcept { static_cast<void>(gzclose_r(file)); }
 };

@@ -34,7 +34,7 @@ inline constexpr const char* kLockName = ".reprieve.lock";
 using core::kEventLogName;
 
 /// The information about one checkpoint, from its metadata and its file.
-/// @throws StorageError if the file cannot be looked at
+/// @throws StorageError if the file cannot be read
 CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
                          const storage::FileMetadata& metadata);
 /// The same where the size is known.
@@ -103,7 +103,7 @@ class CheckpointDirectory {
 
   [[nodiscard]] core::FileAddress recycled() const;
   struct RecycledFile {
-    /// The save of which it still holds all data, if this object has seen its commit and nobody has written to the file
+    /// The save whose data it still holds, if this object has seen its commit and nobody has written to the file
     /// since; 0: not known.
     std::uint64_t left_by_save = 0;
   };
@@ -209,7 +209,7 @@ class CheckpointDirectory {
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
   std::optional<Left> recycled_left_;
-  std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
+  std::set<std::uint64_t> told_;  ///< numbers with a warning that they are no files
 };
 
 }  // namespace reprieve::manager

@@ -100,7 +100,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   std::optional<core::BackgroundTask> task_;
   std::shared_ptr<EmergencySave> emergency_save_;
   std::unique_ptr<LocalTransfer> transfer_;  ///< null without partners, and when MPI has ended
-  std::vector<int> kept_;                    ///< the ranks of which this one keeps parts
+  std::vector<int> kept_;                    ///< this rank keeps their parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
   bool lacks_room_ = false;  ///< that is said, until there was room again

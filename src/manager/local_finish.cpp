@@ -4,7 +4,7 @@
 //
 // 1. List. One rank of each host lists the complete parts of that host. Rank 0 lists the flushed parts in the
 //    checkpoint directory.
-// 2. Choose. Rank 0 takes the newest copy of which every part lies somewhere, if it may be taken (`wanted_copies` has
+// 2. Choose. Rank 0 takes the newest copy whose parts all lie somewhere, if it may be taken (`wanted_copies` has
 //    the rule). Each part gets a holder: a rank of its host.
 // 3. Learn the structure. The holder of the part of rank 0 sends the structure of the whole file.
 // 4. Write and verify. Rank 0 makes a staged file. The holders write their parts at their offsets in it, and compare

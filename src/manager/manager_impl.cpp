@@ -99,7 +99,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The user's function, an error of which is one of all ranks.
+/// The user's function. Its error is one of all ranks.
 void run_initialize(cluster::Communicator& comm, const std::function<void()>& initialize) {
   comm.agree(core::capture([&] {
                try {

@@ -120,7 +120,7 @@ std::uint64_t remove_local_folder(const std::filesystem::path& named, bool dry_r
 /// Whether this rank is the lowest of its host: the ranks of a host share a directory, and one of them maintains it.
 [[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
 
-/// Which launch of which directory copies belong to.
+/// The launch and the directory that copies belong to.
 struct LocalOwner {
   std::string directory_id;
   std::uint64_t directory_key = 0;  ///< as rank 0 sees it

@@ -14,14 +14,14 @@
 //    next run does this at its start: number and time in the name show whether the committed checkpoint is the one they
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does rank 0 remove old checkpoints by the retention policy, and never the one just committed.
-//    A thread frees their space. The save of a preemption removes none, since the process is to end: the next save
+//    A thread frees their space. The save of a preemption removes none, since the process will end: the next save
 //    does, when it begins.
 //
 // The recycled file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run
 // out of space. So in step 6 one of the retired files is kept:
 //
 // a. It is renamed to `.reprieve.recycled`, and the directory is fsynced: it has no checkpoint's name any more,
-//    also after a power cut, and nothing looks at it.
+//    also after a power cut, and nothing reads it.
 // b. If it has another hard link, or another process on this node has it open, it is deleted after all.
 // c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
 //    checkpoint, by whatever name.
@@ -342,7 +342,7 @@ void Save::retire() {
     if (manager_.directory.place().contains(kFlushedName)) {
       remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
     }
-    // A program that is to end at once does not wait for a file system to free space.
+    // A program that must end at once does not wait for a file system to free space.
     const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
     manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
     core::failpoint(core::Failpoint::retire_done);

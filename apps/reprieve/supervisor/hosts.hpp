@@ -78,7 +78,7 @@ class HostProbe {
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
 
-  /// Starts what is to be started next, and ends what takes too long. @throws UsageError if there is no such launcher
+  /// Starts the next processes, and ends what takes too long. @throws UsageError if there is no such launcher
   void advance();
   void on_ended(const EndedChild& child);
   [[nodiscard]] bool is_done() const { return waiting_.empty() && running_.empty(); }

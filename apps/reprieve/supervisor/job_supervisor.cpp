@@ -36,11 +36,11 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// How often the record is looked at: while something is expected of it, and otherwise.
+/// The time between reads of the record: while something is expected of it, and otherwise.
 constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
-/// Between looks at all processes: short while the ranks start, as a launcher whose ranks die at once must have been
+/// Between reads of all processes: short while the ranks start, as a launcher whose ranks die at once must have been
 /// seen with them.
 constexpr milliseconds kLauncherInterval = 200ms;
 constexpr milliseconds kLongLauncherInterval = 5s;

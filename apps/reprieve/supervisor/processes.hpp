@@ -120,7 +120,7 @@ class SignalQueue {
   int descriptor_ = -1;
 };
 
-// The processes of a run on this host, looked at from outside: /proc.
+// The processes of a run on this host, as seen from outside: /proc.
 
 struct RunProcess {
   pid_t pid = 0;

@@ -71,7 +71,7 @@ struct ChiefProgress {
   std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
 };
 
-/// All chiefs of a run. Most runs have one.
+/// Each rank 0 of a run. Most runs have one.
 class RunProgress {
  public:
   /// @param record  the name of the file that the event is from: one for each manager
@@ -88,7 +88,7 @@ class RunProgress {
   [[nodiscard]] bool notice_arrived() const;
   /// At least one rank 0 has left after a save, and no other failed or was cut short.
   [[nodiscard]] const SavedExit* saved() const;
-  /// The step at which an earlier run was finished, if all chiefs refused to make steps a second time.
+  /// The step at which an earlier run was finished, if each rank 0 refused to make steps a second time.
   [[nodiscard]] std::optional<std::uint64_t> already_finished() const;
   /// The first error.
   [[nodiscard]] const RunError* error() const;
@@ -101,7 +101,7 @@ class RunProgress {
   [[nodiscard]] bool cut_short() const;
   /// A handler was made that did not come to its end: it works, was cut short, has saved for the next start, or failed.
   [[nodiscard]] bool leaves_work() const;
-  /// The directory of a handler that was made, and of which the record does not say that it was closed.
+  /// The directory of a handler that was made, and that the record does not show as closed.
   [[nodiscard]] std::optional<std::filesystem::path> unfinished() const;
   /// A rank 0 has committed a checkpoint beyond the one that it began with.
   [[nodiscard]] bool progressed() const;
@@ -114,7 +114,7 @@ class RunProgress {
   /// Those that count: what became of a program says nothing any more when another one has opened its directory since,
   /// as in a script that starts a program again until it succeeds.
   [[nodiscard]] std::vector<const ChiefProgress*> current() const;
-  /// The first of these of which that is true; null if there is none.
+  /// The first one for which that is true; null if there is none.
   [[nodiscard]] const ChiefProgress* first(bool (*is_meant)(const ChiefProgress&)) const;
 
   std::map<std::string, ChiefProgress> chiefs_;
@@ -184,7 +184,7 @@ class RestartPolicy {
  public:
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits) {}
 
-  /// The checkpoint that the run died reading, if others died of it before: it is to be verified before the next start.
+  /// The checkpoint that the run died reading, if others died of it before: it must be verified before the next start.
   /// To be called once for each run, before `decide`.
   std::optional<std::filesystem::path> suspect(const Verdict& verdict);
 
@@ -252,7 +252,7 @@ struct Suspicion {
   std::string text{};  ///< the new name, or what is wrong
 };
 
-/// What is to be said about it.
+/// The event about it.
 [[nodiscard]] SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found);
 
 }  // namespace reprieve::supervisor

@@ -62,8 +62,8 @@ class PosixFile {
 
   /// Fills @p bytes from @p offset. @throws StorageError; CorruptError if the file ends before
   void read_all(std::span<std::byte> bytes, std::uint64_t offset) const;
-  /// The same from the device, as far as the file system can do that: for a second look at bytes that were not as they
-  /// should be. What this node's page cache holds of them is dropped.
+  /// The same from the device, as far as the file system can do that: for a second read of bytes that were wrong. This
+  /// node's page cache drops them.
   void read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const;
 
   /// This very file, opened for reading once more, with these flags; not open if the system refuses it.
@@ -118,7 +118,7 @@ class ProgressLogger {
   /// @param what  "writing /scratch/checkpoints/ckpt-7.h5"
   ProgressLogger(std::string what, std::uint64_t total_bytes) : what_(std::move(what)), total_(total_bytes) {}
 
-  /// So many more are done. Costs a look at the clock. Without memory for a line, it logs none.
+  /// So many more are done. Reads the clock. Without memory for a line, it logs none.
   void add(std::uint64_t bytes) noexcept;
 
  private:

@@ -16,7 +16,7 @@ namespace reprieve::storage {
 
 // Copies that do not stay in the processor's cache.
 
-/// As `std::memcpy`, for bytes that nobody looks at for a while: where the processor can do it, they go past its cache,
+/// As `std::memcpy`, for bytes that nobody reads for a while: where the processor can do it, they go past its cache,
 /// which saves reading the memory before it is written over. @p to has the size of @p from, and they do not overlap.
 void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept;
 

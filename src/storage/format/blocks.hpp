@@ -114,7 +114,7 @@ class BlockSplit {
 
  private:
   Box box_;
-  std::size_t cut_dimension_ = 0;  ///< the dimension of which a block takes a range
+  std::size_t cut_dimension_ = 0;  ///< a block takes a range of this dimension
   std::uint64_t cut_length_ = 1;   ///< length of that range; the last one may be shorter
   std::uint64_t cuts_ = 1;         ///< ranges in that dimension
   std::uint64_t count_ = 0;

@@ -403,7 +403,7 @@ bool may_be_left(const FileIndex& index, const StoredVariable& variable) {
   return false;
 }
 
-/// The stretches of the file that small variables fill, of which each rank writes its elements in every save.
+/// The regions of the file that small variables fill. Each rank writes its elements there in every save.
 std::vector<Region> prefilled_regions(const FileIndex& index) {
   std::vector<Region> others;
   std::uint64_t end = 0;

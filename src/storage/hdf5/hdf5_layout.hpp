@@ -26,7 +26,7 @@ namespace reprieve::storage {
 /// A copy of the properties @p creation, with these chunks. Their space is allocated when the dataset is created.
 [[nodiscard]] Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk);
 
-/// Where the first chunk lies in the file, after a look at the first and at the last.
+/// The address of the first chunk in the file. Checks the first and the last.
 /// @param expected  shape, chunk and element size of the dataset
 /// @throws Error if HDF5 has laid the chunks out in another way
 [[nodiscard]] std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected);

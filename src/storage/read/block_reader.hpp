@@ -88,7 +88,7 @@ class BlockReader {
   /// Reads a small row together with its neighbours. False: the caller must read it in the usual way, which also
   /// reports errors. @p content has the row's size
   [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
-  /// The same wherever the bytes go. False if the row is to be looked at in the usual way.
+  /// The same wherever the bytes go. False: the caller must check the row in the usual way.
   [[nodiscard]] bool small_is_right(const StoredVariable& variable, const BoxRow& row) const;
 
   /// One block of a row.

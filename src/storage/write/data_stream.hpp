@@ -98,7 +98,7 @@ class WriteQueue {
   std::array<std::optional<std::jthread>, kThreads> threads_;  ///< last: they use the others
 };
 
-/// Past the page cache, bytes go through buffers of this size, of which `kMaxPendingWrites` exist: 20 MiB in all.
+/// Past the page cache, bytes go through `kMaxPendingWrites` buffers of this size: 20 MiB in all.
 inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
 
 /// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.

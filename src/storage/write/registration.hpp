@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Whether the ranks registered the same state, without a look at the values.
+/// Whether the ranks registered the same state, without their values.
 
 #include <string_view>
 #include <vector>
@@ -30,7 +30,7 @@ struct Agreement {
                                                              bool same_facts, std::string_view what);
 
 /// Compares what all ranks registered: names, kinds, types, constants, and the layouts that are known without a call
-/// of the program's functions, the boxes of which must not overlap. Functions that find values are called, no others.
+/// of the program's functions. Their boxes must not overlap. Functions that find values are called, no others.
 /// Collective. Cost: a few reductions, and the boxes of the layouts to rank 0; all registrations only if they
 /// differ.
 /// @throws MismatchError that lists all differences, or UsageError about boxes that overlap, the same on every rank

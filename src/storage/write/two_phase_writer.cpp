@@ -65,7 +65,7 @@ void RowCursor::copy_row() {
 }
 
 /// Those that begin before @p end in the file, as far as they are neighbours in the last dimension that is stepped
-/// through: one copy from the device brings them all.
+/// through: one copy from the device gets them all.
 void RowCursor::copy_rows(std::uint64_t end) {
   const BoxView<const std::byte>& source = item_->source;
   Extents extent = row_extent_;
@@ -126,8 +126,8 @@ constexpr std::uint64_t kCollectorsPerNode = 2;
 /// With less to exchange, the exchange costs more than it gains.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
 
-/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size, each of which one
-/// rank collects and writes.
+/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size. One rank collects and
+/// writes each share.
 struct Window {
   std::uint64_t begin;
   std::uint64_t end;

@@ -116,7 +116,7 @@ struct WriterRow {
   std::unique_ptr<Writer> (*make)(cluster::Communicator& comm, const WritePlan& plan, const std::string& what);
   /// For one rank by itself, in the background; null if it cannot do that.
   std::unique_ptr<Writer> (*make_alone)();
-  /// If it makes collective transfers, of which every rank must make as many: at most that much in each.
+  /// If it makes collective transfers, the same number on every rank: at most that much in each.
   std::uint64_t piece_bytes;
   /// It opens the file by HDF5, which may change the structure that was laid out.
   bool opens_structure;
