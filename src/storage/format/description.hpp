@@ -90,9 +90,9 @@ struct DescriptionDigest {
 [[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> facts,
                                                            std::span<const std::byte> numbers);
 
-/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs. They are the
-/// number of its boxes, then the offset and extent of each; or the shape of its value. For texts: their number and the
-/// length of the longest.
+/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs: the number
+/// of its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length
+/// of the longest.
 void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers);
 
 // What rank 0 knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank

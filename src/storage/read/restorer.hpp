@@ -54,8 +54,8 @@ class Restorer {
   /// MismatchError (arrays that the user describes), and what the user's functions throw
   void restore();
 
-  /// For a file that a living run may own: its data must be of this checkpoint. Collective. @throws
-  /// StorageError if the file was removed or replaced since it was opened
+  /// For a file that a living run may own: its data must be of this checkpoint. Collective.
+  /// @throws StorageError if the file was removed or replaced since it was opened
   void check_not_retired();
 
   /// Variables may have been overwritten.
