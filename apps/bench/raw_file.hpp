@@ -49,7 +49,7 @@ class RawFile {
   void write_buffered(std::span<const std::byte> bytes, std::uint64_t offset, RawMethod method) const;
   void read_buffered(std::span<std::byte> bytes, std::uint64_t offset) const;
   void read_mapped(std::span<std::byte> bytes, std::uint64_t offset) const;
-  /// @param transfer  of one piece: from its place among the bytes and its size to what the system returns
+  /// @param transfer  of one piece: from its offset and its size to what the system returns
   template <class Transfer>
   void by_threads(std::size_t bytes, const char* action, Transfer&& transfer) const;
 

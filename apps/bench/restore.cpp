@@ -40,7 +40,7 @@ std::uint64_t raw_offset(Workload& workload, const fs::path& file) {
   return std::min(workload.padded_offset(), size - std::min<std::uint64_t>(size, workload.padded_bytes().size()));
 }
 
-/// As many bytes as the state has, out of the checkpoint itself: another file could lie on faster or slower places of
+/// As many bytes as the state has, out of the checkpoint itself: another file could lie on faster or slower parts of
 /// the disk.
 void add_raw(std::vector<RestorePath>& paths, Workload& workload, const fs::path& file) {
   const std::uint64_t offset = raw_offset(workload, file);

@@ -130,7 +130,7 @@ double HandlerLoop::boundaries(std::uint64_t steps, std::uint64_t iterations, Ra
       }
     });
   };
-  // What ran since the last boundary is no step of this loop, which is to be in its steady state.
+  // What ran since the last boundary is no step of this loop, which must be in its steady state.
   handler_->begin_phase();
   time_loop(std::min(steps, kLeadIn), step);
   sum = 0;
@@ -232,7 +232,7 @@ Reactions measure_reactions(HandlerLoop& handler, const Work& work, double step_
   std::vector<double> from_end_of_step;
   const std::uint64_t iterations = work.iterations(step_s);
   for (int i = 0; i < options.reactions; ++i) {
-    // Late enough for a handler in its steady state, at a random place of a step.
+    // Late enough for a handler in its steady state, at a random moment of a step.
     const Reaction reaction = handler.reaction(iterations, options.run_in_s * (1 + uniform(random)), ranks);
     from_signal.push_back(reaction.from_signal);
     from_end_of_step.push_back(reaction.from_end_of_step);

@@ -21,7 +21,7 @@ constexpr double kMib = 1 << 20;
 
 std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-/// Bits without pattern, which no device can compress: splitmix64 of the element's place, as a number from 1 to 2.
+/// Bits without pattern, which no device can compress: splitmix64 of the element's index, as a number from 1 to 2.
 double element_at(std::uint64_t place) {
   std::uint64_t bits = (place + 1) * 0x9e3779b97f4a7c15ULL;
   bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;

@@ -57,7 +57,7 @@ class Work {
   double seconds_per_iteration_;
 };
 
-/// A rank's part of an array: extents of the array, place and extents of the part.
+/// A rank's part of an array: extents of the array, offset and extents of the part.
 struct ArrayPart {
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> offset;
@@ -65,7 +65,7 @@ struct ArrayPart {
 };
 
 /// This rank's part of the state: one block of memory that begins where malloc puts a large one, a little after the
-/// begin of a page; the variables lie in it one after the other. Every element knows its place, whatever the number of
+/// begin of a page; the variables lie in it one after the other. Every element knows its index, whatever the number of
 /// ranks.
 class Workload {
  public:

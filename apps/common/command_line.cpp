@@ -176,7 +176,7 @@ void CommandLine::parse(int argc, const char* const* argv, ProgramOptions& optio
   }
 }
 
-/// @return empty, or what is to be shown instead of running the program
+/// @return empty, or the text to show instead of running the program
 std::string CommandLine::parse_or_answer(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);

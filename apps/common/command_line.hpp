@@ -45,9 +45,9 @@ CLI::Validator between(T least, T greatest) {
   return CLI::Range(least, greatest).description("");
 }
 
-/// What programs that compute step by step can be told alike.
+/// The options that all step-by-step programs share.
 struct ProgramOptions {
-  std::string answer;  ///< not empty: this is to be shown instead of running the program (--help, --version)
+  std::string answer;  ///< not empty: this is shown instead of running the program (--help, --version)
   std::filesystem::path summary;
   std::chrono::milliseconds step_delay{0};
 

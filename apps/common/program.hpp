@@ -55,7 +55,7 @@ Json to_json(const Preemption& preemption);
 /// "resumed from ckpt-7.h5, saved by 4 ranks (preemption): "
 std::string resumed_text(const reprieve::CheckpointInfo& from);
 
-/// Tells on standard output how it went.
+/// Prints the outcome on standard output.
 void print(const Preemption& preemption, int exit_code);
 
 /// The text of a summary, with a line break at its end.

@@ -57,10 +57,10 @@ class Ranks {
   /// This rank's part of a range.
   [[nodiscard]] Slice my_slice(std::size_t total) const { return slice_of(total, index(), count()); }
 
-  /// The sum of all ranks' vectors, of which this rank gets its slice.
+  /// The slice of this rank of the sum of all ranks' vectors.
   [[nodiscard]] std::vector<double> sum_slice(std::span<const double> values) const;
 
-  /// Fills in the other ranks' slices of @p values, of which this rank has its own.
+  /// Fills in the other ranks' slices of @p values; this rank has its own.
   void all_gather_slices(std::span<double> values) const;
 
   /// Replaces each value by its sum over the ranks. For a few values.

@@ -106,7 +106,7 @@ void for_each_point(const Index& extent, Visit visit) {
   }
 }
 
-/// The boxes that together make up a box of @p extent, the first of which needs no ghost layers. Some may be empty.
+/// The boxes that together make up a box of @p extent. The first one needs no ghost layers. Some may be empty.
 std::vector<Box> inner_and_surface(const Index& extent);
 
 /// One step of explicit Euler with the 7-point stencil, for the points of @p box. Every point gets the same operations

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the program can be told, on the command line and in a JSON file.
+/// The options of the program, on the command line and in a JSON file.
 
 #include <chrono>
 #include <cstdint>

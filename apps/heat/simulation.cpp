@@ -58,7 +58,7 @@ void Simulation::register_state(reprieve::Checkpoint& checkpoint) {
   checkpoint.add_replicated("parameters/time_step", saved_parameters_.time_step);
 }
 
-/// Asked for at every save and restore, since the fields change places. The ghost layers are left out by the strides.
+/// Asked for at every save and restore, since the two fields are swapped. The ghost layers are left out by the strides.
 reprieve::DistributedArray Simulation::present_array() {
   Field& field = present();
   reprieve::DistributedLayout layout =

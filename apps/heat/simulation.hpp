@@ -73,7 +73,7 @@ class Simulation {
   Parameters saved_parameters_;  ///< of the checkpoint, after a restore
   Vector weights_{};
 
-  std::array<Field, 2> fields_;  ///< the present temperature, and the place for the next
+  std::array<Field, 2> fields_;  ///< the present temperature, and the buffer for the next
   std::size_t present_ = 0;
   HaloExchange halo_;
   std::vector<Box> parts_;  ///< of the rank's box: the inner one, which needs no ghost layers, and the surface

@@ -54,7 +54,7 @@ std::string time_text(double seconds) {
 
 std::string percent(double fraction) { return fmt::format("{:.2g} %", 100 * fraction); }
 
-/// Nothing if the user does not know it and no run was long enough to tell.
+/// Nothing if the user does not know it and no run was long enough.
 std::optional<IntervalAdvice> with_mtbf(const RunHistory& history, const AdviceQuestion& question) {
   IntervalAdvice advice;
   if (question.mtbf_s) {

@@ -102,7 +102,7 @@ CLI::Option* add_duration(CLI::App& command, const char* name, std::chrono::dura
       ->default_str(fmt::format("{:g}", std::chrono::duration<double>(time).count()));
 }
 
-/// The same in seconds, of which 0 is none.
+/// The same in seconds; 0 is none.
 inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optional<double>& seconds,
                                  const std::string& meaning) {
   return add_duration(
@@ -111,7 +111,7 @@ inline CLI::Option* add_duration(CLI::App& command, const char* name, std::optio
 
 inline void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
 
-/// An option whose value is one of the names in @p values. A wrong name is told with those that there are.
+/// An option whose value is one of the names in @p values. The error for a wrong name lists them.
 template <class Value>
 CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::map<std::string, Value> values,
                         const std::string& meaning) {

@@ -221,7 +221,7 @@ void locate(Difference& difference, const VariableInfo& variable) {
   }
 }
 
-/// Compares the data of two variables with the same description. @p advance is told the bytes of each piece.
+/// Compares the data of two variables with the same description. @p advance gets the bytes of each piece.
 std::optional<Difference> compare_data(const VariableReader& reader_a, const VariableReader& reader_b,
                                        const VariableInfo& variable,
                                        const std::function<void(std::uint64_t)>& advance) {
@@ -363,7 +363,7 @@ void describe_values(StateDifference& described, const Difference& difference,
   }
 }
 
-/// What a drill tells of a difference. @param variables  those of @p a
+/// A drill's report of a difference. @param variables  those of @p a
 StateDifference describe(const Difference& difference, const std::vector<VariableInfo>& variables,
                          const VariableReader& a, const VariableReader& b) {
   StateDifference described{difference.variable, Kind::values, "", 0};

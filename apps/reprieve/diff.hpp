@@ -41,7 +41,7 @@ void compare_piece(Comparison& comparison, ElementType type, std::uint64_t first
 
 // Which variables of two checkpoints differ, and how.
 
-/// What differs first: a variable that differs in one way is not looked at in the later ways.
+/// What differs first: a variable that differs in one way is not compared in the later ways.
 enum class Problem { only_in_a, only_in_b, kind, type, shape, values };
 
 /// Lower-case name: "only_in_a", "kind", "values", ...

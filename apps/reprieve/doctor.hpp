@@ -13,7 +13,7 @@
 
 namespace reprieve::tool {
 
-/// The place of the checkpoints, as it was tried.
+/// The checkpoint directory, as it was tried.
 struct PlaceFacts {
   std::string path;
   std::string file_system;                 ///< "ext4", or a number where the name is not known
@@ -26,7 +26,7 @@ struct PlaceFacts {
   std::uint64_t free_bytes = 0;
 };
 
-/// What a site has set, as `scontrol show config` tells it.
+/// The settings of a site, as `scontrol show config` prints them.
 struct SlurmFacts {
   bool signals_before_preemption = false;  ///< SlurmctldParameters=preempt_send_user_signal
   std::optional<double> kill_wait_s;
@@ -34,7 +34,7 @@ struct SlurmFacts {
   std::string preempt_mode;  ///< "REQUEUE", "CANCEL", "OFF", ...
 };
 
-/// A PBS job, as `qstat -f` tells it.
+/// A PBS job, as `qstat -f` prints it.
 struct PbsFacts {
   std::optional<bool> rerunnable;  ///< PBS may start it again
   std::string wall_time;           ///< "01:00:00"; empty: it has no limit, or does not say

@@ -37,7 +37,7 @@ struct DrillReport {
   DrillVerdict verdict = supervisor::verdict_of(findings);
 };
 
-/// How a verdict is told: to programs, to people, and by the exit code.
+/// The forms of a verdict: for programs, for people, and as the exit code.
 struct VerdictWords {
   const char* id;
   const char* text;

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws UsageError if there is nothing at @p path, or it cannot be looked at.
+/// Throws UsageError if there is nothing at @p path, or it cannot be read.
 fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -99,7 +99,7 @@ manager::DirectoryLock lock_for_a_moment(const fs::path& directory) {
 
 bool is_gone(const fs::path& file) noexcept {
   std::error_code error;
-  // To open the directory makes a network file system ask its server, instead of telling what it knew some time ago.
+  // To open the directory makes a network file system ask its server, instead of using its older answer.
   static_cast<void>(fs::directory_iterator(file.has_parent_path() ? file.parent_path() : ".", error));
   return fs::symlink_status(file, error).type() == fs::file_type::not_found;
 }
@@ -260,7 +260,7 @@ namespace {
 /// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
 constexpr int kDepth = 6;
 
-/// A run lists its ranks when it has restored. Before that its chief alone is known, and seen on its own node only.
+/// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
 bool chief_lives(const RunStatus& status) {
   return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
 }
@@ -295,7 +295,7 @@ std::optional<RunStatus> look_at(const fs::path& directory, const Timeline& time
   termination::RunFollower follower(directory);
   auto status = timeline.status(directory, !follower.living().empty());
   if (status && status->state == RunState::gone && chief_lives(*status)) {
-    // With a handler the list of its ranks says more: another process may have got the number of a chief that has gone.
+    // With a handler the list of its ranks says more: another process may have got the number of an ended rank 0.
     auto alone = timeline.status(directory, true);
     return alone->has_handler ? status : alone;
   }

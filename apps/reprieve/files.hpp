@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What there is to look at: the files that subcommands are given, node-local copies on this node, and runs.
+/// What the tool reads: the files that subcommands get, node-local copies on this node, and runs.
 
 #include <chrono>
 #include <cstdint>
@@ -44,7 +44,7 @@ struct FileState {
   std::int64_t modified_ns = 0;
   bool operator==(const FileState&) const = default;
 };
-/// Nothing if there is none of that name, or it cannot be looked at.
+/// Nothing if there is none of that name, or it cannot be read.
 std::optional<FileState> state_of(const std::filesystem::path& file);
 /// Those of all checkpoints in a directory.
 std::map<std::filesystem::path, std::optional<FileState>> states_in(const std::filesystem::path& directory);
@@ -70,7 +70,7 @@ std::vector<storage::Corruption> verify_with_progress(const std::filesystem::pat
 /// "optimizer/momentum, elements [0:512] written by rank 3: checksum does not match".
 std::string corruption_text(const storage::Corruption& corruption);
 
-// The node-local copies of which this node has parts.
+// The node-local copies with parts on this node.
 
 /// What this node has of one copy.
 struct LocalListEntry {
@@ -113,8 +113,7 @@ void print_text(std::ostream& out, const LocalListing& listing);
 /// Those with an event log, at @p top and below it.
 std::set<std::filesystem::path> run_directories(const std::filesystem::path& top);
 
-/// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log tells of no
-/// run.
+/// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log has no run.
 std::optional<RunStatus> look_at(const std::filesystem::path& directory, const Timeline& timeline);
 
 }  // namespace reprieve::tool

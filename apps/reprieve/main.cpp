@@ -54,7 +54,7 @@ std::vector<std::string> take_program(int& argc, char** argv) {
   return {dashes + 1, end};
 }
 
-/// Whether the first word is no command and no option; then the nearest command is told.
+/// Whether the first word is no command and no option; then the nearest command is printed.
 bool is_no_command(const CLI::App& app, int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "";
   std::vector<std::string> names;

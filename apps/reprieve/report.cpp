@@ -299,7 +299,7 @@ void write_all(int descriptor, std::string_view text, const fs::path& file) {
   }
 }
 
-/// A new file beside it takes its place at once, so nobody reads half of it.
+/// A new file beside it replaces it at once, so nobody reads half of it.
 void replace_file(const fs::path& file, std::string_view text) {
   fs::path temporary = file;
   temporary += fmt::format(".{}.tmp", ::getpid());

@@ -217,7 +217,7 @@ void define(CLI::App& command, Options& options) {
   add_json(command, options.json);
 }
 
-/// The log tells of a node-local copy when the next one is begun, and not of each. Here the parts themselves say more.
+/// The log reports a node-local copy when the next one begins, and not each one. Here the parts themselves say more.
 void look_at_local(RunStatus& status) {
   std::error_code ignored;
   if (status.local_directory.empty() || !fs::is_directory(status.local_directory, ignored)) {
@@ -234,7 +234,7 @@ void look_at_local(RunStatus& status) {
       }
     }
     if (!has_any && status.host == core::host_name()) {
-      status.local.reset();  // it was brought home, or has been taken away
+      status.local.reset();  // it became a checkpoint, or was removed
     }
   } catch (const Error&) {
     // What is not this user's: the log has the last word.
@@ -383,7 +383,7 @@ void show(std::ostream& out, const Options& options) {
   }
 }
 
-/// Until the user interrupts it. On a terminal each picture takes the place of the one before.
+/// Until the user interrupts it. On a terminal each picture replaces the one before.
 [[noreturn]] void watch(const Options& options) {
   const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options.json;
   for (;;) {

@@ -67,9 +67,9 @@ enum class RunState {
   leaving,  ///< has a notice, and has not left yet
   saved,    ///< has left after a notice, to be started again
   finished,
-  failed,  ///< with an error that all ranks heard
+  failed,  ///< with an error that all ranks know
   gone,    ///< ended without a word: killed, or its node was lost
-  ended,   ///< in a way that nobody tells: it saved by a manager without a handler
+  ended,   ///< in an unknown way: it saved by a manager without a handler
 };
 
 const char* to_string(RunState state);
@@ -102,9 +102,9 @@ struct RunStatus {
   int ranks = 0;
   bool has_handler = false;         ///< in the last start, as far as it came
   int starts = 0;                   ///< of runs in this directory, as far as the log reaches
-  std::uint64_t reported_step = 0;  ///< as last told
+  std::uint64_t reported_step = 0;  ///< as last reported
   std::optional<TimePoint> reported_at;
-  std::optional<double> steps_per_second;  ///< of the last start, up to what it told last
+  std::optional<double> steps_per_second;  ///< of the last start, up to its last report
   std::optional<SavedState> saved;
   std::optional<LocalState> local;        ///< if it is newer than what is saved
   std::filesystem::path local_directory;  ///< of the last start; empty: it takes none

@@ -21,9 +21,9 @@ namespace reprieve::supervisor {
 struct Finding {
   enum class Grade {
     good,
-    warning,  ///< it survived; look at it all the same
+    warning,  ///< it survived; check it all the same
     problem,  ///< work would be lost
-    unknown,  ///< the drill cannot tell
+    unknown,  ///< the drill does not know
   };
   Grade grade = Grade::good;
   std::string id;      ///< for programs: "exit_code"

@@ -203,7 +203,7 @@ void WorkAccounting::go_back_to(std::uint64_t step) {
   take_back(kept_, step);
 }
 
-/// The work in these spans, the last ones of which come last, beyond @p step.
+/// Loses the work beyond @p step. The newest spans come last.
 void WorkAccounting::take_back(std::vector<std::size_t>& places, std::uint64_t step) {
   for (; !places.empty(); places.pop_back()) {
     WorkSpan& span = spans_[places.back()];
@@ -231,7 +231,7 @@ std::uint64_t WorkAccounting::bring_back(std::uint64_t step) {
   for (const std::size_t place : places) {
     WorkSpan& span = spans_[place];
     if (place == places.back() && span.to && *span.to < step) {
-      span.to = step;  // it had come further than it had told
+      span.to = step;  // it had come further than it had reported
     }
     if (span.from && *span.from >= step) {
       continue;
@@ -755,7 +755,7 @@ void Timeline::end_start(double gap_s) {
   now_s_ += gap_s;
 }
 
-/// For so long a start can work after its last word: it tells its step now and then, and when it saves.
+/// For so long a start can work after its last word: it reports its step now and then, and when it saves.
 /// @param reported_s  its work since the last save, up to its last word
 double Timeline::longest_silence_s(double reported_s) {
   double longest_s = kLongestTime;

@@ -47,7 +47,7 @@ std::span<const TimeKind> time_kinds();
 /// What became of some work.
 enum class Fate { kept, lost, unsaved, untold };
 
-/// Steps between two saves. Places in time are seconds since the first start; those of other structures here too.
+/// Steps between two saves. Times are seconds since the first start; those of other structures here too.
 struct WorkSpan {
   std::size_t start = 0;
   double begin_s = 0;
@@ -75,9 +75,9 @@ enum class Ending {
   working,   ///< it has not ended
   saved,     ///< left after a notice, its state saved
   finished,  ///< made its last step
-  failed,    ///< with an error that all ranks heard
+  failed,    ///< with an error that all ranks know
   killed,    ///< without a word
-  untold,    ///< it had no handler, which would have told
+  untold,    ///< it had no handler to report it
 };
 const char* to_string(Ending ending);
 
@@ -95,15 +95,15 @@ struct ReportedStart {
   std::uint64_t saved_by_local =
       0;  ///< steps of the starts before that came back by a node-local copy, and by no checkpoint
   std::optional<std::uint64_t> step_from;
-  std::optional<std::uint64_t> step_to;  ///< as told last
+  std::optional<std::uint64_t> step_to;  ///< as reported last
   Ending ending = Ending::killed;
   std::string why;
   TimeSums times;  ///< with the time until the next start
   std::uint64_t lost_steps = 0;
-  /// Of a killed one: so many steps more than it told may be lost, by its rate and its distance between saves.
+  /// Of a killed one: so many steps more than it reported may be lost, by its rate and its distance between saves.
   std::optional<std::uint64_t> perhaps_lost_steps;
 
-  /// A node-local copy was of this step, which may be later than what it told: so much less is lost perhaps.
+  /// A node-local copy was of this step, which may be later than its report: so much less is lost perhaps.
   void note_that_it_reached(std::uint64_t step);
 };
 
@@ -130,7 +130,7 @@ struct ReportedNotice {
   std::optional<double> left_s{};
 };
 
-/// What a start told about its node-local copies last.
+/// The last report of a start about its node-local copies.
 struct ReportedLocalCopies {
   std::size_t start = 0;
   std::uint64_t count = 0;
@@ -152,7 +152,7 @@ struct RunReport {
   std::vector<StepPoint> points;
   std::vector<ReportedSave> saves;
   std::vector<ReportedNotice> notices;
-  std::vector<ReportedLocalCopies> local_copies;  ///< one for each start that told of some
+  std::vector<ReportedLocalCopies> local_copies;  ///< one for each start that reported some
   TimeSums times;
   std::uint64_t kept_steps = 0;
   std::uint64_t lost_steps = 0;
@@ -216,7 +216,7 @@ class WorkAccounting {
   void split(std::size_t place, std::uint64_t step);
 
   std::vector<WorkSpan> spans_;
-  std::vector<std::size_t> open_;          ///< places of spans of this start
+  std::vector<std::size_t> open_;          ///< indices of spans of this start
   std::vector<std::size_t> perhaps_lost_;  ///< of the last start that had some
   std::vector<std::size_t> kept_;          ///< those that a later start can still go back behind, oldest first
 };
@@ -230,7 +230,7 @@ class Timeline {
 
   void take(const core::LoggedEvent& logged);
 
-  /// How the last start stands. Nothing if the log tells of no start.
+  /// How the last start stands. Nothing if the log has no start.
   /// @param lives  whether a process of that start lives, as far as can be seen from here
   [[nodiscard]] std::optional<RunStatus> status(const std::filesystem::path& directory, bool lives) const;
   /// What saves, restores and notices cost, over all starts.
@@ -251,7 +251,7 @@ class Timeline {
     std::uint64_t step = 0;
   };
 
-  void on(const auto&) {}  // other events tell nothing of the time
+  void on(const auto&) {}  // other events say nothing of the time
   void on(const events::Start& event);
   void on(const events::RestoreStarted& event);
   void on(const events::Restored& event);
@@ -286,7 +286,7 @@ class Timeline {
   void note_costs(const events::SaveFinished& event, double blocked_s);
   void stood_still(double seconds);
   void keep_all();
-  /// How long the last start was at work, as far as it told.
+  /// How long the last start was at work, as far as it reported.
   [[nodiscard]] double observed_s() const { return status_.has_handler ? std::max(0.0, clock_s_ - start_clock_s_) : 0; }
   void count_steps(std::optional<std::uint64_t> step);
   ReportedNotice* open_notice();
@@ -302,7 +302,7 @@ class Timeline {
   ReportedStart& current() { return report_.starts.back(); }
 
   RunReport report_;                 ///< without sums, spans and advice
-  RunStatus status_;                 ///< without what rank 0 tells
+  RunStatus status_;                 ///< without what rank 0 reports
   supervisor::RunHistory history_;   ///< without the time of the last start
   supervisor::ChiefProgress chief_;  ///< of the last start
   std::optional<TimePoint> event_time_;

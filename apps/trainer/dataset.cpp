@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kHoldOutEvery = 5;
 constexpr unsigned kMaxPixel = 16;
 
-/// Closes without a look at the result: nothing was written.
+/// Closes, and ignores the result: nothing was written.
 struct GzClose {
   void operator()(gzFile file) const noexcept { static_cast<void>(gzclose_r(file)); }
 };
@@ -92,7 +92,7 @@ std::string read_gzip(const std::filesystem::path& file) {
   while ((got = gzread(input.get(), buffer.data(), buffer.size())) > 0) {
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  // A file that was cut short ends like a complete one for gzread; only the error code tells.
+  // A file that was cut short ends like a complete one for gzread; only the error code differs.
   int code = Z_OK;
   const std::string problem = gzerror(input.get(), &code);
   if (got < 0 || code != Z_OK) {

@@ -24,7 +24,7 @@ constexpr std::size_t kClasses = 10;
 struct Dataset {
   Samples training;
   Samples held_out;
-  std::uint64_t fingerprint = 0;  ///< of the text; tells data sets apart
+  std::uint64_t fingerprint = 0;  ///< of the text; differs between data sets
 };
 
 /// The text of a gzip file. (A file that is not compressed is taken as it is.)

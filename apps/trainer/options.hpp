@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the program can be told, on the command line and in a JSON file.
+/// The options of the program, on the command line and in a JSON file.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace trainer {
 /// Where in a step `--fail-rank` throws.
 enum class FailPoint : std::uint8_t {
   begin,  ///< before the ranks exchange gradients: the others are stuck in the exchange
-  end,    ///< after it: the others hear of it at the next check, unless they wait in the next exchange before that
+  end,    ///< after it: the others get it at the next check, unless they wait in the next exchange before that
 };
 
 struct Options : apps::ProgramOptions {

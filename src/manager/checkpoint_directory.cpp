@@ -363,8 +363,8 @@ void CheckpointDirectory::recover_files(const std::string& staged_name) {
   }
 }
 
-/// Whether the committed checkpoint of that number is the one of these files. An error if that cannot be told just now:
-/// what is not known to be a left-over must not be removed.
+/// Whether the committed checkpoint of that number is the one of these files. An error if that is unknown just now:
+/// only what is known to be a left-over may be removed.
 bool CheckpointDirectory::belong_to_a_checkpoint(StagedName staged_files) const {
   try {
     const storage::FileMetadata metadata = storage::read_metadata(file(staged_files.number));
@@ -495,7 +495,7 @@ std::vector<std::uint64_t> CheckpointDirectory::retire(const RetentionPolicy& po
   return gone;
 }
 
-// The recycled file: that of a retired checkpoint, kept as the place for the next one. save.cpp states the protocol.
+// The recycled file: that of a retired checkpoint, kept for the next one. save.cpp states the protocol.
 
 /// The order matters: the file must have lost its name for good before it loses its commit record, else a power cut
 /// would leave a checkpoint that looks corrupt; and it must have lost its commit record for good before anything else

@@ -28,13 +28,13 @@ namespace reprieve::manager {
 
 /// Name of the directory for what is not committed yet, inside the checkpoint directory.
 inline constexpr const char* kStagingName = ".chieftemp";
-/// The file of a retired checkpoint, kept as the place for the next one.
+/// The file of a retired checkpoint, kept for the next one.
 inline constexpr const char* kRecycledName = ".reprieve.recycled";
 inline constexpr const char* kLockName = ".reprieve.lock";
 using core::kEventLogName;
 
 /// The information about one checkpoint, from its metadata and its file.
-/// @throws StorageError if the file cannot be looked at
+/// @throws StorageError if the file cannot be read
 CheckpointInfo make_info(const std::filesystem::path& file, std::uint64_t number,
                          const storage::FileMetadata& metadata);
 /// The same where the size is known.
@@ -69,8 +69,8 @@ class CheckpointDirectory {
   /// have the name of one are passed over, with one warning each.
   [[nodiscard]] std::vector<std::uint64_t> numbers();
 
-  /// @throws StorageError if something has the name of a checkpoint that is not a file, or of which that cannot be told
-  /// (a link into an archive that is not mounted): it may be the newest one
+  /// @throws StorageError if something has the name of a checkpoint and is no file, or is unknown (a link into an
+  /// archive that is not mounted): it may be the newest one
   void check_checkpoints_are_files() const;
   /// @throws CorruptError if checkpoints were quarantined: a directory with no others is not a new one
   void check_nothing_is_quarantined() const;
@@ -103,12 +103,12 @@ class CheckpointDirectory {
 
   [[nodiscard]] core::FileAddress recycled() const;
   struct RecycledFile {
-    /// The save of which it still holds all data, if this object has seen its commit and nobody has written to the file
+    /// The save whose data it still holds, if this object has seen its commit and nobody has written to the file
     /// since; 0: not known.
     std::uint64_t left_by_save = 0;
   };
   /// Makes the recycled file, if there is one that can be used, the staged file of a save. Nothing if there is none.
-  /// @throws StorageError if it cannot be told apart from a checkpoint
+  /// @throws StorageError if it may be a checkpoint
   std::optional<RecycledFile> take_recycled(StagedName staged);
   /// Makes a recycled file of that size, with its space taken. One that is there is made larger if need be. The staging
   /// directory, which takes space too, is there from now on, up to `release_reserve`.
@@ -209,7 +209,7 @@ class CheckpointDirectory {
   std::map<std::uint64_t, Known> known_;
   std::map<std::uint64_t, Left> committed_;  ///< by number
   std::optional<Left> recycled_left_;
-  std::set<std::uint64_t> told_;  ///< numbers of which a warning was given that they are no files
+  std::set<std::uint64_t> told_;  ///< numbers with a warning that they are no files
 };
 
 }  // namespace reprieve::manager

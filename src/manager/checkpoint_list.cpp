@@ -280,7 +280,7 @@ OrderEntry entry_of(const CheckpointFile& file, const std::string& here) {
   try {
     return order_entry(file.number, storage::read_metadata(file.path).identity, here);
   } catch (const Error& error) {
-    core::log::debug("{}", error.what());  // those who look at it tell it
+    core::log::debug("{}", error.what());  // those who read it report it
     return {file.number};
   }
 }

@@ -71,7 +71,7 @@ enum class Origin {
   unreadable,  ///< as new as its number allows, so that a restore comes to it and says that it is corrupt
 };
 
-/// What decides on the place of one checkpoint.
+/// The sort key of one checkpoint.
 struct OrderEntry {
   std::uint64_t number = 0;
   Origin origin = Origin::unreadable;

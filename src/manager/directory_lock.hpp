@@ -13,8 +13,7 @@
 
 namespace reprieve::manager {
 
-// The checkpoint directory as a place: made if it is not there, and looked at: whose it is, and who may write in it.
-// No MPI.
+// The checkpoint directory itself: made if it is missing. Its owner, and who may write in it, are checked. No MPI.
 
 /// Opens a directory. Makes it, and those above it, if they are not there, for this user alone.
 /// @param durable  what was made survives a power cut
@@ -95,8 +94,8 @@ class DirectoryLock {
   core::ClosedOnFork closed_on_fork_;
 };
 
-/// Whether this process has the file open already: it would wait for itself. The mark in the file cannot tell that,
-/// since a container may have the host name and the process number of one that still runs elsewhere.
+/// Whether this process has the file open already: it would wait for itself. The mark in the file does not show that: a
+/// container may have the host name and the process number of one that still runs elsewhere.
 [[nodiscard]] bool is_open_in_this_process(const std::filesystem::path& file);
 
 /// The content of a lock file as another rank sees it. @throws StorageError, CorruptError if it cannot be read

@@ -147,8 +147,8 @@ void EmergencySave::Work::flush() {
   complete(here);
 }
 
-/// For the parts of all ranks, if they are about as large as this one, and besides for the file of a save that may
-/// still come in time, if that has no place yet. A disk that is full would help nobody.
+/// For the parts of all ranks, if they are about as large as this one, and for the file of a save that may still come
+/// in time, if that has no space yet. A full disk would help nobody.
 bool EmergencySave::Work::has_room_for(const FoundPart& mine) const {
   const std::uint64_t available = checkpoints.available_bytes().value_or(UINT64_MAX);
   const std::uint64_t copies = checkpoints.contains(kRecycledName) ? 1 : 2;

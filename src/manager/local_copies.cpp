@@ -43,7 +43,7 @@ constexpr const char* kTaking = "taking a node-local copy";
 constexpr std::chrono::milliseconds kLongestWaitAtEnd{5'000};
 /// What a part takes besides its data, mostly.
 constexpr std::size_t kTableBytes = std::size_t{32} << 10U;
-/// So often the log tells of a complete copy, at most; and of each of the first ones.
+/// The log reports a complete copy so often, at most; and each of the first ones.
 constexpr std::chrono::seconds kNewsInterval{60};
 
 std::string read_domains(const std::string& file) {
@@ -281,7 +281,7 @@ bool LocalCopies::has_lost_files() {
   try {
     mine = !directory_.is_at_its_path() || std::ranges::any_of(slots_, is_lost);
   } catch (const StorageError&) {
-    // What cannot be looked at is of no use either. The other ranks hear of it.
+    // What cannot be checked is of no use either. The other ranks get the result.
   }
   return manager_.comm.max(mine ? 1 : 0, kTaking) != 0;
 }
@@ -372,7 +372,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   return true;
 }
 
-/// The first time, and then ever more seldom: a place that is full stays so.
+/// The first time, and then ever more seldom: a full directory stays full.
 void LocalCopies::report_failure(const Error& error) noexcept {
   const bool is_reported = (failures_ & (failures_ + 1)) == 0;
   ++failures_;

@@ -23,10 +23,10 @@ namespace reprieve::manager {
 
 class [[gnu::visibility("hidden")]] LocalCopies {
  public:
-  /// Collective. @throws StorageError if a rank cannot make the place; UsageError for mistakes in `local_domains`
+  /// Collective. @throws StorageError if a rank cannot make the directory; UsageError for mistakes in `local_domains`
   explicit LocalCopies(CheckpointManager::Impl & manager);
-  /// The same; null where a rank cannot make the place. That is logged, ever more seldom: a job that runs does not end
-  /// for want of node-local copies. Collective.
+  /// The same; null where a rank cannot make the directory. That is logged, ever more seldom: a job does not end for
+  /// want of node-local copies. Collective.
   [[nodiscard]] static std::unique_ptr<LocalCopies> make(CheckpointManager::Impl & manager);
   /// Waits for the thread. What it has written stays.
   ~LocalCopies();
@@ -69,7 +69,7 @@ class [[gnu::visibility("hidden")]] LocalCopies {
 
  private:
   enum class Last : std::int64_t;
-  /// What is told about a copy when it is complete. Known to rank 0.
+  /// The report about a complete copy. Known to rank 0.
   struct Taken {
     std::uint64_t step = 0;
     std::int64_t time_us = 0;
@@ -100,14 +100,14 @@ class [[gnu::visibility("hidden")]] LocalCopies {
   std::optional<core::BackgroundTask> task_;
   std::shared_ptr<EmergencySave> emergency_save_;
   std::unique_ptr<LocalTransfer> transfer_;  ///< null without partners, and when MPI has ended
-  std::vector<int> kept_;                    ///< the ranks of which this one keeps parts
+  std::vector<int> kept_;                    ///< this rank keeps their parts
   std::uint64_t completed_ = 0;
   std::uint64_t failures_ = 0;
   bool lacks_room_ = false;  ///< that is said, until there was room again
   bool has_reported_missing_partner_ = false;
   bool last_has_failed_ = false;  ///< on another rank; this one's thread continued
   Taken last_;
-  std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was told last
+  std::chrono::steady_clock::time_point told_{};  ///< when a complete copy was reported last
   std::uint64_t taken_ = 0;
   std::chrono::duration<double> blocked_{};  ///< by all of them
 };

@@ -4,10 +4,10 @@
 //
 // 1. List. One rank of each host lists the complete parts of that host. Rank 0 lists the flushed parts in the
 //    checkpoint directory.
-// 2. Choose. Rank 0 takes the newest copy of which every part lies somewhere, if it may be taken (`wanted_copies` has
+// 2. Choose. Rank 0 takes the newest copy whose parts all lie somewhere, if it may be taken (`wanted_copies` has
 //    the rule). Each part gets a holder: a rank of its host.
 // 3. Learn the structure. The holder of the part of rank 0 sends the structure of the whole file.
-// 4. Write and verify. Rank 0 makes a staged file. The holders write their parts to their places in it, and compare
+// 4. Write and verify. Rank 0 makes a staged file. The holders write their parts at their offsets in it, and compare
 //    the checksums of what they write. With a corrupt part, the file is removed, and step 1 comes again without it.
 // 5. Commit. Rank 0 adds the checksums and the commit record, and commits the file as any other. Flushed parts that are
 //    no newer are removed.

@@ -31,7 +31,7 @@ namespace reprieve::manager {
 /// All that was found of one copy.
 struct ListedCopy {
   storage::LocalCopy copy;
-  std::vector<std::vector<FoundPart>> parts;  ///< by rank; a part can lie at several places
+  std::vector<std::vector<FoundPart>> parts;  ///< by rank; a part can lie in several directories
 
   [[nodiscard]] bool is_complete() const { return missing().empty(); }
   /// The ranks whose parts were not found.
@@ -111,7 +111,7 @@ class LocalFinisher {
   /// Keeps references. @param place  of this host's parts; nothing: only flushed parts count
   LocalFinisher(Team& team, CheckpointDirectory& checkpoints, std::optional<NodeDirectory> place, Options options);
 
-  /// The newest copy of which every part lies somewhere, if it is newer than all checkpoints.
+  /// The newest copy whose parts all lie somewhere, if it is newer than all checkpoints.
   [[nodiscard]] ChosenParts choose();
   /// What the last `choose` has found: the newest first. Rank 0's. Not collective.
   [[nodiscard]] const std::vector<ListedCopy>& wanted() const noexcept { return wanted_; }
@@ -124,7 +124,7 @@ class LocalFinisher {
   /// choice must be made again. @throws StorageError
   [[nodiscard]] bool finish(const ChosenParts& parts);
 
-  // The steps of which others make use.
+  // The steps that others use.
 
   /// Not collective. @throws CorruptError if it is another part than was listed; StorageError
   [[nodiscard]] std::shared_ptr<const storage::Part> open(const FoundPart& part) const;
@@ -191,7 +191,7 @@ struct DrainResult {
 /// @throws StorageError (locked) while a run uses the directory; StorageError, CorruptError
 [[nodiscard]] DrainResult drain(CheckpointDirectory& checkpoints, const DrainOptions& options);
 
-/// The prefixes of which this node, or the checkpoint directory, has parts. @throws StorageError
+/// The prefixes with parts on this node or in the checkpoint directory. @throws StorageError
 [[nodiscard]] std::set<std::string> drainable_prefixes(const CheckpointDirectory& checkpoints,
                                                        const std::filesystem::path& local_directory);
 

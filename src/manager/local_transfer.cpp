@@ -5,7 +5,7 @@
 // 2. The partner makes its file of that slot void, takes the space, and accepts; or it refuses, if there is no room.
 // 3. The bytes behind the commit record travel in pieces, from the memory of one part into that of the other, a few at
 //    a time.
-// 4. Then the commit record, which the partner writes when all else is there. It tells the sender, which is done.
+// 4. Then the commit record. The partner writes it when all else is there, and reports that. The sender is done.
 //
 // A sender sends nothing that its partner has not said it will receive. So once both have come to an end nothing is on
 // its way, and while they work no other message is needed to end it.

@@ -21,7 +21,7 @@
 
 namespace reprieve::manager {
 
-// Which rank keeps a second copy of the part of which rank. Pure.
+// Which rank keeps a second copy of another one's part. Pure.
 
 /// What fails together, such as a rack, by host. A host that is not named is a domain of its own.
 using FailureDomains = std::map<std::string, std::string>;
@@ -50,7 +50,7 @@ class LocalTransfer {
   LocalTransfer(const LocalTransfer&) = delete;
   LocalTransfer& operator=(const LocalTransfer&) = delete;
 
-  /// A copy has begun: one part goes to the partner, and one comes from each rank of which this is the partner.
+  /// A copy has begun: one part goes to the partner, and one comes from each rank whose partner this is.
   void begin();
   /// The part to be sent, which is complete and stays as it is until this is done; null: there is none, it failed.
   void send(std::shared_ptr<storage::PartSlot> part, int slot);
@@ -67,7 +67,7 @@ class LocalTransfer {
   /// Waits until all is done, at most so long. What is not done then is left to MPI for ever.
   [[nodiscard]] bool settle(std::chrono::milliseconds limit);
 
-  /// The ranks of which this one keeps parts.
+  /// The ranks whose parts this one keeps.
   [[nodiscard]] const std::vector<int>& kept() const noexcept { return kept_; }
 
  private:

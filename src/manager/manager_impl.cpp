@@ -99,7 +99,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The user's function, an error of which is one of all ranks.
+/// The user's function. Its error is one of all ranks.
 void run_initialize(cluster::Communicator& comm, const std::function<void()>& initialize) {
   comm.agree(core::capture([&] {
                try {
@@ -429,9 +429,9 @@ std::optional<CheckpointInfo> CheckpointManager::Impl::restore_newest(const std:
   return std::nullopt;
 }
 
-/// The first save after a restart is often the last before the end of the job, and to plan a file of thousands of
-/// variables takes a while: that is done now. Not where nothing was restored: what the functions of the program tell of
-/// its state may not be there yet.
+/// The first save after a restart is often the last before the end of the job. The plan of a file of thousands of
+/// variables takes a while, and is made now. Not where nothing was restored: the program's functions may not know its
+/// state yet.
 void CheckpointManager::Impl::lay_out_ahead() {
   constexpr std::size_t least_variables = 256;  // with fewer it takes no time
   const bool is_wanted = checkpoint.registry().variables.size() >= least_variables;
@@ -447,7 +447,7 @@ void CheckpointManager::Impl::lay_out_ahead() {
     throw;
   } catch (const MpiError&) {
     throw;
-  } catch (const Error& error) {  // on all ranks alike; the save will tell
+  } catch (const Error& error) {  // on all ranks alike; the save will report it
     core::log::debug("no layout is made ahead: {}", error.what());
   }
 }

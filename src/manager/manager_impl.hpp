@@ -36,9 +36,9 @@ class LocalCopies;
 }  // namespace manager
 
 namespace manager {
-/// What a manager asks and tells the handler that uses it. Not collective; the answers are the same on every rank.
+/// Questions and reports of a manager to its handler. Not collective; the answers are the same on every rank.
 struct HandlerLink {
-  const void* owner = nullptr;  ///< the handler: another one may have taken its place when it ends
+  const void* owner = nullptr;  ///< the handler: another one may have replaced it when it ends
   struct NextNumber {
     std::uint64_t number = 0;
     bool may_replace = false;  ///< the checkpoint of that number holds this very step, as far as the handler knows
@@ -109,12 +109,12 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   /// The calls of run at which a run of this prefix was finished, if it was and nothing has changed since.
   std::optional<std::uint64_t> finished_at();
 
-  /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on the
-  /// chief; nothing on the other ranks. Not collective.
+  /// Writes a line into the event log (if it is not switched off) and the run record (if there is a supervisor) on
+  /// rank 0; nothing on the other ranks. Not collective.
   void record(const core::Event& event);
 
-  /// Runs @p telling, which tells somebody of an error that is on its way to the program: that must not be lost behind
-  /// one of the telling itself, which would be this rank's alone.
+  /// Runs @p telling, which reports an error that is on its way to the program. An error of @p telling, which would be
+  /// this rank's alone, must not hide it.
   template <class Telling>
   static void tell(Telling && telling) noexcept {
     try {
@@ -149,7 +149,7 @@ struct [[gnu::visibility("hidden")]] CheckpointManager::Impl {
   const std::unique_ptr<manager::BackgroundSave> background;
   std::unique_ptr<manager::LocalCopies> local;     ///< nothing before the first one
   std::optional<manager::LocalOwner> local_owner;  ///< nothing before a start looked for them
-  std::uint64_t local_failures = 0;                ///< to make a place for them
+  std::uint64_t local_failures = 0;                ///< to make a directory for them
   bool local_copies_stay = false;                  ///< at the end, as that of a handler's run that is not finished
   bool gives_numbers = false;                      ///< the program, to its saves
   bool uses_save_fn = false;                       ///< what a node-local copy cannot hold

@@ -369,7 +369,7 @@ namespace {
 constexpr std::string_view kUnfinishedSuffix = ".new";
 constexpr std::uint64_t kCopiedAtOnce = std::uint64_t{4} << 20U;
 
-/// False if it was told to stop.
+/// False if it must stop.
 bool copy_content(const storage::PosixFile& from, const storage::PosixFile& to,
                   const std::function<bool()>& may_continue) {
   const std::uint64_t size = from.size();
@@ -403,7 +403,7 @@ bool is_still(const storage::PosixFile& part, const storage::PartName& name) {
   }
 }
 
-/// Makes a file in the place of flushed parts. Another node that has made a checkpoint removes the place, empty, at any
+/// Makes a file in the directory of flushed parts. Another node that made a checkpoint removes it, empty, at any
 /// moment: then once more.
 std::pair<core::Directory, storage::PosixFile> begin_part(const core::Directory& checkpoints, const std::string& name) {
   constexpr int kMostTries = 20;

@@ -24,7 +24,7 @@ namespace reprieve::manager {
 
 /// A complete part that was found.
 struct FoundPart {
-  std::string file;  ///< its name in the place
+  std::string file;  ///< its name in the directory
   storage::PartName name;
   std::uint64_t bytes = 0;
   std::string host{};  ///< on which it lies; empty: in the checkpoint directory, where all can read it
@@ -37,8 +37,8 @@ constexpr auto fields_of(const FoundPart*) {
 /// Whether @p a was made after @p b.
 [[nodiscard]] bool is_newer(const storage::SaveIdentity& a, const storage::SaveIdentity& b);
 
-/// Tells a checkpoint directory from a copy of it: by its inode, and by its time of birth where the file system knows
-/// it. Moved within its file system it is the same. The device does not count: hosts number a network file system in
+/// Distinguishes a checkpoint directory from a copy of it: by its inode, and by its time of birth if the file system
+/// knows it. A move within its file system keeps it. The device does not count: hosts number a network file system in
 /// their own ways. @throws StorageError
 [[nodiscard]] std::uint64_t directory_key(const core::Directory& checkpoints);
 
@@ -83,8 +83,8 @@ class NodeDirectory {
   void remove_left_overs(const std::string& launch) const noexcept;
   /// What the parts of other launches take. @throws StorageError
   [[nodiscard]] std::uint64_t left_over_bytes(const std::string& launch) const;
-  /// Removes the files of this rank, and those that it keeps for others, and the place if nothing else is in it. Logs
-  /// what goes wrong.
+  /// Removes the files of this rank, those that it keeps for others, and the directory if it is empty then. Logs what
+  /// goes wrong.
   void remove_parts(const std::string& launch, int rank, const std::vector<int>& kept) const noexcept;
 
  private:
@@ -117,10 +117,10 @@ std::uint64_t remove_local_folder(const std::filesystem::path& named, bool dry_r
 
 // Whose node-local copies are meant.
 
-/// Whether this rank is the lowest of its host: the ranks of a host share a place, and one of them looks after it.
+/// Whether this rank is the lowest of its host: the ranks of a host share a directory, and one of them maintains it.
 [[nodiscard]] bool is_first_of_host(const cluster::Communicator& comm);
 
-/// Which launch of which directory copies belong to.
+/// The launch and the directory that copies belong to.
 struct LocalOwner {
   std::string directory_id;
   std::uint64_t directory_key = 0;  ///< as rank 0 sees it

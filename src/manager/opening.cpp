@@ -85,7 +85,7 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
       if (read_lock_mark(directory.lock_file()) == mark) {
         return true;
       }
-    } catch (const Error& error) {  // may pass; if it does not, it is told
+    } catch (const Error& error) {  // may pass; if it does not, it is reported
       problem = fmt::format(" ({})", error.what());
     }
     if (!comm.is_chief()) {

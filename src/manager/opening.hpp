@@ -43,14 +43,14 @@ void check_directory_is_shared(cluster::Communicator& comm, CheckpointDirectory&
 // What the environment of rank 0 says to a manager.
 
 /// The settings of the environment, by key, the same on every rank; none if @p options say that it does not count.
-/// Tells on rank 0 what it changes. Collective.
+/// Reports on rank 0 what it changes. Collective.
 /// @param directory  that the program asks for. REPRIEVE_DIRECTORY is for the first one that this process asks for, and
 /// for that one alone: two parts of a program would otherwise take each other's checkpoints for their own.
 /// @throws ConfigError on every rank
 core::Json agree_on_environment(cluster::Communicator& comm, const std::filesystem::path& directory,
                                 const ManagerOptions& options);
 
-/// The options, and the directory, with what the environment says in place of what the program says.
+/// The options, and the directory. The environment's settings replace the program's.
 ManagerOptions in_environment(ManagerOptions options, const core::Json& environment);
 std::filesystem::path in_environment(const std::filesystem::path& directory, const core::Json& environment);
 
@@ -86,7 +86,7 @@ inline constexpr const char* kArrayTaskName = "slurm array task";
 Constants find_constants(const Checkpoint::Registry& registry, bool with_array_task,
                          const std::function<std::optional<std::string>(const char*)>& environment);
 
-/// Compares those of a file with those of this run. One that only one of them has is told in the log, and no error.
+/// Compares those of a file with those of this run. One that only one of them has is logged, and is no error.
 /// @throws MismatchError with all that differ
 void compare_constants(const std::filesystem::path& file, const Constants& stored, const Constants& present);
 

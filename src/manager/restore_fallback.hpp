@@ -29,7 +29,7 @@ namespace reprieve::manager {
 // Which checkpoints a restore may take, and in which order. Rank 0's.
 
 /// Numbers of the committed checkpoints, newest first; those of other directories only if there are no others. The log
-/// tells which are passed over, since the file names may suggest something else.
+/// lists those passed over, since the file names may suggest something else.
 /// @throws UsageError if all are of other directories, and of several
 [[nodiscard]] std::vector<std::uint64_t> find_candidates(CheckpointDirectory& directory,
                                                          const std::string& directory_id);
@@ -69,13 +69,13 @@ class RestoreFallback {
   struct Rejected {
     std::uint64_t number = 0;
     std::string reason;
-    std::optional<std::uint64_t> run_calls;  ///< if the file could still tell
+    std::optional<std::uint64_t> run_calls;  ///< if it could still be read
   };
 
   void keep_layout(storage::Restorer& restorer, const core::FileAddress& file);
   void look(storage::Restorer& restorer, const std::filesystem::path& file);
   /// Whether every one of these checkpoints overwrites the variables that this one overwrites, so that a corrupt block
-  /// of this one can do no harm. False also if that cannot be told.
+  /// of this one can do no harm. False also if that is not known.
   [[nodiscard]] bool could_be_replaced_by_all(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   [[nodiscard]] Pass choose(const storage::Restorer& restorer, std::span<const std::uint64_t> older);
   CheckpointInfo read(storage::Restorer& restorer, const std::filesystem::path& file,

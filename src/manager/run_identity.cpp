@@ -30,7 +30,7 @@ std::vector<storage::SaveIdentity> identities_in(const fs::path& directory) {
         found.push_back(std::move(*identity));
       }
     } catch (const Error& error) {
-      core::log::debug("{} has no counters: {}", path.string(), error.what());  // the restore tells what is corrupt
+      core::log::debug("{} has no counters: {}", path.string(), error.what());  // the restore reports what is corrupt
     }
   }
   return found;

@@ -11,17 +11,17 @@
 // 4. Rank 0 makes sure that it still holds the lock, renames the file to `<prefix>-<number>.h5`, and fsyncs the
 //    directory. This rename is the commit.
 // 5. Rank 0 renames the staged files directory to `<prefix>-<number>.files`. If it dies between 4 and 5, the
-//    next run does this at its start: number and time in the name tell whether the committed checkpoint is the one they
+//    next run does this at its start: number and time in the name show whether the committed checkpoint is the one they
 //    belong to. So a checkpoint that replaces another one of its number never has the files of the other.
 // 6. Only then does rank 0 remove old checkpoints by the retention policy, and never the one just committed.
-//    A thread frees their space. The save of a preemption removes none, since the process is to end: the next save
+//    A thread frees their space. The save of a preemption removes none, since the process will end: the next save
 //    does, when it begins.
 //
 // The recycled file. Writing over the blocks that a file already owns is faster than writing a new one, and cannot run
 // out of space. So in step 6 one of the retired files is kept:
 //
 // a. It is renamed to `.reprieve.recycled`, and the directory is fsynced: it has no checkpoint's name any more,
-//    also after a power cut, and nothing looks at it.
+//    also after a power cut, and nothing reads it.
 // b. If it has another hard link, or another process on this node has it open, it is deleted after all.
 // c. Its commit record is overwritten with zeros, and the file is fsynced: from here on no reader takes it for a
 //    checkpoint, by whatever name.
@@ -36,7 +36,7 @@
 // that hangs may still write to it.
 //
 // After each step all ranks agree on errors. On an error the temporary files are removed, everything older is kept, and
-// every rank throws the same. Ranks of a killed run that live on cannot do harm: only a chief commits, and it holds the
+// every rank throws the same. Ranks of a killed run that live on cannot do harm: only rank 0 commits, and it holds the
 // lock until its own death; the others at most continue writing into a staged file that is no longer there, or fail to
 // open it, since the time in its name is that of their own save.
 
@@ -342,7 +342,7 @@ void Save::retire() {
     if (manager_.directory.place().contains(kFlushedName)) {
       remove_flushed_parts(manager_.directory.place(), manager_.options.prefix, *metadata_.identity);
     }
-    // A program that is to end at once does not wait for a file system to free space.
+    // A program that must end at once does not wait for a file system to free space.
     const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
     manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
     core::failpoint(core::Failpoint::retire_done);
@@ -436,8 +436,7 @@ void BackgroundSave::settle() {
   try {
     finish();
   } catch (const Error& error) {
-    // A file that could not be written, or memory that was not there, has been told; what comes now does not depend on
-    // it.
+    // A file that could not be written, or missing memory, has been reported. What comes now does not depend on it.
     if (dynamic_cast<const StorageError*>(&error) == nullptr && error.code() != ErrorCode::no_memory) {
       throw;
     }

@@ -11,7 +11,7 @@
 
 namespace reprieve::supervisor {
 
-// What the event log of a checkpoint directory tells about past runs.
+// What the event log of a checkpoint directory says about past runs.
 
 /// Times in seconds; lists from the oldest to the newest.
 struct RunHistory {

@@ -212,7 +212,7 @@ class Drill {
 
   bool ended() const { return run_->code().has_value() || facts_.interrupted; }
 
-  // One start, and what it tells.
+  // One start, and its reports.
 
   void start(ObservedStart& start, const core::DrillOrders& orders, const std::vector<std::string>& command) {
     current_ = &start;
@@ -405,7 +405,7 @@ class Drill {
     say(facts_.notice->told.empty() ? "the notice reaches nobody" : "0.000 s: sent " + facts_.notice->told);
   }
 
-  /// Returns whom it told.
+  /// Returns the receivers.
   std::string deliver(NoticeWay way) {
     const Delivery delivery = plan_delivery(way, settings_.signal, run_->pid(), processes_of_run(record_));
     for (const NoticeTarget& target : delivery.targets) {
@@ -585,7 +585,7 @@ class Drill {
   void run_undisturbed() {
     ReplayFacts& replay = *facts_.replay;
     const std::string directory = scratch_name_ + "-undisturbed";
-    scratch_.insert(facts_.first.directory / directory);  // also if the run is ended before it tells that it is there
+    scratch_.insert(facts_.first.directory / directory);  // also if the run ends before it reports it
     say(fmt::format("replay: an undisturbed run, from the beginning to step {}", replay.to_step()));
     start(replay.undisturbed, {.subdirectory = directory, .save_at = replay.from_step, .leave_at = replay.to_step()},
           settings_.command);

@@ -24,7 +24,7 @@
 
 namespace reprieve::supervisor {
 
-// How a platform tells a job that it is about to end: which processes get which signal. Pure.
+// How a platform announces the end of a job: which processes get which signal. Pure.
 
 enum class NoticeWay {
   command,      ///< one signal to the command itself: `#SBATCH --signal=B:USR1@N`, `kill -USR1 %1`, docker stop
@@ -88,9 +88,9 @@ struct Arrival {
 /// What became of the notice.
 struct ObservedNotice {
   std::string told;                        ///< "SIGUSR1 to mpirun 4711"; empty: the way reaches nobody
-  std::optional<std::uint64_t> last_step;  ///< calls of `run`, as last told before it
+  std::optional<std::uint64_t> last_step;  ///< calls of `run`, as last reported before it
   bool ranks_survive_signal = false;       ///< every rank on this host handles or ignores the signal
-  std::vector<Arrival> arrivals;           ///< as the ranks told at the end
+  std::vector<Arrival> arrivals;           ///< as the ranks reported at the end
   std::optional<double> agreed_s;
   std::optional<double> saved_s;  ///< the commit of the last save
   /// After a save the program continued, since by its own grace period so much time was left.
@@ -205,7 +205,7 @@ enum class DrillVerdict { would_survive, would_lose_work, unknown };
 /// Everything that is worth a line, in the order in which it happens.
 std::vector<Finding> judge_drill(const DrillFacts& facts);
 
-/// One problem means that work would be lost; without one, something unknown means that the drill cannot tell.
+/// One problem means that work would be lost; without one, something unknown makes the verdict unknown.
 DrillVerdict verdict_of(const std::vector<Finding>& findings);
 
 /// Whether a resumed run goes the way of one that nothing disturbed; in the order in which it happens.

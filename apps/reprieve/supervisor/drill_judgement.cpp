@@ -349,7 +349,7 @@ class Judge {
     }
     if (facts_.replay) {
       std::ranges::move(judge_replay(*facts_.replay), std::back_inserter(findings_));
-    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else it is told already why
+    } else if (verdict_of(findings_) == DrillVerdict::would_survive) {  // else the reason is reported already
       add(Grade::unknown, "no_replay",
           "there was no replay: it begins where a restart resumes with exactly the state that was saved");
     }

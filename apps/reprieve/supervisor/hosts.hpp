@@ -63,8 +63,8 @@ struct HostNeed {
 
 class Command;
 
-/// Starts a small process on each host by the launcher itself, some hosts at a time: what cannot be reached in this way
-/// cannot be given a rank. To be advanced, and told of ended children, until it is done. Thread: main.
+/// Starts a small process on each host by the launcher itself, some hosts at a time: an unreachable host cannot get a
+/// rank. Until it is done, it must be advanced, and must get the ended children. Thread: main.
 class HostProbe {
  public:
   /// @param command  that of the program: its launcher, and how that reaches hosts
@@ -78,7 +78,7 @@ class HostProbe {
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
 
-  /// Starts what is to be started next, and ends what takes too long. @throws UsageError if there is no such launcher
+  /// Starts the next processes, and ends what takes too long. @throws UsageError if there is no such launcher
   void advance();
   void on_ended(const EndedChild& child);
   [[nodiscard]] bool is_done() const { return waiting_.empty() && running_.empty(); }

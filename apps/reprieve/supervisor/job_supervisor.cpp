@@ -36,11 +36,11 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// How often the record is looked at: while something is expected of it, and otherwise.
+/// The time between reads of the record: while something is expected of it, and otherwise.
 constexpr milliseconds kShortWait = 50ms;
 constexpr milliseconds kLongWait = 500ms;
 constexpr milliseconds kFileInterval = 1s;
-/// Between looks at all processes: short while the ranks start, as a launcher whose ranks die at once must have been
+/// Between reads of all processes: short while the ranks start, as a launcher whose ranks die at once must have been
 /// seen with them.
 constexpr milliseconds kLauncherInterval = 200ms;
 constexpr milliseconds kLongLauncherInterval = 5s;
@@ -441,7 +441,7 @@ class JobSupervisor {
     }
     const RestartDecision decision = policy_.decide(verdict, begins_elsewhere);
     if (decision.restart && slurm_ && !plan_.requested()) {
-      ask_slurm_again();  // it may have told the ranks alone
+      ask_slurm_again();  // it may have sent it to the ranks alone
     }
     if (plan_.requested() || run_directory_->is_dry_run()) {
       return false;
@@ -530,7 +530,7 @@ class JobSupervisor {
 
   // How one start of the program ended, and whether it may resume at all.
 
-  /// The directory that the program uses in place of the one that was named. A drill makes its own inside of it.
+  /// The directory that the program uses instead of the named one. A drill makes its own inside of it.
   std::optional<fs::path> foreign_directory() const {
     const auto opened = run_->progress().directories();
     if (!settings_.directory || opened.empty()) {
@@ -876,7 +876,7 @@ class JobSupervisor {
   bool slurm_decided_ = false;  ///< SIGTERM came
   bool by_hand_ = false;        ///< SIGINT or SIGHUP came
   int interrupts_before_drain_ = 0;
-  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were brought
+  bool decided_before_drain_ = false;         ///< SIGTERM came before node-local copies were flushed
   std::optional<Clock::time_point> kill_at_;  ///< the user wants an end at once
   bool unreachable_said_ = false;
   bool has_room_ = true;       ///< for the run's record

@@ -35,12 +35,12 @@ struct SupervisorSettings {
   RestartLimits restarts;
   /// The job is killed then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  /// How long before the deadline, or before the end of the Slurm job, the ranks are told; nothing:
+  /// How long before the deadline, or before the end of the Slurm job, the ranks get notice; nothing:
   /// `termination::default_lead`.
   std::optional<std::chrono::seconds> lead;
-  /// How long a notice waits for a program that tells nothing of itself.
+  /// How long a notice waits for a program that reports nothing.
   std::chrono::milliseconds patience{60'000};
-  /// The checkpoint directory that the program is to use; its PREEMPT file counts from the start on. Absolute.
+  /// The checkpoint directory that the program must use; its PREEMPT file counts from the start on. Absolute.
   std::optional<std::filesystem::path> directory;
   /// Where to make the private directory; nothing: chosen by the number of nodes.
   std::optional<std::filesystem::path> run_directory_parent;

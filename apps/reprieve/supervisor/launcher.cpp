@@ -20,7 +20,7 @@ bool watches(const ChiefProgress& chief, int signal) {
   return std::ranges::find(chief.signals, termination::signal_name(signal)) != chief.signals.end();
 }
 
-/// The signal that launchers forward and every chief watches. A program that tells nothing is sent SIGUSR1.
+/// The signal that launchers forward and every rank 0 watches. A program that reports nothing is sent SIGUSR1.
 std::optional<int> forwarded_signal(const RunProgress& progress) {
   for (const int signal : {SIGUSR1, SIGUSR2}) {
     const auto may_get_it = [&](const ChiefProgress& chief) {
@@ -48,7 +48,7 @@ std::vector<pid_t> outermost_launchers(const std::vector<ProcessInfo>& processes
   return found;
 }
 
-/// The signal by which a single rank can be told.
+/// The signal that a single rank takes for a notice.
 std::optional<int> watched_signal(const ChiefProgress& chief) {
   for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP}) {
     if (watches(chief, signal)) {
@@ -219,8 +219,8 @@ using Words = std::vector<std::string>;
 
 /// An option of the launcher, with the words that belong to it.
 struct LauncherOption {
-  std::size_t begin = 0;  ///< the place of its name among the words of the command
-  std::size_t end = 0;    ///< one behind the place of its last value
+  std::size_t begin = 0;  ///< the index of its name among the words of the command
+  std::size_t end = 0;    ///< one behind the index of its last value
   std::string name;       ///< without dashes
   std::string value;      ///< the first one; empty if there is none
 };

@@ -59,7 +59,7 @@ struct NoticeTarget {
 };
 
 /// How to reach the ranks: through their launchers, wherever these stand below the program that was started (a script
-/// may run them); without a launcher, at the chiefs on this host, since one rank that knows is enough; else at the
+/// may run them); without a launcher, at each rank 0 on this host, since one rank that knows is enough; else at the
 /// program itself. Never SIGTERM to a launcher: that would begin its tear-down.
 /// @param started  the program that was started
 /// @param processes  it and all below it, parents before children
@@ -67,7 +67,7 @@ struct NoticeTarget {
 std::vector<NoticeTarget> notice_targets(pid_t started, const std::vector<ProcessInfo>& processes,
                                          const RunProgress& progress, const std::string& host);
 
-/// How the program is to be started.
+/// How to start the program.
 struct LaunchSettings {
   std::filesystem::path tool;           ///< this program, for nodes that start daemons
   std::filesystem::path run_directory;  ///< for the run record
@@ -93,9 +93,8 @@ bool spans_nodes(const std::vector<std::string>& command, const EnvironmentLooku
 // The command that starts a program under a launcher: on how many ranks and which hosts, and the same command for
 // others. Pure.
 //
-// A launcher is found among the words by its name. Its options end where the program begins, as far as
-// that can be told from outside: an option of a launcher takes the next word, unless it is known to take none or two,
-// or that word begins with a dash.
+// A launcher is found among the words by its name. Its options end where the program seems to begin: an option of a
+// launcher takes the next word, unless it is known to take none or two, or that word begins with a dash.
 
 /// The number of ranks: what follows the launcher's -n, -np, --np or --ntasks. Nothing if there is no launcher among
 /// the words, or none of these options of it.
@@ -114,12 +113,12 @@ struct NamedHosts {
 /// Nothing if Open MPI's mpirun is not among the words.
 [[nodiscard]] std::optional<NamedHosts> hosts_of(const std::vector<std::string>& command);
 
-/// The same command on these hosts and no others, by one --host. For a command of which `hosts_of` says something.
+/// The same command on these hosts and no others, by one --host. For a command that `hosts_of` understands.
 [[nodiscard]] std::vector<std::string> with_hosts(const std::vector<std::string>& command,
                                                   const std::vector<HostSlots>& hosts);
 
 /// A command that runs @p words on @p host by this launcher, with those options of @p command that say how hosts are
-/// reached. For a command of which `hosts_of` says something.
+/// reached. For a command that `hosts_of` understands.
 [[nodiscard]] std::vector<std::string> on_host(const std::vector<std::string>& command, const std::string& host,
                                                const std::vector<std::string>& words);
 

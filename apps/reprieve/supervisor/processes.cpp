@@ -59,7 +59,7 @@ bool prepare_session(pid_t parent) {
   return ::setsid() >= 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
 }
 
-/// In the child: becomes the program, or tells why not and ends. Async-signal-safe calls only.
+/// In the child: becomes the program, or reports why not and ends. Async-signal-safe calls only.
 [[noreturn]] void become(const SpawnOptions& options, char* const* arguments, char* const* environment, pid_t parent,
                          int failure_pipe) {
   const bool prepared = (options.shield == Shield::none || prepare_session(parent)) &&

@@ -82,9 +82,9 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  /// Kills it and what it has started; its end is told as any other.
+  /// Kills it and what it has started; its end is reported as any other.
   void kill_all() const;
-  /// To be told of children that have ended: takes up its own.
+  /// Must get every ended child: takes up its own.
   void on_ended(const EndedChild& child);
   /// The exit code; nothing while it runs.
   [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
@@ -120,7 +120,7 @@ class SignalQueue {
   int descriptor_ = -1;
 };
 
-// The processes of a run on this host, looked at from outside: /proc.
+// The processes of a run on this host, as seen from outside: /proc.
 
 struct RunProcess {
   pid_t pid = 0;
@@ -160,8 +160,8 @@ class HungLaunchers {
   /// was never seen with any gets four times as long: it may have to look for hosts first, or its ranks died at once.
   explicit HungLaunchers(std::chrono::seconds limit = std::chrono::seconds(30)) : limit_(limit) {}
 
-  /// @param processes  all that live now, as `descendants_of` lists them; to be told every few seconds, and several
-  /// times a second while the ranks start
+  /// @param processes  all that live now, as `descendants_of` lists them. Needed every few seconds, and several times a
+  /// second while the ranks start
   /// @return those that hang
   [[nodiscard]] std::vector<ProcessInfo> find(const std::vector<ProcessInfo>& processes, Clock::time_point now);
 

@@ -114,7 +114,7 @@ bool is_starting(const ChiefProgress& chief) {
   return chief.stage == Stage::starting || chief.stage == Stage::restoring;
 }
 
-/// A manager without a handler neither hears of notices nor says how it ended.
+/// A manager without a handler neither gets notices nor says how it ended.
 bool counts(const ChiefProgress& chief) { return chief.stage != Stage::opened; }
 
 bool has_ended(const ChiefProgress& chief) {

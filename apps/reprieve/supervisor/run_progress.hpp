@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What a run has told about itself, event by event; how it ended; the words for it; and what a supervisor decides
+/// The reports of a run, event by event; how it ended; the words for it; and what a supervisor decides
 /// then: when to give notice, whether to start again, what to do with a suspect checkpoint. Pure.
 
 #include <chrono>
@@ -33,7 +33,7 @@ struct SavedExit {
   double seconds_from_notice = 0;  ///< on the rank that had the notice
 };
 
-/// One manager of a checkpoint directory, as its chief tells of it; with a handler or without one.
+/// One manager of a checkpoint directory, as its rank 0 reports it; with a handler or without one.
 struct ChiefProgress {
   enum class Stage {
     opened,     ///< the directory is, by a manager; no handler was made for it
@@ -41,7 +41,7 @@ struct ChiefProgress {
     restoring,  ///< reading `restoring`, before any rank watches its signals
     running,    ///< all ranks watch their signals
     saved,      ///< left, or about to leave, after a save for a notice
-    failed,     ///< with an error that all ranks heard
+    failed,     ///< with an error that all ranks know
     finished,   ///< the handler was closed normally
   };
 
@@ -57,7 +57,7 @@ struct ChiefProgress {
   int pid = 0;
   int world_size = 0;
   std::vector<std::string> signals;               ///< that are a notice: "SIGTERM", "SIGUSR1"
-  int restart_code = 0;                           ///< 0: not told yet
+  int restart_code = 0;                           ///< 0: not reported yet
   bool noticed = false;                           ///< the ranks have agreed on a notice
   bool leaving = false;                           ///< and have neither left nor gone on since
   std::filesystem::path restoring;                ///< the file of stage `restoring`
@@ -71,7 +71,7 @@ struct ChiefProgress {
   std::optional<RunError> uncaught;  ///< of a restore in the middle of the work, if nothing came after it
 };
 
-/// All chiefs of a run. Most runs have one.
+/// Each rank 0 of a run. Most runs have one.
 class RunProgress {
  public:
   /// @param record  the name of the file that the event is from: one for each manager
@@ -84,28 +84,28 @@ class RunProgress {
   [[nodiscard]] bool ready() const;
   /// Whether any program has begun to make a handler, or has failed or ended.
   [[nodiscard]] bool has_handler() const;
-  /// A notice is or was of no use to any handler any more: each has heard it, or has ended.
+  /// A notice is or was of no use to any handler any more: each has got it, or has ended.
   [[nodiscard]] bool notice_arrived() const;
-  /// At least one chief has left after a save, and no other failed or was cut short.
+  /// At least one rank 0 has left after a save, and no other failed or was cut short.
   [[nodiscard]] const SavedExit* saved() const;
-  /// The step at which an earlier run was finished, if all chiefs refused to make steps a second time.
+  /// The step at which an earlier run was finished, if each rank 0 refused to make steps a second time.
   [[nodiscard]] std::optional<std::uint64_t> already_finished() const;
   /// The first error.
   [[nodiscard]] const RunError* error() const;
   /// The error with which a restore in the middle of the work failed, if nothing came after it.
   [[nodiscard]] const RunError* uncaught() const;
-  /// The file that a chief was restoring when its record ended.
+  /// The file that a rank 0 was restoring when its record ended.
   [[nodiscard]] std::optional<std::filesystem::path> restoring() const;
-  /// The record of a chief ends where no program comes to its end by itself: it was reading a checkpoint, or about to
+  /// The record of a rank 0 ends where no program comes to its end by itself: it was reading a checkpoint, or about to
   /// leave after a notice; or it has left, to be started again, while others had not.
   [[nodiscard]] bool cut_short() const;
   /// A handler was made that did not come to its end: it works, was cut short, has saved for the next start, or failed.
   [[nodiscard]] bool leaves_work() const;
-  /// The directory of a handler that was made, and of which the record does not say that it was closed.
+  /// The directory of a handler that was made, and that the record does not show as closed.
   [[nodiscard]] std::optional<std::filesystem::path> unfinished() const;
-  /// A chief has committed a checkpoint beyond the one that it began with.
+  /// A rank 0 has committed a checkpoint beyond the one that it began with.
   [[nodiscard]] bool progressed() const;
-  /// What the ranks mean by "saved, start me again": as told, or else the default of the library.
+  /// The exit code for "saved, start me again": as reported, or else the default of the library.
   [[nodiscard]] int restart_code() const;
   /// Checkpoint directories, each once.
   [[nodiscard]] std::vector<std::filesystem::path> directories() const;
@@ -114,7 +114,7 @@ class RunProgress {
   /// Those that count: what became of a program says nothing any more when another one has opened its directory since,
   /// as in a script that starts a program again until it succeeds.
   [[nodiscard]] std::vector<const ChiefProgress*> current() const;
-  /// The first of these of which that is true; null if there is none.
+  /// The first one for which that is true; null if there is none.
   [[nodiscard]] const ChiefProgress* first(bool (*is_meant)(const ChiefProgress&)) const;
 
   std::map<std::string, ChiefProgress> chiefs_;
@@ -151,7 +151,7 @@ Verdict judge(const RunProgress& progress, int launcher_code);
 /// "exit code 7", "signal SIGKILL (137)".
 std::string code_text(int shell_code);
 
-// What a supervisor tells about, and the words for it. Pure.
+// The events of a supervisor, and the words for them. Pure.
 
 /// Something that happened, for people (text) and for programs (name and fields).
 struct SupervisorEvent {
@@ -184,7 +184,7 @@ class RestartPolicy {
  public:
   explicit RestartPolicy(const RestartLimits& limits) : limits_(limits) {}
 
-  /// The checkpoint that the run died reading, if others died of it before: it is to be verified before the next start.
+  /// The checkpoint that the run died reading, if others died of it before: it must be verified before the next start.
   /// To be called once for each run, before `decide`.
   std::optional<std::filesystem::path> suspect(const Verdict& verdict);
 
@@ -204,15 +204,15 @@ class RestartPolicy {
   std::map<std::filesystem::path, int> deaths_;  ///< runs that died while they read a file
 };
 
-// When the ranks are to be told that the job is about to end. Pure: the time is given.
+// When the ranks get notice that the job is about to end. Pure: the time is given.
 
-/// Keeps a request until the ranks can hear it, and repeats the notice until the record shows that it arrived: a signal
+/// Keeps a request until the ranks can get it, and repeats the notice until the record shows that it arrived: a signal
 /// that comes while a launcher starts is lost, and one that comes before a rank watches it kills the job.
 class NoticePlan {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// @param patience  how long to wait for a program that tells nothing; then it is sent the notice all the same. One
+  /// @param patience  how long to wait for a program that reports nothing; then it gets the notice all the same. One
   /// that has opened its checkpoint directory is waited for without a limit: it may have much to restore, and what it
   /// restores is safe.
   explicit NoticePlan(std::chrono::milliseconds patience) : patience_(patience) {}
@@ -252,7 +252,7 @@ struct Suspicion {
   std::string text{};  ///< the new name, or what is wrong
 };
 
-/// What is to be said about it.
+/// The event about it.
 [[nodiscard]] SupervisorEvent describe(const std::filesystem::path& suspect, const Suspicion& found);
 
 }  // namespace reprieve::supervisor

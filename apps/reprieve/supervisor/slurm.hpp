@@ -22,7 +22,7 @@ class SlurmClient {
   using Clock = std::chrono::steady_clock;
 
   /// @param poll  how often to ask
-  /// @param lead  how long before the job's end the run must be told; if nothing, the default
+  /// @param lead  how long before the job's end the run must get notice; if nothing, the default
   SlurmClient(std::string job_id, std::chrono::milliseconds poll, std::optional<std::chrono::seconds> lead);
 
   [[nodiscard]] const std::string& job_id() const noexcept { return job_id_; }
@@ -31,7 +31,7 @@ class SlurmClient {
   void tick();
   /// Asks now, if no question is under way.
   void ask();
-  /// To be told of every child that ended.
+  /// Must get every ended child.
   void on_ended(const EndedChild& child);
   /// Whether a question asked by `ask` is still without an answer.
   [[nodiscard]] bool asking() const noexcept { return question_ != nullptr; }
@@ -39,8 +39,8 @@ class SlurmClient {
   /// The last answer, if there was one.
   [[nodiscard]] const std::optional<termination::SlurmJobInfo>& job() const noexcept { return job_; }
 
-  /// Whether the job is so near to its end that the run must be told. The limit of a job may have been changed since
-  /// the last answer, so before it says yes it asks again, and waits some seconds for the answer.
+  /// Whether the job is so near to its end that the run must get notice. The limit of a job may have been changed since
+  /// the last answer. So before a yes it asks again, and waits some seconds for the answer.
   bool notice_is_due();
 
  private:

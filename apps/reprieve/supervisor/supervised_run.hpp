@@ -23,7 +23,7 @@ namespace reprieve::supervisor {
 // The private directory of a supervisor, for the records of its runs.
 
 /// A new directory that only this user can enter, removed with its content at the end. What supervisors of this user
-/// left in the same place when they were killed is removed as well.
+/// left beside it when they were killed is removed as well.
 ///
 /// Under another supervisor (a drill of a script that calls `reprieve run`) it lies in that one's directory, which
 /// reads it as well and removes it; and what that one orders reaches the runs.
@@ -97,14 +97,14 @@ class SupervisedRun {
   /// What the program returned, as a shell shows it; nothing while it runs.
   [[nodiscard]] std::optional<int> code() const noexcept { return code_; }
 
-  /// To be told of every child that ended.
+  /// Must get every ended child.
   void on_ended(const EndedChild& child);
 
   /// Takes up what the run has recorded since the last call, and returns it.
   std::vector<RecordedEvent> read_record();
 
-  /// Tells the ranks that the job is about to end. Returns whom it told: "SIGUSR1 to orterun 4711"; empty if nobody can
-  /// be told.
+  /// Gives the ranks notice that the job will end. Returns the receivers: "SIGUSR1 to orterun 4711"; empty if there are
+  /// none.
   std::string send_notice() const;
 
   /// Kills launchers that hang although all that they launched has ended. Returns whom: "orterun 4711"; empty if there

@@ -16,7 +16,7 @@ namespace reprieve::storage {
 /// The checksum of bytes that lie side by side.
 [[nodiscard]] std::uint64_t xxh3(std::span<const std::byte> bytes) noexcept;
 
-/// 128 bits, to tell bytes that are equal from bytes that differ without having both.
+/// 128 bits that show whether bytes are equal, without a copy of the older ones.
 struct Digest128 {
   std::uint64_t low = 0;
   std::uint64_t high = 0;

@@ -17,8 +17,8 @@ namespace reprieve::storage {
 
 // 64-bit words that are only read, whoever owns their memory.
 
-/// Copies look at the same words, which live as long as the last of them: in memory of this process alone, or in memory
-/// that all ranks of a node look at.
+/// Copies share the same words, which live as long as the last of them: in memory of this process alone, or in memory
+/// that all ranks of a node share.
 class SharedWords {
  public:
   SharedWords() = default;

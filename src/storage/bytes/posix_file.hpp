@@ -62,8 +62,8 @@ class PosixFile {
 
   /// Fills @p bytes from @p offset. @throws StorageError; CorruptError if the file ends before
   void read_all(std::span<std::byte> bytes, std::uint64_t offset) const;
-  /// The same from the device, as far as the file system can do that: for a second look at bytes that were not as they
-  /// should be. What this node's page cache holds of them is dropped.
+  /// The same from the device, as far as the file system can do that: for a second read of bytes that were wrong. This
+  /// node's page cache drops them.
   void read_all_again(std::span<std::byte> bytes, std::uint64_t offset) const;
 
   /// This very file, opened for reading once more, with these flags; not open if the system refuses it.
@@ -85,12 +85,12 @@ class PosixFile {
   /// Cuts the file off, or makes it longer by a hole. @throws StorageError
   void set_size(std::uint64_t size) const;
 
-  /// True if the file has other names (hard links), or if another process has it open as far as the system tells:
-  /// then its content must not change.
+  /// True if the file has other names (hard links), or if the system reports another process that has it open. Its
+  /// content must not change then.
   [[nodiscard]] bool is_shared() const;
 
-  /// Lets the system begin to write to the device, and does not wait. Nothing is durable by this, and errors are told
-  /// by `sync`.
+  /// Lets the system begin to write to the device, and does not wait. Nothing is durable by this; `sync` reports
+  /// errors.
   void start_writeback() const noexcept;
 
   /// fsync: returns when the file's data and length are on the device.
@@ -111,14 +111,14 @@ class PosixFile {
 
 // How far a long transfer is, for those who wait for it.
 
-/// Tells in the log how far a transfer of this process is: after ten seconds, and every ten seconds from then on. On
-/// ranks whose log shows warnings only, nothing is seen of it.
+/// Logs the progress of a transfer of this process: after ten seconds, and then every ten seconds. Ranks that log only
+/// warnings do not show it.
 class ProgressLogger {
  public:
   /// @param what  "writing /scratch/checkpoints/ckpt-7.h5"
   ProgressLogger(std::string what, std::uint64_t total_bytes) : what_(std::move(what)), total_(total_bytes) {}
 
-  /// So many more are done. Costs a look at the clock. Without the memory to tell it, it is not told.
+  /// So many more are done. Reads the clock. Without memory for a line, it logs none.
   void add(std::uint64_t bytes) noexcept;
 
  private:

@@ -185,7 +185,7 @@ class SequentialReader::Ahead {
                        static_cast<off_t>(window.begin + window.size));
       });
       if (got <= 0) {
-        return;  // the end of the file, or an error: who needs more reads by itself, and tells it
+        return;  // end of the file, or an error: who needs more reads by itself, and reports it
       }
       window.size += static_cast<std::uint64_t>(got);
     }

@@ -16,7 +16,7 @@ namespace reprieve::storage {
 
 // Copies that do not stay in the processor's cache.
 
-/// As `std::memcpy`, for bytes that nobody looks at for a while: where the processor can do it, they go past its cache,
+/// As `std::memcpy`, for bytes that nobody reads for a while: where the processor can do it, they go past its cache,
 /// which saves reading the memory before it is written over. @p to has the size of @p from, and they do not overlap.
 void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept;
 
@@ -73,8 +73,8 @@ class WindowReader {
   /// Most of this range will be asked for: the system begins to read it.
   void expect(std::uint64_t begin, std::uint64_t end) const noexcept;
 
-  /// The bytes from @p offset on, good until the next call. Empty if they are to be read in the usual way, which also
-  /// tells what is wrong with them.
+  /// The bytes from @p offset on, good until the next call. Empty: the caller must read them in the usual way, which
+  /// also reports errors.
   [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t size);
 
  private:
@@ -98,9 +98,9 @@ class WindowReader {
 
 // Reads large parts of a file out of the page cache.
 
-/// Pieces of the file are read into memory that stays in the processor's cache, get their checksum there, and are
-/// copied to their place past that cache: for places that begin in the middle of a line of the cache, as large memory
-/// from malloc does. The kernel's own copy to there would take half as long again. For one thread.
+/// Pieces of the file are read into memory that stays in the processor's cache, and get their checksum there. They are
+/// copied past that cache to a buffer that begins in the middle of a cache line, as large memory from malloc does. The
+/// kernel's own copy to there would take half as long again. For one thread.
 class StagedReader {
  public:
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
@@ -138,8 +138,8 @@ class FileReader {
   [[nodiscard]] bool digest(std::uint64_t offset, std::uint64_t size, Xxh3Stream& digest) {
     return ahead_.digest(offset, size, digest);
   }
-  /// A few bytes, good until the next call. Empty: to be read in the usual way, which also tells what is wrong with
-  /// them.
+  /// A few bytes, good until the next call. Empty: the caller must read them in the usual way, which also reports
+  /// errors.
   [[nodiscard]] std::span<const std::byte> view(std::uint64_t offset, std::size_t size);
 
  private:

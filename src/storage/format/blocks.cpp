@@ -91,7 +91,7 @@ BlockSplit::BlockSplit(Box box, std::size_t element_size, std::uint64_t max_byte
   if (volume(extent) == 0) {
     return;
   }
-  // The slowest dimension of which at least one index fits into a block, with all dimensions after it.
+  // The slowest dimension with at least one index that fits into a block, with all dimensions after it.
   cut_dimension_ = extent.empty() ? 0 : extent.size() - 1;
   std::uint64_t inner_bytes = element_size;
   while (cut_dimension_ > 0 && inner_bytes * extent[cut_dimension_] <= max_bytes) {

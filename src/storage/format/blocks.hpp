@@ -114,7 +114,7 @@ class BlockSplit {
 
  private:
   Box box_;
-  std::size_t cut_dimension_ = 0;  ///< the dimension of which a block takes a range
+  std::size_t cut_dimension_ = 0;  ///< a block takes a range of this dimension
   std::uint64_t cut_length_ = 1;   ///< length of that range; the last one may be shorter
   std::uint64_t cuts_ = 1;         ///< ranges in that dimension
   std::uint64_t count_ = 0;
@@ -138,8 +138,8 @@ void for_each_run(const Box& box, const Extents& shape,
 
 // Finds the boxes of an array that meet another one. Pure.
 
-/// Boxes sorted by where they begin in one dimension, the one in which they begin at the most places: a search looks
-/// only at those that begin early enough there, and end late enough.
+/// Boxes sorted by their begin in one dimension, the one with the most different begins. A search checks only those
+/// that begin early enough there, and end late enough.
 class BoxSearch {
  public:
   explicit BoxSearch(std::vector<Box> boxes);

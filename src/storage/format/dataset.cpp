@@ -205,7 +205,7 @@ std::vector<std::uint64_t> ChunkedSplit::chunks_that_intersect(const Box& common
 
 namespace {
 
-/// Smaller arrays are brought together soon enough.
+/// The ranks exchange smaller arrays fast enough.
 constexpr std::uint64_t kLeastChunkdBytes = std::uint64_t{2} << 20U;
 /// Where boxes are small themselves, chunks that are worth no write of their own are still better than rows, if a box
 /// has no more of them.
@@ -229,7 +229,7 @@ bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<co
   });
 }
 
-/// In each dimension the greatest common divisor of all places where a box begins or ends; without the ends of the
+/// In each dimension the greatest common divisor of all indices where a box begins or ends; without the ends of the
 /// array itself, if chunks may be padded there.
 Extents common_chunk(const Extents& shape, std::span<const Box> boxes, bool padded) {
   Extents chunk(shape.size(), 0);

@@ -113,13 +113,13 @@ class ChunkedSplit {
   std::uint64_t count_ = 0;
 };
 
-// Whether an array is stored in chunks, and of which shape. Pure.
+// Whether an array is stored in chunks, and their shape. Pure.
 
-/// The chunks for an array that the ranks hold in these boxes; empty if it is stored in rows, as it is where the boxes
-/// have long rows, where the array is small, and where chunks would bring nothing.
+/// The chunks for an array that the ranks hold in these boxes. Empty if it is stored in rows: an array with long rows
+/// in its boxes, a small array, or one without a gain by chunks.
 ///
-/// Where the cut is regular, a chunk is the greatest of which all boxes are made. Otherwise it is so small that a box
-/// holds most of its chunks whole: what borders cut must be brought together by the ranks.
+/// Where the cut is regular, a chunk is the greatest one that makes up all boxes. Otherwise it is so small that a box
+/// holds most of its chunks whole. The ranks must exchange the chunks that borders cut.
 /// @param boxes  of all ranks; empty ones count for nothing
 /// Cost: linear in the number of boxes.
 [[nodiscard]] Extents choose_chunk(const Extents& shape, std::size_t element_size, std::span<const Box> boxes);

@@ -46,7 +46,7 @@ struct LocalVariable {
 /// @throws UsageError if a layout is not allowed, and what the user's describe functions and serializers throw
 [[nodiscard]] std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry);
 
-/// The space that is to be asked for the memory that @p value gives; null if there is none, or if the value asks it.
+/// The space to ask for the memory that @p value gives; null if there is none, or if the value asks it.
 [[nodiscard]] MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named);
 
 /// The space of the memory of a value; null if the host reaches it. @param named  that was set for it, or null
@@ -67,15 +67,15 @@ template <class Byte>
 void check_texts(const std::string& name, const Annotation& annotation);
 void check_member_names(const std::string& name, const Members& members);
 
-// What a rank tells rank 0 about its variables, as bytes, in two parts. The facts are equal on all ranks that
-// registered the same, so that a digest of them is enough; the numbers are a rank's own.
+// A rank's message to rank 0 about its variables, in two parts. The facts are equal on all ranks that registered the
+// same, so a digest of them is enough. The numbers are a rank's own.
 
 struct DescriptionMessage {
   Bytes facts{};    ///< names, kinds, types, annotations, global shapes, numbers of dimensions
   Bytes numbers{};  ///< boxes, shapes of per-rank values, lengths of texts
 };
 
-/// What is kept of a message to tell whether a later one says the same.
+/// What is kept of a message, to compare a later one with it.
 struct DescriptionDigest {
   Digest128 facts;
   Digest128 numbers;
@@ -90,9 +90,9 @@ struct DescriptionDigest {
 [[nodiscard]] std::vector<Description> decode_descriptions(std::span<const std::byte> facts,
                                                            std::span<const std::byte> numbers);
 
-/// Adds to @p numbers what the next rank in @p message has of a variable with the facts of @p chiefs: the number of its
-/// boxes, then of each its offset and extent; or the shape of its value; and of texts their number and the length of
-/// the longest.
+/// Adds the next rank's numbers in @p message to @p numbers, for a variable with the facts of @p chiefs: the number
+/// of its boxes, then the offset and extent of each; or the shape of its value; for texts their number and the length
+/// of the longest.
 void take_numbers(Decoder& message, const Description& chiefs, std::vector<std::uint64_t>& numbers);
 
 // What rank 0 knows of the variables of all ranks: what is equal on all of them once, and the numbers of every rank
@@ -136,14 +136,14 @@ struct Gathered {
 // rank 0, who knows the texts of all ranks. Where an array would waste too much room, or a text ends with a null
 // byte, they are stored as they are in memory.
 
-/// Whether a value is a text, or a list of texts, of which an array may be made.
+/// Whether a value is a text, or a list of texts, that may become an array.
 [[nodiscard]] bool may_be_texts(const state::Variable& variable);
 
 /// What an array of the texts of a value would need. Nothing for values that are no texts, or that no array can hold.
 [[nodiscard]] std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span<const std::byte> bytes);
 
-/// Chief: makes arrays of the texts of all ranks, where that is possible: their types and shapes. What it knew of the
-/// lengths of texts is no longer needed, and gone.
+/// Rank 0: makes arrays of the texts of all ranks, where that is possible: their types and shapes. It then drops the
+/// lengths of texts.
 void arrange_texts(Gathered& all);
 
 /// The same for this rank's texts, with the length that rank 0 found.

@@ -227,7 +227,7 @@ void check_chunk(const StoredVariable& variable, std::uint64_t& bytes) {
           variable, "impossible chunks");
 }
 
-/// Shape and place of a dataset, and the order of names.
+/// Shape and region of a dataset, and the order of names.
 void check_variable(const FileIndex& index, std::size_t i) {
   const StoredVariable& variable = index.variables[i];
   check_stored_name(variable.name);

@@ -23,7 +23,7 @@ namespace reprieve::storage {
 
 // What a checkpoint file says about the save that made it.
 
-/// Which save of which directory a file is. The newest of a directory is the greatest by run, then by save.
+/// The save and the directory of a file. The newest of a directory is the greatest by run, then by save.
 struct SaveIdentity {
   std::string directory_id;
   std::uint64_t run = 0;   ///< the start in this directory, counted from 1
@@ -156,7 +156,7 @@ struct FileIndex {
 
   /// The row of one of a variable's boxes, counted from 0.
   [[nodiscard]] BoxRow row(const StoredVariable& variable, std::size_t box) const&;
-  BoxRow row(const StoredVariable& variable, std::size_t box) const&& = delete;  // it looks at the index's memory
+  BoxRow row(const StoredVariable& variable, std::size_t box) const&& = delete;  // it reads the index's memory
   /// The rows that the ranks from @p first to before @p end wrote, found by halving: rows are in the order of ranks.
   [[nodiscard]] RowRange rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const;
   /// Dimensions of the extents in a variable's rows.
@@ -186,7 +186,7 @@ struct FileIndex {
 /// What a manifest says of the file, without the list of variables: how it begins.
 [[nodiscard]] std::string encode_fields(const FileIndex& index);
 /// These and the list of variables as JSON, the content of `/reprieve/manifest`. @param room  spaces before the list:
-/// other fields can take the place of these without a change to the rest
+/// other fields can replace these without a change to the rest
 [[nodiscard]] std::string encode_manifest(const FileIndex& index, std::size_t room = 0);
 /// Where the list begins, so what the fields can take. @throws CorruptError if no `encode_manifest` made it
 [[nodiscard]] std::size_t place_of_list(std::span<const std::byte> manifest);
@@ -233,21 +233,21 @@ struct IndexBytes {
   std::span<const std::byte> manifest;  ///< somebody else owns its memory
 };
 
-/// Whether somebody else has checked the rows of a table that this process looks at.
+/// Whether somebody else has checked the rows of a table that this process reads.
 enum class Rows : std::uint8_t { unknown, checked };
 
 /// Puts an index together and checks everything that reading relies on: numbers in range, boxes inside of datasets,
 /// datasets inside of the file and apart from each other and from the tables, boxes apart, one checksum per block.
-/// With rows that are checked, it looks at few of them: as many as it takes to find those of each variable by halving.
+/// With checked rows, it reads few of them: as many as it takes to find those of each variable by halving.
 /// @throws CorruptError, with @p file_name in the message
 [[nodiscard]] FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Rows rows = Rows::unknown);
 
 /// The metadata of a manifest, without what it says about the variables. @throws CorruptError
 [[nodiscard]] FileMetadata parse_metadata(std::span<const std::byte> manifest, const std::string& file_name);
 
-/// Makes sure that no two boxes of a variable overlap: a restore counts what they hold to tell whether all elements
-/// were stored. Apart from `parse_index`, since it takes longer and one reader of a file is enough, or several that
-/// have a share of the variables each: number @p reader of @p readers. @throws CorruptError
+/// Makes sure that no two boxes of a variable overlap: a restore counts their elements to see whether all were stored.
+/// Apart from `parse_index`, since it takes longer. One reader of a file is enough, or several with a share of the
+/// variables each: number @p reader of @p readers. @throws CorruptError
 void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader = 0, int readers = 1);
 
 /// What is left of [@p begin, @p end) without @p taken, in ascending order. The taken regions do not overlap.

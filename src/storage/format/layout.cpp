@@ -20,7 +20,7 @@ namespace {
 using Distribution = state::Distribution;
 using ByRank = std::vector<std::vector<Description>>;
 
-/// Differences between ranks, a line each. Beyond a few, more lines tell nothing new.
+/// Differences between ranks, a line each. Beyond a few, more lines say nothing new.
 class RankDifferences {
  public:
   void add(const std::string& name, std::size_t rank, const std::string& what) {
@@ -148,7 +148,7 @@ std::size_t box_dimensions(const Gathered& all) {
 }
 
 /// What the boxes of all ranks make together: whether any two overlap, and which chunks fit them. Many variables often
-/// lie on one grid: what was looked at once is not looked at again.
+/// lie on one grid: what was checked once is not checked again.
 class Grids {
  public:
   explicit Grids(bool in_chunks) : in_chunks_(in_chunks) {}

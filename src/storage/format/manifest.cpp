@@ -81,7 +81,7 @@ std::optional<SaveIdentity> decode_identity(const json& from) {
   return identity;
 }
 
-/// Versions that did not write an identity wrote 0 when no handler had told them the count.
+/// Versions that did not write an identity wrote 0 when no handler gave them the count.
 std::optional<std::uint64_t> decode_run_calls(const json& from, const FileMetadata& metadata) {
   if (!from.contains("run_calls")) {
     return std::nullopt;

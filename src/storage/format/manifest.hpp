@@ -35,7 +35,7 @@ T integer(const nlohmann::json& value) {
   throw CorruptError("'" + core::shown(value) + "' where an integer is expected");
 }
 
-/// What a manifest says of the file: whether its fields fit together is looked at by `parse_index`.
+/// What a manifest says of the file. `parse_index` checks whether its fields fit together.
 /// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] FileMetadata decode_metadata(const nlohmann::json& from);
 
@@ -43,7 +43,7 @@ T integer(const nlohmann::json& value) {
 inline constexpr std::string_view kListBegins = R"(,"variables":[)";
 
 /// What a manifest says of the file, without the list of variables. The list goes to @p variables, without a document
-/// in memory. Null: the list is not read. Whether all this fits together is looked at by `parse_index`.
+/// in memory. Null: the list is not read. `parse_index` checks whether all this fits together.
 /// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] nlohmann::json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables);
 

@@ -43,7 +43,7 @@ struct Copy {
 /// values come with `split_shared`.
 void add_copies(std::vector<LocalVariable>& variables);
 
-/// Chief: parts boxes that may overlap, and tells the variables beside them their shapes. Returns the parts of each
+/// Rank 0: cuts boxes that may overlap, and sets the shapes of the variables beside them. Returns the parts of each
 /// box, in the order of ranks; nothing for the variables that are not shared.
 using PartsOfBoxes = std::vector<std::vector<Box>>;
 [[nodiscard]] std::vector<PartsOfBoxes> part_shared(Gathered& all);

@@ -162,7 +162,7 @@ class AnnotationWriter {
     return {H5Screate_simple(1, &length, nullptr), H5Sclose, kAction};
   }
 
-  /// The dataset, if it is none already, and what tells that it is a scale.
+  /// The dataset, if it is none already, and the mark of a scale.
   void make(const DimensionScale& scale) const {
     if (!scale.is_variable) {
       const Hdf5Handle creation = make_property_list(H5P_DATASET_CREATE);

@@ -14,8 +14,8 @@ namespace reprieve::storage {
 // The metadata of a checkpoint once more, as attributes of a group, which HDF5 tools show at once. Reprieve itself
 // reads the manifest.
 
-/// Makes the attributes. Each has a size that does not depend on its value, so that another value can take its place;
-/// a text that is longer is cut.
+/// Makes the attributes. The size of each does not depend on its value, so another value can replace it. A longer text
+/// is cut.
 /// @throws StorageError
 void create_metadata_attributes(hid_t group, const FileMetadata& metadata);
 
@@ -24,7 +24,7 @@ void create_metadata_attributes(hid_t group, const FileMetadata& metadata);
 void replace_metadata_attributes(hid_t group, const FileMetadata& metadata);
 
 /// Gives the datasets of a file that is being laid out their attributes, and makes the scales. Scales that are not
-/// variables have a length, and take no place for data.
+/// variables have a length, and take no space for data.
 /// @param state  the group /state, in which all datasets exist
 void write_annotations(hid_t state, const FileIndex& index);
 

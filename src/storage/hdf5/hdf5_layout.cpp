@@ -57,8 +57,8 @@ std::uint64_t write_two_chunks(const std::filesystem::path& path, const std::arr
   return address;
 }
 
-/// What must be added to the addresses that HDF5 tells. Versions differ in whether these count the user block, so this
-/// one is asked where it puts something.
+/// What must be added to the addresses that HDF5 reports. Versions differ in whether these count the user block. A
+/// small file shows what this version does.
 std::uint64_t start_of_addresses() {
   const std::array<std::uint64_t, 2> numbers{0x5265707269657665, 0x74696C6573206865};
   const PosixFile file = PosixFile::create_in_memory();
@@ -128,9 +128,9 @@ hsize_t most_structure_bytes(const FileIndex& index) {
          most_member_bytes(index);
 }
 
-/// What it will need, as far as that can be told: in one piece of that size it puts them at the start of the file. What
-/// is left of it is written with each save. Measured with HDF5 1.10.8: 146 bytes for each of 100,000 names of 22
-/// characters in one group.
+/// The estimated size of the structures. HDF5 puts them in one piece of that size at the start of the file. The rest of
+/// the piece is written with each save. Measured with HDF5 1.10.8: 146 bytes for each of 100,000 names of 22 characters
+/// in one group.
 hsize_t structure_bytes(const FileIndex& index) {
   constexpr hsize_t per_variable = 160;
   constexpr hsize_t per_group = 512;
@@ -237,7 +237,7 @@ class Layouter {
             "create the dataset " + name};
   }
 
-  /// Where a dataset lies. One without elements has no place; it counts as empty at 0.
+  /// Where a dataset lies. One without elements has no address, and counts as empty at 0.
   static Region region_of(const Hdf5Handle& dataset, std::uint64_t bytes) {
     if (bytes == 0) {
       return {};
@@ -341,7 +341,7 @@ class Layouter {
     return write_dataset(group, "boxes", type, make_space({boxes.size()}), std::as_bytes(boxes.words()));
   }
 
-  /// The checksums are known only when the data are: the dataset gets its place now and its content with the commit
+  /// The checksums are known only with the data. The dataset gets its space now, and its content with the commit
   /// record.
   Region create_checksums(hid_t group) {
     const Extents shape{index_.checksums.size()};
@@ -403,7 +403,7 @@ bool may_be_left(const FileIndex& index, const StoredVariable& variable) {
   return false;
 }
 
-/// The stretches of the file that small variables fill, of which each rank writes its elements in every save.
+/// The regions of the file that small variables fill. Each rank writes its elements there in every save.
 std::vector<Region> prefilled_regions(const FileIndex& index) {
   std::vector<Region> others;
   std::uint64_t end = 0;
@@ -443,7 +443,7 @@ bool is_covered(const FileIndex& index) {
   });
 }
 
-/// All that a manifest says of a variable, but for its place.
+/// All that a manifest says of a variable, except the address.
 bool are_alike(const StoredVariable& a, const StoredVariable& b) {
   return a.name == b.name && a.distribution == b.distribution && a.type == b.type && a.shape == b.shape &&
          a.is_copy == b.is_copy && a.annotation == b.annotation && a.members == b.members &&

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Lays out a checkpoint file with HDF5: every dataset with its place, everything that describes it, but no data.
+/// Lays out a checkpoint file with HDF5: every dataset with its address and description, but no data.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,15 +18,15 @@
 
 namespace reprieve::storage {
 
-// Arrays in chunks, in HDF5's form without an index ("implicit index", for datasets of fixed shape whose place is taken
-// when they are created, without filters). Chunk i, counted in C order, lies i times the size of a
-// chunk after the first; those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data
-// Layout Message", version 4, index type 2.)
+// Arrays in chunks, in HDF5's form without an index ("implicit index": datasets of fixed shape, without filters, with
+// their space allocated at creation). Chunk i, counted in C order, lies i times the size of a chunk after the first;
+// those at the far edges are stored whole. (HDF5 File Format Specification, version 3.0, "Data Layout Message", version
+// 4, index type 2.)
 
-/// A copy of the properties @p creation, of datasets that take their place when they are created, with these chunks.
+/// A copy of the properties @p creation, with these chunks. Their space is allocated when the dataset is created.
 [[nodiscard]] Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk);
 
-/// Where the first chunk lies in the file, after a look at the first and at the last.
+/// The address of the first chunk in the file. Checks the first and the last.
 /// @param expected  shape, chunk and element size of the dataset
 /// @throws Error if HDF5 has laid the chunks out in another way
 [[nodiscard]] std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected);

@@ -138,7 +138,7 @@ class Part {
   [[nodiscard]] std::uint64_t file_bytes() const { return file_.size(); }
 
   /// Some of the data, which are added to the digest if there is one. Where the file lies in memory this is faster than
-  /// to map it: each page that is looked at for the first time in a mapping costs more than its copy. Measured in a
+  /// to map it: the first read of each page in a mapping costs more than its copy. Measured in a
   /// virtual machine with 256 MiB and their checksum: 43 ms in pieces of 256 KiB, 180 ms in a mapping.
   /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
@@ -152,7 +152,7 @@ class Part {
   std::uint64_t data_bytes_ = 0;
 };
 
-// The place of one part, which is written over and over.
+// The file of one part, which is written over and over.
 
 /// One file, locked while this lives, so that nobody takes it for one of a dead run. It holds a part of this rank, or
 /// in memory one of a rank on another host, which comes piece by piece. Used by one thread at a time. Members throw
@@ -198,7 +198,7 @@ class PartSlot {
 
   PosixFile file_;
   PartMemory memory_;
-  PartMemory whole_;  ///< kept, since the first look at each page of a mapping is dear
+  PartMemory whole_;  ///< kept, since the first read of each page of a mapping is slow
   bool in_memory_;
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;

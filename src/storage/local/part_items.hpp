@@ -70,7 +70,7 @@ class PartsSource final : public BlockSource {
 /// Makes the file with its structure and without data, and without a commit record. @throws StorageError
 void begin_assembly(const core::FileAddress& file, const StructureImage& image);
 
-/// Writes the data of a part to their places in the file, which has been begun, and makes them durable.
+/// Writes the data of a part at their offsets in the begun file, and makes them durable.
 /// @param data  of the part @throws CorruptError if it is corrupt: then the file is worth nothing; StorageError
 void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
               bool durable);

@@ -72,8 +72,8 @@ class BlockReader {
                 MemorySpace* space = nullptr) const;
 
   /// Fills a box of a distributed variable, or of any dataset, from all stored boxes that meet it. Elements that nobody
-  /// stored become zero. Boxes are found by their places, which are looked at once for each variable, so that a mesh of
-  /// many boxes can be filled box by box. On a device they are there after `finish`. @throws as read_box
+  /// stored become zero. The stored boxes of each variable are sorted once, so a mesh of many boxes can be filled box
+  /// by box. On a device they are there after `finish`. @throws as read_box
   void fill(const StoredVariable& variable, const BoxView<std::byte>& target);
 
   /// Waits for what is on its way to devices. @throws what their memory throws
@@ -85,10 +85,10 @@ class BlockReader {
     std::size_t size = 0;
   };
   [[nodiscard]] static std::optional<SmallPlace> small_place(const StoredVariable& variable, const BoxRow& row);
-  /// Reads a small row together with its neighbours. False if it is to be read in the usual way, which also tells what
-  /// is wrong with it. @p content has the row's size
+  /// Reads a small row together with its neighbours. False: the caller must read it in the usual way, which also
+  /// reports errors. @p content has the row's size
   [[nodiscard]] bool read_small(const StoredVariable& variable, const BoxRow& row, std::span<std::byte> content) const;
-  /// The same wherever the bytes go. False if the row is to be looked at in the usual way.
+  /// The same wherever the bytes go. False: the caller must check the row in the usual way.
   [[nodiscard]] bool small_is_right(const StoredVariable& variable, const BoxRow& row) const;
 
   /// One block of a row.
@@ -134,7 +134,7 @@ class BlockReader {
   std::optional<std::uint64_t> expected_rank_;
   const StoredVariable* expected_of_ = nullptr;  ///< the variable of these rows
   RowRange expected_;                            ///< that are still to come
-  const StoredVariable* searched_ = nullptr;     ///< the variable of which the places are known
+  const StoredVariable* searched_ = nullptr;     ///< the variable of `places_`
   std::optional<BoxSearch> places_;
   mutable Xxh3Stream digest_;                 ///< of the block that was read last
   mutable std::optional<FileReader> reader_;  ///< of the file

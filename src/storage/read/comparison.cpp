@@ -36,7 +36,7 @@ std::string shape_difference(const Extents& registered, const Extents& stored) {
              : "registered with the shape " + core::list_text(registered) + ", stored with " + core::list_text(stored);
 }
 
-/// Where one side has no list of members, the size of the elements is all there is to compare.
+/// Where one side has no list of members, only the sizes of the elements are compared.
 std::string stored_members_difference(const Members& registered, const Members& stored) {
   const bool are_known = !registered.empty() && !stored.empty();
   const std::string other = are_known ? members_difference(registered, stored, "stored") : "";

@@ -37,7 +37,7 @@ inline constexpr std::string_view kNotStored = "registered, but not in the check
 inline constexpr std::string_view kNotRegistered = "in the checkpoint, but not registered";
 inline constexpr std::string_view kNoRedistribution = "without a redistribution function";
 
-/// What to do about @p differences: a line each; empty if nobody can tell. @param saved_ranks  of the checkpoint
+/// What to do about @p differences: a line each; empty if none is known. @param saved_ranks  of the checkpoint
 [[nodiscard]] std::vector<std::string> ways_out(const Differences& differences, int saved_ranks);
 
 /// Compares all names and kinds, and the types and shapes of values, for rank @p rank of @p size. Touches no variable,
@@ -51,7 +51,7 @@ inline constexpr std::string_view kNoRedistribution = "without a redistribution 
 [[nodiscard]] Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user);
 
 /// Whether a restore of @p stored would overwrite the same variables as one of @p other, on every rank, and find no
-/// difference. Looks at what can be told on one rank, @p rank of @p size; arrays that the user describes are left out.
+/// difference. Checks only what rank @p rank of @p size can know; arrays that the user describes are left out.
 [[nodiscard]] bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& stored,
                                        const FileIndex& other, int rank, int size);
 

@@ -36,7 +36,7 @@ std::vector<VariableInfo> list_variables(const FileIndex& index);
 /// Lists the variables, sorted by name. Not collective. @throws as read_metadata
 std::vector<VariableInfo> list_variables(const std::filesystem::path& file);
 
-/// A corrupt place.
+/// A corrupt region.
 struct Corruption {
   std::string variable;  ///< empty: the file as a whole
   std::string region;    ///< human-readable: "elements [0:512, 0:64] written by rank 3"

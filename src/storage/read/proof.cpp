@@ -12,7 +12,7 @@ namespace reprieve::storage {
 
 namespace {
 
-/// No more of them are looked at a second time: one that is corrupt for all is enough.
+/// No more of them are checked a second time: one that is corrupt for all is enough.
 constexpr std::size_t kMostSuspectsPerRank = 4;
 constexpr std::size_t kMostSuspects = 64;
 

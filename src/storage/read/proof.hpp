@@ -13,14 +13,14 @@
 
 namespace reprieve::storage {
 
-/// The rank that proves a block: of what a rank wrote, the rank in its place now, or those that share its place; of
-/// replicated variables, all in turn. Pure.
+/// The rank that proves a block. A saving rank's blocks: the rank that replaces it now, or several in turn. Replicated
+/// variables: all in turn. Pure.
 /// @param saver  the rank that wrote it
 [[nodiscard]] int prover_of(const StoredVariable& variable, std::uint64_t saver, std::uint64_t block, int saved_by,
                             int ranks);
 
-/// The ranks of the saving run of whose boxes a rank now may have to prove blocks: from the first to before the second.
-/// Of all others it proves none. Pure.
+/// The saving ranks from the first to before the second: a rank now may have to prove blocks of their boxes, and no
+/// blocks of others. Pure.
 [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> savers_proven_by(int rank, int saved_by, int ranks);
 
 /// Every rank reads its share of the file and compares the checksums. Blocks that differ are read by other ranks too:

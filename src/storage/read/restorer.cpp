@@ -117,7 +117,7 @@ int Restorer::second_reader() const {
   return comm_.size() - 1;
 }
 
-/// The tables can be large: the ranks of a node look at one copy, and one of them checks it.
+/// The tables can be large: the ranks of a node share one copy, and one of them checks it.
 void Restorer::load_index_from(int root) {
   std::optional<PosixFile> file;
   std::pair<CommitRecord, std::size_t> head;  // and the size of the tables
@@ -347,7 +347,7 @@ void Restorer::expect_small_values() {
   }
 }
 
-/// Finds the arrays with shared elements of which every rank has the boxes that it had when the file was written.
+/// Finds the arrays with shared elements whose boxes are the same on every rank as when the file was written.
 void Restorer::find_same_splits() {
   std::vector<std::pair<const RestoreTarget*, bool>> with_copies;  // the same on all ranks
   for (const RestoreTarget& target : comparison_.arrays) {
@@ -402,7 +402,7 @@ void Restorer::fill_arrays() {
   });
 }
 
-/// A rank that reads corruption makes all of them look at the whole file; if it is valid, they read again.
+/// A rank that reads corruption makes all of them check the whole file; if it is valid, they read again.
 void Restorer::read_twice(const char* stage, const std::function<void()>& read) {
   try {
     agreed(stage, read);

@@ -54,8 +54,8 @@ class Restorer {
   /// MismatchError (arrays that the user describes), and what the user's functions throw
   void restore();
 
-  /// For a file that a living run may own: that what was read was of this checkpoint. Collective. @throws StorageError
-  /// if the file was removed or replaced since it was opened
+  /// For a file that a living run may own: its data must be of this checkpoint. Collective.
+  /// @throws StorageError if the file was removed or replaced since it was opened
   void check_not_retired();
 
   /// Variables may have been overwritten.
@@ -67,7 +67,7 @@ class Restorer {
   [[nodiscard]] bool reads_only(const std::function<bool(const StoredVariable&, const BoxRow&)>& has) const;
   /// The registered variables that this file overwrites, after `look`.
   [[nodiscard]] std::set<std::string> overwritten() const;
-  /// Whether @p older would overwrite the same variables. Local. False also if that cannot be told.
+  /// Whether @p older would overwrite the same variables. Local. False also if that is not known.
   [[nodiscard]] bool could_be_replaced_by(const core::FileAddress& older) const;
   /// What the file says about itself, as soon as `look` has read it.
   [[nodiscard]] const std::optional<FileIndex>& index() const noexcept { return index_; }

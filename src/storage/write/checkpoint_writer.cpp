@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /// @file
 /// How a checkpoint file comes to be:
-///  1. every rank describes its variables; one reduction tells whether any has changed since the save before, and
+///  1. every rank describes its variables; one reduction shows whether any has changed since the save before, and
 ///     whether all ranks have the same ones. If there is a change, rank 0 gathers the numbers of all ranks (boxes
-///     and shapes), lays the file out with HDF5, and tells every rank its places; else all stays as it was (collective)
-///  2. rank 0 brings the metadata up to date, and takes the disk space                              (collective)
+///     and shapes), lays the file out with HDF5, and sends each rank its offsets; else all stays as it was (collective)
+///  2. rank 0 updates the metadata, and takes the disk space                                        (collective)
 ///  3. every rank writes its blocks; small pieces are exchanged first            (collective; in the background alone)
 ///  4. the ranks agree on errors; rank 0 writes the table of checksums and the commit record        (collective)
 ///  5. every rank makes what it wrote durable, all at the same time, and the ranks agree on errors     (collective)
@@ -142,8 +142,8 @@ using Distribution = state::Distribution;
 struct LayoutCache::Content {
   WriterKind writer;
   DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
-  Bytes common;                       ///< what all ranks were told
-  Bytes places;                       ///< what this one was told
+  Bytes common;                       ///< what rank 0 sent to all ranks
+  Bytes places;                       ///< what it sent to this one
   std::unique_ptr<LaidOutFile> file;  ///< rank 0's
 };
 
@@ -223,7 +223,7 @@ DescriptionMessage CheckpointWriter::describe(const std::string& what) const {
   return description;
 }
 
-/// One reduction tells whether the layout of the save before serves this one as well: then nothing else is told.
+/// One reduction shows whether the layout of the save before serves this one as well: then nothing else is sent.
 void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what) {
   metadata.world_size = comm_.size();
   fill_versions(metadata);
@@ -235,7 +235,7 @@ void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata 
   }
 }
 
-/// False if there is no room for the metadata. A layout that cannot be brought up to date is not kept.
+/// False if there is no room for the metadata. A layout that cannot be updated is not kept.
 bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std::string& what) {
   bool takes = true;
   const auto bring_up_to_date = [&] {
@@ -274,8 +274,8 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
       LayoutCache::Content{options_.writer, described, std::move(places.common), std::move(own), std::move(file)});
 }
 
-/// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets:
-/// those of the file that was restored have their places already. Nothing if that file is another one.
+/// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets.
+/// Those of the restored file have their addresses already. Nothing if that file is another one.
 std::unique_ptr<LaidOutFile> CheckpointWriter::laid_out_as_before(FileIndex& index) {
   std::optional<LayoutCache::Model> model = std::exchange(model_, std::nullopt);
   if (!model) {

@@ -29,8 +29,8 @@ void fill_versions(FileMetadata& metadata);
 
 // The layout of a file, kept from one save to the next.
 
-/// What a rank keeps from one save to the next: as long as no rank registers other variables or shapes than before, the
-/// file is not laid out again, and the ranks tell each other nothing of them.
+/// What a rank keeps from one save to the next. As long as no rank registers other variables or shapes than before, the
+/// file is not laid out again, and the ranks exchange no descriptions.
 class LayoutCache {
  public:
   /// A complete file, and what it says about itself.
@@ -97,15 +97,15 @@ class CheckpointWriter {
   CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                    LayoutCache& cache);
 
-  /// Describes the variables, lays the file out and learns this rank's places in it. Collective.
+  /// Describes the variables, lays the file out and gets this rank's offsets in it. Collective.
   void plan(const Checkpoint::Registry& registry, const FileMetadata& metadata);
 
-  /// Lays out what `plan` will find laid out already, if the variables and boxes are the same by then; in place of all
+  /// Lays out what `plan` will find laid out already, if the variables and boxes are the same by then. It replaces all
   /// other stages. Collective. Touches no file.
   void plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata);
 
-  /// In place of `plan` where the file is not to be: this rank's items are known afterwards, and on rank 0 the
-  /// structure of the file. Collective.
+  /// Instead of `plan` where no file is made. Afterwards this rank's items are known, and on rank 0 the structure of
+  /// the file. Collective.
   void plan_in_memory(const Checkpoint::Registry& registry, const FileMetadata& metadata);
   /// This rank's items, which the caller may take away.
   [[nodiscard]] std::vector<WriteItem>& items() noexcept { return plan_.items; }

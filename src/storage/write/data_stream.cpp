@@ -91,7 +91,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 /// Of what is kept for the end.
 constexpr std::size_t kMostEdges = 512;
 constexpr std::size_t kMostEdgeBytes = std::size_t{1} << 20U;
-/// With less to write in all, threads and buffers cost more than they bring.
+/// With less to write in all, threads and buffers cost more than they gain.
 constexpr std::uint64_t kLeastForAutomatic = std::uint64_t{4} << 20U;
 
 constexpr std::uint64_t down(std::uint64_t offset) { return offset / kPage * kPage; }

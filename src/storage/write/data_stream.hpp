@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Brings bytes to their places in a file as fast as the file system takes them. Local: no MPI, no HDF5, on any thread.
+/// Writes bytes at their offsets in a file as fast as the file system can. Local: no MPI, no HDF5, on any thread.
 
 #include <array>
 #include <condition_variable>
@@ -98,7 +98,7 @@ class WriteQueue {
   std::array<std::optional<std::jthread>, kThreads> threads_;  ///< last: they use the others
 };
 
-/// Past the page cache, bytes go through buffers of this size, of which `kMaxPendingWrites` exist: 20 MiB in all.
+/// Past the page cache, bytes go through `kMaxPendingWrites` buffers of this size: 20 MiB in all.
 inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
 
 /// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.
@@ -131,8 +131,8 @@ class DataStream {
   /// So many of the expected bytes are not written. They count as done.
   void leave_out(std::uint64_t bytes) { news_.add(bytes); }
 
-  /// Lets the system begin to bring to the device what has gone through the page cache since the last call, if other
-  /// bytes go past it. Does not wait. @throws StorageError, of earlier writes
+  /// Lets the system begin to flush what has gone through the page cache since the last call, if other bytes go past
+  /// it. Does not wait. @throws StorageError, of earlier writes
   void start_writeback();
 
   /// Returns when all bytes have been handed to the file system. @throws StorageError

@@ -15,8 +15,8 @@ namespace reprieve::storage {
 
 /// What the ranks must know of a file.
 struct Places {
-  Bytes common;                 ///< for all: of each variable the dataset's place and shape, and how the ranks hold it
-  std::vector<Bytes> of_ranks;  ///< for each rank: its places in per-rank variables, its parts of shared ones
+  Bytes common;                 ///< for all: address and shape of each dataset, and how the ranks hold the variable
+  std::vector<Bytes> of_ranks;  ///< for each rank: its offsets in per-rank variables, its parts of shared ones
 };
 
 /// @param piece_bytes  in which the writer transfers collectively; 0: it does not

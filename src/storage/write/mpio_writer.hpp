@@ -12,8 +12,8 @@
 
 namespace reprieve::storage {
 
-/// Aborts the process if a stage takes longer than the limit, after one line on stderr that tells which. Only for calls
-/// from which nothing else returns, such as a collective MPI-IO call of which one rank has failed.
+/// Aborts the process if a stage takes longer than the limit, after one line on stderr that names it. Only for calls
+/// that nothing else ends, such as a collective MPI-IO call in which one rank has failed.
 class Watchdog {
  public:
   Watchdog(std::string who, std::chrono::milliseconds limit);

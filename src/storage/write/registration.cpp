@@ -41,7 +41,7 @@ using state::Distribution;
 constexpr const char* kComparing = "comparing what the ranks registered";
 
 /// A variable as far as it is known from its registration alone. The shapes of values are not: they may differ until
-/// the first save; only where dimensions are named is their number looked at.
+/// the first save; only where dimensions are named is their number checked.
 LocalVariable declared(const std::string& name, const state::Variable& variable) {
   LocalVariable known;
   known.description.name = name;

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Whether the ranks registered the same state, without a look at the values.
+/// Whether the ranks registered the same state, without their values.
 
 #include <string_view>
 #include <vector>
@@ -13,9 +13,9 @@
 
 namespace reprieve::storage {
 
-// What the ranks tell rank 0 of their variables: as little as rank 0 needs to plan a file.
+// What the ranks send to rank 0 about their variables: as little as it needs to plan a file.
 
-/// What one reduction tells.
+/// The result of one reduction.
 struct Agreement {
   bool same_facts = true;    ///< all ranks have the same variables
   bool any_differs = false;  ///< some rank's are not what they were
@@ -24,13 +24,13 @@ struct Agreement {
 [[nodiscard]] Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs,
                                       std::string_view what);
 
-/// What all ranks told, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have the same
-/// ones; otherwise of each rank, for the error that says in what they differ. Takes @p mine. Collective.
+/// The messages of all ranks, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have the same
+/// ones. Otherwise of each rank, for the error that lists the differences. Takes @p mine. Collective.
 [[nodiscard]] std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine,
                                                              bool same_facts, std::string_view what);
 
 /// Compares what all ranks registered: names, kinds, types, constants, and the layouts that are known without a call
-/// of the program's functions, the boxes of which must not overlap. Functions that find values are called, no others.
+/// of the program's functions. Their boxes must not overlap. Functions that find values are called, no others.
 /// Collective. Cost: a few reductions, and the boxes of the layouts to rank 0; all registrations only if they
 /// differ.
 /// @throws MismatchError that lists all differences, or UsageError about boxes that overlap, the same on every rank

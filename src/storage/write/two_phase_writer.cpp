@@ -65,7 +65,7 @@ void RowCursor::copy_row() {
 }
 
 /// Those that begin before @p end in the file, as far as they are neighbours in the last dimension that is stepped
-/// through: one copy from the device brings them all.
+/// through: one copy from the device gets them all.
 void RowCursor::copy_rows(std::uint64_t end) {
   const BoxView<const std::byte>& source = item_->source;
   Extents extent = row_extent_;
@@ -111,8 +111,8 @@ void RowCursor::advance(std::uint64_t bytes) {
 
 namespace {
 
-/// Of the file, in one exchange: a quarter of what is exchanged in all, so that the first of it is on its way to the
-/// device while the rest is brought together, and little memory is taken; within these bounds.
+/// Bytes of the file in one exchange: a quarter of all that are exchanged, within these bounds. So the first of them go
+/// to the device during the exchange of the rest, and little memory is taken.
 constexpr std::uint64_t kLeastWindowBytes = std::uint64_t{4} << 20U;
 constexpr std::uint64_t kMostWindowBytes = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kWindowsInAll = 4;
@@ -123,11 +123,11 @@ constexpr std::uint64_t kShareBytes = std::uint64_t{1} << 20U;
 /// system busy.
 constexpr std::uint64_t kMostCollectors = 64;
 constexpr std::uint64_t kCollectorsPerNode = 2;
-/// With less to bring together, the exchange costs more than it brings.
+/// With less to exchange, the exchange costs more than it gains.
 constexpr std::uint64_t kLeastScatteredBytes = std::uint64_t{1} << 20U;
 
-/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size, each of which one
-/// rank collects and writes.
+/// A range of the file whose bytes are exchanged at once. It is cut into shares of the same size. One rank collects and
+/// writes each share.
 struct Window {
   std::uint64_t begin;
   std::uint64_t end;
@@ -326,7 +326,7 @@ class PieceExchange {
     comm_.agree(failure, what_);
   }
 
-  /// What other ranks collect goes into messages, what this one does to its place.
+  /// What other ranks collect goes into messages, what this one does into its buffer.
   void pack(const Window& window) {
     outgoing_.bytes.clear();
     outgoing_.sizes.assign(static_cast<std::size_t>(comm_.size()), 0);

@@ -20,18 +20,18 @@ namespace reprieve::storage {
 //
 // - A range counts only if this rank wrote it as a whole, both times: then no other rank, and no structure of the file,
 //   has a byte in it. It does not matter which variable lay there.
-// - What a save wrote is known by the number of that save. Rank 0 tells which save left the file that is written
+// - What a save wrote is known by the number of that save. Rank 0 says which save left the file that is written
 //   over, and only if the file has not been touched since (CheckpointDirectory::take_recycled). A new file, a file of
 //   another run, and the file of a save that failed hold nothing that is known.
 // - The digests have 128 bits, of XXH3, which is not made to resist somebody who wants two states with one digest.
 // - Every 16th time a file is written as a whole, so that what a disk has changed under us does not stay for ever.
 //   Before that it is found, by the checksums, which are those of the new state.
-// - Digests cost time. Where next to nothing was equal, some ranges are looked at to find out whether that changes.
+// - Digests cost time. Where next to nothing was equal, some ranges are checked to see whether that changes.
 
 namespace {
 
 constexpr int kAllIsWrittenEvery = 16;
-/// One range in so many is looked at where nothing is left out.
+/// One range in so many is checked where nothing is left out.
 constexpr std::uint64_t kSampleOf = 16;
 /// Shares of equal ranges, in hundredths, below and above which the other look pays.
 constexpr std::uint64_t kTooFew = 4;
@@ -150,8 +150,8 @@ const std::byte* first_of(const BoxView<const std::byte>& view, const Box& block
   return view.data + displacement(view.box, view.strides_bytes, block.offset);
 }
 
-/// Calls @p visit(block, bytes) for every block of an item: while it looks at one, the next comes from its device.
-/// @param next  the item after it, of which the first block is begun; or null
+/// Calls @p visit(block, bytes) for every block of an item: while it uses one, the next comes from its device.
+/// @param next  the item after it, whose first block is begun; or null
 template <class Visit>
 void for_each_content(const WriteItem& item, const WriteItem* next, BlockFeed& feed, Visit&& visit) {
   const std::size_t element_size = item.dataset.element_size;
@@ -310,7 +310,7 @@ void BlockFeed::expect(const BoxView<const std::byte>& view, const Box& block, s
 }
 
 /// What goes through the page cache comes first: a write there waits for all direct writes that are under way in the
-/// file, and holds up the next ones; and the system brings it to the device while the direct ones are made.
+/// file, and holds up the next ones; and the system flushes it while the direct ones are made.
 std::vector<std::uint64_t> write_items(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -362,7 +362,7 @@ constexpr std::size_t kSmallAlignment = 64;
 
 std::size_t round_up(std::size_t size, std::size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
-/// Calls @p visit(item, place) with the place of each item in the copy; returns the size of the whole.
+/// Calls @p visit(item, place) with the offset of each item in the copy; returns the size of the whole.
 template <class Visit>
 std::size_t for_each_place(std::span<WriteItem> items, Visit&& visit) {
   std::size_t next = 0;

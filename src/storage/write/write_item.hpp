@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Boxes in memory with their places in the file, and how they come there. Local: no MPI, no HDF5, safe on any thread.
+/// Boxes in memory with their offsets in the file, and how they get there. Local: no MPI, no HDF5, safe on any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace reprieve::storage {
 
-// What a rank has written into a file, as digests of its ranges. Where a file is written over, ranges that are to hold
+// What a rank has written into a file, as digests of its ranges. Where a file is written over, ranges that must hold
 // what they hold already are left as they lie. Local: no MPI.
 
 /// Ranges that need not be written, but lie in a shorter row of such than this between two that must, are written as
@@ -31,14 +31,14 @@ inline constexpr std::uint64_t kLeastGapBytes = 4 * kRangeBytes;
 /// What one save has written into one file, on one rank. Not thread-safe.
 class WrittenRanges {
  public:
-  /// Which ranges are looked at.
+  /// Which ranges are checked.
   enum class Look { all, some };
 
   /// @param before  what the file holds by now, of this rank; null: that is not known
   /// @param leaves_out  whether what is equal may be left as it lies
   WrittenRanges(Look look, std::shared_ptr<const WrittenRanges> before, bool leaves_out);
 
-  /// Takes note of bytes that the file is to hold at @p offset. True if it holds them already and they need not be
+  /// Takes note of bytes that the file must hold at @p offset. True if it holds them already and they need not be
   /// written: only for a whole range.
   [[nodiscard]] bool holds(std::span<const std::byte> bytes, std::uint64_t offset);
   [[nodiscard]] bool leaves_out() const noexcept { return leaves_out_; }
@@ -85,7 +85,7 @@ class WriteHistory {
   WrittenRanges::Look look_ = WrittenRanges::Look::all;
 };
 
-/// A box of a dataset with the memory that is to be written there. The box is in the dataset's indexes.
+/// A box of a dataset with the memory to be written there. The box is in the dataset's indexes.
 struct WriteItem {
   Dataset dataset;
   BoxView<const std::byte> source;
@@ -106,7 +106,7 @@ struct WriteItem {
 class BlockFeed {
  public:
   /// @param block  lies inside of the view. In place if they lie so in memory, else a copy, until the next call. What
-  /// lies on a device is brought in pieces; a block that a buffer holds stays there
+  /// lies on a device is copied in pieces; a block that a buffer holds stays there
   [[nodiscard]] std::span<const std::byte> take(const BoxView<const std::byte>& view, const Box& block,
                                                 std::size_t element_size);
   /// This block is taken next: if it lies on a device, it is on its way while the last one is used.

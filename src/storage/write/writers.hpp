@@ -19,7 +19,7 @@ namespace reprieve::storage {
 
 // What a writer is given and what it gives back.
 
-/// Everything a rank needs to write its part of a file: places that rank 0 laid out, and the memory that goes there.
+/// Everything a rank needs to write its part of a file: offsets from rank 0, and the memory that goes there.
 /// Made collectively; from then on the direct writer needs neither MPI nor HDF5.
 struct WritePlan {
   /// One variable, as much as all ranks must know of it to write it together.
@@ -82,10 +82,10 @@ class Writer {
   [[nodiscard]] virtual WrittenPart write(const WritePlan& plan) = 0;
 };
 
-/// Every rank its own items at their places.
+/// Every rank its own items at their offsets.
 [[nodiscard]] std::unique_ptr<Writer> make_direct_writer();
 
-/// What some ranks have in small pieces is brought together by the ranks, window by window of the file, so that each
+/// The ranks exchange what some of them have in small pieces, window by window of the file, so that each
 /// writes a large piece. (Two-phase I/O: Thakur, Gropp, Lusk, "Data sieving and collective I/O in ROMIO", 1999.) A
 /// window is 4 to 16 MiB of the file by how much is exchanged, or all of it if that is less, or 1 MiB for each rank
 /// that collects if that is more. Takes the memory of what a rank has of a window and of what it collects of it, the
@@ -116,7 +116,7 @@ struct WriterRow {
   std::unique_ptr<Writer> (*make)(cluster::Communicator& comm, const WritePlan& plan, const std::string& what);
   /// For one rank by itself, in the background; null if it cannot do that.
   std::unique_ptr<Writer> (*make_alone)();
-  /// If it makes collective transfers, of which every rank must make as many: at most that much in each.
+  /// If it makes collective transfers, the same number on every rank: at most that much in each.
   std::uint64_t piece_bytes;
   /// It opens the file by HDF5, which may change the structure that was laid out.
   bool opens_structure;
