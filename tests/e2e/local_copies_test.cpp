@@ -458,6 +458,7 @@ class LocalLives : public LocalCopiesOnHosts {
     static constexpr const char* kHosts[] = {"h1:1,h2:1", "h1:1,h2:1", "h2:1,h1:1", "h1:2,h2:1", "h1:2"};
     const auto which = static_cast<std::size_t>(draw(0, 4));
     has_partners_ = draw(0, 1) == 1;
+    is_on_one_host_ = which == 4;
     const auto job =
         start_on(kHosts[which], which == 3 ? 3 : 2, {.save_every_steps = draw(40, 400), .step_delay_ms = 2});
     std::this_thread::sleep_for(std::chrono::milliseconds(draw(600, 2500)));
