@@ -5,9 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <barrier>
 #include <iterator>
+#include <thread>
 
 #include "manager/local_finish.hpp"
+#include "manager/node_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace reprieve::manager {
 namespace {
@@ -165,6 +170,28 @@ TEST(LocalChoice, PartsThatDifferInAnythingAreNeverMixed) {
   EXPECT_FALSE(mixed([](auto& copy) { copy.known_save = 9; }));
   EXPECT_FALSE(mixed([](auto& copy) { copy.save.save = 12; }));
   EXPECT_FALSE(mixed([](auto& copy) { copy.launch = "other"; }));
+}
+
+/// Processes that share a node, but not its name, as in containers.
+TEST(LocalNodeDirectory, IsOneForThoseThatMakeItAtOnce) {
+  constexpr std::size_t kThreads = 4;
+  for (int round = 0; round < 50; ++round) {
+    const test::TemporaryDirectory node;
+    const NodeDirectory directory(node.path(), "id", 7, "ckpt");
+    std::array<std::filesystem::path, kThreads> made;
+    std::barrier at_once(static_cast<std::ptrdiff_t>(kThreads));
+    std::vector<std::thread> threads;
+    for (std::filesystem::path& path : made) {
+      threads.emplace_back([&] {
+        at_once.arrive_and_wait();
+        path = directory.make().path();
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_THAT(made, testing::Each(made.front()));
+  }
 }
 
 TEST(LocalChoice, NothingIsWantedWhereNothingIs) { EXPECT_THAT(wanted_copies({}, kTarget), IsEmpty()); }
