@@ -116,7 +116,7 @@ void RoundThread::glance() {
 
 void RoundThread::told(BoundaryIndex index) {
   const std::lock_guard lock(mutex_);
-  requested_ = false;
+  requested_ = has_notice_ = false;
   pause_ended_ = true;
   alarm_.reset();
   if (phase_ == Phase::decided && index >= check_at_) {
@@ -126,10 +126,11 @@ void RoundThread::told(BoundaryIndex index) {
   }
 }
 
-void RoundThread::request() {
+void RoundThread::request(bool has_notice) {
   {
     const std::lock_guard lock(mutex_);
     requested_ = true;
+    has_notice_ = has_notice_ || has_notice;
   }
   drive(std::unique_lock(channel_mutex_));
 }
@@ -245,7 +246,7 @@ void RoundThread::look(bool has_news) {
     if (!is_occasion(has_news)) {
       return;
     }
-    begin_round();
+    begin_round(has_news);
   }
   RoundVector result{};
   if (channel_.test(result)) {
@@ -282,11 +283,11 @@ void RoundThread::watch_steps() {
 }
 
 /// From here on the main thread does not pass the next boundary.
-void RoundThread::begin_round() {
+void RoundThread::begin_round(bool has_news) {
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::running;
-    mine_ = {++number_, gate_.close() + 1, failed_, closing_, watch_.longest(), has_news_()};
+    mine_ = {++number_, gate_.close() + 1, failed_, closing_, watch_.longest(), has_news || has_notice_};
   }
   in_round_ = true;
   round_began_ = Clock::now();

@@ -188,7 +188,8 @@ class RoundThread {
   void told(BoundaryIndex index);
 
   /// There is something to report: a round begins, which stops this thread at its next boundary.
-  void request();
+  /// @param has_notice  it is a notice
+  void request(bool has_notice = false);
   /// Begins a round at this time, unless the ranks agree before.
   void set_alarm(std::optional<Clock::time_point> time);
   /// The step of this rank failed. Returns when the other ranks know where to get it, or after @p limit.
@@ -222,7 +223,7 @@ class RoundThread {
   void look(bool has_news);
   [[nodiscard]] bool is_occasion(bool has_news);
   [[nodiscard]] bool is_at_work() const;
-  void begin_round();
+  void begin_round(bool has_news);
   void end_round(const RoundVerdict& verdict);
   void break_down(std::exception_ptr error) noexcept;
   [[nodiscard]] bool may_begin() const { return phase_ == Phase::idle || closing_; }
@@ -252,6 +253,7 @@ class RoundThread {
   bool resting_ = true;
   bool abandoned_ = false;
   bool requested_ = false;
+  bool has_notice_ = false;  ///< what is requested is to report a notice
   bool failed_ = false;
   bool closing_ = false;
   bool closing_is_sent_ = false;  ///< in a round that is complete

@@ -246,7 +246,7 @@ void PreemptionCheckpointHandler::Impl::send_news() {
     return;
   }
   if (notices_.any_unsent()) [[unlikely]] {
-    threads_->request();
+    threads_->request(true);
   }
   if (comm_.is_chief() && !policy_.commit_is_planned() && manager.background_save_pending()) [[unlikely]] {
     ask_for_commit();
