@@ -48,12 +48,14 @@ struct Options {
 
 void define(CLI::App& command, Options& options) {
   CLI::Option* const directory = command.add_option("DIR", options.directory, "Directory of checkpoints");
-  directory->needs(command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
-                       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000})));
+  CLI::Option* const keep = command.add_option("--keep", options.keep, "Checkpoints to keep, at least 1")
+                                ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  CLI::Option* const prefix = command.add_option("--prefix", options.prefix,
+                                                 "Only checkpoints whose names begin so, if there are several kinds");
+  directory->needs(keep);
   command.add_option("--copies", options.copies, "Remove the node-local copies in this folder instead")
       ->type_name("FOLDER")
-      ->excludes(directory);
-  command.add_option("--prefix", options.prefix, "Only checkpoints whose names begin so, if there are several kinds");
+      ->excludes(directory, keep, prefix);
   command.add_flag("--dry-run", options.dry_run, "Only say what would be removed");
   add_json(command, options.json);
 }

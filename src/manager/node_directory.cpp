@@ -49,13 +49,14 @@ core::Directory open_local_directory(const fs::path& path) {
   }
 }
 
+bool is_base_name(const std::string& name) { return name == user_folder() || name.starts_with(user_folder() + '-'); }
+
 /// Those of this user below the node-local directory, whatever they are called: anybody may have taken the plain name.
 /// What is not this user's own can hold no copy of this user.
 std::vector<core::Directory> own_bases(const core::Directory& above) {
   std::vector<core::Directory> bases;
-  const std::string plain = user_folder();
   for (const core::DirectoryEntry& entry : above.list()) {
-    if (entry.name != plain && !entry.name.starts_with(plain + '-')) {
+    if (!is_base_name(entry.name)) {
       continue;
     }
     auto base = entry.kind == core::EntryKind::directory ? above.find_directory(entry.name) : std::nullopt;
@@ -339,11 +340,11 @@ std::vector<LocalFolder> local_folders(const fs::path& local_directory) {
 }
 
 std::uint64_t remove_local_folder(const fs::path& named, bool dry_run) {
-  const fs::path path = named.has_filename() ? named : named.parent_path();
+  const fs::path path = fs::absolute(named.has_filename() ? named : named.parent_path());
   const core::Directory base = core::Directory::open(path.parent_path());
   const std::string name = path.filename().string();
   const auto folder = base.find_directory(name);
-  if (!base.path().filename().string().starts_with(user_folder()) || !folder || !is_own(base)) {
+  if (!is_base_name(base.path().filename().string()) || !folder || !is_own(base)) {
     throw UsageError(path.string() + " is no directory of node-local copies: `reprieve ls --all-local` lists yours");
   }
   if (is_in_use(*folder)) {

@@ -131,6 +131,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
   EXPECT_GT(tool_json({"prune", "--copies", folder}).at("freed_bytes"), 0);
   EXPECT_TRUE(list().empty());
   EXPECT_EQ(tool({"prune", "--copies", local_.path()}).code, 2) << "this is no folder of copies";
+  EXPECT_EQ(tool({"prune", "--copies", folder, "--keep", "1"}).code, 2) << "which of the two?";
 }
 
 TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which node-local copies may be taken, by the parts that were found.
+// Which node-local copies may be taken, by the parts that were found; the directories in which they lie.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "manager/local_finish.hpp"
 #include "manager/node_directory.hpp"
+#include "reprieve/error.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::manager {
@@ -192,6 +194,19 @@ TEST(LocalNodeDirectory, IsOneForThoseThatMakeItAtOnce) {
     }
     EXPECT_THAT(made, testing::Each(made.front()));
   }
+}
+
+TEST(LocalNodeDirectory, OfAUserWhoseNumberBeginsAlikeIsNotRemoved) {
+  const test::TemporaryDirectory node;
+  const std::string own = "reprieve-" + std::to_string(::geteuid());
+  for (const std::string& base : {own, own + "-1a", own + "5"}) {
+    std::filesystem::create_directories(node / base / "copies");
+    std::filesystem::permissions(node / base, std::filesystem::perms::owner_all);
+  }
+  EXPECT_EQ(remove_local_folder(node / own / "copies/", false), 0U);
+  EXPECT_EQ(remove_local_folder(node / (own + "-1a") / "copies", false), 0U);
+  EXPECT_THROW(remove_local_folder(node / (own + "5") / "copies", false), UsageError);
+  EXPECT_THROW(remove_local_folder("nothing", false), UsageError);
 }
 
 TEST(LocalChoice, NothingIsWantedWhereNothingIs) { EXPECT_THAT(wanted_copies({}, kTarget), IsEmpty()); }
