@@ -49,6 +49,7 @@ TEST_P(HandlerSignals, SavesAtOneStepAndResumesToTheSameEnd) {
   ASSERT_TRUE(program.handler->restored_from());
   EXPECT_EQ(program.handler->restored_from()->number, saved_at);
   EXPECT_EQ(program.handler->restored_from()->reason.kind, SaveReason::Kind::preemption);
+  EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U) << "many notices are one save";
   EXPECT_EQ(program.counter, static_cast<int>(saved_at));
   const int end = program.counter + 90;
   program.run(end);

@@ -120,38 +120,6 @@ TEST_F(ByThreads, RanksThatMeetAtEveryTenthStepSaveWithinThreeBoundaries) {
   }
 }
 
-TEST_F(ByThreads, ManyNoticesAtOnceLeadToOneSave) {
-  program_.start();
-  EXPECT_THROW(program_.run(2000,
-                            [&](int step) {
-                              if (step == 30 + 5 * world_rank()) {
-                                std::raise(SIGTERM);
-                              }
-                            }),
-               Preempted);
-  expect_same_on_all_ranks(program_.handler->total_run_calls());
-  EXPECT_EQ(program_.handler->manager().checkpoints().size(), 1U);
-}
-
-/// The threads rest while the exit function runs, and continue after it.
-TEST_F(ByThreads, AfterAnExitFunctionThatReturnsTheNextNoticeIsHeard) {
-  int exits = 0;
-  program_.config.exit_fn = [&](const ExitContext&) { ++exits; };
-  program_.step_time = 2ms;
-  program_.start();
-  for (int notice = 1; notice <= 3; ++notice) {
-    if (world_rank() == notice % world_size()) {
-      std::raise(SIGTERM);
-    }
-    for (int step = 0; step < 100'000 && exits < notice; ++step) {
-      program_.handler->run([&] { program_.step(); });
-    }
-    EXPECT_EQ(exits, notice);
-    expect_same_on_all_ranks(program_.handler->total_run_calls());
-  }
-  program_.handler->finish();
-}
-
 TEST_F(ByThreads, AnErrorIsHeardInLongStepsOfUncoupledRanks) {
   program_.start();
   const auto start = Clock::now();
@@ -170,20 +138,6 @@ TEST_F(ByThreads, AnErrorIsHeardInLongStepsOfUncoupledRanks) {
     EXPECT_LE(steps, 20);
   }
   EXPECT_LT(Clock::now() - start, 10s);
-}
-
-TEST_F(ByThreads, ARequestOfOneRankSavesOnAll) {
-  program_.start();
-  for (int step = 0; step < 100'000 && !program_.handler->last_save(); ++step) {
-    if (step == 50 && is_last()) {
-      program_.handler->request_checkpoint();
-    }
-    program_.handler->run([&] { program_.step(); });
-  }
-  ASSERT_TRUE(program_.handler->last_save().has_value());
-  expect_same_on_all_ranks(program_.handler->last_save()->number);
-  EXPECT_EQ(program_.handler->manager().checkpoints().size(), 1U);
-  program_.handler->finish();
 }
 
 TEST_F(ByThreads, SavesByTheClockAreMade) {

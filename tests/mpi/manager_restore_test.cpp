@@ -12,20 +12,10 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class EveryWriter : public ManagerTest, public testing::WithParamInterface<WriterKind> {
- protected:
-  [[nodiscard]] CheckpointManager open_with_writer() {
-    ManagerOptions options;
-    options.writer = GetParam();
-    return open(options);
-  }
-};
+class RestoreTest : public ManagerTest {};
 
-INSTANTIATE_TEST_SUITE_P(Manager, EveryWriter, testing::Values(WriterKind::direct, WriterKind::mpio),
-                         [](const auto& param) { return param.param == WriterKind::direct ? "direct" : "mpio"; });
-
-TEST_P(EveryWriter, EveryKindOfVariableComesBack) {
-  CheckpointManager manager = open_with_writer();
+TEST_F(RestoreTest, EveryKindOfVariableComesBack) {
+  CheckpointManager manager = open();
   state.set(12);
   const SaveReport report = manager.save(12);
   EXPECT_EQ(report.number, 12U);
@@ -40,20 +30,18 @@ TEST_P(EveryWriter, EveryKindOfVariableComesBack) {
   expect_state(12);
 }
 
-TEST_P(EveryWriter, TheNextRunContinues) {
+TEST_F(RestoreTest, TheNextRunContinues) {
   {
-    CheckpointManager manager = open_with_writer();
+    CheckpointManager manager = open();
     save_each(manager, {5, 6});
   }
   state.set(99);
-  CheckpointManager manager = open_with_writer();
+  CheckpointManager manager = open();
   const auto info = manager.restore_or_initialize();
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->number, 6U);
   expect_state(6);
 }
-
-class RestoreTest : public ManagerTest {};
 
 TEST_F(RestoreTest, InfoTellsWhatWasSaved) {
   CheckpointManager manager = open();

@@ -82,17 +82,6 @@ TEST_F(StorageErrors, RanksThatRegisteredDifferentVariablesCannotSave) {
   EXPECT_EQ(bytes, index().state_bytes());
 }
 
-TEST_F(StorageErrors, OverlappingBoxesCannotBeSaved) {
-  REPRIEVE_NEEDS_RANKS(2);
-  Checkpoint checkpoint;
-  std::vector<double> values(2);
-  const auto size = static_cast<std::uint64_t>(world_size());
-  checkpoint.add_distributed("values", values.data(), {{size + 1}, {static_cast<std::uint64_t>(world_rank())}, {2}});
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'values'"), HasSubstr("overlap")));
-}
-
 TEST_F(StorageErrors, ADescriptionThatThrowsOnOneRankReachesAll) {
   Checkpoint checkpoint;
   const int culprit = world_size() - 1;
@@ -181,18 +170,6 @@ TEST_F(StorageErrors, ADifferenceOnOneRankReachesAll) {
   const SeenError error = restore_error(other);
   EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, HasSubstr("'extra': registered, but not in the checkpoint (rank 1)"));
-}
-
-TEST_F(StorageErrors, AnotherGlobalShapeDoesNotFit) {
-  save(world, state_);
-  Checkpoint other;
-  other.add_replicated("shared/weights", weights_);
-  other.add_replicated("shared/step", step_);
-  other.add_per_rank("mine", mine_);
-  GhostedGrid grid({kRows, 10}, {0, 0}, {world_rank() == 0 ? kRows : 0, 10}, 0);
-  grid.register_in(other, "grid");
-  EXPECT_THAT(restore_error(other).message,
-              HasSubstr("'grid': registered with the shape [40, 10], stored with [40, 9]"));
 }
 
 TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {

@@ -149,33 +149,6 @@ TEST_P(StepAgreementSizes, ANoticeBeforeTheFirstBoundaryIsActedOnThere) {
   }
 }
 
-TEST(StepAgreement, LongStepsAreCheckedAtEveryBoundary) {
-  std::vector<SimulatedRank> ranks(2);
-  for (auto& rank : ranks) {
-    rank.step = [](BoundaryIndex) { std::this_thread::sleep_for(12ms); };
-  }
-  ranks[1].notice_from = 4;
-  run_all(ranks);
-  EXPECT_EQ(ranks[0].acted_at, 4);
-  EXPECT_EQ(ranks[1].acted_at, 4);
-}
-
-TEST(StepAgreement, WhenStepsGetLongTheNextCheckComesWithinTheGreatestStride) {
-  std::vector<SimulatedRank> ranks(2);
-  for (auto& rank : ranks) {
-    rank.step = [](BoundaryIndex index) {
-      if (index >= 5'000) {
-        std::this_thread::sleep_for(12ms);
-      }
-    };
-  }
-  ranks[0].notice_from = 5'001;
-  run_all(ranks);
-  EXPECT_EQ(ranks[0].error, "");
-  EXPECT_EQ(ranks[0].acted_at, ranks[1].acted_at);
-  EXPECT_LE(ranks[0].acted_at, 5'001 + CheckPlan::kMaxStride + CheckPlan::kMaxStride / 5);
-}
-
 TEST(StepAgreement, RanksThatMeetInTheApplicationWhileOthersAreBehindDoNotDeadlock) {
   // Fast ranks run ahead to the application's meeting point, where they wait for the slow one. None of them may be
   // waited for by the slow rank at an earlier boundary.

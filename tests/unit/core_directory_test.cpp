@@ -190,11 +190,6 @@ TEST_F(DirectoryTest, SaysWhatIsMissing) {
 
 // What the library makes has the rights that are promised, whatever the umask: also for a user whom rights bind.
 
-mode_t rights_at(const fs::path& path) {
-  struct stat status = {};
-  return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
-}
-
 class Umask : public testing::TestWithParam<mode_t> {
  protected:
   /// Runs @p action under the umask in a child, as root for a user whom rights bind.
@@ -230,8 +225,8 @@ TEST_P(Umask, ADirectoryIsUsableByItsUser) {
     const Directory above = Directory::open(directory_.path()).make_directory("made", kOwnDirectory);
     static_cast<void>(above.make_directory("below", kOwnDirectory));
   });
-  EXPECT_EQ(rights_at(made), 0700U);
-  EXPECT_EQ(rights_at(made / "below"), 0700U);
+  EXPECT_EQ(mode_of(made), 0700U);
+  EXPECT_EQ(mode_of(made / "below"), 0700U);
 }
 
 TEST_P(Umask, AFileIsUsableByItsUser) {
@@ -242,14 +237,14 @@ TEST_P(Umask, AFileIsUsableByItsUser) {
     manager::DirectoryLock(directory_.path() / "lock", manager::LockHolder::self("here", 1), {});
     manager::DirectoryLock(directory_.path() / "lock", manager::LockHolder::self("here", 1), {});
   });
-  EXPECT_EQ(rights_at(file), 0600U);
+  EXPECT_EQ(mode_of(file), 0600U);
 }
 
 TEST_P(Umask, AWriteDirectoryIsUsableByItsUser) {
   run([&] {
     static_cast<void>(Directory::open(directory_.path()).make_directory("checkpoints", kOwnDirectory));
     const core::WriteDirectory made(directory_.path() / "checkpoints", 1);
-    if (rights_at(made.path()) != 0700U || rights_at(made.path().parent_path()) != 0700U) {
+    if (mode_of(made.path()) != 0700U || mode_of(made.path().parent_path()) != 0700U) {
       throw std::runtime_error("not usable");
     }
   });

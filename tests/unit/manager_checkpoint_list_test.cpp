@@ -263,17 +263,6 @@ TEST(InfoCodec, EverythingArrives) {
   EXPECT_EQ(decoded[1].run_calls, std::nullopt);
 }
 
-TEST(InfoCodec, NoCheckpoints) { EXPECT_TRUE(sent({}).empty()); }
-
-TEST(InfoCodec, TextNeedNotBeUtf8) {
-  CheckpointInfo info;
-  info.path = "/latin\xe9/ckpt-1.h5";
-  info.reason.message = "\xff\xfe";
-  const auto decoded = sent({info});
-  EXPECT_EQ(decoded.at(0).path, info.path);
-  EXPECT_EQ(decoded.at(0).reason.message, info.reason.message);
-}
-
 TEST(SaveReasons, HaveNames) {
   EXPECT_STREQ(to_string(SaveReason::Kind::user), "user");
   EXPECT_STREQ(to_string(SaveReason::Kind::periodic), "periodic");
