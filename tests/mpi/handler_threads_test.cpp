@@ -73,13 +73,7 @@ TEST_F(ByThreads, IfARankCanMakeNoThreadAllAgreeAtBoundaries) {
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
   EXPECT_EQ(text.find("can make no thread") != std::string::npos, is_last()) << text;
   EXPECT_EQ(recorded_agreement(), "boundaries");
-  EXPECT_THROW(program_.run(100'000,
-                            [&](int step) {
-                              if (step == 20 && is_last()) {
-                                std::raise(SIGTERM);
-                              }
-                            }),
-               Preempted);
+  EXPECT_THROW(program_.run(100'000, notice_at(20, last_rank())), Preempted);
   expect_same_on_all_ranks(program_.handler->total_run_calls());
 }
 

@@ -128,35 +128,6 @@ class AllKinds {
   std::vector<double> field_;
 };
 
-/// An error as all ranks must see it.
-struct SeenError {
-  ErrorCode code = ErrorCode::internal;
-  int origin_rank = -1;
-  std::string message;
-};
-
-/// Runs @p call on every rank, which must throw the same Error on every rank; returns it.
-inline SeenError same_error_on_all_ranks(const std::function<void()>& call) {
-  SeenError seen;
-  bool thrown = false;
-  try {
-    call();
-  } catch (const Error& error) {
-    thrown = true;
-    seen = {error.code(), error.origin_rank(), error.what()};
-  }
-  EXPECT_TRUE(thrown) << "no error";
-  std::array<int, 3> chiefs{static_cast<int>(seen.code), seen.origin_rank, static_cast<int>(seen.message.size())};
-  MPI_Bcast(chiefs.data(), 3, MPI_INT, 0, MPI_COMM_WORLD);
-  std::string message = seen.message;
-  message.resize(static_cast<std::size_t>(chiefs[2]));
-  MPI_Bcast(message.data(), chiefs[2], MPI_CHAR, 0, MPI_COMM_WORLD);
-  EXPECT_EQ(static_cast<int>(seen.code), chiefs[0]);
-  EXPECT_EQ(seen.origin_rank, chiefs[1]);
-  EXPECT_EQ(seen.message, message);
-  return seen;
-}
-
 /// While it lives, files of more than so many bytes cannot be written on the last rank.
 class SmallFilesOnTheLastRank {
  public:
@@ -211,14 +182,7 @@ class ManagerTest : public testing::Test {
   }
   [[nodiscard]] Names names() const { return names_in(directory); }
 
-  /// Does something on rank 0 alone while the others wait.
-  static void on_chief(const std::function<void()>& action) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == 0) {
-      action();
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
+  static void on_chief(const std::function<void()>& action) { test::on_chief(action); }
 
   static void write_text(const std::filesystem::path& file, const std::string& text) {
     std::filesystem::create_directories(file.parent_path());
