@@ -31,11 +31,7 @@ class ConstantsTest : public testing::Test {
     return error.message;
   }
   static void write_input(const fs::path& file, const std::string& text) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == 0) {
-      std::ofstream(file) << text;
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+    on_chief([&] { std::ofstream(file) << text; });
   }
 
   const SharedTemporaryDirectory temporary;
@@ -89,11 +85,7 @@ TEST_F(ConstantsTest, TheContentOfAFileCounts) {
   run(add);
   write_input(input, "density 5.0\n");
   EXPECT_THAT(mismatch_of(add), AllOf(HasSubstr("'input': 'xxh3:"), HasSubstr("of 12 bytes' now")));
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (world_rank() == 0) {
-    fs::remove(input);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
+  on_chief([&] { fs::remove(input); });
   EXPECT_EQ(same_error_on_all_ranks([&] { run(add); }).code, ErrorCode::io);
 }
 

@@ -22,14 +22,6 @@ class FinishedTest : public testing::Test {
     program.run(steps);
     program.handler->finish();
   }
-  void remove_newest() {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == 0) {
-      fs::remove(directory / "ckpt-10.h5");
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-
   const SharedTemporaryDirectory temporary;
   const fs::path directory = temporary / "run";
 };
@@ -80,7 +72,7 @@ TEST_F(FinishedTest, ALaterSaveTakesTheMarkAway) {
 
 TEST_F(FinishedTest, WhoRemovesTheNewestGoesBack) {
   finish(12, 10);
-  remove_newest();
+  on_chief([&] { fs::remove(directory / "ckpt-10.h5"); });
   Program program(directory);
   program.start();
   EXPECT_FALSE(program.handler->already_finished().has_value());

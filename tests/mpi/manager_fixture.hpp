@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,6 +24,7 @@
 
 #include "reprieve/reprieve.hpp"
 #include "support/mpi_test.hpp"
+#include "support/small_files.hpp"
 
 namespace reprieve::test {
 
@@ -131,27 +131,14 @@ class AllKinds {
 /// While it lives, files of more than so many bytes cannot be written on the last rank.
 class SmallFilesOnTheLastRank {
  public:
-  explicit SmallFilesOnTheLastRank(rlim_t most_bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
-    set(most_bytes);
-  }
-  ~SmallFilesOnTheLastRank() {
-    set(before_.rlim_cur);
-    std::signal(SIGXFSZ, handler_);
-  }
-  SmallFilesOnTheLastRank(const SmallFilesOnTheLastRank&) = delete;
-  SmallFilesOnTheLastRank& operator=(const SmallFilesOnTheLastRank&) = delete;
-
- private:
-  void set(rlim_t bytes) const {
-    const rlimit limit{bytes, before_.rlim_max};
+  explicit SmallFilesOnTheLastRank(rlim_t most_bytes) {
     if (world_rank() == world_size() - 1) {
-      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+      limit_.emplace(most_bytes);
     }
   }
 
-  rlimit before_{};
-  void (*handler_)(int);
+ private:
+  std::optional<SmallFiles> limit_;
 };
 
 /// A checkpoint directory `<temporary>/run`, and the state to be saved there.

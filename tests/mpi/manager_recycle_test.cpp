@@ -2,10 +2,8 @@
 // The file of a retired checkpoint becomes the place for the next one, and can never be taken for a checkpoint
 // meanwhile.
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 
 #include "manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
@@ -238,14 +236,8 @@ TEST_F(RecycleTest, AReserveThatDoesNotFitIsAnErrorAtTheStart) {
   std::vector<double> large(1U << 20U);
   state.checkpoint.add_replicated("large", large);
   CheckpointManager manager = open({.reserve = true});
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1U << 20U, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const SmallFiles full_disk(1U << 20U);
   const SeenError error = same_error_on_all_ranks([&] { manager.restore_or_initialize(); });
-  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.code, ErrorCode::no_space);
   EXPECT_THAT(error.message, HasSubstr("bytes needed"));
   EXPECT_EQ(inode(spare), 0U);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What does not fit, is corrupt, or cannot be written: the same clear error on every rank.
 
-#include <sys/resource.h>
 
-#include <csignal>
 #include <numeric>
 
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
+#include "support/small_files.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -122,14 +121,8 @@ TEST_F(StorageErrors, AFullDiskIsKnownBeforeTheDataAreWritten) {
   std::vector<double> large(1 << 20);
   Checkpoint checkpoint;
   checkpoint.add_replicated("large", large);
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1 << 20, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const test::SmallFiles full_disk(1 << 20);
   const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.code, ErrorCode::no_space);
   EXPECT_THAT(error.message, HasSubstr("ckpt-7.h5"));
 }

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "core/event_log.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
+#include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::core {
@@ -105,26 +105,6 @@ TEST_F(EventLogFile, MovedLogContinues) {
   EXPECT_EQ(lines().size(), 1U);
 }
 
-/// Files of this process may not grow while it lives.
-class NoRoom {
- public:
-  NoRoom() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
-    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
-    const rlimit none{0, before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  }
-  ~NoRoom() {
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
-    ::signal(SIGXFSZ, handler_);
-  }
-  NoRoom(const NoRoom&) = delete;
-  NoRoom& operator=(const NoRoom&) = delete;
-
- private:
-  rlimit before_ = {};
-  sighandler_t handler_;
-};
-
 TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
   std::array<int, 2> end{};
   ASSERT_EQ(::pipe(end.data()), 0);
@@ -132,7 +112,7 @@ TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
   ASSERT_EQ(::dup2(end[1], STDERR_FILENO), STDERR_FILENO);  // a captured stderr would be a file, which may not grow
   {
     EventLog log(file_);
-    const NoRoom no_room;
+    const test::SmallFiles no_room(0);
     log.write(events::Retired{});
     log.write(events::Retired{});
   }

@@ -20,6 +20,7 @@
 #include "storage/bytes/codec.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/write/data_stream.hpp"
+#include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {
@@ -385,11 +386,7 @@ TEST(DataStream, SmallStatesAndThoseInMemoryGoThroughThePageCache) {
 TEST(DataStream, AnErrorOfAWriteUnderWayIsReported) {
   const test::TemporaryDirectory directory;
   const PosixFile file = PosixFile::create(directory.path() / "file");
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1U << 20U, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const test::SmallFiles full_disk(1U << 20U);
   for (const FileIo io : {FileIo::page_cache, FileIo::direct}) {
     const auto write = [&] {
       DataStream stream(file, io, 1U << 26U);
@@ -404,8 +401,6 @@ TEST(DataStream, AnErrorOfAWriteUnderWayIsReported) {
       EXPECT_EQ(error.code(), ErrorCode::no_space);
     }
   }
-  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
 }
 
 /// What a child that may start no thread makes of a file: 0 if all is written.

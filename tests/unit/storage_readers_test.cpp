@@ -23,6 +23,7 @@
 #include "storage/bytes/readers.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/write/mpio_writer.hpp"
+#include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::storage {
@@ -394,12 +395,8 @@ TEST_F(PosixFileTest, AllocationSetsTheLengthAndKeepsTheContent) {
 }
 
 TEST_F(PosixFileTest, AnAllocationThatDoesNotFitTellsTheNumbers) {
-  const rlim_t limit = 1 << 20;
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{limit, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  constexpr std::size_t limit = 1 << 20;
+  const test::SmallFiles full_disk(limit);
   try {
     PosixFile::open_to_write(path).allocate(limit + 1);
     ADD_FAILURE() << "no error";
@@ -408,8 +405,6 @@ TEST_F(PosixFileTest, AnAllocationThatDoesNotFitTellsTheNumbers) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string()), HasSubstr("1048577 bytes needed"),
                                     HasSubstr("inodes available"), HasSubstr("File too large")));
   }
-  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
 }
 
 TEST_F(PosixFileTest, ErrorsCarryTheirCause) {
