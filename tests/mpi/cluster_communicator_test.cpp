@@ -28,6 +28,11 @@ Bytes pattern(int rank, std::size_t size) {
   return bytes;
 }
 
+class CommunicatorTest : public testing::Test {
+ protected:
+  Communicator comm{MPI_COMM_WORLD, 10s};
+};
+
 TEST(Communicator, KnowsItsRanksAndHosts) {
   const Communicator comm(MPI_COMM_WORLD, 10s);
   EXPECT_EQ(comm.rank(), world_rank());
@@ -39,8 +44,7 @@ TEST(Communicator, KnowsItsRanksAndHosts) {
 
 TEST(Communicator, RefusesTheNullCommunicator) { EXPECT_THROW(Communicator(MPI_COMM_NULL, 10s), UsageError); }
 
-TEST(Communicator, BroadcastsAnySizeFromAnyRank) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, BroadcastsAnySizeFromAnyRank) {
   for (int root = 0; root < comm.size(); ++root) {
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
       Bytes bytes = comm.rank() == root ? pattern(root, size) : Bytes(7);
@@ -50,8 +54,7 @@ TEST(Communicator, BroadcastsAnySizeFromAnyRank) {
   }
 }
 
-TEST(Communicator, GathersAndScattersUnevenParts) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, GathersAndScattersUnevenParts) {
   const auto size_of = [](int rank) { return static_cast<std::size_t>(rank) * 1000; };  // nothing from rank 0
   const auto parts = comm.gather(pattern(comm.rank(), size_of(comm.rank())), "test");
   ASSERT_EQ(parts.size(), comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0);
@@ -61,8 +64,7 @@ TEST(Communicator, GathersAndScattersUnevenParts) {
   EXPECT_EQ(comm.scatter(parts, "test"), pattern(comm.rank(), size_of(comm.rank())));
 }
 
-TEST(Communicator, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
   const auto size_of = [](int from, int to, int round) {  // nothing from a rank to itself
     return static_cast<std::size_t>((from - to) * (from - to)) * 500 / static_cast<std::size_t>(round);
   };
@@ -112,8 +114,7 @@ void carry_data(Communicator& comm, std::size_t unit) {
   EXPECT_TRUE(in.bytes == expected);
 }
 
-TEST(Communicator, SendsInPieces) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, SendsInPieces) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
     comm.set_piece_bytes(piece);
     for (const std::size_t unit : {piece, 3 * piece, 3 * piece + 1}) {
@@ -142,9 +143,8 @@ TEST(Communicator, SendsMoreThanTwoGiB) {
   EXPECT_TRUE(is_it(bytes));
 }
 
-TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
+TEST_F(CommunicatorTest, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   const int victim = comm.size() - 1;
   constexpr int kOperations = 7;
   for (int failing = 0; failing <= kOperations; ++failing) {
@@ -174,23 +174,18 @@ TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
       step([] {});
       return 5;
     };
-    try {
-      static_cast<void>(comm.together(all, "all"));
-      ADD_FAILURE() << "no error";
-    } catch (const StorageError& error) {
-      EXPECT_EQ(error.code(), ErrorCode::no_space);
-      EXPECT_EQ(error.origin_rank(), victim);
-      EXPECT_EQ(error.what(), "full before operation " + std::to_string(failing));
-    }
+    const test::SeenError error = test::error_of([&] { static_cast<void>(comm.together(all, "all")); });
+    EXPECT_EQ(error.code, ErrorCode::no_space);
+    EXPECT_EQ(error.origin_rank, victim);
+    EXPECT_EQ(error.message, "full before operation " + std::to_string(failing));
     EXPECT_EQ(done, failing + (comm.rank() == victim || failing < kOperations ? 0 : 1));
     EXPECT_EQ(comm.together([] { return 3; }, "after it"), 3);
   }
 }
 
 /// What the others make of the failure, and how often they try again, is theirs.
-TEST(Communicator, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
+TEST_F(CommunicatorTest, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   int tries = 0;
   const auto stubborn = [&] {
     if (comm.rank() == 1) {
@@ -208,45 +203,37 @@ TEST(Communicator, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
   EXPECT_EQ(tries, comm.rank() == 1 ? 0 : 3);
 }
 
-TEST(Communicator, AFailureWithALongTextArrivesWhole) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, AFailureWithALongTextArrivesWhole) {
   std::string text;
   for (int i = 0; i < 2000; ++i) {
     text += std::to_string(i) + ",";
   }
-  try {
-    comm.on_chief([&] { throw MismatchError(text); }, "test");
-    FAIL() << "nothing was thrown";
-  } catch (const MismatchError& error) {
-    EXPECT_EQ(error.what(), text);
-  }
+  const test::SeenError error = test::error_of([&] { comm.on_chief([&] { throw MismatchError(text); }, "test"); });
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
+  EXPECT_EQ(error.message, text);
 }
 
-TEST(Communicator, MemoryThatIsNotThereIsToldWithItsSize) {
+TEST_F(CommunicatorTest, MemoryThatIsNotThereIsToldWithItsSize) {
 #ifdef REPRIEVE_SANITIZED
   GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
 #endif
-  Communicator comm(MPI_COMM_WORLD, 10s);
   const int victim = comm.size() - 1;
-  try {
-    comm.agree(comm.rank() == victim ? core::capture([] {
-                 Bytes bytes;
-                 core::resize_or_report(bytes, std::uint64_t{1} << 62U);
-               })
-                                     : core::Outcome{},
-               "save 12: writing");
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_memory);
-    EXPECT_EQ(error.origin_rank(), victim);
-    EXPECT_EQ(error.what(), "save 12: writing: rank " + std::to_string(victim) + " on host " + comm.host_of(victim) +
-                                " ran out of memory: it asked for 4611686018427387904 bytes");
+  core::Outcome outcome;
+  if (comm.rank() == victim) {
+    outcome = core::capture([] {
+      Bytes bytes;
+      core::resize_or_report(bytes, std::uint64_t{1} << 62U);
+    });
   }
+  const test::SeenError error = test::error_of([&] { comm.agree(outcome, "save 12: writing"); });
+  EXPECT_EQ(error.code, ErrorCode::no_memory);
+  EXPECT_EQ(error.origin_rank, victim);
+  EXPECT_EQ(error.message, "save 12: writing: rank " + std::to_string(victim) + " on host " + comm.host_of(victim) +
+                               " ran out of memory: it asked for 4611686018427387904 bytes");
 }
 
-TEST(Communicator, RanksInDifferentOperationsFindOut) {
+TEST_F(CommunicatorTest, RanksInDifferentOperationsFindOut) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   const auto differ = [&] {
     if (comm.is_chief()) {
       comm.barrier("waiting");
@@ -258,45 +245,32 @@ TEST(Communicator, RanksInDifferentOperationsFindOut) {
   EXPECT_NO_THROW(comm.barrier("after it"));
 }
 
-TEST(Communicator, ReducesToTheMaximum) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
-  EXPECT_EQ(comm.max(-comm.rank(), "test"), 0);
-}
+TEST_F(CommunicatorTest, ReducesToTheMaximum) { EXPECT_EQ(comm.max(-comm.rank(), "test"), 0); }
 
-TEST(Communicator, AgreementWithoutAFailureIsSilent) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
-  EXPECT_NO_THROW(comm.agree(std::nullopt, "test"));
-}
+TEST_F(CommunicatorTest, AgreementWithoutAFailureIsSilent) { EXPECT_NO_THROW(comm.agree(std::nullopt, "test")); }
 
-TEST(Communicator, AllRanksThrowTheFailureOfTheLowestFailingRank) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, AllRanksThrowTheFailureOfTheLowestFailingRank) {
   const int lowest = comm.size() / 2;
   core::Outcome outcome;
   if (comm.rank() >= lowest) {
     outcome = core::Failure{ErrorCode::no_space, "full on rank " + std::to_string(comm.rank())};
   }
-  try {
-    comm.agree(outcome, "test");
-    FAIL() << "nothing was thrown";
-  } catch (const StorageError& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_space);
-    EXPECT_EQ(error.origin_rank(), lowest);
-    EXPECT_EQ(error.what(), "full on rank " + std::to_string(lowest));
-  }
+  const test::SeenError error = test::error_of([&] { comm.agree(outcome, "test"); });
+  EXPECT_EQ(error.code, ErrorCode::no_space);
+  EXPECT_EQ(error.origin_rank, lowest);
+  EXPECT_EQ(error.message, "full on rank " + std::to_string(lowest));
   EXPECT_NO_THROW(comm.barrier("after a failure"));
 }
 
-TEST(Communicator, OnChiefSpreadsTheChiefsException) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, OnChiefSpreadsTheChiefsException) {
   EXPECT_THROW(comm.on_chief([] { throw CorruptError("bad file"); }, "test"), CorruptError);
   int calls = 0;
   comm.on_chief([&] { ++calls; }, "test");
   EXPECT_EQ(calls, comm.is_chief() ? 1 : 0);
 }
 
-TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
+TEST_F(CommunicatorTest, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   comm.set_timeout(1s);
   comm.set_last_seen("step boundary 17");
   const int late = comm.size() - 1;
@@ -333,9 +307,8 @@ void wait_until_others_look(const Communicator& comm) {
   }
 }
 
-TEST(Communicator, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
+TEST_F(CommunicatorTest, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   comm.set_timeout(2s);
   const int late = comm.size() - 1;
   if (comm.rank() == late) {
@@ -492,14 +465,12 @@ TEST_F(CommonBytesTest, StayWhenTheCommunicatorAndOtherRanksCopiesAreGone) {
 
 TEST_F(CommonBytesTest, AFailureToMakeThemReachesAll) {
   for (int root = 0; root < world_size(); ++root) {
-    try {
-      static_cast<void>(comm_.broadcast_common(
-          kBytes, [](std::span<std::byte>) { throw StorageError(ErrorCode::io, "the disk is gone"); }, root, "test"));
-      ADD_FAILURE() << "no error";
-    } catch (const StorageError& error) {
-      EXPECT_STREQ(error.what(), "the disk is gone");
-      EXPECT_EQ(error.origin_rank(), root);
-    }
+    const auto fail = [](std::span<std::byte>) { throw StorageError(ErrorCode::io, "the disk is gone"); };
+    const test::SeenError error =
+        test::error_of([&] { static_cast<void>(comm_.broadcast_common(kBytes, fail, root, "test")); });
+    EXPECT_EQ(error.code, ErrorCode::io);
+    EXPECT_EQ(error.message, "the disk is gone");
+    EXPECT_EQ(error.origin_rank, root);
   }
   EXPECT_TRUE(is_pattern(broadcast(kBytes), kBytes, 0));
 }

@@ -61,11 +61,7 @@ TEST_P(LocalEdges, WhoRemovesTheNewestCheckpointGoesBackBehindTheCopiesBeforeIt)
 
 TEST_P(LocalEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint) {
   REPRIEVE_NEEDS_RANKS(2);
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({1}, {2, 3});
   on_chief([&] {
     const TemporaryDirectory other_node("/dev/shm");
     const fs::path& other = other_node.path();
@@ -107,12 +103,7 @@ TEST_P(LocalEdges, AnErrorThatIsCaughtOutsideOfTheHandlerLeavesThem) {
     copy(manager, 2);
   }  // as where the program has caught what went wrong, and leaves without finish()
   MPI_Barrier(MPI_COMM_WORLD);
-  {
-    state.set(99);
-    CheckpointManager manager = open(with_local_copies());
-    ASSERT_TRUE(manager.restore_or_initialize());
-    expect_state(2);
-  }
+  expect_restored(2);
 }
 
 TEST_P(LocalEdges, AFinishedRunGivesThemBack) {
@@ -159,19 +150,13 @@ TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndon
     expect_state(1);
     copy(manager, 2);  // in the place of the other one
   });
-  state.set(99);
-  CheckpointManager manager = open(with_local_copies());
-  ASSERT_TRUE(manager.restore_or_initialize());
-  expect_state(2);
+  expect_restored(2);
 }
 
 /// A host that was away comes back.
 TEST_P(LocalEdges, WhatAnEarlierLaunchLeftIsNotGoneBackTo) {
   const fs::path away = temporary / "away";
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-  });
+  crash_after({1}, {2});
   on_chief([&] {
     fs::copy(place_, away, fs::copy_options::recursive);
     fs::remove_all(place_);
@@ -190,10 +175,7 @@ TEST_P(LocalEdges, WhatAnEarlierLaunchLeftIsNotGoneBackTo) {
 }
 
 TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1, 2, 3});
-    copy(manager, 4);
-  });
+  crash_after({1, 2, 3}, {4});
   on_chief([&] {
     fs::resize_file(directory / "ckpt-1.h5", 100);
     fs::remove(directory / "ckpt-3.h5");
@@ -202,19 +184,13 @@ TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
 }
 
 TEST_P(LocalEdges, ACorruptNewestCheckpointMakesNoCopyVoid) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1, 2});
-    copy(manager, 3);
-  });
+  crash_after({1, 2}, {3});
   on_chief([&] { fs::resize_file(directory / "ckpt-2.h5", 100); });
   expect_restored(3, ".part");
 }
 
 TEST_P(LocalEdges, WhatWasFlushedIntoADirectoryGoesWithIt) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 3);
-  });
+  crash_after({1}, {3});
   on_chief([&] {
     const fs::path flushed = directory / manager::kFlushedName;
     fs::create_directory(flushed);
@@ -234,11 +210,7 @@ TEST_P(LocalEdges, WhatWasFlushedIntoADirectoryGoesWithIt) {
 /// Its record names it as the last one, and its first copy is not complete.
 TEST_P(LocalEdges, ALaunchThatDiesInItsFirstCopyLeavesTheOneThatItStartedFrom) {
   const fs::path away = temporary / "away.part";
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 3);
-    copy(manager, 4);
-  });
+  crash_after({1}, {3, 4});
   fs::path lost;
   on_chief([&] {
     lost = part_of(world_size() - 1, 1);
@@ -472,10 +444,7 @@ TEST_P(LocalStates, AFolderThatIsNotTheUsersOwnIsPassedOver) {
     fs::create_directory(taken);
     fs::permissions(taken, fs::perms::owner_all | fs::perms::others_read);
   });
-  crash_after([&](CheckpointManager& manager) {
-    copy(manager, 3);
-    copy(manager, 4);
-  });
+  crash_after({}, {3, 4});
   on_chief([&] { EXPECT_TRUE(fs::is_empty(taken)); });
   expect_restored(4, ".part");
 }

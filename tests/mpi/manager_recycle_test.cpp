@@ -4,7 +4,6 @@
 
 #include <sys/stat.h>
 
-
 #include "manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
 

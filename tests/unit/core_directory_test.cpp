@@ -24,6 +24,7 @@
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "support/error_text.hpp"
 #include "support/other_user.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -177,12 +178,8 @@ TEST_F(DirectoryTest, ListsNamesAndKindsInOrder) {
 }
 
 TEST_F(DirectoryTest, SaysWhatIsMissing) {
-  try {
-    static_cast<void>(Directory::open(place_ / "not there"));
-    FAIL() << "opened";
-  } catch (const StorageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("not there: No such file"));
-  }
+  EXPECT_THAT(test::error_text<StorageError>([&] { static_cast<void>(Directory::open(place_ / "not there")); }),
+              HasSubstr("not there: No such file"));
   const Directory own = Directory::open(place_ / "own");
   EXPECT_FALSE(own.remove_file("nothing"));
   EXPECT_FALSE(own.remove_empty_directory("nothing"));

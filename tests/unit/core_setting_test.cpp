@@ -10,6 +10,7 @@
 #include "core/setting.hpp"
 #include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
+#include "support/error_text.hpp"
 
 namespace reprieve::core {
 namespace {
@@ -136,14 +137,9 @@ TEST(Setting, ValuesSetInCodeAreCheckedByTheSameRules) {
   Sample sample;
   sample.count = 11;
   sample.colour = static_cast<Colour>(9);
-  try {
-    check_all(table, sample);
-    ADD_FAILURE() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "count: found 11; allowed: a whole number from 2 to 10\n"
-                 "colour: found 9; allowed: one of \"red\", \"green\"");
-  }
+  EXPECT_EQ(test::error_text<ConfigError>([&] { check_all(table, sample); }),
+            "count: found 11; allowed: a whole number from 2 to 10\n"
+            "colour: found 9; allowed: one of \"red\", \"green\"");
 }
 
 TEST(Setting, TextsOfTheEnvironmentBecomeValues) {
@@ -162,12 +158,7 @@ TEST(Setting, TextsOfTheEnvironmentBecomeValues) {
 std::string unknown(const std::string& key) {
   Problems problems;
   problems.add_unknown(key, {"alpha", "beta_s"}, {"alpha", "beta_s", "one.grace_period_s", "one.timeout_s"});
-  try {
-    problems.throw_if_any();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_text<ConfigError>([&] { problems.throw_if_any(); });
 }
 
 TEST(Setting, UnknownKeysGetTheNearestOneThatThereIs) {
@@ -180,12 +171,7 @@ TEST(Setting, UnknownKeysGetTheNearestOneThatThereIs) {
 }
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_object(text);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_text<ConfigError>([&] { parse_object(text); });
 }
 
 TEST(StrictJson, ReadsAnObject) {

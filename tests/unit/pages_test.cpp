@@ -25,6 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kRootOfPages = REPRIEVE_SOURCE_DIR;
+
+std::string whole_text(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
 const std::vector<std::string> kFoldersWithPages{"src", "apps", "tests", "configs", "slurm", "include"};
 
 std::vector<fs::path> files_with_ending(const std::set<std::string>& endings) {
@@ -217,11 +223,6 @@ TEST(Pages, ALongSentenceIsNoticed) {
   EXPECT_FALSE(has_short_sentences(directory / "long.md"));
 }
 
-std::string whole_text(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 TEST(Pages, ThoseThatCodeNamesAreThere) {
   std::size_t count = 0;
   for (const fs::path& file : files_with_ending({".cpp", ".hpp", ".h", ".c", ".f90", ".F90", ".cmake", ".sh", ".md"})) {
@@ -331,8 +332,6 @@ TEST(Tour, ANameThatIsNotThereIsNoticed) {
 /// them. Nothing in src/ and in the supervisor but core/directory.cpp names a path to a call that changes files, since
 /// a path may be pointed elsewhere between two calls by whoever can write in one of its directories.
 
-const fs::path kSourceRoot = REPRIEVE_SOURCE_DIR;
-
 /// The calls that each of these files may make all the same.
 const std::map<std::string, std::set<std::string>> kExceptions{
     // What a test asks for by a variable; compiled with REPRIEVE_FAILPOINTS alone.
@@ -377,7 +376,7 @@ std::vector<std::string> calls_in(const std::string& line) {
 std::vector<fs::path> sources() {
   std::vector<fs::path> files;
   for (const auto* folder : {"src", "apps/reprieve/supervisor"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(kSourceRoot / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
       if (const auto extension = entry.path().extension(); extension == ".cpp" || extension == ".hpp") {
         files.push_back(entry.path());
       }
@@ -390,7 +389,7 @@ TEST(Paths, ChangeFilesThroughOpenDirectoriesAlone) {
   std::map<std::string, std::set<std::string>> used;
   std::size_t files = 0;
   for (const auto& file : sources()) {
-    const std::string name = fs::relative(file, kSourceRoot).string();
+    const std::string name = fs::relative(file, kRootOfPages).string();
     if (name == "src/core/directory.cpp") {
       continue;
     }
@@ -427,13 +426,6 @@ TEST(Paths, TheRuleCanFail) {
 /// apps/guide/security.md promises nothing without a test: every claim names one, and the tests that it names are
 /// there.
 
-const fs::path kTree = REPRIEVE_SOURCE_DIR;
-
-std::string text_in(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 std::set<std::string> found_in(const std::string& text, const std::regex& pattern) {
   std::set<std::string> found;
   for (auto match = std::sregex_iterator(text.begin(), text.end(), pattern); match != std::sregex_iterator(); ++match) {
@@ -445,13 +437,14 @@ std::set<std::string> found_in(const std::string& text, const std::regex& patter
 TEST(SecurityPage, NamesTestsThatAreThere) {
   std::set<std::string> tests;
   for (const char* folder : {"tests/unit", "tests/faults"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(kTree / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
       if (entry.path().extension() == ".cpp") {
-        tests.merge(found_in(text_in(entry.path()), std::regex(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))")));
+        tests.merge(found_in(whole_text(entry.path()), std::regex(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))")));
       }
     }
   }
-  const auto named = found_in(text_in(kTree / "apps/guide/security.md"), std::regex("`(\\w+)\\.([A-Z]\\w+)`"));
+  const auto named =
+      found_in(whole_text(kRootOfPages / "apps/guide/security.md"), std::regex("`(\\w+)\\.([A-Z]\\w+)`"));
   EXPECT_GT(named.size(), 30U);
   for (const std::string& test : named) {
     EXPECT_TRUE(tests.contains(test)) << test;
@@ -466,11 +459,6 @@ TEST(SecurityPage, NamesTestsThatAreThere) {
 constexpr std::size_t kEnough = 28;
 /// Shorter parts could be part of anything; messages without a longer one have only what the program said.
 constexpr std::size_t kLeast = 12;
-
-std::string content(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// The string literals from @p at on, up to the parenthesis that ends the call; literals side by side are one.
 std::vector<std::string> literals_of_call(const std::string& source, std::size_t at) {
@@ -539,15 +527,14 @@ TEST(TroubleshootingPage, FindsThePartsOfAMessage) {
 }
 
 TEST(TroubleshootingPage, HasAnEntryForEveryError) {
-  const fs::path tree = REPRIEVE_SOURCE_DIR;
-  std::string page = content(tree / "apps/guide/troubleshooting.md");
+  std::string page = whole_text(kRootOfPages / "apps/guide/troubleshooting.md");
   std::erase(page, '`');
   std::size_t errors = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(tree / "src")) {
+  for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / "src")) {
     if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") {
       continue;
     }
-    for (const std::string& message : messages_in(content(entry.path()))) {
+    for (const std::string& message : messages_in(whole_text(entry.path()))) {
       ++errors;
       EXPECT_NE(page.find(message), std::string::npos)
           << "no entry in apps/guide/troubleshooting.md for \"" << message << "\" of " << entry.path();

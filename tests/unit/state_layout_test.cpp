@@ -76,51 +76,30 @@ class ArrayCheck : public testing::Test {
   DistributedArray array{element_type_of<double>(), {8, 4}, {{data, {2, 0}, {3, 4}}}};
 };
 
-TEST_F(ArrayCheck, AcceptsABoxInside) { EXPECT_EQ(problem(), ""); }
-
-TEST_F(ArrayCheck, AcceptsABoxThatEndsAtTheEdge) {
-  array.boxes[0].offset = {5, 0};
+TEST_F(ArrayCheck, AcceptsBoxesInsideAndEmptyOnesAnywhere) {
   EXPECT_EQ(problem(), "");
-}
-
-TEST_F(ArrayCheck, AcceptsAnEmptyBoxAnywhere) {
+  array.boxes[0].offset = {5, 0};
+  EXPECT_EQ(problem(), "") << "it ends at the edge";
   array.boxes[0] = {nullptr, {99, 0}, {0, 4}};
   EXPECT_EQ(problem(), "");
-}
-
-TEST_F(ArrayCheck, AcceptsNoBoxes) {
   array.boxes.clear();
   EXPECT_EQ(problem(), "");
-}
-
-TEST_F(ArrayCheck, AcceptsAnArrayWithoutElements) {
   array = {element_type_of<double>(), {0, 4}, {}};
-  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(problem(), "") << "without elements";
 }
 
-TEST_F(ArrayCheck, RefusesABoxThatReachesOut) {
-  array.boxes[0].offset = {6, 0};
-  expect_problem("not inside of the global shape [8, 4]");
-}
-
-TEST_F(ArrayCheck, RefusesABoxWhoseEndOverflows) {
-  array.boxes[0].offset = {std::numeric_limits<std::uint64_t>::max() - 1, 0};
-  expect_problem("not inside");
-}
-
-TEST_F(ArrayCheck, RefusesOtherDimensions) {
-  array.boxes[0].extent = {3};
-  expect_problem("dimensions");
-}
-
-TEST_F(ArrayCheck, RefusesANullPointerToElements) {
-  array.boxes[0].data = nullptr;
-  expect_problem("null");
-}
-
-TEST_F(ArrayCheck, RefusesAScalar) {
-  array = {element_type_of<double>(), {}, {}};
-  expect_problem("no dimensions");
+TEST_F(ArrayCheck, RefusesWhatIsNoBoxOfTheArray) {
+  const auto expect_refused = [this, good = array](const auto& change, const char* part) {
+    change();
+    expect_problem(part);
+    array = good;
+  };
+  expect_refused([&] { array.boxes[0].offset = {6, 0}; }, "not inside of the global shape [8, 4]");
+  const std::uint64_t overflows = std::numeric_limits<std::uint64_t>::max() - 1;
+  expect_refused([&] { array.boxes[0].offset = {overflows, 0}; }, "not inside");
+  expect_refused([&] { array.boxes[0].extent = {3}; }, "dimensions");
+  expect_refused([&] { array.boxes[0].data = nullptr; }, "null");
+  expect_refused([&] { array = {element_type_of<double>(), {}, {}}; }, "no dimensions");
 }
 
 TEST_F(ArrayCheck, RefusesMoreDimensionsThanHdf5Has) {

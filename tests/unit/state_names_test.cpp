@@ -12,6 +12,7 @@
 #include "reprieve/error.hpp"
 #include "state/registry.hpp"
 #include "storage/read/comparison.hpp"
+#include "support/error_text.hpp"
 #include "support/saved_pieces.hpp"
 
 namespace reprieve {
@@ -35,12 +36,9 @@ INSTANTIATE_TEST_SUITE_P(Names, BadName,
                                          std::string(256, 'n')));
 
 TEST(VariableNames, MessageOfALongNameStaysShort) {
-  try {
-    state::check_name(std::string(100'000, 'n'));
-    FAIL() << "no error";
-  } catch (const UsageError& error) {
-    EXPECT_LT(std::string(error.what()).size(), 1000U);
-  }
+  const std::string message = test::error_text<UsageError>([] { state::check_name(std::string(100'000, 'n')); });
+  EXPECT_NE(message, "no error");
+  EXPECT_LT(message.size(), 1000U);
 }
 
 class Registration : public testing::Test {

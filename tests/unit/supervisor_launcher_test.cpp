@@ -16,12 +16,14 @@
 #include "supervisor/hosts.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
+#include "support/environment_lookup.hpp"
 #include "support/logged_events.hpp"
 
 namespace reprieve::supervisor {
 namespace {
 
 using Json = nlohmann::json;
+using test::lookup_in;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -115,16 +117,8 @@ TEST(NoticeTargets, OnlySignalsThatTheRanksWatch) {
   EXPECT_THAT(notice_targets(10, processes, one_chief({}), "here"), IsEmpty());
 }
 
-/// Looks up in @p variables.
-EnvironmentLookup lookup(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const std::string& name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
 TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
-  const auto changes = launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120}, lookup({}));
+  const auto changes = launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120}, lookup_in({}));
   EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
   EXPECT_EQ(changes.at("REPRIEVE_RUN_WATCHES_END"), "1");
   EXPECT_EQ(changes.at("OMPI_MCA_orte_launch_agent"), "/opt/reprieve launch-agent --run-dir /tmp/r/1 orted");
@@ -139,31 +133,31 @@ TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
 TEST(LaunchEnvironment, WhatTheUserHasSetStays) {
   const auto changes =
       launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120},
-                         lookup({{"OMPI_MCA_orte_launch_agent", "mine"}, {"REPRIEVE_RUN_DIR", "of an outer run"}}));
+                         lookup_in({{"OMPI_MCA_orte_launch_agent", "mine"}, {"REPRIEVE_RUN_DIR", "of an outer run"}}));
   EXPECT_FALSE(changes.contains("OMPI_MCA_orte_launch_agent"));
   EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
 }
 
 TEST(LaunchEnvironment, CanBeSwitchedOff) {
-  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup({})).size(), 2U);
+  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup_in({})).size(), 2U);
   LaunchSettings blind{"/opt/reprieve", "/tmp/r/1", false, 0};
   blind.watches_end = false;
-  EXPECT_EQ(launch_environment(blind, lookup({})).size(), 1U) << "the ranks look for the end of the job themselves";
+  EXPECT_EQ(launch_environment(blind, lookup_in({})).size(), 1U) << "the ranks look for the end of the job themselves";
   LaunchSettings named{"/opt/reprieve", "/tmp/r/1", true, 0};
   named.directory = "/data/task-3";
-  const auto with_directory = launch_environment(named, lookup({{"REPRIEVE_DIRECTORY", "/data/other"}}));
+  const auto with_directory = launch_environment(named, lookup_in({{"REPRIEVE_DIRECTORY", "/data/other"}}));
   EXPECT_EQ(with_directory.at("REPRIEVE_DIRECTORY"), "/data/task-3");
   EXPECT_EQ(with_directory.at("OMPI_MCA_orte_launch_agent"),
             "/opt/reprieve launch-agent --run-dir /tmp/r/1 --directory /data/task-3 orted");
   // The launcher would split the path.
-  EXPECT_FALSE(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup({}))
+  EXPECT_FALSE(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup_in({}))
                    .contains("OMPI_MCA_orte_launch_agent"));
 }
 
 TEST(SpansNodes, ByOptionsAndByTheScheduler) {
-  EXPECT_FALSE(spans_nodes({"mpirun", "-n", "4", "x"}, lookup({{"SLURM_JOB_NUM_NODES", "1"}})));
-  EXPECT_TRUE(spans_nodes({"mpirun", "--host", "a,b", "x"}, lookup({})));
-  EXPECT_TRUE(spans_nodes({"srun", "x"}, lookup({{"SLURM_JOB_NUM_NODES", "2"}})));
+  EXPECT_FALSE(spans_nodes({"mpirun", "-n", "4", "x"}, lookup_in({{"SLURM_JOB_NUM_NODES", "1"}})));
+  EXPECT_TRUE(spans_nodes({"mpirun", "--host", "a,b", "x"}, lookup_in({})));
+  EXPECT_TRUE(spans_nodes({"srun", "x"}, lookup_in({{"SLURM_JOB_NUM_NODES", "2"}})));
 }
 
 TEST(ProcessTree, FindsDescendantsParentsFirst) {

@@ -9,6 +9,8 @@
 
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
+#include "support/environment_lookup.hpp"
+#include "support/error_text.hpp"
 #include "support/metadata_server.hpp"
 #include "support/temporary_directory.hpp"
 #include "termination/platform.hpp"
@@ -25,12 +27,7 @@ using ::testing::IsEmpty;
 
 using Variables = std::map<std::string, std::string>;
 
-EnvironmentLookup lookup(Variables variables) {
-  return [variables = std::move(variables)](const std::string& name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
+EnvironmentLookup lookup(const Variables& variables) { return test::lookup_in(variables); }
 
 EnvironmentLookup lookup(const test::Environment& environment) {
   Variables variables;
@@ -72,12 +69,10 @@ TEST(Platform, TheOverrideWins) {
 }
 
 TEST(Platform, AnOverrideThatDoesNotExistIsAnError) {
-  try {
-    named_by({{"REPRIEVE_PLATFORM", "borg"}});
-    ADD_FAILURE() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("REPRIEVE_PLATFORM: found \"borg\"; allowed: one of gce, aws, azure, slurm"));
-  }
+  EXPECT_THAT(test::error_text<ConfigError>([] {
+                named_by({{"REPRIEVE_PLATFORM", "borg"}});
+              }),
+              HasSubstr("REPRIEVE_PLATFORM: found \"borg\"; allowed: one of gce, aws, azure, slurm"));
   EXPECT_THROW(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "tpu"}}), "/nowhere"), ConfigError);
 }
 

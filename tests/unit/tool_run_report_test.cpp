@@ -386,28 +386,24 @@ TEST(RunReport, WithoutALocalCopyTheWorkStaysLost) {
 
 // The numbers of `reprieve report` for monitoring, read by a parser that takes nothing but the format.
 
-using MetricEvent = nlohmann::json;
-
-const TimePoint kMetricsNoon = std::chrono::sys_days(std::chrono::year(2026) / 3 / 1) + 12h;
-
-MetricEvent metric_event(const char* name, int at_s, MetricEvent fields = MetricEvent::object()) {
+LoggedEvent event_at(const char* name, int at_s, LoggedEvent fields = LoggedEvent::object()) {
   fields["event"] = name;
-  fields["time"] = core::event_time(kMetricsNoon + std::chrono::seconds(at_s));
+  fields["time"] = core::event_time(kReportNoon + std::chrono::seconds(at_s));
   fields["monotonic_s"] = at_s;
   return fields;
 }
 
 RunReport run_of_metrics(const std::string& directory, bool lives) {
-  std::vector<MetricEvent> events{
-      metric_event("start", 0), metric_event("ready", 2, {{"run_calls", 0}, {"total_steps", 500}}),
-      metric_event("save_started", 10, {{"number", 80}, {"run_calls", 80}}),
-      metric_event("save_finished", 13, {{"number", 80}, {"run_calls", 80}, {"seconds", 3}, {"bytes", 4096}}),
-      metric_event("steps", 15, {{"run_calls", 100}})};
+  std::vector<LoggedEvent> events{
+      event_at("start", 0), event_at("ready", 2, {{"run_calls", 0}, {"total_steps", 500}}),
+      event_at("save_started", 10, {{"number", 80}, {"run_calls", 80}}),
+      event_at("save_finished", 13, {{"number", 80}, {"run_calls", 80}, {"seconds", 3}, {"bytes", 4096}}),
+      event_at("steps", 15, {{"run_calls", 100}})};
   if (!lives) {
-    events.push_back(metric_event("error", 15, {{"run_calls", 100}}));
+    events.push_back(event_at("error", 15, {{"run_calls", 100}}));
   }
   const Timeline timeline(test::log_of(events));
-  return timeline.report(timeline.status(directory, lives).value(), {}, kMetricsNoon + 20s);
+  return timeline.report(timeline.status(directory, lives).value(), {}, kReportNoon + 20s);
 }
 
 /// name{label="value",...} -> value. Labels stand in the order of their names.
@@ -489,7 +485,7 @@ class MetricsParser {
 };
 
 Samples parsed(const std::vector<RunReport>& reports, MetricsFormat format = MetricsFormat::prometheus) {
-  return MetricsParser(format == MetricsFormat::openmetrics).parse(metrics_text(reports, format, kMetricsNoon + 20s));
+  return MetricsParser(format == MetricsFormat::openmetrics).parse(metrics_text(reports, format, kReportNoon + 20s));
 }
 
 TEST(ReportMetrics, TheParserIsStrict) {
@@ -543,7 +539,7 @@ TEST(ReportMetrics, SeveralRunsAndHardNames) {
 
 TEST(ReportMetrics, AFileIsKnownAsOneOfOurs) {
   for (const MetricsFormat format : {MetricsFormat::prometheus, MetricsFormat::openmetrics}) {
-    EXPECT_TRUE(metrics_text({run_of_metrics("run", true)}, format, kMetricsNoon).starts_with(kMetricsMarker));
+    EXPECT_TRUE(metrics_text({run_of_metrics("run", true)}, format, kReportNoon).starts_with(kMetricsMarker));
   }
 }
 
@@ -552,32 +548,23 @@ TEST(ReportMetrics, AFileIsKnownAsOneOfOurs) {
 
 using ::testing::AllOf;
 using ::testing::Not;
-using PageEvent = nlohmann::json;
 
-const TimePoint kPageNoon = std::chrono::sys_days(std::chrono::year(2026) / 3 / 1) + 12h;
-
-PageEvent page_event(const char* name, int at_s, PageEvent fields = PageEvent::object()) {
-  fields["event"] = name;
-  fields["time"] = core::event_time(kPageNoon + std::chrono::seconds(at_s));
-  fields["monotonic_s"] = at_s;
-  return fields;
-}
-
-Json report_on(const std::vector<PageEvent>& events, const std::string& directory = "run") {
+Json report_on(const std::vector<LoggedEvent>& events, const std::string& directory = "run") {
   const Timeline timeline(test::log_of(events));
-  return to_json(timeline.report(timeline.status(directory, false).value_or(RunStatus{}), {}, kPageNoon), kPageNoon);
+  return to_json(timeline.report(timeline.status(directory, false).value_or(RunStatus{}), {}, kReportNoon),
+                 kReportNoon);
 }
 
 /// One that was preempted, killed, and failed, as often as wanted; everything it says is @p words.
-std::vector<PageEvent> eventful_run(const std::string& words, int times = 1) {
-  std::vector<PageEvent> events;
+std::vector<LoggedEvent> eventful_run(const std::string& words, int times = 1) {
+  std::vector<LoggedEvent> events;
   int at_s = 0;
   for (int i = 0; i < times; ++i) {
     const int step = i * 100;
     const int begin = i % 3 == 2 ? step - 10 : step;  // the one before has failed after its save
-    const auto add = [&](const char* name, int after_s, const PageEvent& fields) {
+    const auto add = [&](const char* name, int after_s, const LoggedEvent& fields) {
       at_s += after_s;
-      events.push_back(page_event(name, at_s, fields));
+      events.push_back(event_at(name, at_s, fields));
     };
     add("start", 60, {{"host", words}, {"pid", 1}, {"world_size", 4}, {"directory", words}});
     add("restore_started", 1, {{"file", words}});
@@ -636,7 +623,7 @@ std::string between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-std::string page_of(const Json& reports) { return report_page(reports, kPageNoon); }
+std::string page_of(const Json& reports) { return report_page(reports, kReportNoon); }
 
 std::string script_of(const std::string& page) { return between(page, "//<![CDATA[", "//]]>"); }
 
@@ -713,7 +700,7 @@ std::set<std::string> unknown_keys(const std::string& script, const Json& report
 
 /// And of one with a node-local copy that no checkpoint has overtaken.
 Json reports_of_recorded_runs() {
-  Json reports = Json::array({report_on({page_event("start", 0), page_event("local_copies", 9, {{"step", 5}})})});
+  Json reports = Json::array({report_on({event_at("start", 0), event_at("local_copies", 9, {{"step", 5}})})});
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(REPRIEVE_SOURCE_DIR) / "tests/unit/recorded")) {
     if (entry.path().extension() == ".json") {
@@ -774,8 +761,8 @@ TEST(ReportPage, TellsWhatBecameOfARun) {
 
 TEST(ReportPage, TellsWhoNeverSavedToDoSo) {
   REPRIEVE_DRAWN(
-      page, Json::array({report_on({page_event("start", 0), page_event("ready", 1, {{"run_calls", 0}}),
-                                    page_event("error", 9001, {{"run_calls", 500}, {"message", "a rank failed"}})})}));
+      page, Json::array({report_on({event_at("start", 0), event_at("ready", 1, {{"run_calls", 0}}),
+                                    event_at("error", 9001, {{"run_calls", 500}, {"message", "a rank failed"}})})}));
   EXPECT_THAT(page, AllOf(HasSubstr("failed (a rank failed): 2 h 30 min of work was lost, 500 steps"),
                           HasSubstr("Nothing had been saved until then")));
 }
@@ -791,10 +778,10 @@ TEST(ReportPage, WhatALogSaysStaysText) {
 
 TEST(ReportPage, RunsOfWhichLittleIsKnownAreDrawnToo) {
   Json reports = reports_of_recorded_runs();
-  for (const std::vector<PageEvent>& events : std::vector<std::vector<PageEvent>>{
-           {page_event("start", 0)},
-           {page_event("start", 0), page_event("ready", 0, {{"run_calls", 0}})},
-           {page_event("start", 0), page_event("save_finished", 5, {{"number", 1}})},
+  for (const std::vector<LoggedEvent>& events : std::vector<std::vector<LoggedEvent>>{
+           {event_at("start", 0)},
+           {event_at("start", 0), event_at("ready", 0, {{"run_calls", 0}})},
+           {event_at("start", 0), event_at("save_finished", 5, {{"number", 1}})},
            {{{"event", "start"}}, {{"event", "notice"}}, {{"event", "exit"}}},
            {{{"event", "start"}, {"monotonic_s", 1}}, {{"event", "ready"}, {"monotonic_s", 1e8}, {"run_calls", ~0ULL}}},
        }) {

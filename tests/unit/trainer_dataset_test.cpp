@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reprieve/error.hpp"
+#include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 #include "trainer/dataset.hpp"
 
@@ -30,12 +31,7 @@ std::string image(unsigned pixel, unsigned digit) {
 }
 
 std::string config_error_of(const std::string& text) {
-  try {
-    static_cast<void>(parse_digits(text, "test"));
-  } catch (const reprieve::ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return reprieve::test::error_text<reprieve::ConfigError>([&] { static_cast<void>(parse_digits(text, "test")); });
 }
 
 TEST(Digits, AreThere) {
@@ -101,12 +97,7 @@ class GzipFile : public testing::Test {
   }
 
   static std::string storage_error_of(const std::filesystem::path& file) {
-    try {
-      static_cast<void>(read_gzip(file));
-    } catch (const reprieve::StorageError& error) {
-      return error.what();
-    }
-    return "no error";
+    return reprieve::test::error_text<reprieve::StorageError>([&] { static_cast<void>(read_gzip(file)); });
   }
 
   reprieve::test::TemporaryDirectory directory_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reprieve/error.hpp"
+#include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 #include "trainer/options.hpp"
 
@@ -28,12 +29,7 @@ Options parse(std::vector<std::string> arguments) {
 }
 
 std::string trainer_config_error_of(const std::vector<std::string>& arguments) {
-  try {
-    static_cast<void>(parse(arguments));
-  } catch (const reprieve::ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return reprieve::test::error_text<reprieve::ConfigError>([&] { static_cast<void>(parse(arguments)); });
 }
 
 class TrainerConfig : public testing::Test {
