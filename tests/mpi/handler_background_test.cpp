@@ -72,14 +72,6 @@ TEST_F(HandlerInBackground, PeriodicSavesAreCommittedWhileTheProgramContinues) {
   EXPECT_EQ(job->field, uninterrupted(450));
 }
 
-TEST_F(HandlerInBackground, TheLastOneIsCommittedAtTheEnd) {
-  const auto job = program(30);
-  job->start();
-  job->run(31);
-  job->handler.reset();
-  expect_sound_checkpoints({30});
-}
-
 TEST_F(HandlerInBackground, ASaveMayWaitForTheOneBefore) {
   const auto job = program(1);
   job->step_time = 0us;

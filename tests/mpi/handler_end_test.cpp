@@ -136,7 +136,6 @@ TEST_F(HandlerEnd, WithAnExitLaterItSavesAndGivesTheCode) {
   EXPECT_EQ(program.handler->last_save()->number, 5U);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // Steps inside of steps.
 
 class Inside : public ProgramTest, public testing::WithParamInterface<const char*> {};
@@ -165,7 +164,6 @@ TEST_P(Inside, AStepABoundaryIsAnErrorOnAllRanks) {
   EXPECT_THAT(error.message, HasSubstr("inside of a step"));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // Counting.
 
 TEST(HandlerCount, TheLoopOfBoundariesEndsAndContinuesWhereItWas) {
@@ -216,7 +214,6 @@ TEST(HandlerCount, BoundariesBetweenTheStepsNeedNotCount) {
   EXPECT_EQ(program.handler->total_run_calls(), 0U);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // Scopes.
 
 class HandlerScope : public ProgramTest {};
@@ -266,7 +263,6 @@ TEST_P(PatientScope, WithADeadlineTheLastSafeBoundarySaves) {
   EXPECT_GT(program.handler->total_run_calls(), 60U);  // it was patient
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // The save function.
 
 class HandlerSaveFn : public ProgramTest {};
@@ -329,8 +325,6 @@ TEST_F(HandlerSaveFn, InsteadOfTheSaveItsErrorReachesAllRanks) {
   EXPECT_THROW(program.run(100'000), Preempted);
   EXPECT_EQ(program.handler->last_save()->path, "");
 }
-
-// ---------------------------------------------------------------------------------------------------------------------------
 
 class HandlerNotice : public ProgramTest {};
 

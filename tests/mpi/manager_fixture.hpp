@@ -190,6 +190,12 @@ class ManagerTest : public testing::Test {
     }
   }
 
+  /// A run that saves them, and ends.
+  void run_with_saves(const std::vector<int>& numbers, const ManagerOptions& options = {}) {
+    CheckpointManager manager = open(options);
+    save_each(manager, numbers);
+  }
+
   void expect_state(int seed) const { EXPECT_TRUE(state == AllKinds(seed)) << "not the state of seed " << seed; }
 
   const SharedTemporaryDirectory temporary;

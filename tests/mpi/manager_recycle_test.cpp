@@ -170,10 +170,7 @@ TEST_F(RecycleTest, ElementsThatNoRankHoldsAreZero) {
 
 /// A run can die after it has renamed the file and before it has taken the commit record away.
 TEST_F(RecycleTest, TheRecycledFileOfADeadRunIsNeverRestored) {
-  {
-    CheckpointManager manager = open({.max_to_keep = 2});
-    save_each(manager, {1, 2});
-  }
+  run_with_saves({1, 2}, {.max_to_keep = 2});
   on_chief([&] { fs::rename(checkpoint_file(2), spare); });
   const ino_t left = inode(spare);
   CheckpointManager manager = open({.max_to_keep = 2});
@@ -186,10 +183,7 @@ TEST_F(RecycleTest, TheRecycledFileOfADeadRunIsNeverRestored) {
 
 /// As a run leaves it that dies in the middle of a rewrite, at the worst moment: committed, but not committed.
 TEST_F(RecycleTest, ARewriteThatWasCutShortIsGone) {
-  {
-    CheckpointManager manager = open({.max_to_keep = 3});
-    save_each(manager, {1, 2});
-  }
+  run_with_saves({1, 2}, {.max_to_keep = 3});
   on_chief([&] {
     fs::create_directory(directory / ".chieftemp");
     fs::rename(checkpoint_file(2), directory / ".chieftemp/ckpt-3.1700000000000000.h5");

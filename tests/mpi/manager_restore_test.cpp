@@ -31,10 +31,7 @@ TEST_F(RestoreTest, EveryKindOfVariableComesBack) {
 }
 
 TEST_F(RestoreTest, TheNextRunContinues) {
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {5, 6});
-  }
+  run_with_saves({5, 6});
   state.set(99);
   CheckpointManager manager = open();
   const auto info = manager.restore_or_initialize();
@@ -123,14 +120,6 @@ TEST_F(RestoreTest, ListSeesCheckpointsThatWereReplaced) {
   EXPECT_GT(manager.checkpoints().at(0).time, before);
 }
 
-TEST_F(RestoreTest, RestoresAChosenFile) {
-  CheckpointManager manager = open();
-  save_each(manager, {1, 2, 3});
-  const CheckpointInfo info = manager.restore(directory / "ckpt-2.h5");
-  EXPECT_EQ(info.number, 2U);
-  expect_state(2);
-}
-
 TEST_F(RestoreTest, AMissingFileIsAnError) {
   CheckpointManager manager = open();
   const SeenError error = same_error_on_all_ranks([&] { manager.restore(directory / "ckpt-2.h5"); });
@@ -139,10 +128,7 @@ TEST_F(RestoreTest, AMissingFileIsAnError) {
 }
 
 TEST_F(RestoreTest, ACheckpointThatDoesNotFitIsNotQuarantined) {
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {1, 2});
-  }
+  run_with_saves({1, 2});
   double surplus = 0;
   state.checkpoint.add_replicated("surplus", surplus);
   CheckpointManager manager = open();
@@ -183,10 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Manager, Fallback, testing::ValuesIn(kCorruptions),
                          [](const auto& param) { return param.param.name; });
 
 TEST_P(Fallback, TakesTheNewestValidCheckpoint) {
-  {
-    CheckpointManager manager = open({.max_to_keep = 0});
-    save_each(manager, {1, 2, 3, 4});
-  }
+  run_with_saves({1, 2, 3, 4}, {.max_to_keep = 0});
   on_chief([&] {
     GetParam().apply(directory / "ckpt-4.h5");
     GetParam().apply(directory / "ckpt-3.h5");
@@ -294,10 +277,7 @@ TEST_F(OrderTest, RanksThatDisagreeOnTheNumberAllHearIt) {
 }
 
 TEST_F(OrderTest, AfterTheNewestWasDeletedTheRunContinuesFromTheOneBefore) {
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {1, 2});
-  }
+  run_with_saves({1, 2});
   on_chief([&] { fs::remove(directory / "ckpt-2.h5"); });
   CheckpointManager manager = open();
   ASSERT_TRUE(manager.restore_or_initialize().has_value());
@@ -310,14 +290,8 @@ TEST_F(OrderTest, AfterTheNewestWasDeletedTheRunContinuesFromTheOneBefore) {
 TEST_F(OrderTest, TwoPrefixesHaveTheirOwnNewest) {
   ManagerOptions other;
   other.prefix = "other";
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {5});
-  }
-  {
-    CheckpointManager manager = open(other);
-    save_each(manager, {1});
-  }
+  run_with_saves({5});
+  run_with_saves({1}, other);
   CheckpointManager manager = open();
   EXPECT_EQ(manager.restore_or_initialize()->number, 5U);
 }
@@ -331,10 +305,7 @@ TEST_F(OrderTest, AFileOfAnotherDirectoryIsTakenOnlyIfItIsNamed) {
       other.save(30);
     }
   }
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {1});
-  }
+  run_with_saves({1});
   on_chief([&] { fs::copy_file(elsewhere / "ckpt-30.h5", directory / "ckpt-30.h5"); });
   ManagerOptions options;
   options.max_to_keep = 1;
@@ -349,10 +320,7 @@ TEST_F(OrderTest, AFileOfAnotherDirectoryIsTakenOnlyIfItIsNamed) {
 }
 
 TEST_F(OrderTest, FilesOfOneOtherDirectoryAloneAreTaken) {
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {20, 10});
-  }
+  run_with_saves({20, 10});
   const fs::path fresh = temporary / "fresh";
   on_chief([&] {
     fs::create_directory(fresh);
@@ -369,10 +337,7 @@ TEST_F(OrderTest, FilesOfOneOtherDirectoryAloneAreTaken) {
 }
 
 TEST_F(OrderTest, ACopiedDirectoryContinues) {
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {20, 10});
-  }
+  run_with_saves({20, 10});
   on_chief([&] { fs::copy(directory, temporary / "copy", fs::copy_options::recursive); });
   CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, temporary / "copy");
   EXPECT_EQ(manager.restore_or_initialize()->number, 10U);

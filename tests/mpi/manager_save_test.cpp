@@ -539,10 +539,7 @@ class LayoutAhead : public ManagerTest {
 };
 
 TEST_F(LayoutAhead, FewVariablesTakeNoTime) {
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {1});
-  }
+  run_with_saves({1});
   CheckpointManager manager = open();
   manager.restore_or_initialize();
   EXPECT_FALSE(is_laid_out(manager));
@@ -560,10 +557,7 @@ TEST_F(LayoutAhead, OfANewDirectoryThereIsNone) {
 
 TEST_F(LayoutAhead, OfARestoredFile) {
   register_many(1);
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {1});
-  }
+  run_with_saves({1});
   CheckpointManager manager = open();
   state.set(99);
   ASSERT_TRUE(manager.restore_or_initialize().has_value());
@@ -581,10 +575,7 @@ TEST_F(LayoutAhead, OfARestoredFile) {
 
 TEST_F(LayoutAhead, AVariableThatChangesItsSizeIsLaidOutAnew) {
   register_many(1);
-  {
-    CheckpointManager manager = open();
-    save_each(manager, {1});
-  }
+  run_with_saves({1});
   CheckpointManager manager = open();
   manager.restore_or_initialize();
   many_[5].assign(50 + static_cast<std::size_t>(world_rank()), 3);

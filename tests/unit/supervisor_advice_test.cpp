@@ -21,7 +21,6 @@ using ::testing::IsEmpty;
 constexpr double kMinute = 60;
 constexpr double kHour = 3600;
 
-// ---------------------------------------------------------------------------------------------------------------------
 // The interval.
 
 TEST(CheckpointInterval, YoungByHand) {
@@ -68,7 +67,6 @@ TEST(CheckpointInterval, LostFractionByHand) {
 
 TEST(CheckpointInterval, RuleOfThree) { EXPECT_NEAR(shortest_mtbf_s(300), 100, 0.2); }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // The event log.
 
 Json at(double time, const char* name, Json fields = Json::object()) {

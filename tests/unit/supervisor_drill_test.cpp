@@ -17,7 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Grade = Finding::Grade;
 
-// ---------------------------------------------------------------------------------------------------------------------
 // Whom a platform signals.
 
 /// sh runs mpirun, which runs two ranks, the second one in a wrapper and with a helper.
@@ -74,7 +73,6 @@ TEST(NoticeWay, OneRank) {
   EXPECT_EQ(plan_delivery(NoticeWay::rank, SIGTERM, 10, {}).to, "");
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // How much grace is needed.
 
 TEST(GraceNeed, IsTheSumWithAMargin) {
@@ -85,7 +83,6 @@ TEST(GraceNeed, IsTheSumWithAMargin) {
   EXPECT_EQ(signal_lead_s({}), 40);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // What the facts mean.
 
 /// A job that survives.

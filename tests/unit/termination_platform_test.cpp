@@ -185,8 +185,6 @@ TEST_F(FoundPlatform, IsNotAskedForIfTheEnvironmentNamesIt) {
   EXPECT_TRUE(server_.http().requests().empty());
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 TerminationConfig preset_of(Platform platform, Device device = Device::cpu) { return preset({platform, device, ""}); }
 
 void expect_exit(const TerminationConfig& config, void (*function)(const ExitContext&)) {

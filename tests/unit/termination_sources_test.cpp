@@ -108,8 +108,6 @@ TEST_F(MetadataSource, AServerThatDoesNotAnswerAsItShouldIsAnError) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 /// Gives what the test puts in.
 class Script : public PolledSource {
  public:
@@ -244,8 +242,6 @@ TEST_F(MetadataSource, ASilentServerDoesNotHoldUpTheEnd) {
   ASSERT_TRUE(wait_until([&] { return !server_.http().requests().empty(); }, kHang));
 }  // the end of the test hangs if the poller waits for its answer
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 LocalNotice at(Clock::time_point time, std::optional<Clock::time_point> deadline, std::string source = "x") {
   return {std::move(source), "", time, deadline};
 }
@@ -337,8 +333,6 @@ TEST_F(Sources, AllAtOnce) {
   EXPECT_TRUE(wait_until(tightest, kHang));
   sources.acknowledge();
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
 
 const WallClock::time_point kStart{1'000'000s};
 
