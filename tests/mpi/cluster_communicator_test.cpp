@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <numeric>
 #include <thread>
 
 #include "cluster/communicator.hpp"

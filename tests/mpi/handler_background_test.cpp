@@ -2,7 +2,6 @@
 // The handler with saves in the background: when they are committed, and what a preemption makes of them.
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

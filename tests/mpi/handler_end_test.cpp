@@ -4,7 +4,6 @@
 #include <atomic>
 #include <csignal>
 #include <exception>
-#include <functional>
 #include <string>
 
 #include "handler_fixture.hpp"

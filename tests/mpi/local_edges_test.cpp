@@ -3,7 +3,6 @@
 // caught, a directory that is put back to what it was.
 
 #include <mpi.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "local_fixture.hpp"

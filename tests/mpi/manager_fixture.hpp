@@ -5,7 +5,6 @@
 /// What the tests of the checkpoint manager have in common: a state with every kind of variable, and a directory.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/resource.h>
 

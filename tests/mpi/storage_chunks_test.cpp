@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "storage/read/inspect_file.hpp"
 #include "storage/write/checkpoint_writer.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What does not fit, is corrupt, or cannot be written: the same clear error on every rank.
 
-#include <numeric>
-
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"

@@ -5,7 +5,6 @@
 /// What the tests of checkpoint files have in common: a file, groups of ranks, arrays with known values.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>

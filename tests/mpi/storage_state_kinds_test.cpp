@@ -4,7 +4,6 @@
 #include <complex>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "reprieve/containers.hpp"
 #include "reprieve/reprieve.hpp"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
-#include <regex>
 #include <stdexcept>
 #include <string>
 

@@ -2,11 +2,9 @@
 // The heat equation on one rank: the split, the scheme, and the analytic solution that it is checked against.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>

@@ -2,9 +2,7 @@
 // Rank 0's view of a checkpoint directory, where it needs no valid checkpoint.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

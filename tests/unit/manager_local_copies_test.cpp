@@ -2,7 +2,6 @@
 // Which node-local copies may be taken, by the parts that were found.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,6 @@
 // Memory layouts of distributed arrays.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <array>

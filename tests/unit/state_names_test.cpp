@@ -2,7 +2,6 @@
 // Names of variables, and the tree that they form.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <string>

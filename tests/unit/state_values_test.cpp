@@ -2,12 +2,10 @@
 // Element types, and access to the values of replicated and per-rank variables.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <complex>
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>

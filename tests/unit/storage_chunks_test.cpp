@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstring>
 #include <random>
 #include <set>

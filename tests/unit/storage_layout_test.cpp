@@ -2,7 +2,6 @@
 // From the descriptions of all ranks to the plan of a file, and the file's index as bytes.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 

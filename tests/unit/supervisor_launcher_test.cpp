@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "supervisor/hosts.hpp"

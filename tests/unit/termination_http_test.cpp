@@ -2,7 +2,6 @@
 // HTTP exchanges with good servers and bad ones. Each has its limit, and each failure a name.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdlib>

@@ -2,7 +2,6 @@
 // Where a process runs, and what fits there.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>

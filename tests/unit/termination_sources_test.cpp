@@ -2,7 +2,6 @@
 // The sources of notices, alone and together, against a real server and real files.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdlib>

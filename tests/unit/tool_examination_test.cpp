@@ -2,7 +2,6 @@
 // What `reprieve doctor` makes of a machine.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>

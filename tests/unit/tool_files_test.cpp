@@ -2,7 +2,6 @@
 // What the tools see of directories in which runs work at that moment.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <fstream>

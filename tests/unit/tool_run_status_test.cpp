@@ -2,7 +2,6 @@
 // How a run stands, by the events that it has left.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/event_log.hpp"
 #include "status.hpp"

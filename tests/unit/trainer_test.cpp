@@ -2,7 +2,6 @@
 // Reading the digits, and files that are not them.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +13,6 @@
 #include <numeric>
 #include <random>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
