@@ -177,12 +177,11 @@ TEST(StrictJson, ReadsAnObject) {
   EXPECT_EQ(parse_object(R"({"a": {"b": [1, {"b": 2}]}, "b": 3})").at("a").at("b").at(1).at("b"), 2);
 }
 
-TEST(StrictJson, NamesThePlaceOfAMistake) {
+TEST(StrictJson, NamesWhatIsNoObjectAndWhere) {
   EXPECT_THAT(error_of("{\n  \"a\": 1,\n}"), HasSubstr("line 3, column 1"));
   EXPECT_THAT(error_of(""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_of("[1]"), HasSubstr("found [1]; allowed: an object"));
 }
-
-TEST(StrictJson, WantsAnObject) { EXPECT_THAT(error_of("[1]"), HasSubstr("found [1]; allowed: an object")); }
 
 TEST(StrictJson, FindsKeysThatComeTwice) {
   EXPECT_THAT(error_of(R"({"a": {"x": 1, "y": 2, "x": 3}})"), HasSubstr(R"(the key "x" is there twice)"));

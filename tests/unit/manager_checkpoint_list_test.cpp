@@ -41,12 +41,9 @@ Numbers sorted(std::vector<OrderEntry> entries) {
   return numbers;
 }
 
-TEST(CheckpointOrder, CountersDecideAndNotTheNumber) {
+TEST(CheckpointOrder, CountersDecideAndOlderVersionsComeFirst) {
   EXPECT_EQ(sorted({own(42, 1, 2), own(20'000, 1, 1)}), (Numbers{20'000, 42}));
   EXPECT_EQ(sorted({own(10, 3, 1), own(50, 2, 9)}), (Numbers{50, 10})) << "the run counts before the save";
-}
-
-TEST(CheckpointOrder, OlderVersionsComeFirstByNumber) {
   EXPECT_EQ(sorted({own(1, 1, 1), uncounted(90), uncounted(100), uncounted(9)}), (Numbers{9, 90, 100, 1}));
 }
 
@@ -276,14 +273,10 @@ std::vector<RetentionEntry> one_per_minute(std::uint64_t count) {
   return entries;
 }
 
-TEST(Retention, KeepsAllWithoutALimit) { EXPECT_EQ(to_retire(one_per_minute(50), {0, 0s}, 50), Numbers{}); }
-
-TEST(Retention, KeepsAllUpToTheLimit) {
+TEST(Retention, KeepsTheNewestUpToTheLimit) {
+  EXPECT_EQ(to_retire(one_per_minute(50), {0, 0s}, 50), Numbers{});
   EXPECT_EQ(to_retire({}, {3, 0s}, 1), Numbers{});
   EXPECT_EQ(to_retire(one_per_minute(3), {3, 0s}, 3), Numbers{});
-}
-
-TEST(Retention, GivesUpAllButTheNewest) {
   EXPECT_EQ(to_retire(one_per_minute(5), {3, 0s}, 5), (Numbers{1, 2}));
   EXPECT_EQ(to_retire(one_per_minute(5), {1, 0s}, 5), (Numbers{1, 2, 3, 4}));
 }

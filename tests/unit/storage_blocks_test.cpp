@@ -60,12 +60,9 @@ TEST(Boxes, KnowTheirVolumeAndSize) {
   EXPECT_FALSE(checked_bytes(Extents{1ULL << 60U}, 8, bytes));  // 2^63 is no file offset
 }
 
-TEST(Boxes, AreShownAsRanges) {
+TEST(Boxes, AreShownAsRangesAndIntersect) {
   EXPECT_EQ(text_of(Box{{1, 20}, {3, 4}}), "[1:4, 20:24]");
   EXPECT_EQ(text_of(Box{}), "[]");
-}
-
-TEST(Boxes, Intersect) {
   EXPECT_EQ(intersection({{0, 0}, {4, 4}}, {{2, 3}, {4, 4}}), (Box{{2, 3}, {2, 1}}));
   EXPECT_EQ(volume(intersection({{0, 0}, {4, 4}}, {{4, 0}, {4, 4}}).extent), 0U);
   EXPECT_EQ(volume(intersection({{}, {}}, {{}, {}}).extent), 1U);

@@ -306,11 +306,8 @@ std::optional<std::string> message_in(const std::string& report) {
   return message_of_error_report(stream, 1000);
 }
 
-TEST(ErrorReport, OfThisRunHasAMessage) {
+TEST(ErrorReport, OfThisRunAloneHasAMessage) {
   EXPECT_EQ(message_in(R"({"time_s": 1000.5, "message": "disk full", "rank": 3})"), "disk full");
-}
-
-TEST(ErrorReport, OfAnEarlierRunDoesNotCount) {
   EXPECT_EQ(message_in(R"({"time_s": 999.5, "message": "disk full"})"), std::nullopt);
 }
 

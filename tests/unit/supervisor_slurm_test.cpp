@@ -54,12 +54,9 @@ std::optional<std::string> job_id(const std::map<std::string, std::string>& envi
   return slurm_job_id(test::lookup_in(environment));
 }
 
-TEST(SlurmJob, IsCalledByItsNumber) {
+TEST(SlurmJob, IsCalledByItsNumberOrByThatOfItsTask) {
   EXPECT_EQ(job_id({{"SLURM_JOB_ID", "17"}}), "17");
   EXPECT_EQ(job_id({}), std::nullopt);
-}
-
-TEST(SlurmJob, TaskOfAnArrayIsNeverCalledByTheNumberOfTheArray) {
   EXPECT_EQ(job_id({{"SLURM_JOB_ID", "15"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "3"}}), "15_3");
 }
 
@@ -88,12 +85,11 @@ TEST(SlurmJob, IsNotReadFromAnythingElse) {
   EXPECT_EQ(parse_slurm_job("slurm_load_jobs error: Invalid job id specified\n"), std::nullopt);
 }
 
-TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEnd) {
+TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEndButNotInTheFirstHalf) {
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 60s), local_time(11, 59));
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), std::nullopt), local_time(11, 58));
+  EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 1h), local_time(11, 55));
 }
-
-TEST(SlurmJob, RunGetsHalfOfItsTimeAtLeast) { EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 1h), local_time(11, 55)); }
 
 TEST(SlurmJob, ShortJobIsNotToldAtOnce) {
   EXPECT_EQ(default_lead(1h), 120s);

@@ -205,12 +205,9 @@ TEST(AwsAnswers, AnActionOfTheYear9999IsNotNow) {
   EXPECT_EQ(past.time_left, 0s);
 }
 
-TEST(AwsAnswers, WithoutATimeTheConfigurationKnows) {
+TEST(AwsAnswers, TimeLeftOfActionsWithoutATimeOrOverdue) {
   EXPECT_EQ(aws_instance_action(R"({"action": "stop"})", kNoon).time_left, std::nullopt);
   EXPECT_EQ(aws_instance_action(R"({"action": "stop", "time": "later"})", kNoon).time_left, std::nullopt);
-}
-
-TEST(AwsAnswers, WhatIsOverdueOrHibernatesHasNoTimeLeft) {
   EXPECT_EQ(aws_instance_action(R"({"action": "stop", "time": "2026-03-01T11:00:00Z"})", kNoon).time_left, 0s);
   EXPECT_EQ(aws_instance_action(R"({"action": "hibernate", "time": "2026-03-01T12:02:00Z"})", kNoon).time_left, 0s);
 }

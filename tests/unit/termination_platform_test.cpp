@@ -50,19 +50,13 @@ TEST(Platform, NamesAreReadBack) {
   EXPECT_EQ(device_named(""), std::nullopt);
 }
 
-TEST(Platform, EachHasASignInTheEnvironment) {
+TEST(Platform, EachHasASignInTheEnvironmentAndTheOverrideWins) {
   EXPECT_EQ(platform_in_environment(lookup(Variables{})).has_value(), false);
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}}), Platform::slurm);
   EXPECT_EQ(named_by({{"PBS_JOBID", "7.server"}}), Platform::pbs);
   EXPECT_EQ(named_by({{"LSB_JOBID", "7"}}), Platform::lsf);
   EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}), Platform::kubernetes);
-}
-
-TEST(Platform, ABatchSystemInAPodIsTheBatchSystem) {
   EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"SLURM_JOB_ID", "7"}}), Platform::slurm);
-}
-
-TEST(Platform, TheOverrideWins) {
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "restart-managed"}}), Platform::restart_managed);
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "null"}}), Platform::slurm);
 }
@@ -86,12 +80,9 @@ TEST(Platform, ADeviceFileMeansAGpu) {
   EXPECT_EQ(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "cpu"}}), root.path()), Device::cpu);
 }
 
-TEST(Platform, FirmwareThatNamesNoCloudIsNotAsked) {
+TEST(Platform, FirmwareLeavesTheServersThatItNames) {
   EXPECT_THAT(servers_to_probe(lookup(Variables{}), {{"sys_vendor", "Dell Inc."}, {"product_name", "R640"}}),
               IsEmpty());
-}
-
-TEST(Platform, FirmwareThatNamesACloudLeavesOneServer) {
   const auto of = [](const Firmware& firmware) { return servers_to_probe(lookup(Variables{}), firmware); };
   EXPECT_THAT(of({{"sys_vendor", "Google"}, {"product_name", "Google Compute Engine"}}),
               ElementsAre(MetadataServer::gce));

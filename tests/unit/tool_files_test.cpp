@@ -136,9 +136,11 @@ TEST(ToolText, TerminalIsNotSteeredByFiles) {
   EXPECT_EQ(reason_text(reason), "user: ?[2J gone");
 }
 
-TEST(ToolText, SeveralLinesBecomeOne) {
+TEST(ToolText, SeveralLinesBecomeOneOrTheFirst) {
   EXPECT_EQ(printable("does not fit:\n  variable 'a'\n  variable 'b'\n"), "does not fit: variable 'a'; variable 'b'");
   EXPECT_EQ(printable("  "), "");
+  EXPECT_EQ(first_line("does not fit:\n  variable 'a'"), "does not fit");
+  EXPECT_EQ(first_line("it ends with a colon:"), "it ends with a colon:");
 }
 
 TEST(ToolText, LongLinesAreWrappedBelowTheirText) {
@@ -148,11 +150,6 @@ TEST(ToolText, LongLinesAreWrappedBelowTheirText) {
   EXPECT_EQ(wrapped("averyverylongword", 8), "averyverylongword\n");
   EXPECT_EQ(wrapped("  averyverylongword", 8), "  averyverylongword\n");
   EXPECT_EQ(wrapped("", 8), "");
-}
-
-TEST(ToolText, TheFirstLineStandsForAMessage) {
-  EXPECT_EQ(first_line("does not fit:\n  variable 'a'"), "does not fit");
-  EXPECT_EQ(first_line("it ends with a colon:"), "it ends with a colon:");
 }
 
 TEST(ToolText, JsonSurvivesBytesThatAreNotText) {

@@ -117,11 +117,10 @@ class GzipFile : public testing::Test {
   reprieve::test::TemporaryDirectory directory_;
 };
 
-TEST_F(GzipFile, MissingOneIsAnErrorWithItsName) {
+TEST_F(GzipFile, MissingOnesAndDirectoriesAreErrors) {
   EXPECT_THAT(storage_error_of(directory_.path() / "none.gz"), HasSubstr("none.gz: No such file"));
+  EXPECT_THAT(storage_error_of(directory_.path()), HasSubstr("directory"));
 }
-
-TEST_F(GzipFile, ADirectoryIsAnError) { EXPECT_THAT(storage_error_of(directory_.path()), HasSubstr("directory")); }
 
 TEST_F(GzipFile, CutShortIsAnErrorWhereverItEnds) {
   const std::string whole = compressed_digits();
