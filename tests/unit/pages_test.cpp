@@ -18,18 +18,15 @@
 #include <utility>
 #include <vector>
 
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::read_text;
 
 const fs::path kRootOfPages = REPRIEVE_SOURCE_DIR;
-
-std::string whole_text(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 const std::vector<std::string> kFoldersWithPages{"src", "apps", "tests", "configs", "slurm", "include"};
 
@@ -226,7 +223,7 @@ TEST(Pages, ALongSentenceIsNoticed) {
 TEST(Pages, ThoseThatCodeNamesAreThere) {
   std::size_t count = 0;
   for (const fs::path& file : files_with_ending({".cpp", ".hpp", ".h", ".c", ".f90", ".F90", ".cmake", ".sh", ".md"})) {
-    for (const std::string& page : pages_named_in(whole_text(file))) {
+    for (const std::string& page : pages_named_in(read_text(file))) {
       EXPECT_TRUE(fs::exists(kRootOfPages / page)) << file << " names " << page;
       ++count;
     }
@@ -242,8 +239,8 @@ TEST(Pages, ANameIsFound) {
 TEST(Pages, CitationNamesTheVersionOfTheHeader) {
   static const std::regex in_header("define REPRIEVE_VERSION \"([0-9.]+)\"");
   static const std::regex in_citation("\nversion: ([0-9.]+)\n");
-  const std::string header = whole_text(kRootOfPages / "include/reprieve/version.hpp");
-  const std::string citation = whole_text(kRootOfPages / "CITATION.cff");
+  const std::string header = read_text(kRootOfPages / "include/reprieve/version.hpp");
+  const std::string citation = read_text(kRootOfPages / "CITATION.cff");
   std::smatch version;
   std::smatch cited;
   ASSERT_TRUE(std::regex_search(header, version, in_header));
@@ -253,7 +250,7 @@ TEST(Pages, CitationNamesTheVersionOfTheHeader) {
 
 /// What the Citation File Format 1.2.0 asks for, and how it writes a version and an author.
 TEST(Pages, CitationHasWhatItsFormatRequires) {
-  const std::string citation = whole_text(kRootOfPages / "CITATION.cff");
+  const std::string citation = read_text(kRootOfPages / "CITATION.cff");
   for (const char* const needed : {"cff-version: 1\\.2\\.0\n", "\nmessage: \\S", "\ntitle: \\S",
                                    "\nauthors:\n  - name: \\S", "\ntype: software\n"}) {
     EXPECT_TRUE(std::regex_search(citation, std::regex(needed))) << needed;
@@ -307,7 +304,7 @@ TEST(Tour, NamesFunctionsThatAreInTheFiles) {
   EXPECT_GE(hops.size(), 40U);
   for (const Hop& hop : hops) {
     EXPECT_FALSE(hop.names.empty()) << "the hop to " << hop.link << " names no function";
-    const std::string code = whole_text(tour.parent_path() / hop.link);
+    const std::string code = read_text(tour.parent_path() / hop.link);
     for (const std::string& name : hop.names) {
       EXPECT_TRUE(names_all_of(code, name)) << hop.link << " has no " << name;
     }
@@ -439,12 +436,11 @@ TEST(SecurityPage, NamesTestsThatAreThere) {
   for (const char* folder : {"tests/unit", "tests/faults"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
       if (entry.path().extension() == ".cpp") {
-        tests.merge(found_in(whole_text(entry.path()), std::regex(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))")));
+        tests.merge(found_in(read_text(entry.path()), std::regex(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))")));
       }
     }
   }
-  const auto named =
-      found_in(whole_text(kRootOfPages / "apps/guide/security.md"), std::regex("`(\\w+)\\.([A-Z]\\w+)`"));
+  const auto named = found_in(read_text(kRootOfPages / "apps/guide/security.md"), std::regex("`(\\w+)\\.([A-Z]\\w+)`"));
   EXPECT_GT(named.size(), 30U);
   for (const std::string& test : named) {
     EXPECT_TRUE(tests.contains(test)) << test;
@@ -527,14 +523,14 @@ TEST(TroubleshootingPage, FindsThePartsOfAMessage) {
 }
 
 TEST(TroubleshootingPage, HasAnEntryForEveryError) {
-  std::string page = whole_text(kRootOfPages / "apps/guide/troubleshooting.md");
+  std::string page = read_text(kRootOfPages / "apps/guide/troubleshooting.md");
   std::erase(page, '`');
   std::size_t errors = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / "src")) {
     if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") {
       continue;
     }
-    for (const std::string& message : messages_in(whole_text(entry.path()))) {
+    for (const std::string& message : messages_in(read_text(entry.path()))) {
       ++errors;
       EXPECT_NE(page.find(message), std::string::npos)
           << "no entry in apps/guide/troubleshooting.md for \"" << message << "\" of " << entry.path();

@@ -7,13 +7,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 
 #include "core/log.hpp"
 #include "settings/settings.hpp"
 #include "settings/settings_table.hpp"
 #include "support/error_text.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve {
@@ -25,11 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const std::filesystem::path kConfigs = std::filesystem::path(REPRIEVE_SOURCE_DIR) / "configs";
-
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return (std::ostringstream() << stream.rdbuf()).str();
-}
 
 std::string error_of(const std::string& text) {
   return test::error_text<ConfigError>([&] { settings_from_json(text); });
@@ -301,14 +296,14 @@ TEST(Settings, PrefixesMustBeBeginningsOfFileNames) {
 
 TEST(Settings, SchemaIsThatOfTheTable) {
   const auto file = kConfigs / "reprieve.schema.json";
-  EXPECT_EQ(core::OrderedJson::parse(content_of(file)), settings_schema()) << file << " should be:\n"
-                                                                           << settings_schema().dump(2);
+  EXPECT_EQ(core::OrderedJson::parse(test::read_text(file)), settings_schema()) << file << " should be:\n"
+                                                                                << settings_schema().dump(2);
 }
 
 TEST(Settings, ExampleHoldsTheDefaults) {
   const auto file = kConfigs / "reprieve.json";
   EXPECT_EQ(to_json(settings_from_file(file)), to_json(Settings{}));
-  auto document = nlohmann::json::parse(content_of(file));
+  auto document = nlohmann::json::parse(test::read_text(file));
   document.erase("$schema");
   EXPECT_EQ(document, nlohmann::json::parse(to_json(Settings{}))) << file << " leaves settings out";
 }

@@ -7,8 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "supervisor/hosts.hpp"
@@ -16,6 +14,7 @@
 #include "supervisor/processes.hpp"
 #include "support/environment_lookup.hpp"
 #include "support/logged_events.hpp"
+#include "support/process.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -39,8 +38,7 @@ std::string guide_row(const std::string& title, ValueOf value_of) {
 }
 
 TEST(LauncherTable, TheGuideSaysTheSame) {
-  std::ifstream file(REPRIEVE_SOURCE_DIR "/apps/guide/signals.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = test::read_text(REPRIEVE_SOURCE_DIR "/apps/guide/signals.md");
   EXPECT_THAT(page, HasSubstr(guide_row("what happens", [](const auto& each) { return each.name; })));
   EXPECT_THAT(page, HasSubstr(guide_row("what runs", [](const auto& each) {
                 return fmt::format("`{}`, and `{}` on other nodes", each.programs.back(), each.daemon);

@@ -183,40 +183,24 @@ void expect_exit(const TerminationConfig& config, void (*function)(const ExitCon
   EXPECT_EQ(*target, function);
 }
 
-TEST(Preset, GceWithAGpu) {
-  const auto config = preset_of(Platform::gce, Device::gpu);
-  EXPECT_EQ(config.metadata, MetadataServer::gce);
-  EXPECT_EQ(config.grace_period, 3600s);
-  EXPECT_EQ(config.restart_code, 143);
+void expect_preset(const TerminationConfig& config, MetadataServer metadata, std::chrono::seconds grace, int code) {
+  EXPECT_EQ(config.metadata, metadata);
+  EXPECT_EQ(config.grace_period, grace);
+  EXPECT_EQ(config.restart_code, code);
 }
 
-TEST(Preset, GceWithoutAGpu) {
-  const auto config = preset_of(Platform::gce);
-  EXPECT_EQ(config.metadata, MetadataServer::gce);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.restart_code, 143);
-}
+TEST(Preset, GceWithAGpu) { expect_preset(preset_of(Platform::gce, Device::gpu), MetadataServer::gce, 3600s, 143); }
 
-TEST(Preset, Aws) {
-  const auto config = preset_of(Platform::aws);
-  EXPECT_EQ(config.metadata, MetadataServer::aws);
-  EXPECT_EQ(config.grace_period, 120s);
-  EXPECT_EQ(config.restart_code, 42);
-}
+TEST(Preset, GceWithoutAGpu) { expect_preset(preset_of(Platform::gce), MetadataServer::gce, 0s, 143); }
 
-TEST(Preset, Azure) {
-  const auto config = preset_of(Platform::azure);
-  EXPECT_EQ(config.metadata, MetadataServer::azure);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.restart_code, 42);
+TEST(Preset, AwsAndAzure) {
+  expect_preset(preset_of(Platform::aws), MetadataServer::aws, 120s, 42);
+  expect_preset(preset_of(Platform::azure), MetadataServer::azure, 0s, 42);
 }
 
 TEST(Preset, Slurm) {
-  const auto config = preset_of(Platform::slurm);
-  EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
-  EXPECT_EQ(config.metadata, MetadataServer::none);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.restart_code, 42);
+  EXPECT_THAT(*preset_of(Platform::slurm).signals, ElementsAre(SIGTERM, SIGUSR1));
+  expect_preset(preset_of(Platform::slurm), MetadataServer::none, 0s, 42);
 }
 
 TEST(Preset, PbsAndLsfWarnWithMoreSignals) {
@@ -251,9 +235,7 @@ TEST(Preset, AManagerGetsTheCodeAtOnceOrAfterTheHold) {
 TEST(Preset, Other) {
   const auto config = preset_of(Platform::other);
   EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
-  EXPECT_EQ(config.restart_code, 42);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.metadata, MetadataServer::none);
+  expect_preset(config, MetadataServer::none, 0s, 42);
   expect_exit(config, leave_together);
 }
 
