@@ -21,6 +21,7 @@
 #include "reprieve/error.hpp"
 #include "reprieve/serializer.hpp"
 #include "support/error_text.hpp"
+#include "support/process.hpp"
 #include "support/saved_pieces.hpp"
 #include "support/temporary_directory.hpp"
 #include "trainer/dataset.hpp"
@@ -105,10 +106,7 @@ class GzipFile : public testing::Test {
     return file;
   }
 
-  static std::string compressed_digits() {
-    std::ifstream file(kDigits, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  static std::string compressed_digits() { return reprieve::test::read_text(kDigits); }
 
   static std::string storage_error_of(const std::filesystem::path& file) {
     return reprieve::test::error_text<reprieve::StorageError>([&] { static_cast<void>(read_gzip(file)); });
