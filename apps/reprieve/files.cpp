@@ -54,7 +54,7 @@ void require_file(const fs::path& file) {
 
 void require_directory(const fs::path& directory) {
   if (directory.empty()) {
-    throw UsageError("DIR is missing: give the directory that holds the checkpoints");
+    throw UsageError("DIR is missing: give the directory that holds the checkpoints (--help has examples)");
   }
   if (!fs::is_directory(status_of(directory))) {
     throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");

@@ -104,9 +104,10 @@ enum Tag : int { kOffer = 1, kAccept, kPiece, kCommitRecord, kCommitted };
 constexpr std::size_t kTransferPiece = std::size_t{1} << 20U;
 /// The share of the time that the program may lose.
 constexpr double kShare = 0.04;
-/// The share of that for a partner that comes to the same boundary a little later. Without it each of the messages
-/// that an offer needs would take a whole step.
+/// The share of that for a partner that comes to the same boundary a little later, and the longest wait for it. Without
+/// a wait each of the messages that an offer needs takes a whole step.
 constexpr double kShareOfWaiting = 0.25;
+constexpr std::chrono::duration<double> kLongestWait{0.02};
 /// About how long a piece takes, copied from one process to another.
 constexpr double kSecondsForPiece = 250e-6;
 constexpr std::size_t kMostOnTheWay = 256;
@@ -202,9 +203,10 @@ void LocalTransfer::advance() {
   }
   const auto allowed = std::chrono::duration<double>(start - last_end_) * kShare;
   window_ = std::clamp(static_cast<std::size_t>(allowed.count() / kSecondsForPiece), std::size_t{2}, kMostOnTheWay);
+  const auto patience = std::min(allowed * kShareOfWaiting, kLongestWait);
   auto now = start;
   auto moved_at = start;
-  while (!done() && now - start < allowed && now - moved_at <= allowed * kShareOfWaiting) {
+  while (!done() && now - start < allowed && now - moved_at <= patience) {
     if (progress()) {
       moved_at = now;
     } else {

@@ -71,9 +71,14 @@ std::vector<core::Directory> own_bases(const core::Directory& above) {
 }
 
 core::Directory make_base(const core::Directory& above) {
-  auto base = above.make_directory_if_free(user_folder(), core::kOwnDirectory);
-  return base ? std::move(*base)
-              : above.make_directory_if_free(user_folder() + '-' + make_random_id(), core::kOwnDirectory).value();
+  if (auto base = above.make_directory_if_free(user_folder(), core::kOwnDirectory)) {
+    return std::move(*base);
+  }
+  // Another process of this user may have made it since it was looked for.
+  if (auto base = above.find_directory(user_folder()); base && is_own(*base)) {
+    return std::move(*base);
+  }
+  return above.make_directory_if_free(user_folder() + '-' + make_random_id(), core::kOwnDirectory).value();
 }
 
 bool is_part_name(const std::string& file) { return file.ends_with(kPartSuffix); }

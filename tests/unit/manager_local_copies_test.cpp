@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -271,6 +273,28 @@ TEST_F(NodeDirectoryTest, CanBeLookedAtWhilePartsComeAndGo) {
   run.join();
   EXPECT_GE(looks, 1);
   EXPECT_THAT(look(), IsEmpty());
+}
+
+/// Processes that share a node, but not its name, as in containers.
+TEST(LocalNodeDirectory, IsOneForThoseThatMakeItAtOnce) {
+  constexpr std::size_t kThreads = 4;
+  for (int round = 0; round < 50; ++round) {
+    const test::TemporaryDirectory node;
+    const NodeDirectory directory(node.path(), "id", 7, "ckpt");
+    std::array<std::filesystem::path, kThreads> made;
+    std::barrier at_once(static_cast<std::ptrdiff_t>(kThreads));
+    std::vector<std::thread> threads;
+    for (std::filesystem::path& path : made) {
+      threads.emplace_back([&] {
+        at_once.arrive_and_wait();
+        path = directory.make().path();
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_THAT(made, Each(made.front()));
+  }
 }
 
 /// As that of a copy on another device, or of a directory that was put back.
