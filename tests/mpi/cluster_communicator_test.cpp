@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <numeric>
 #include <thread>
 
 #include "cluster/communicator.hpp"
@@ -24,6 +27,11 @@ Bytes pattern(int rank, std::size_t size) {
   return bytes;
 }
 
+class CommunicatorTest : public testing::Test {
+ protected:
+  Communicator comm{MPI_COMM_WORLD, 10s};
+};
+
 TEST(Communicator, KnowsItsRanksAndHosts) {
   const Communicator comm(MPI_COMM_WORLD, 10s);
   EXPECT_EQ(comm.rank(), world_rank());
@@ -35,8 +43,7 @@ TEST(Communicator, KnowsItsRanksAndHosts) {
 
 TEST(Communicator, RefusesTheNullCommunicator) { EXPECT_THROW(Communicator(MPI_COMM_NULL, 10s), UsageError); }
 
-TEST(Communicator, BroadcastsAnySizeFromAnyRank) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, BroadcastsAnySizeFromAnyRank) {
   for (int root = 0; root < comm.size(); ++root) {
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
       Bytes bytes = comm.rank() == root ? pattern(root, size) : Bytes(7);
@@ -46,8 +53,7 @@ TEST(Communicator, BroadcastsAnySizeFromAnyRank) {
   }
 }
 
-TEST(Communicator, GathersAndScattersUnevenParts) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, GathersAndScattersUnevenParts) {
   const auto size_of = [](int rank) { return static_cast<std::size_t>(rank) * 1000; };  // nothing from rank 0
   const auto parts = comm.gather(pattern(comm.rank(), size_of(comm.rank())), "test");
   ASSERT_EQ(parts.size(), comm.is_chief() ? static_cast<std::size_t>(comm.size()) : 0);
@@ -57,8 +63,7 @@ TEST(Communicator, GathersAndScattersUnevenParts) {
   EXPECT_EQ(comm.scatter(parts, "test"), pattern(comm.rank(), size_of(comm.rank())));
 }
 
-TEST(Communicator, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, ExchangesUnevenPartsAndUsesTheirMemoryAgain) {
   const auto size_of = [](int from, int to, int round) {  // nothing from a rank to itself
     return static_cast<std::size_t>((from - to) * (from - to)) * 500 / static_cast<std::size_t>(round);
   };
@@ -108,8 +113,7 @@ void carry_data(Communicator& comm, std::size_t unit) {
   EXPECT_TRUE(in.bytes == expected);
 }
 
-TEST(Communicator, SendsInPieces) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, SendsInPieces) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
     comm.set_piece_bytes(piece);
     for (const std::size_t unit : {piece, 3 * piece, 3 * piece + 1}) {
@@ -138,9 +142,8 @@ TEST(Communicator, SendsMoreThanTwoGiB) {
   EXPECT_TRUE(is_it(bytes));
 }
 
-TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
+TEST_F(CommunicatorTest, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   const int victim = comm.size() - 1;
   constexpr int kOperations = 7;
   for (int failing = 0; failing <= kOperations; ++failing) {
@@ -170,23 +173,18 @@ TEST(Communicator, ARankThatFailsBetweenOperationsMeetsTheOthersInTheirs) {
       step([] {});
       return 5;
     };
-    try {
-      static_cast<void>(comm.together(all, "all"));
-      ADD_FAILURE() << "no error";
-    } catch (const StorageError& error) {
-      EXPECT_EQ(error.code(), ErrorCode::no_space);
-      EXPECT_EQ(error.origin_rank(), victim);
-      EXPECT_EQ(error.what(), "full before operation " + std::to_string(failing));
-    }
+    const test::SeenError error = test::error_of([&] { static_cast<void>(comm.together(all, "all")); });
+    EXPECT_EQ(error.code, ErrorCode::no_space);
+    EXPECT_EQ(error.origin_rank, victim);
+    EXPECT_EQ(error.message, "full before operation " + std::to_string(failing));
     EXPECT_EQ(done, failing + (comm.rank() == victim || failing < kOperations ? 0 : 1));
     EXPECT_EQ(comm.together([] { return 3; }, "after it"), 3);
   }
 }
 
 /// What the others make of the failure, and how often they try again, is theirs.
-TEST(Communicator, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
+TEST_F(CommunicatorTest, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   int tries = 0;
   const auto stubborn = [&] {
     if (comm.rank() == 1) {
@@ -204,45 +202,37 @@ TEST(Communicator, RanksThatContinueAfterTheFailureOfAnotherHearOfItAgain) {
   EXPECT_EQ(tries, comm.rank() == 1 ? 0 : 3);
 }
 
-TEST(Communicator, AFailureWithALongTextArrivesWhole) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, AFailureWithALongTextArrivesWhole) {
   std::string text;
   for (int i = 0; i < 2000; ++i) {
     text += std::to_string(i) + ",";
   }
-  try {
-    comm.on_chief([&] { throw MismatchError(text); }, "test");
-    FAIL() << "nothing was thrown";
-  } catch (const MismatchError& error) {
-    EXPECT_EQ(error.what(), text);
-  }
+  const test::SeenError error = test::error_of([&] { comm.on_chief([&] { throw MismatchError(text); }, "test"); });
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
+  EXPECT_EQ(error.message, text);
 }
 
-TEST(Communicator, MemoryThatIsNotThereIsToldWithItsSize) {
+TEST_F(CommunicatorTest, MemoryThatIsNotThereIsToldWithItsSize) {
 #ifdef REPRIEVE_SANITIZED
   GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
 #endif
-  Communicator comm(MPI_COMM_WORLD, 10s);
   const int victim = comm.size() - 1;
-  try {
-    comm.agree(comm.rank() == victim ? core::capture([] {
-                 Bytes bytes;
-                 core::resize_or_report(bytes, std::uint64_t{1} << 62U);
-               })
-                                     : core::Outcome{},
-               "save 12: writing");
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_memory);
-    EXPECT_EQ(error.origin_rank(), victim);
-    EXPECT_EQ(error.what(), "save 12: writing: rank " + std::to_string(victim) + " on host " + comm.host_of(victim) +
-                                " ran out of memory: it asked for 4611686018427387904 bytes");
+  core::Outcome outcome;
+  if (comm.rank() == victim) {
+    outcome = core::capture([] {
+      Bytes bytes;
+      core::resize_or_report(bytes, std::uint64_t{1} << 62U);
+    });
   }
+  const test::SeenError error = test::error_of([&] { comm.agree(outcome, "save 12: writing"); });
+  EXPECT_EQ(error.code, ErrorCode::no_memory);
+  EXPECT_EQ(error.origin_rank, victim);
+  EXPECT_EQ(error.message, "save 12: writing: rank " + std::to_string(victim) + " on host " + comm.host_of(victim) +
+                               " ran out of memory: it asked for 4611686018427387904 bytes");
 }
 
-TEST(Communicator, RanksInDifferentOperationsFindOut) {
+TEST_F(CommunicatorTest, RanksInDifferentOperationsFindOut) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   const auto differ = [&] {
     if (comm.is_chief()) {
       comm.barrier("waiting");
@@ -254,45 +244,32 @@ TEST(Communicator, RanksInDifferentOperationsFindOut) {
   EXPECT_NO_THROW(comm.barrier("after it"));
 }
 
-TEST(Communicator, ReducesToTheMaximum) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
-  EXPECT_EQ(comm.max(-comm.rank(), "test"), 0);
-}
+TEST_F(CommunicatorTest, ReducesToTheMaximum) { EXPECT_EQ(comm.max(-comm.rank(), "test"), 0); }
 
-TEST(Communicator, AgreementWithoutAFailureIsSilent) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
-  EXPECT_NO_THROW(comm.agree(std::nullopt, "test"));
-}
+TEST_F(CommunicatorTest, AgreementWithoutAFailureIsSilent) { EXPECT_NO_THROW(comm.agree(std::nullopt, "test")); }
 
-TEST(Communicator, AllRanksThrowTheFailureOfTheLowestFailingRank) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, AllRanksThrowTheFailureOfTheLowestFailingRank) {
   const int lowest = comm.size() / 2;
   core::Outcome outcome;
   if (comm.rank() >= lowest) {
     outcome = core::Failure{ErrorCode::no_space, "full on rank " + std::to_string(comm.rank())};
   }
-  try {
-    comm.agree(outcome, "test");
-    FAIL() << "nothing was thrown";
-  } catch (const StorageError& error) {
-    EXPECT_EQ(error.code(), ErrorCode::no_space);
-    EXPECT_EQ(error.origin_rank(), lowest);
-    EXPECT_EQ(error.what(), "full on rank " + std::to_string(lowest));
-  }
+  const test::SeenError error = test::error_of([&] { comm.agree(outcome, "test"); });
+  EXPECT_EQ(error.code, ErrorCode::no_space);
+  EXPECT_EQ(error.origin_rank, lowest);
+  EXPECT_EQ(error.message, "full on rank " + std::to_string(lowest));
   EXPECT_NO_THROW(comm.barrier("after a failure"));
 }
 
-TEST(Communicator, OnChiefSpreadsTheChiefsException) {
-  Communicator comm(MPI_COMM_WORLD, 10s);
+TEST_F(CommunicatorTest, OnChiefSpreadsTheChiefsException) {
   EXPECT_THROW(comm.on_chief([] { throw CorruptError("bad file"); }, "test"), CorruptError);
   int calls = 0;
   comm.on_chief([&] { ++calls; }, "test");
   EXPECT_EQ(calls, comm.is_chief() ? 1 : 0);
 }
 
-TEST(Communicator, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
+TEST_F(CommunicatorTest, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   comm.set_timeout(1s);
   comm.set_last_seen("step boundary 17");
   const int late = comm.size() - 1;
@@ -329,9 +306,8 @@ void wait_until_others_look(const Communicator& comm) {
   }
 }
 
-TEST(Communicator, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
+TEST_F(CommunicatorTest, ARankThatComesWhileTheOthersLookWhoIsThereIsNamed) {
   REPRIEVE_NEEDS_RANKS(2);
-  Communicator comm(MPI_COMM_WORLD, 10s);
   comm.set_timeout(2s);
   const int late = comm.size() - 1;
   if (comm.rank() == late) {
@@ -375,6 +351,147 @@ TEST(Communicator, RanksThatNeverOpenItAreNamed) {
       MPI_Barrier(MPI_COMM_WORLD);
     }
   }
+}
+
+// Bytes that all ranks look at: one copy for the ranks of a node, or one for each rank, and always the same bytes.
+
+constexpr std::size_t kBytes = 10'001;
+
+class CommonBytesTest : public testing::Test {
+ protected:
+  CommonBytesTest() { comm_.set_sharing({1, true}); }
+
+  /// What @p root has, on this rank.
+  CommonBytes broadcast(std::size_t size, int root = 0) {
+    const auto fill = [&](std::span<std::byte> bytes) {
+      EXPECT_EQ(comm_.rank(), root);
+      EXPECT_EQ(bytes.size(), size);
+      std::ranges::copy(pattern(size, root), bytes.begin());
+    };
+    return comm_.broadcast_common(size, fill, root, "test");
+  }
+
+  static Bytes pattern(std::size_t size, int root) {
+    Bytes bytes(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(root) * 31 + i % 251);
+    }
+    return bytes;
+  }
+
+  static bool is_pattern(const CommonBytes& common, std::size_t size, int root) {
+    return std::ranges::equal(common.bytes, pattern(size, root));
+  }
+
+  /// Ranks that answer for memory of their own.
+  int copies(const CommonBytes& common) {
+    const int mine = common.is_first ? 1 : 0;
+    int all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+  }
+
+  Communicator comm_{MPI_COMM_WORLD, 20s};
+};
+
+/// All ranks of the tests run on one node.
+TEST_F(CommonBytesTest, AreOneCopyForTheRanksOfANodeWhicheverRankHasThem) {
+  for (int root = 0; root < world_size(); ++root) {
+    const CommonBytes common = broadcast(kBytes, root);
+    EXPECT_TRUE(is_pattern(common, kBytes, root)) << root;
+    EXPECT_EQ(common.is_first, world_rank() == 0);
+  }
+}
+
+/// A write of the first rank shows on all others: it is the same memory.
+TEST_F(CommonBytesTest, AreTheSameMemory) {
+  const CommonBytes common = broadcast(kBytes);
+  if (common.is_first) {
+    const_cast<std::byte&>(common.bytes[77]) = std::byte{255};
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(common.bytes[77], std::byte{255});
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST_F(CommonBytesTest, ComeInPieces) {
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{1000}, kBytes, kBytes + 1}) {
+    comm_.set_piece_bytes(piece);
+    for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{1001}}) {
+      EXPECT_TRUE(is_pattern(broadcast(size, world_size() - 1), size, world_size() - 1));
+    }
+  }
+}
+
+TEST_F(CommonBytesTest, AreCopiedIfThereAreFewOfThem) {
+  comm_.set_sharing({kBytes, true});
+  const CommonBytes few = broadcast(kBytes - 1);
+  EXPECT_TRUE(is_pattern(few, kBytes - 1, 0));
+  EXPECT_EQ(copies(few), world_size());
+  EXPECT_EQ(copies(broadcast(kBytes)), 1);
+  EXPECT_TRUE(broadcast(0).bytes.empty());
+  comm_.set_sharing({0, true});
+  EXPECT_TRUE(broadcast(0).bytes.empty());
+}
+
+/// As in containers that do not see each other, or where there is no memory that can be shared.
+TEST_F(CommonBytesTest, AreCopiedIfARankCannotShare) {
+  comm_.set_piece_bytes(999);
+  for (int without = 0; without < world_size(); ++without) {
+    comm_.set_sharing({1, world_rank() != without});
+    for (int root = 0; root < world_size(); ++root) {
+      const CommonBytes common = broadcast(kBytes, root);
+      EXPECT_TRUE(is_pattern(common, kBytes, root)) << without << ' ' << root;
+      EXPECT_EQ(copies(common), world_size());
+    }
+  }
+}
+
+TEST_F(CommonBytesTest, StayWhenTheCommunicatorAndOtherRanksCopiesAreGone) {
+  CommonBytes common;
+  {
+    Communicator comm(MPI_COMM_WORLD, 20s);
+    comm.set_sharing({1, true});
+    const auto fill = [](std::span<std::byte> bytes) { std::ranges::copy(pattern(kBytes, 0), bytes.begin()); };
+    common = comm.broadcast_common(kBytes, fill, 0, "test");
+  }
+  if (world_rank() == 0) {
+    common = {};
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(world_rank() == 0 || is_pattern(common, kBytes, 0));
+}
+
+TEST_F(CommonBytesTest, AFailureToMakeThemReachesAll) {
+  for (int root = 0; root < world_size(); ++root) {
+    const auto fail = [](std::span<std::byte>) { throw StorageError(ErrorCode::io, "the disk is gone"); };
+    const test::SeenError error =
+        test::error_of([&] { static_cast<void>(comm_.broadcast_common(kBytes, fail, root, "test")); });
+    EXPECT_EQ(error.code, ErrorCode::io);
+    EXPECT_EQ(error.message, "the disk is gone");
+    EXPECT_EQ(error.origin_rank, root);
+  }
+  EXPECT_TRUE(is_pattern(broadcast(kBytes), kBytes, 0));
+}
+
+TEST_F(CommonBytesTest, NameTheRankThatDoesNotCome) {
+  REPRIEVE_NEEDS_RANKS(2);
+  Communicator comm(MPI_COMM_WORLD, 20s);
+  comm.set_sharing({1, true});
+  static_cast<void>(comm.is_node_leader());
+  comm.set_timeout(1s);
+  if (world_rank() == world_size() - 1) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    return;
+  }
+  try {
+    const auto fill = [](std::span<std::byte>) {};
+    static_cast<void>(comm.broadcast_common(kBytes, fill, 0, "test"));
+    ADD_FAILURE() << "no error";
+  } catch (const UnresponsiveError& error) {
+    EXPECT_EQ(error.missing_ranks(), std::vector<int>{world_size() - 1});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 }  // namespace

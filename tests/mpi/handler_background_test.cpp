@@ -2,7 +2,6 @@
 // The handler with saves in the background: when they are committed, and what a preemption makes of them.
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -72,14 +71,6 @@ TEST_F(HandlerInBackground, PeriodicSavesAreCommittedWhileTheProgramContinues) {
   EXPECT_EQ(job->field, uninterrupted(450));
 }
 
-TEST_F(HandlerInBackground, TheLastOneIsCommittedAtTheEnd) {
-  const auto job = program(30);
-  job->start();
-  job->run(31);
-  job->handler.reset();
-  expect_sound_checkpoints({30});
-}
-
 TEST_F(HandlerInBackground, ASaveMayWaitForTheOneBefore) {
   const auto job = program(1);
   job->step_time = 0us;
@@ -108,13 +99,7 @@ TEST_F(HandlerInBackground, ASaveMayBeLeftOutForTheOneBefore) {
 TEST_F(HandlerInBackground, APreemptionSavesItsOwnStepAfterTheOneBefore) {
   const auto job = program(50);
   job->start();
-  EXPECT_THROW(job->run(200,
-                        [&](int step) {
-                          if (step == 51 && world_rank() == world_size() - 1) {
-                            std::raise(SIGTERM);
-                          }
-                        }),
-               Preempted);
+  EXPECT_THROW(job->run(200, notice_at(51, last_rank())), Preempted);
   const std::uint64_t saved_at = job->handler->total_run_calls();
   job->handler.reset();
   // The one of step 100 is left out if the ranks have agreed on a step soon after it by then.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <csignal>
 #include <exception>
-#include <functional>
 #include <string>
 
 #include "handler_fixture.hpp"
@@ -14,6 +13,7 @@ namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::HasSubstr;
 
 /// What the exception nested in @p error says.
 std::string nested_text(const std::exception& error) {
@@ -25,50 +25,29 @@ std::string nested_text(const std::exception& error) {
   return "nothing nested";
 }
 
-TEST(HandlerEnd, AnErrorInTheLastStepReachesEveryRank) {
-  const SharedTemporaryDirectory directory;
-  const int failing = world_size() - 1;
-  Program program(directory / "run");
-  program.start();
-  const auto last_step = [&] {
-    if (world_rank() == failing) {
-      throw std::domain_error("not a number");
-    }
-  };
-  try {
-    program.handler->run(last_step);
-    program.handler->finish();
-    FAIL() << "nothing was thrown";
-  } catch (const ClusterError& error) {
-    EXPECT_EQ(error.origin_rank(), failing);
-    EXPECT_NE(std::string(error.what()).find("not a number"), std::string::npos) << error.what();
-  }
-}
+class HandlerEnd : public ProgramTest {};
 
-TEST(HandlerEnd, TheFailingRankKeepsItsOwnException) {
-  const SharedTemporaryDirectory directory;
-  const int failing = world_size() - 1;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, AnErrorInTheLastStepReachesEveryRankAndTheFailingOneKeepsItsOwn) {
   program.start();
   try {
-    program.handler->run([&] {
-      if (world_rank() == failing) {
-        throw std::domain_error("mine");
+    program.handler->run([] {
+      if (world_rank() == last_rank()) {
+        throw std::domain_error("not a number");
       }
     });
     program.handler->finish();
     FAIL() << "nothing was thrown";
   } catch (const ClusterError& error) {
-    EXPECT_EQ(nested_text(error), world_rank() == failing ? "mine" : "nothing nested");
-    if (world_rank() == failing) {
+    EXPECT_EQ(error.origin_rank(), last_rank());
+    EXPECT_THAT(error.what(), HasSubstr("not a number"));
+    EXPECT_EQ(nested_text(error), world_rank() == last_rank() ? "not a number" : "nothing nested");
+    if (world_rank() == last_rank()) {
       EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
     }
   }
 }
 
-TEST(HandlerEnd, RanksThatFailTogetherKeepTheirOwnExceptions) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, RanksThatFailTogetherKeepTheirOwnExceptions) {
   program.start();
   const std::string mine = "mine " + std::to_string(world_rank());
   try {
@@ -80,9 +59,7 @@ TEST(HandlerEnd, RanksThatFailTogetherKeepTheirOwnExceptions) {
   }
 }
 
-TEST(HandlerEnd, ANoticeInTheLastStepIsActedOn) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, ANoticeInTheLastStepIsActedOn) {
   program.start();
   program.run(20);
   if (world_rank() == world_size() - 1) {
@@ -101,9 +78,7 @@ TEST(HandlerEnd, ANoticeInTheLastStepIsActedOn) {
   EXPECT_EQ(again.counter, 20);
 }
 
-TEST(HandlerEnd, ARunThatWasCompleteAlreadyEndsInSpiteOfANotice) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, ARunThatWasCompleteAlreadyEndsInSpiteOfANotice) {
   program.start();
   program.run(5);
   program.handler->manager().save({.number = 5, .run_calls = 5, .reason = {}, .save_fn = {}, .save_fn_args = {}});
@@ -118,9 +93,7 @@ TEST(HandlerEnd, ARunThatWasCompleteAlreadyEndsInSpiteOfANotice) {
   termination::acknowledge_signals({SIGTERM});  // or it would be a notice to the next handler of this process
 }
 
-TEST(HandlerEnd, ACheckpointThatWasAskedForIsSaved) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, ACheckpointThatWasAskedForIsSaved) {
   program.options.background = true;
   program.start();
   program.run(20);
@@ -132,9 +105,7 @@ TEST(HandlerEnd, ACheckpointThatWasAskedForIsSaved) {
   EXPECT_EQ(program.handler->manager().latest()->number, 20U);
 }
 
-TEST(HandlerEnd, AfterItThereIsNoBoundary) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, AfterItThereIsNoBoundary) {
   program.start();
   program.run(3);
   {
@@ -146,18 +117,14 @@ TEST(HandlerEnd, AfterItThereIsNoBoundary) {
   EXPECT_THROW(program.handler->save_checkpoint_if_preempted(), UsageError);
 }
 
-TEST(HandlerEnd, RanksThatMakeDifferentNumbersOfStepsHearIt) {
+TEST_F(HandlerEnd, RanksThatMakeDifferentNumbersOfStepsHearIt) {
   REPRIEVE_NEEDS_RANKS(2);
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
   program.start();
   program.run(world_rank() == 0 ? 30 : 31);
   EXPECT_THROW(program.handler->finish(), UsageError);
 }
 
-TEST(HandlerEnd, WithAnExitLaterItSavesAndGivesTheCode) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerEnd, WithAnExitLaterItSavesAndGivesTheCode) {
   program.config.exit_fn = {};
   program.config.return_when_saved = true;
   program.start();
@@ -168,16 +135,13 @@ TEST(HandlerEnd, WithAnExitLaterItSavesAndGivesTheCode) {
   EXPECT_EQ(program.handler->last_save()->number, 5U);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // Steps inside of steps.
 
-class Inside : public testing::TestWithParam<const char*> {};
+class Inside : public ProgramTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, Inside, testing::Values("run", "save_checkpoint_if_preempted", "step_boundary", "finish"),
                          [](const auto& call) { return std::string(call.param); });
 
 TEST_P(Inside, AStepABoundaryIsAnErrorOnAllRanks) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
   program.start();
   auto& handler = *program.handler;
   const std::string call = GetParam();
@@ -190,17 +154,15 @@ TEST_P(Inside, AStepABoundaryIsAnErrorOnAllRanks) {
     if (call == "step_boundary") handler.step_boundary();
     if (call == "finish") handler.finish();
   };
-  try {
+  const SeenError error = error_of([&] {
     handler.run(step);
     handler.finish();
-    FAIL() << "nothing was thrown";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("inside of a step"), std::string::npos) << error.what();
-    EXPECT_EQ(error.origin_rank(), world_size() - 1);
-  }
+  });
+  EXPECT_EQ(error.code, ErrorCode::usage);
+  EXPECT_EQ(error.origin_rank, last_rank());
+  EXPECT_THAT(error.message, HasSubstr("inside of a step"));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // Counting.
 
 TEST(HandlerCount, TheLoopOfBoundariesEndsAndContinuesWhereItWas) {
@@ -251,20 +213,15 @@ TEST(HandlerCount, BoundariesBetweenTheStepsNeedNotCount) {
   EXPECT_EQ(program.handler->total_run_calls(), 0U);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // Scopes.
 
-TEST(HandlerScope, ALoopInsideOfAScopeSavesAtOnce) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+class HandlerScope : public ProgramTest {};
+
+TEST_F(HandlerScope, ALoopInsideOfAScopeSavesAtOnce) {
   program.start();
   const auto ported = [&] {
     const auto scope = program.handler->watch_preemption_scope();
-    program.run(100'000, [&](int step) {
-      if (step == 20 && world_rank() == world_size() - 1) {
-        std::raise(SIGTERM);
-      }
-    });
+    program.run(100'000, notice_at(20, last_rank()));
   };
   EXPECT_THROW(ported(), Preempted);
   ASSERT_TRUE(program.handler->last_save());
@@ -305,12 +262,11 @@ TEST_P(PatientScope, WithADeadlineTheLastSafeBoundarySaves) {
   EXPECT_GT(program.handler->total_run_calls(), 60U);  // it was patient
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
 // The save function.
 
-TEST(HandlerSaveFn, ASaveInsideOfASaveIsAnErrorThatSaysWhatToDo) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+class HandlerSaveFn : public ProgramTest {};
+
+TEST_F(HandlerSaveFn, ASaveInsideOfASaveIsAnErrorThatSaysWhatToDo) {
   bool nested = true;
   program.config.save_fn = [&](const SaveFnContext& context) {
     if (nested && context.is_chief) {  // as a port of TensorFlow may do it, on one rank alone
@@ -320,50 +276,41 @@ TEST(HandlerSaveFn, ASaveInsideOfASaveIsAnErrorThatSaysWhatToDo) {
   program.start();
   program.run(3);
   std::raise(SIGTERM);
-  try {
-    program.run(100'000);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("save_fn_mode"), std::string::npos) << error.what();
-    EXPECT_EQ(error.origin_rank(), 0);
-  }
+  const SeenError error = error_of([&] { program.run(100'000); });
+  EXPECT_THAT(error.message, HasSubstr("save_fn_mode"));
+  EXPECT_EQ(error.origin_rank, 0);
   EXPECT_FALSE(program.handler->manager().latest());
   nested = false;
   EXPECT_THROW(program.run(100'000), Preempted);
   EXPECT_TRUE(program.handler->manager().latest());
 }
 
-TEST(HandlerSaveFn, InsteadOfTheSave) {
-  const SharedTemporaryDirectory directory;
+TEST_F(HandlerSaveFn, InsteadOfTheSave) {
   std::filesystem::path written;
-  {
-    Program program(directory / "run");
-    int calls = 0;
-    program.config.save_fn_mode = SaveFnMode::instead;
-    program.config.save_fn = [&](const SaveFnContext& context) {
-      ++calls;
-      written = context.write_directory;
-      EXPECT_TRUE(std::filesystem::is_directory(written));
-      program.handler->manager().save(context.number);
-    };
-    program.start();
-    program.run(3);
-    std::raise(SIGTERM);
-    EXPECT_THROW(program.run(100'000), Preempted);
-    EXPECT_EQ(calls, 1);
-    EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
-    EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
-  }
-  EXPECT_EQ(world_rank() == 0, std::filesystem::exists(written)) << written;
-  Program program(directory / "run");
+  int calls = 0;
+  program.config.save_fn_mode = SaveFnMode::instead;
+  program.config.save_fn = [&](const SaveFnContext& context) {
+    ++calls;
+    written = context.write_directory;
+    EXPECT_TRUE(std::filesystem::is_directory(written));
+    program.handler->manager().save(context.number);
+  };
   program.start();
-  EXPECT_TRUE(program.handler->restored_from());
-  EXPECT_GE(program.counter, 3);
+  program.run(3);
+  std::raise(SIGTERM);
+  EXPECT_THROW(program.run(100'000), Preempted);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(program.handler->last_save()->number, program.handler->total_run_calls());
+  EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
+  program.handler.reset();
+  EXPECT_EQ(world_rank() == 0, std::filesystem::exists(written)) << written;
+  Program again(directory / "run");
+  again.start();
+  EXPECT_TRUE(again.handler->restored_from());
+  EXPECT_GE(again.counter, 3);
 }
 
-TEST(HandlerSaveFn, InsteadOfTheSaveItsErrorReachesAllRanks) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerSaveFn, InsteadOfTheSaveItsErrorReachesAllRanks) {
   int calls = 0;
   program.config.save_fn_mode = SaveFnMode::instead;
   program.config.save_fn = [&](const SaveFnContext&) {
@@ -373,21 +320,14 @@ TEST(HandlerSaveFn, InsteadOfTheSaveItsErrorReachesAllRanks) {
   };
   program.start();
   std::raise(SIGTERM);
-  try {
-    program.run(100'000);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("no licence"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(error_of([&] { program.run(100'000); }).message, HasSubstr("no licence"));
   EXPECT_THROW(program.run(100'000), Preempted);
   EXPECT_EQ(program.handler->last_save()->path, "");
 }
 
-// ---------------------------------------------------------------------------------------------------------------------------
+class HandlerNotice : public ProgramTest {};
 
-TEST(HandlerNotice, TheEarliestRankIsNamed) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(HandlerNotice, TheEarliestRankIsNamed) {
   program.start();
   program.run(20);
   for (int rank = world_size() - 1; rank >= 0; --rank) {  // the last rank first

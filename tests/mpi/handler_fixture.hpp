@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -67,6 +68,24 @@ class Program {
  private:
   std::filesystem::path directory_;
   Checkpoint checkpoint_;
+};
+
+inline int last_rank() { return world_size() - 1; }
+
+/// For Program::run(): the signal of a notice before that step, to one rank or to all.
+inline std::function<void(int)> notice_at(int step, std::optional<int> rank = {}) {
+  return [=](int at) {
+    if (at == step && world_rank() == rank.value_or(world_rank())) {
+      std::raise(SIGTERM);
+    }
+  };
+}
+
+/// A program whose checkpoints are in a directory of its own.
+class ProgramTest : public testing::Test {
+ protected:
+  const SharedTemporaryDirectory directory;
+  Program program{directory / "run"};
 };
 
 /// MPI_THREAD_MULTIPLE.

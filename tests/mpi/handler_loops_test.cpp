@@ -15,8 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool is_last_rank() { return world_rank() == world_size() - 1; }
-
 std::vector<std::uint64_t> numbers_of(const PreemptionCheckpointHandler& handler) {
   std::vector<std::uint64_t> numbers;
   for (const CheckpointInfo& info : handler.manager().checkpoints()) {
@@ -65,7 +63,7 @@ TEST_F(Loops, ThatOnlyAskAtBoundariesNumberTheirCheckpoints) {
     EXPECT_EQ(program_->counter, counter) << "the newest one is restored";
     try {
       for (int step = 0; step < 100'000; ++step) {
-        if (step == 10 && is_last_rank()) {
+        if (step == 10 && world_rank() == last_rank()) {
           std::raise(SIGTERM);
         }
         handler().save_checkpoint_if_preempted();
@@ -91,7 +89,7 @@ TEST_F(Loops, ThatAskAtEveryHundredthStepSaveUnderTheirOwnStep) {
       if (program_->counter % 100 == 0) {
         handler().save_checkpoint_if_preempted();
       }
-      if (program_->counter == 150 && is_last_rank()) {
+      if (program_->counter == 150 && world_rank() == last_rank()) {
         std::raise(SIGTERM);  // nobody asks for 50 steps
       }
       program_->step();
@@ -139,7 +137,7 @@ TEST_F(Loops, WithSubCyclesOfVaryingLengthContinueToTheSameEnd) {
   program_->start();
   try {
     while (program_->counter < 100'000) {
-      if (program_->counter >= 100 && is_last_rank()) {
+      if (program_->counter >= 100 && world_rank() == last_rank()) {
         std::raise(SIGTERM);
       }
       handler().run(advance);
@@ -192,7 +190,7 @@ TEST_F(Loops, MayAskInSetUpEvaluationAndOutput) {
       if (program_->counter % 100 == 0) {
         MPI_Barrier(MPI_COMM_WORLD);  // no rank comes to the end of a phase before another has its notice
       }
-      if (program_->counter % 20 == 10 && is_last_rank() && !preempted_in.contains(phase)) {
+      if (program_->counter % 20 == 10 && world_rank() == last_rank() && !preempted_in.contains(phase)) {
         std::raise(SIGTERM);
       }
       if (phase == stepping) {
@@ -243,7 +241,7 @@ TEST_F(ReturnWhenSaved, TheLoopEndsByItsOwnConditionAndNothingIsSavedAnyMore) {
     if (program_->counter % 100 == 0) {
       MPI_Barrier(MPI_COMM_WORLD);  // no rank comes to the first periodic save before another has its notice
     }
-    if (program_->counter == 30 && is_last_rank()) {
+    if (program_->counter == 30 && world_rank() == last_rank()) {
       std::raise(SIGTERM);
     }
     handler().save_checkpoint_if_preempted();
@@ -297,7 +295,7 @@ TEST_F(ReturnWhenSaved, ADifferentErrorStillReachesAllRanks) {
       {
         for (int step = 0; step < 100'000; ++step) {
           handler().run([&] {
-            if (is_last_rank() && step == 5) {
+            if (world_rank() == last_rank() && step == 5) {
               throw std::runtime_error("output failed");
             }
             program_->step();
@@ -340,7 +338,7 @@ TEST_F(ReturnWhenSaved, AfterAGracePeriodWithTwoSaves) {
   };
   program_->start();
   for (int step = 0; step < 100'000 && handler().exit_code() == 0; ++step) {
-    if (step == 10 && is_last_rank()) {
+    if (step == 10 && world_rank() == last_rank()) {
       std::raise(SIGTERM);
     }
     handler().save_checkpoint_if_preempted();
@@ -358,7 +356,7 @@ TEST_F(ReturnWhenSaved, AScopeTellsFirstAndSavesAtItsEnd) {
   program_->start();
   auto scope = handler().watch_preemption_scope(ScopeMode::save_at_end);
   while (!handler().preempted()) {
-    if (program_->counter == 20 && is_last_rank()) {
+    if (program_->counter == 20 && world_rank() == last_rank()) {
       std::raise(SIGTERM);
     }
     handler().save_checkpoint_if_preempted();

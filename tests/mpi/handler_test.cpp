@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -10,6 +12,7 @@ namespace reprieve::test {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::HasSubstr;
 
 class HandlerSignals : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(On, HandlerSignals, testing::Values("first", "last", "all", "staggered"));
@@ -49,6 +52,7 @@ TEST_P(HandlerSignals, SavesAtOneStepAndResumesToTheSameEnd) {
   ASSERT_TRUE(program.handler->restored_from());
   EXPECT_EQ(program.handler->restored_from()->number, saved_at);
   EXPECT_EQ(program.handler->restored_from()->reason.kind, SaveReason::Kind::preemption);
+  EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U) << "many notices are one save";
   EXPECT_EQ(program.counter, static_cast<int>(saved_at));
   const int end = program.counter + 90;
   program.run(end);
@@ -56,31 +60,29 @@ TEST_P(HandlerSignals, SavesAtOneStepAndResumesToTheSameEnd) {
   EXPECT_EQ(program.field, uninterrupted(end));
 }
 
-TEST(Handler, ANoticeBeforeTheFirstStepSavesBeforeIt) {
-  const SharedTemporaryDirectory directory;
+class Handler : public ProgramTest {};
+
+TEST_F(Handler, ANoticeBeforeTheFirstStepSavesBeforeIt) {
   if (world_rank() == world_size() - 1) {
     watch_signals();
     std::raise(SIGUSR1);  // before there is a handler
   }
-  Program program(directory / "run");
   program.start();
   EXPECT_THROW(program.run(5), Preempted);
   EXPECT_EQ(program.handler->total_run_calls(), 0U);
   EXPECT_EQ(program.counter, 0);
 }
 
-TEST(Handler, AWatcherFunctionGivesANotice) {
-  const SharedTemporaryDirectory directory;
-  std::atomic<bool> notice = false;  // the thread that watches lives as long as the program
-  Program program(directory / "run");
-  program.config.termination_watcher_fn = [&] {
-    WatchResult result = notice.load();
+TEST_F(Handler, AWatcherFunctionGivesANotice) {
+  const auto notice = std::make_shared<std::atomic<bool>>(false);  // the thread that asks lives as long as the program
+  program.config.termination_watcher_fn = [notice] {
+    WatchResult result = notice->load();
     result.message = "maintenance";
     return result;
   };
   program.start();
   try {
-    program.run(20'000, [&](int step) { notice = step >= 10 && world_rank() == world_size() - 1; });
+    program.run(20'000, [&](int step) { *notice = step >= 10 && world_rank() == world_size() - 1; });
     FAIL() << "was not preempted";
   } catch (const Preempted& preempted) {
     EXPECT_EQ(preempted.context().notice.source, "watcher function");
@@ -89,9 +91,7 @@ TEST(Handler, AWatcherFunctionGivesANotice) {
   }
 }
 
-TEST(Handler, RunReturnsTheResultOfTheFunction) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, RunReturnsTheResultOfTheFunction) {
   program.start();
   EXPECT_EQ(program.handler->run([](int a, int b) { return a * b; }, 6, 7), 42);
   int changed = 0;
@@ -102,12 +102,10 @@ TEST(Handler, RunReturnsTheResultOfTheFunction) {
   EXPECT_EQ(program.handler->total_run_calls(), 3U);
 }
 
-TEST(Handler, AnExceptionOnOneRankReachesAllRanks) {
-  const SharedTemporaryDirectory directory;
+TEST_F(Handler, AnExceptionOnOneRankReachesAllRanks) {
   const int failing = world_size() - 1;
-  Program program(directory / "run");
   program.start();
-  try {
+  const SeenError error = error_of([&] {
     for (int step = 0; step < 100'000; ++step) {
       program.handler->run([&] {
         if (world_rank() == failing && step == 25) {
@@ -116,57 +114,42 @@ TEST(Handler, AnExceptionOnOneRankReachesAllRanks) {
         program.step();
       });
     }
-    FAIL() << "nothing was thrown";
-  } catch (const ClusterError& error) {
-    EXPECT_EQ(error.origin_rank(), failing);
-    EXPECT_NE(std::string(error.what()).find("diverged"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(failing)), std::string::npos) << error.what();
-  }
+  });
+  EXPECT_EQ(error.code, ErrorCode::cluster);
+  EXPECT_EQ(error.origin_rank, failing);
+  EXPECT_THAT(error.message, testing::AllOf(HasSubstr("diverged"), HasSubstr("rank " + std::to_string(failing))));
   EXPECT_THROW(program.handler->run([] {}), UsageError);
   MPI_Barrier(MPI_COMM_WORLD);
   std::ifstream report(directory / "run/error.json");
   EXPECT_EQ(nlohmann::json::parse(report)["rank"], failing);
 }
 
-TEST(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
+TEST_F(Handler, RanksThatMakeDifferentNumbersOfCallsGetAnError) {
   REPRIEVE_NEEDS_RANKS(2);
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
   program.start();
   if (world_rank() == 1) {
     program.run(50);
     program.handler.reset();  // logs the error of the others
     return;
   }
-  try {
-    program.run(100'000);
-    FAIL() << "nothing was thrown";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("different numbers of calls"), std::string::npos) << error.what();
-  }
+  const SeenError error = error_of([&] { program.run(100'000); });
+  EXPECT_EQ(error.code, ErrorCode::usage);
+  EXPECT_THAT(error.message, HasSubstr("different numbers of calls"));
 }
 
-TEST(Handler, RunsThatAreAllPreemptedLeaveOneCheckpointTooManyAtMost) {
-  const SharedTemporaryDirectory directory;
+TEST_F(Handler, RunsThatAreAllPreemptedLeaveOneCheckpointTooManyAtMost) {
   for (int start = 0; start < 4; ++start) {
-    Program program(directory / "run");
-    program.options.max_to_keep = 1;
-    program.options.recycle = false;
-    program.start();
-    const int last = static_cast<int>(program.handler->total_run_calls()) + 5;
-    const auto notice = [&](int step) {
-      if (step == last && world_rank() == 0) {
-        std::raise(SIGTERM);
-      }
-    };
-    EXPECT_THROW(program.run(1'000'000, notice), Preempted);
-    EXPECT_LE(program.handler->manager().checkpoints().size(), 2U);
+    Program job(directory / "run");
+    job.options.max_to_keep = 1;
+    job.options.recycle = false;
+    job.start();
+    const int last = static_cast<int>(job.handler->total_run_calls()) + 5;
+    EXPECT_THROW(job.run(1'000'000, notice_at(last, 0)), Preempted);
+    EXPECT_LE(job.handler->manager().checkpoints().size(), 2U);
   }
 }
 
-TEST(Handler, PeriodicSavesBySteps) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, PeriodicSavesBySteps) {
   program.config.save_every_steps = 10;
   program.options.max_to_keep = 0;
   program.start();
@@ -179,9 +162,7 @@ TEST(Handler, PeriodicSavesBySteps) {
   }
 }
 
-TEST(Handler, ACheckpointIsSavedOnRequestOfOneRank) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, ACheckpointIsSavedOnRequestOfOneRank) {
   program.start();
   program.run(5);
   if (world_rank() == world_size() - 1) {
@@ -198,9 +179,7 @@ TEST(Handler, ACheckpointIsSavedOnRequestOfOneRank) {
   EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
 }
 
-TEST(Handler, PeriodicSavesByTime) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, PeriodicSavesByTime) {
   program.config.save_every = 200ms;
   program.start();
   std::optional<CheckpointInfo> saved;
@@ -212,9 +191,7 @@ TEST(Handler, PeriodicSavesByTime) {
   EXPECT_EQ(saved->reason.kind, SaveReason::Kind::periodic);
 }
 
-TEST(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {
   program.step_time = 12ms;  // checked at every boundary
   program.config.save_every_steps = 5;
   program.options.max_to_keep = 0;
@@ -232,21 +209,13 @@ TEST(Handler, APeriodicSaveAndAPreemptionAtTheSameStepAreOneSave) {
   EXPECT_EQ(checkpoints[0].reason.kind, SaveReason::Kind::preemption);
 }
 
-TEST(Handler, AGracePeriodGivesTwoCheckpoints) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, AGracePeriodGivesTwoCheckpoints) {
   program.config.grace_period = 6s;  // long beside what a machine with much else to do takes for the first save
   program.config.grace_margin = 1s;
   program.step_time = 1ms;
   program.start();
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW(program.run(100'000,
-                           [&](int step) {
-                             if (step == 20 && world_rank() == world_size() - 1) {
-                               std::raise(SIGTERM);
-                             }
-                           }),
-               Preempted);
+  EXPECT_THROW(program.run(100'000, notice_at(20, last_rank())), Preempted);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
   const auto checkpoints = program.handler->manager().checkpoints();
   ASSERT_EQ(checkpoints.size(), 2U);
@@ -254,25 +223,15 @@ TEST(Handler, AGracePeriodGivesTwoCheckpoints) {
   EXPECT_EQ(checkpoints[1].number, program.handler->total_run_calls());
 }
 
-TEST(Handler, AGracePeriodTooShortForTwoGivesOneCheckpoint) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, AGracePeriodTooShortForTwoGivesOneCheckpoint) {
   program.config.grace_period = 500ms;
   program.config.grace_margin = 1s;
   program.start();
-  EXPECT_THROW(program.run(100'000,
-                           [&](int step) {
-                             if (step == 20) {
-                               std::raise(SIGTERM);
-                             }
-                           }),
-               Preempted);
+  EXPECT_THROW(program.run(100'000, notice_at(20)), Preempted);
   EXPECT_EQ(program.handler->manager().checkpoints().size(), 1U);
 }
 
-TEST(Handler, AnExitFunctionThatReturnsLeadsBackIntoTheLoop) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, AnExitFunctionThatReturnsLeadsBackIntoTheLoop) {
   int exits = 0;
   program.config.exit_fn = [&](const ExitContext& context) {
     ++exits;
@@ -292,19 +251,13 @@ TEST(Handler, AnExitFunctionThatReturnsLeadsBackIntoTheLoop) {
   EXPECT_FALSE(program.handler->preempted());
 }
 
-TEST(Handler, AScopeMarksAndSavesAtItsEnd) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, AScopeMarksAndSavesAtItsEnd) {
   program.start();
   int calls = 0;
   try {
     auto scope = program.handler->watch_preemption_scope(ScopeMode::save_at_end);
     while (calls < 100'000 && !program.handler->preempted()) {
-      program.run(++calls, [&](int step) {
-        if (step == 20 && world_rank() == world_size() - 1) {
-          std::raise(SIGTERM);
-        }
-      });
+      program.run(++calls, notice_at(20, last_rank()));
     }
     EXPECT_TRUE(program.handler->preempted());
     calls += 50;
@@ -317,9 +270,7 @@ TEST(Handler, AScopeMarksAndSavesAtItsEnd) {
   }
 }
 
-TEST(Handler, AScopeWithoutANoticeIsSilent) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, AScopeWithoutANoticeIsSilent) {
   program.start();
   {
     auto scope = program.handler->watch_preemption_scope();
@@ -328,9 +279,7 @@ TEST(Handler, AScopeWithoutANoticeIsSilent) {
   EXPECT_TRUE(program.handler->manager().checkpoints().empty());
 }
 
-TEST(Handler, TheSaveFunctionGetsTheArgumentsAndItsFilesAreCommitted) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, TheSaveFunctionGetsTheArgumentsAndItsFilesAreCommitted) {
   std::string seen;
   program.config.save_fn = [&](const SaveFnContext& context) {
     seen = std::any_cast<std::string>(context.args[0]);
@@ -359,9 +308,7 @@ TEST(Handler, TheSaveFunctionGetsTheArgumentsAndItsFilesAreCommitted) {
   }
 }
 
-TEST(Handler, AFailedSaveIsTheSameErrorOnAllRanksAndTheHandlerStaysUsable) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(Handler, AFailedSaveIsTheSameErrorOnAllRanksAndTheHandlerStaysUsable) {
   int saves = 0;
   program.config.save_fn = [&](const SaveFnContext&) {
     if (++saves == 1 && world_rank() == world_size() - 1) {
@@ -370,19 +317,14 @@ TEST(Handler, AFailedSaveIsTheSameErrorOnAllRanksAndTheHandlerStaysUsable) {
   };
   program.start();
   std::raise(SIGTERM);
-  try {
-    program.run(100);
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.origin_rank(), world_size() - 1);
-    EXPECT_NE(std::string(error.what()).find("no licence"), std::string::npos) << error.what();
-  }
+  const SeenError error = error_of([&] { program.run(100); });
+  EXPECT_EQ(error.origin_rank, world_size() - 1);
+  EXPECT_THAT(error.message, HasSubstr("no licence"));
   EXPECT_THROW(program.run(100'000), Preempted);  // the notice is still there
   EXPECT_EQ(saves, 2);
 }
 
-TEST(Handler, LocalModeWorksTheSame) {
-  const SharedTemporaryDirectory directory;
+TEST_F(Handler, LocalModeWorksTheSame) {
   const auto mine = directory / ("rank-" + std::to_string(world_rank()));
   Checkpoint checkpoint;
   int counter = 0;
@@ -399,8 +341,7 @@ TEST(Handler, LocalModeWorksTheSame) {
   EXPECT_EQ(counter, 0);
 }
 
-TEST(Handler, AManagerOfTheCallersOwnIsUsed) {
-  const SharedTemporaryDirectory directory;
+TEST_F(Handler, AManagerOfTheCallersOwnIsUsed) {
   Checkpoint checkpoint;
   int value = 3;
   checkpoint.add_replicated("value", value);

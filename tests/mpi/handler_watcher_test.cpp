@@ -25,12 +25,6 @@ std::size_t threads_of_this_process() {
   return count;
 }
 
-void notice_at(int step, int wanted, int rank) {
-  if (step == wanted && world_rank() == rank) {
-    std::raise(SIGTERM);
-  }
-}
-
 bool wait_for(const std::atomic<int>& value, int wanted) {
   for (int i = 0; i < 6000 && value != wanted; ++i) {
     std::this_thread::sleep_for(10ms);
@@ -38,15 +32,15 @@ bool wait_for(const std::atomic<int>& value, int wanted) {
   return value == wanted;
 }
 
-TEST(WatcherInside, EveryRankKeepsTheNoticeOfOne) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+class WatcherInside : public ProgramTest {};
+
+TEST_F(WatcherInside, EveryRankKeepsTheNoticeOfOne) {
   program.start();
   std::atomic<int> told{-1};
   const int last = world_size() - 1;
   const PreemptionWatcher watcher(*program.handler, [&](const PreemptionMessage& message) { told = message.rank; });
   EXPECT_FALSE(watcher.preemption_message());
-  EXPECT_THROW(program.run(100'000, [&](int step) { notice_at(step, 20, last); }), Preempted);
+  EXPECT_THROW(program.run(100'000, notice_at(20, last)), Preempted);
   EXPECT_TRUE(wait_for(told, last));
   ASSERT_TRUE(watcher.preemption_message());
   EXPECT_EQ(watcher.preemption_message()->rank, last);
@@ -56,9 +50,7 @@ TEST(WatcherInside, EveryRankKeepsTheNoticeOfOne) {
   watcher.block_until_worker_exit();  // would wait for itself
 }
 
-TEST(WatcherInside, MayOutliveItsHandlerAndEndsItsThread) {
-  const SharedTemporaryDirectory directory;
-  Program program(directory / "run");
+TEST_F(WatcherInside, MayOutliveItsHandlerAndEndsItsThread) {
   program.start();
   const std::size_t before = threads_of_this_process();
   {
@@ -83,7 +75,7 @@ class Scope : public ::testing::Test {
   /// How many steps a notice takes to be heard depends on how the ranks agree.
   void run_until_preempted() {
     for (int step = 0; step < 100'000 && !program_.handler->preempted(); ++step) {
-      notice_at(step, 10, 0);
+      notice_at(10, 0)(step);
       program_.handler->run([&] { program_.step(); });
     }
   }
@@ -96,7 +88,7 @@ class Scope : public ::testing::Test {
 TEST_F(Scope, ANoOpExitLeadsBackIntoTheLoop) {
   for (const int goal : {40, 80}) {
     auto scope = program_.handler->watch_preemption_scope(ScopeMode::save_at_end);
-    program_.run(goal, [&](int step) { notice_at(step, goal - 30, world_size() - 1); });
+    program_.run(goal, notice_at(goal - 30, last_rank()));
   }
   EXPECT_EQ(exits_, 2);
   EXPECT_EQ(program_.handler->manager().latest()->number, 80U);

@@ -28,12 +28,7 @@ using testing::HasSubstr;
 class LocalCopies : public LocalTest {};
 
 TEST_P(LocalCopies, TheNewestOfThemIsRestoredAfterACrash) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-    copy(manager, 4);
-  });
+  crash_after({1}, {2, 3, 4});
   expect_restored(4, ".part");
 }
 
@@ -71,21 +66,13 @@ TEST_P(LocalCopies, ANewerCheckpointGoesBeforeThem) {
 }
 
 TEST_P(LocalCopies, ACorruptPartMakesAllRanksTakeTheCopyBefore) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({1}, {2, 3});
   on_chief([&] { flip_a_bit(part_of(world_size() - 1, 1), 4096); });
   expect_restored(2, ".part");
 }
 
 TEST_P(LocalCopies, WithoutAValidCopyTheCheckpointIsTaken) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({1}, {2, 3});
   on_chief([&] {
     flip_a_bit(part_of(world_size() - 1, 1), 4100);
     fs::resize_file(part_of(0, 0), 5000);
@@ -94,30 +81,20 @@ TEST_P(LocalCopies, WithoutAValidCopyTheCheckpointIsTaken) {
 }
 
 TEST_P(LocalCopies, AreReadOnceWhereSomethingOlderWouldOverwriteWhatIsCorrupt) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({1}, {2, 3});
   expect_restored(3, ".part");
   on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"single")")); });
 }
 
 TEST_P(LocalCopies, ThatAreCorruptTouchNothingWhereThereIsNoCheckpoint) {
-  crash_after([&](CheckpointManager& manager) {
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({}, {2, 3});
   on_chief([&] { flip_a_bit(part_of(world_size() - 1, 1), 4096); });
   expect_restored(2, ".part");
   on_chief([&] { EXPECT_THAT(read_text(directory / "events.jsonl"), HasSubstr(R"("pass":"proven")")); });
 }
 
 TEST_P(LocalCopies, ThatAreAllCorruptLeaveTheStateAsItIs) {
-  crash_after([&](CheckpointManager& manager) {
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({}, {2, 3});
   on_chief([&] {
     flip_a_bit(part_of(world_size() - 1, 1), 4096);
     flip_a_bit(part_of(0, 0), 4096);
@@ -139,10 +116,7 @@ TEST_P(LocalCopies, ThatAreCorruptTouchNothingThatOlderOnesDoNotHave) {
 }
 
 TEST_P(LocalCopies, APartThatLacksAChecksumIsPassedOver) {
-  crash_after([&](CheckpointManager& manager) {
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({}, {2, 3});
   on_chief([&] {
     const core::FileAddress file(part_of(world_size() - 1, 1));
     const storage::Part part(storage::PosixFile::open_to_read(file));
@@ -154,10 +128,7 @@ TEST_P(LocalCopies, APartThatLacksAChecksumIsPassedOver) {
 }
 
 TEST_P(LocalCopies, AMissingPartMakesACopyIncomplete) {
-  crash_after([&](CheckpointManager& manager) {
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({}, {2, 3});
   on_chief([&] { fs::remove(part_of(0, 1)); });
   testing::internal::CaptureStderr();
   expect_restored(2, ".part");
@@ -167,19 +138,13 @@ TEST_P(LocalCopies, AMissingPartMakesACopyIncomplete) {
 }
 
 TEST_P(LocalCopies, AreNotTakenIfTheUserHasRemovedTheNewestCheckpoint) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1, 2});
-    copy(manager, 3);
-  });
+  crash_after({1, 2}, {3});
   on_chief([&] { fs::remove(directory / "ckpt-2.h5"); });
   expect_restored(1, ".h5");
 }
 
 TEST_P(LocalCopies, OfADirectoryAreNotTakenByACopyOfIt) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 3);
-  });
+  crash_after({1}, {3});
   on_chief([&] {
     fs::rename(directory, temporary / "elsewhere");
     fs::copy(temporary / "elsewhere", directory, fs::copy_options::recursive);
@@ -306,27 +271,16 @@ class LocalPartners : public LocalCopies {
       }
     }
   }
-
-  void copy_and_crash() {
-    crash_after([&](CheckpointManager& manager) {
-      save_each(manager, {1});
-      copy(manager, 2);
-      copy(manager, 3);
-    });
-  }
 };
 
 TEST_P(LocalPartners, OneHostLostLosesNothing) {
-  copy_and_crash();
+  crash_after({1}, {2, 3});
   on_chief([&] { lose_host(world_size() - 1); });
-  state.set(99);
-  CheckpointManager manager = open(with_local_copies());
-  ASSERT_TRUE(manager.restore_or_initialize());
-  expect_state(3);
+  expect_restored(3);
 }
 
 TEST_P(LocalPartners, TwoPartnersLostLeaveTheCheckpoint) {
-  copy_and_crash();
+  crash_after({1}, {2, 3});
   on_chief([&] {
     lose_host(0);
     lose_host(world_size() - 1);
@@ -335,16 +289,9 @@ TEST_P(LocalPartners, TwoPartnersLostLeaveTheCheckpoint) {
 }
 
 TEST_P(LocalPartners, ACorruptPartIsTakenFromThePartner) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({1}, {2, 3});
   on_chief([&] { flip_a_bit(part_of(world_size() - 1, 1), 4096); });
-  state.set(99);
-  CheckpointManager manager = open(with_local_copies());
-  ASSERT_TRUE(manager.restore_or_initialize());
-  expect_state(3);
+  expect_restored(3);
 }
 
 TEST_P(LocalPartners, AnOrderlyEndGivesTheMemoryBack) {
@@ -373,10 +320,7 @@ TEST_P(LocalPartners, APartnerWithoutRoomIsNoFailure) {
     }
     EXPECT_TRUE(manager.local_copy(3));
   });
-  state.set(99);
-  CheckpointManager manager = open(with_local_copies());
-  ASSERT_TRUE(manager.restore_or_initialize());
-  expect_state(2);
+  expect_restored(2);
 }
 
 INSTANTIATE_TEST_SUITE_P(In, LocalPartners, testing::Values(true), [](const auto&) { return "Memory"; });

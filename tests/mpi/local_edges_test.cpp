@@ -60,11 +60,7 @@ TEST_P(LocalEdges, WhoRemovesTheNewestCheckpointGoesBackBehindTheCopiesBeforeIt)
 
 TEST_P(LocalEdges, ANodeThatComesOnceMoreGivesBackWhatIsNoNewerThanTheCheckpoint) {
   REPRIEVE_NEEDS_RANKS(2);
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-    copy(manager, 3);
-  });
+  crash_after({1}, {2, 3});
   on_chief([&] {
     const TemporaryDirectory other_node("/dev/shm");
     const fs::path& other = other_node.path();
@@ -106,12 +102,7 @@ TEST_P(LocalEdges, AnErrorThatIsCaughtOutsideOfTheHandlerLeavesThem) {
     copy(manager, 2);
   }  // as where the program has caught what went wrong, and leaves without finish()
   MPI_Barrier(MPI_COMM_WORLD);
-  {
-    state.set(99);
-    CheckpointManager manager = open(with_local_copies());
-    ASSERT_TRUE(manager.restore_or_initialize());
-    expect_state(2);
-  }
+  expect_restored(2);
 }
 
 TEST_P(LocalEdges, AFinishedRunGivesThemBack) {
@@ -158,19 +149,13 @@ TEST_P(LocalEdges, ADirectoryThatIsPutBackHasNoUseForCopiesOfTheTimeThatWasUndon
     expect_state(1);
     copy(manager, 2);  // in the place of the other one
   });
-  state.set(99);
-  CheckpointManager manager = open(with_local_copies());
-  ASSERT_TRUE(manager.restore_or_initialize());
-  expect_state(2);
+  expect_restored(2);
 }
 
 /// A host that was away comes back.
 TEST_P(LocalEdges, WhatAnEarlierLaunchLeftIsNotGoneBackTo) {
   const fs::path away = temporary / "away";
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 2);
-  });
+  crash_after({1}, {2});
   on_chief([&] {
     fs::copy(place_, away, fs::copy_options::recursive);
     fs::remove_all(place_);
@@ -189,10 +174,7 @@ TEST_P(LocalEdges, WhatAnEarlierLaunchLeftIsNotGoneBackTo) {
 }
 
 TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1, 2, 3});
-    copy(manager, 4);
-  });
+  crash_after({1, 2, 3}, {4});
   on_chief([&] {
     fs::resize_file(directory / "ckpt-1.h5", 100);
     fs::remove(directory / "ckpt-3.h5");
@@ -201,19 +183,13 @@ TEST_P(LocalEdges, ACorruptOlderCheckpointDoesNotHideThatTheNewestWasRemoved) {
 }
 
 TEST_P(LocalEdges, ACorruptNewestCheckpointMakesNoCopyVoid) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1, 2});
-    copy(manager, 3);
-  });
+  crash_after({1, 2}, {3});
   on_chief([&] { fs::resize_file(directory / "ckpt-2.h5", 100); });
   expect_restored(3, ".part");
 }
 
 TEST_P(LocalEdges, WhatWasFlushedIntoADirectoryGoesWithIt) {
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 3);
-  });
+  crash_after({1}, {3});
   on_chief([&] {
     const fs::path flushed = directory / manager::kFlushedName;
     fs::create_directory(flushed);
@@ -233,11 +209,7 @@ TEST_P(LocalEdges, WhatWasFlushedIntoADirectoryGoesWithIt) {
 /// Its record names it as the last one, and its first copy is not complete.
 TEST_P(LocalEdges, ALaunchThatDiesInItsFirstCopyLeavesTheOneThatItStartedFrom) {
   const fs::path away = temporary / "away.part";
-  crash_after([&](CheckpointManager& manager) {
-    save_each(manager, {1});
-    copy(manager, 3);
-    copy(manager, 4);
-  });
+  crash_after({1}, {3, 4});
   fs::path lost;
   on_chief([&] {
     lost = part_of(world_size() - 1, 1);
@@ -349,6 +321,158 @@ TEST_P(LocalEdges, ATimerOfTheProgramDoesNotKeepItFromItsSpace) {
 
 INSTANTIATE_TEST_SUITE_P(In, LocalEdges, testing::Bool(),
                          [](const auto& place) { return place.param ? "Memory" : "AFile"; });
+
+// Node-local copies of states that change their shape, and in places that are none: what a program does rightly in a
+// way that nobody wrote down, or wrongly.
+
+class LocalStates : public LocalTest {
+ protected:
+  [[nodiscard]] CheckpointManager manage(Checkpoint& checkpoint) const {
+    return {MPI_COMM_WORLD, checkpoint, directory, with_local_copies()};
+  }
+
+  static void complete_copy(CheckpointManager& manager, std::uint64_t number) {
+    EXPECT_TRUE(manager.local_copy(number));
+    manager.impl().local->wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+};
+
+class LocalGrowth : public LocalStates {
+ protected:
+  /// One part is larger than all before it, and the last one is small again.
+  void grow_and_come_back(std::initializer_list<std::size_t> sizes) {
+    std::vector<double> particles;
+    Checkpoint checkpoint;
+    checkpoint.add_per_rank("particles", particles);
+    try {
+      CheckpointManager manager = manage(checkpoint);
+      std::uint64_t number = 0;
+      for (const std::size_t size : sizes) {
+        particles.assign(size + static_cast<std::size_t>(world_rank()), static_cast<double>(++number));
+        complete_copy(manager, number);
+      }
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::vector<double> wanted = particles;
+    particles.clear();
+    CheckpointManager manager = manage(checkpoint);
+    const auto info = manager.restore_or_initialize();
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->number, sizes.size());
+    EXPECT_EQ(particles, wanted);
+  }
+};
+
+TEST_P(LocalGrowth, AStateMayGrowAndShrinkBetweenTwoCopies) {
+  grow_and_come_back({10, 200'000, 3, 500'000, 100});
+  grow_and_come_back({0, 0, 300'000});
+}
+
+TEST_P(LocalGrowth, APartnerKeepsPartsThatGrow) {
+  if (world_size() == 1 || !GetParam()) {
+    GTEST_SKIP() << "partners are for several hosts, and for memory";
+  }
+  hosts_are_played = true;
+  grow_and_come_back({10, 200'000, 3, 500'000, 100});
+}
+
+TEST_P(LocalStates, ARankMayHaveNothingAtAll) {
+  std::vector<double> field(world_rank() == 0 ? 1000 : 0, 7.0);
+  Checkpoint checkpoint;
+  checkpoint.add_distributed("field", field.data(), {{1000}, {world_rank() == 0 ? 0U : 1000U}, {field.size()}});
+  try {
+    CheckpointManager manager = manage(checkpoint);
+    complete_copy(manager, 1);
+    complete_copy(manager, 2);
+    throw Crash{};
+  } catch (const Crash&) {
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::ranges::fill(field, 0.0);
+  CheckpointManager manager = manage(checkpoint);
+  const auto info = manager.restore_or_initialize();
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->number, 2U);
+  EXPECT_EQ(field, std::vector<double>(field.size(), 7.0));
+}
+
+TEST_P(LocalStates, AnotherStateIsRefusedAsThatOfAFileAndTheCopyStays) {
+  crash_after([&](CheckpointManager& manager) { copy(manager, 2); });
+  {
+    int step = 0;
+    double more = 0;
+    Checkpoint other;
+    other.add_replicated("step", step);
+    other.add_replicated("more", more);
+    CheckpointManager manager = manage(other);
+    EXPECT_EQ(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).code, ErrorCode::mismatch);
+    EXPECT_EQ(step, 0) << "nothing was touched";
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect_restored(2, ".part");
+}
+
+TEST_P(LocalStates, APlaceThatIsAFileIsSaidAtTheStart) {
+  on_chief([&] {
+    fs::remove_all(place_);
+    std::ofstream(place_) << "in the way";
+  });
+  {
+    CheckpointManager manager = open(with_local_copies());
+    EXPECT_THAT(same_error_on_all_ranks([&] { manager.restore_or_initialize(); }).message,
+                testing::AllOf(HasSubstr("local_directory"), HasSubstr(place_.filename().string())));
+  }
+  on_chief([&] { fs::remove(place_); });
+}
+
+TEST_P(LocalStates, APlaceMayBeALink) {
+  const fs::path real = place_;
+  place_ = temporary / ("link-" + std::to_string(GetParam()));
+  on_chief([&] { fs::create_directory_symlink(real, place_); });
+  crash_after([&](CheckpointManager& manager) { copy(manager, 2); });
+  expect_restored(2, ".part");
+}
+
+/// Anybody may take the plain name first: nothing of this user lies there, and nobody's start ends for it.
+TEST_P(LocalStates, AFolderThatIsNotTheUsersOwnIsPassedOver) {
+  const fs::path taken = place_ / ("reprieve-" + std::to_string(::geteuid()));
+  on_chief([&] {
+    fs::create_directory(taken);
+    fs::permissions(taken, fs::perms::owner_all | fs::perms::others_read);
+  });
+  crash_after({}, {3, 4});
+  on_chief([&] { EXPECT_TRUE(fs::is_empty(taken)); });
+  expect_restored(4, ".part");
+}
+
+TEST_P(LocalStates, TwoDirectoriesShareAPlaceAndNothingElse) {
+  const auto crash_in = [&](const char* name, int seed) {
+    try {
+      CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, temporary / name, with_local_copies());
+      EXPECT_FALSE(manager.restore_or_initialize()) << "it has taken none";
+      copy(manager, seed);
+      throw Crash{};
+    } catch (const Crash&) {
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  };
+  crash_in("one", 2);
+  crash_in("other", 5);
+  for (const auto& [name, seed] : {std::pair{"one", 2}, std::pair{"other", 5}}) {
+    state.set(99);
+    CheckpointManager manager(MPI_COMM_WORLD, state.checkpoint, temporary / name, with_local_copies());
+    ASSERT_TRUE(manager.restore_or_initialize());
+    expect_state(seed);
+  }
+}
+
+const auto in_memory_and_on_disk = testing::Bool();
+std::string name_of_place(const testing::TestParamInfo<bool>& place) { return place.param ? "Memory" : "AFile"; }
+INSTANTIATE_TEST_SUITE_P(In, LocalStates, in_memory_and_on_disk, name_of_place);
+INSTANTIATE_TEST_SUITE_P(In, LocalGrowth, in_memory_and_on_disk, name_of_place);
 
 }  // namespace
 }  // namespace reprieve::test

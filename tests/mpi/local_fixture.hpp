@@ -57,6 +57,16 @@ class LocalRuns : public ManagerTest {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
+  /// One that makes checkpoints first, and takes copies then.
+  void crash_after(const std::vector<int>& saved, const std::vector<int>& copied) {
+    crash_after([&](CheckpointManager& manager) {
+      save_each(manager, saved);
+      for (const int seed : copied) {
+        copy(manager, seed);
+      }
+    });
+  }
+
   std::optional<CheckpointInfo> restore() {
     state.set(99);
     CheckpointManager manager = open(with_local_copies());
@@ -67,6 +77,11 @@ class LocalRuns : public ManagerTest {
     const auto info = restore();
     ASSERT_TRUE(info);
     EXPECT_EQ(info->path.extension(), suffix) << info->path;
+    expect_state(seed);
+  }
+
+  void expect_restored(int seed) {
+    ASSERT_TRUE(restore());
     expect_state(seed);
   }
 

@@ -5,13 +5,11 @@
 /// What the tests of the checkpoint manager have in common: a state with every kind of variable, and a directory.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,6 +23,7 @@
 
 #include "reprieve/reprieve.hpp"
 #include "support/mpi_test.hpp"
+#include "support/small_files.hpp"
 
 namespace reprieve::test {
 
@@ -128,59 +127,17 @@ class AllKinds {
   std::vector<double> field_;
 };
 
-/// An error as all ranks must see it.
-struct SeenError {
-  ErrorCode code = ErrorCode::internal;
-  int origin_rank = -1;
-  std::string message;
-};
-
-/// Runs @p call on every rank, which must throw the same Error on every rank; returns it.
-inline SeenError same_error_on_all_ranks(const std::function<void()>& call) {
-  SeenError seen;
-  bool thrown = false;
-  try {
-    call();
-  } catch (const Error& error) {
-    thrown = true;
-    seen = {error.code(), error.origin_rank(), error.what()};
-  }
-  EXPECT_TRUE(thrown) << "no error";
-  std::array<int, 3> chiefs{static_cast<int>(seen.code), seen.origin_rank, static_cast<int>(seen.message.size())};
-  MPI_Bcast(chiefs.data(), 3, MPI_INT, 0, MPI_COMM_WORLD);
-  std::string message = seen.message;
-  message.resize(static_cast<std::size_t>(chiefs[2]));
-  MPI_Bcast(message.data(), chiefs[2], MPI_CHAR, 0, MPI_COMM_WORLD);
-  EXPECT_EQ(static_cast<int>(seen.code), chiefs[0]);
-  EXPECT_EQ(seen.origin_rank, chiefs[1]);
-  EXPECT_EQ(seen.message, message);
-  return seen;
-}
-
 /// While it lives, files of more than so many bytes cannot be written on the last rank.
 class SmallFilesOnTheLastRank {
  public:
-  explicit SmallFilesOnTheLastRank(rlim_t most_bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
-    set(most_bytes);
-  }
-  ~SmallFilesOnTheLastRank() {
-    set(before_.rlim_cur);
-    std::signal(SIGXFSZ, handler_);
-  }
-  SmallFilesOnTheLastRank(const SmallFilesOnTheLastRank&) = delete;
-  SmallFilesOnTheLastRank& operator=(const SmallFilesOnTheLastRank&) = delete;
-
- private:
-  void set(rlim_t bytes) const {
-    const rlimit limit{bytes, before_.rlim_max};
+  explicit SmallFilesOnTheLastRank(rlim_t most_bytes) {
     if (world_rank() == world_size() - 1) {
-      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+      limit_.emplace(most_bytes);
     }
   }
 
-  rlimit before_{};
-  void (*handler_)(int);
+ private:
+  std::optional<SmallFiles> limit_;
 };
 
 /// A checkpoint directory `<temporary>/run`, and the state to be saved there.
@@ -211,14 +168,7 @@ class ManagerTest : public testing::Test {
   }
   [[nodiscard]] Names names() const { return names_in(directory); }
 
-  /// Does something on rank 0 alone while the others wait.
-  static void on_chief(const std::function<void()>& action) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank() == 0) {
-      action();
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
+  static void on_chief(const std::function<void()>& action) { test::on_chief(action); }
 
   static void write_text(const std::filesystem::path& file, const std::string& text) {
     std::filesystem::create_directories(file.parent_path());
@@ -237,6 +187,12 @@ class ManagerTest : public testing::Test {
       state.set(number);
       manager.save(static_cast<std::uint64_t>(number));
     }
+  }
+
+  /// A run that saves them, and ends.
+  void run_with_saves(const std::vector<int>& numbers, const ManagerOptions& options = {}) {
+    CheckpointManager manager = open(options);
+    save_each(manager, numbers);
   }
 
   void expect_state(int seed) const { EXPECT_TRUE(state == AllKinds(seed)) << "not the state of seed " << seed; }

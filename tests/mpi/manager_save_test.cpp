@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The commit: save functions, retention, errors, events, and what dead runs leave behind.
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "manager/manager_impl.hpp"
 #include "manager_fixture.hpp"
+#include "storage/read/inspect_file.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -47,12 +53,6 @@ class SaveTest : public ManagerTest {
   }
 };
 
-TEST_F(SaveTest, KeepsTheNewest) {
-  CheckpointManager manager = open({.max_to_keep = 2});
-  save_each(manager, {1, 2, 3, 4});
-  EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-4.h5"}));
-}
-
 TEST_F(SaveTest, APreemptionDoesNotWaitForFilesToBeRemoved) {
   CheckpointManager manager = open({.max_to_keep = 2, .recycle = false});
   save_each(manager, {1, 2});
@@ -69,12 +69,6 @@ TEST_F(SaveTest, KeepsOnePerSpan) {
   CheckpointManager manager = open({.max_to_keep = 2, .keep_every = std::chrono::hours(1)});
   save_each(manager, {1, 2, 3, 4, 5});
   EXPECT_EQ(names(), (Names{"ckpt-1.h5", "ckpt-4.h5", "ckpt-5.h5"}));
-}
-
-TEST_F(SaveTest, NeverRetiresWhatItHasJustSaved) {
-  CheckpointManager manager = open({.max_to_keep = 2});
-  save_each(manager, {7, 8, 3});
-  EXPECT_EQ(names(), (Names{"ckpt-3.h5", "ckpt-8.h5"}));
 }
 
 TEST_F(SaveTest, LeavesOtherFilesAlone) {
@@ -214,19 +208,6 @@ TEST_F(SaveTest, DifferentNumbersAreAnErrorOnAllRanks) {
   EXPECT_EQ(names(), Names{});
   manager.save(9);
   EXPECT_EQ(names(), Names{"ckpt-9.h5"});
-}
-
-TEST_F(SaveTest, DifferentVariablesAreAnErrorOnAllRanks) {
-  REPRIEVE_NEEDS_RANKS(2);
-  double surplus = 0;
-  if (world_rank() == 1) {
-    state.checkpoint.add_replicated("surplus", surplus);
-  }
-  CheckpointManager manager = open();
-  const SeenError error = same_error_on_all_ranks([&] { manager.save(1); });
-  EXPECT_EQ(error.code, ErrorCode::mismatch);
-  EXPECT_THAT(error.message, HasSubstr("surplus"));
-  EXPECT_EQ(names(), Names{});
 }
 
 TEST_F(SaveTest, ADirectoryInTheWayIsAClearError) {
@@ -374,6 +355,234 @@ TEST_F(CutShort, FilesOfASaveThatWasNotCommittedAreRemoved) {
   CheckpointManager manager = open();
   EXPECT_EQ(names(), (Names{"ckpt-4.files", "ckpt-4.h5"}));
   EXPECT_EQ(names_in(directory / "ckpt-4.files"), Names{"of_the_replaced_checkpoint"});
+}
+
+// Saves in the background: what is saved, when it is a checkpoint, and what goes wrong in the thread.
+
+/// While it lives, this process can map only so many bytes more.
+class LimitedMemory {
+ public:
+  explicit LimitedMemory(std::size_t bytes) {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t pages = 0;
+    statm >> pages;
+    EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+    rlimit limited = before_;
+    limited.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + bytes;
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &limited), 0);
+  }
+  ~LimitedMemory() { EXPECT_EQ(::setrlimit(RLIMIT_AS, &before_), 0); }
+  LimitedMemory(const LimitedMemory&) = delete;
+  LimitedMemory& operator=(const LimitedMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class BackgroundSave : public ManagerTest {
+ protected:
+  /// Begins to save the state of seed = number, which is another one as soon as this returns.
+  void begin(CheckpointManager& manager, int number) {
+    state.set(number);
+    CheckpointManager::SaveRequest request;
+    request.number = static_cast<std::uint64_t>(number);
+    manager.save_in_background(request);
+    state.set(number + 50);
+  }
+
+  void expect_restored(int seed) {
+    CheckpointManager manager = open();
+    const auto info = manager.restore_or_initialize();
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->number, static_cast<std::uint64_t>(seed));
+    expect_state(seed);
+  }
+};
+
+TEST_F(BackgroundSave, SavesTheStateOfTheMomentInWhichItBegan) {
+  {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+    const auto report = manager.finish_background_save();
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->number, 4U);
+    EXPECT_GT(report->bytes, 0U);
+    EXPECT_GE(report->seconds, report->blocked_seconds);
+    EXPECT_GT(report->blocked_seconds, 0.0);
+  }
+  expect_restored(4);
+}
+
+TEST_F(BackgroundSave, IsNoCheckpointBeforeItIsFinished) {
+  CheckpointManager manager = open();
+  EXPECT_FALSE(manager.background_save_pending());
+  EXPECT_TRUE(manager.background_save_written());
+  begin(manager, 4);
+  EXPECT_TRUE(manager.background_save_pending());
+  EXPECT_FALSE(manager.latest());
+  manager.finish_background_save();
+  EXPECT_FALSE(manager.background_save_pending());
+  EXPECT_TRUE(manager.background_save_written());
+  EXPECT_EQ(manager.latest()->number, 4U);
+  EXPECT_FALSE(manager.finish_background_save());
+}
+
+TEST_F(BackgroundSave, IsFinishedByTheNextSave) {
+  {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+    begin(manager, 5);
+    state.set(6);
+    manager.save(6);
+    EXPECT_FALSE(manager.background_save_pending());
+  }
+  EXPECT_EQ(names(), (Names{"ckpt-4.h5", "ckpt-5.h5", "ckpt-6.h5"}));
+  expect_restored(6);
+}
+
+TEST_F(BackgroundSave, IsFinishedByTheEndOfTheManager) {
+  {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+  }
+  expect_restored(4);
+}
+
+TEST_F(BackgroundSave, IsFinishedByARestore) {
+  CheckpointManager manager = open();
+  begin(manager, 4);
+  EXPECT_EQ(manager.restore_or_initialize()->number, 4U);
+  expect_state(4);
+}
+
+TEST_F(BackgroundSave, IsLostIfTheManagerIsLeftByAnException) {
+  try {
+    CheckpointManager manager = open();
+    begin(manager, 4);
+    throw std::runtime_error("on every rank");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_FALSE(open().latest());
+  EXPECT_EQ(names(), Names{});
+}
+
+TEST_F(BackgroundSave, IsAnOrdinarySaveWithoutRoomForACopy) {
+#ifdef REPRIEVE_SANITIZED
+  GTEST_SKIP() << "the sanitizer ends a process that has no memory left";
+#endif
+  std::vector<double> large(std::size_t{1} << 23, 1.0);  // 64 MiB
+  state.checkpoint.add_per_rank("large", large);
+  {
+    CheckpointManager manager = open();
+    {
+      const LimitedMemory limit(std::size_t{16} << 20U);
+      begin(manager, 4);
+    }
+    EXPECT_FALSE(manager.background_save_pending());
+    EXPECT_EQ(manager.latest()->number, 4U);
+  }
+  expect_restored(4);
+}
+
+TEST_F(BackgroundSave, AnErrorInAThreadReachesAllRanksAndCostsNothingElse) {
+  if (world_size() == 1) {
+    GTEST_SKIP() << "the only rank would see the limit before it begins to write";
+  }
+  std::vector<double> large(std::size_t{1} << 18, 1.0);  // 2 MiB on each rank
+  state.checkpoint.add_per_rank("large", large);
+  CheckpointManager manager = open();
+  begin(manager, 4);
+  manager.finish_background_save();
+  SeenError seen;
+  {
+    const SmallFilesOnTheLastRank limit(1 << 20);
+    begin(manager, 5);
+    seen = same_error_on_all_ranks([&] { manager.finish_background_save(); });
+  }
+  EXPECT_EQ(seen.origin_rank, world_size() - 1);
+  EXPECT_THAT(seen.message, HasSubstr("ckpt-5"));
+  EXPECT_EQ(names(), Names{"ckpt-4.h5"});
+  begin(manager, 6);
+  manager.finish_background_save();
+  EXPECT_EQ(names(), (Names{"ckpt-4.h5", "ckpt-6.h5"}));
+}
+
+TEST_F(BackgroundSave, NeedsTheDirectWriter) {
+  CheckpointManager manager = open({.writer = WriterKind::mpio});
+  const SeenError seen = same_error_on_all_ranks([&] { begin(manager, 4); });
+  EXPECT_EQ(seen.code, ErrorCode::usage);
+  const SeenError config =
+      same_error_on_all_ranks([&] { static_cast<void>(open({.writer = WriterKind::mpio, .background = true})); });
+  EXPECT_EQ(config.code, ErrorCode::config);
+}
+
+// The first save after a restart is often the last before the end of a job: with thousands of variables its file is
+// laid out at the restore.
+
+class LayoutAhead : public ManagerTest {
+ protected:
+  static constexpr std::size_t kMany = 300;
+
+  /// As many variables as are laid out ahead.
+  void register_many(int seed) {
+    for (std::size_t i = 0; i < kMany; ++i) {
+      many_.emplace_back(1 + i % 3, seed + static_cast<int>(i) + 1000 * world_rank());
+    }
+    for (std::size_t i = 0; i < kMany; ++i) {
+      state.checkpoint.add_per_rank("many/" + std::to_string(i), many_[i]);
+    }
+  }
+
+  static bool is_laid_out(const CheckpointManager& manager) { return manager.impl().layout.content() != nullptr; }
+
+  std::vector<std::vector<int>> many_;
+};
+
+TEST_F(LayoutAhead, FewVariablesTakeNoTime) {
+  run_with_saves({1});
+  CheckpointManager manager = open();
+  manager.restore_or_initialize();
+  EXPECT_FALSE(is_laid_out(manager));
+}
+
+/// What the functions of a program tell of its state may not be there yet.
+TEST_F(LayoutAhead, OfANewDirectoryThereIsNone) {
+  register_many(1);
+  CheckpointManager manager = open();
+  manager.restore_or_initialize();
+  EXPECT_FALSE(is_laid_out(manager));
+  save_each(manager, {1});
+  on_chief([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-1.h5").empty()); });
+}
+
+TEST_F(LayoutAhead, OfARestoredFile) {
+  register_many(1);
+  run_with_saves({1});
+  CheckpointManager manager = open();
+  state.set(99);
+  ASSERT_TRUE(manager.restore_or_initialize().has_value());
+  EXPECT_TRUE(is_laid_out(manager));
+  expect_state(1);
+  for (auto& values : many_) {
+    std::fill(values.begin(), values.end(), 7 + world_rank());
+  }
+  save_each(manager, {2});
+  many_.front().front() = 0;
+  ASSERT_TRUE(manager.restore_or_initialize().has_value());
+  EXPECT_THAT(many_, testing::Each(testing::Each(7 + world_rank())));
+  on_chief([&] { EXPECT_TRUE(storage::verify_file(directory / "ckpt-2.h5").empty()); });
+}
+
+TEST_F(LayoutAhead, AVariableThatChangesItsSizeIsLaidOutAnew) {
+  register_many(1);
+  run_with_saves({1});
+  CheckpointManager manager = open();
+  manager.restore_or_initialize();
+  many_[5].assign(50 + static_cast<std::size_t>(world_rank()), 3);
+  save_each(manager, {2});
+  many_[5].assign(1, 0);
+  ASSERT_TRUE(manager.restore_or_initialize().has_value());
+  EXPECT_THAT(many_[5], testing::AllOf(testing::SizeIs(50 + world_rank()), testing::Each(3)));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <complex>
 #include <cstdlib>
-#include <iostream>
 
 #include "manager_fixture.hpp"
 

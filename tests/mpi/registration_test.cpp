@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is registered is compared when the handler is made, before anything else happens.
 
+#include <cstdlib>
+
 #include "handler_fixture.hpp"
 #include "manager_fixture.hpp"
 
@@ -173,6 +175,211 @@ TEST_F(RegistrationTest, WhatFunctionsDescribeIsComparedAfterARestore) {
   const SeenError error = error_of_start();
   EXPECT_EQ(error.code, ErrorCode::usage);
   EXPECT_THAT(error.message, HasSubstr("overlap"));
+}
+
+// What a run is about: a checkpoint of another problem is an error before anything is touched.
+
+class ConstantsTest : public testing::Test {
+ protected:
+  using Register = std::function<void(Checkpoint&)>;
+
+  /// A start that restores or begins, and saves.
+  void run(const Register& add, ManagerOptions options = {}) {
+    Checkpoint checkpoint;
+    checkpoint.add_replicated("density", density);
+    add(checkpoint);
+    PreemptionCheckpointHandler handler(MPI_COMM_WORLD, checkpoint, directory, {}, std::move(options));
+    handler.manager().save();
+  }
+  [[nodiscard]] std::string mismatch_of(const Register& add, const ManagerOptions& options = {}) {
+    const SeenError error = same_error_on_all_ranks([&] { run(add, options); });
+    EXPECT_EQ(error.code, ErrorCode::mismatch) << error.message;
+    return error.message;
+  }
+  static void write_input(const fs::path& file, const std::string& text) {
+    on_chief([&] { std::ofstream(file) << text; });
+  }
+
+  const SharedTemporaryDirectory temporary;
+  const fs::path directory = temporary / "run";
+  double density = 1;
+};
+
+TEST_F(ConstantsTest, AnotherValueIsAnErrorAndNothingIsTouched) {
+  const auto with = [](double value, const char* name) {
+    return [=](Checkpoint& checkpoint) {
+      checkpoint.add_constant("input/density", value);
+      checkpoint.add_constant("case", name);
+      checkpoint.add_constant("cells", 100);
+      checkpoint.add_constant("periodic", true);
+    };
+  };
+  run(with(1.0, "tank"));
+  run(with(1.0, "tank"));
+  density = 5;
+  EXPECT_THAT(mismatch_of(with(5.0, "tank")), AllOf(HasSubstr("'input/density': '1' when it was saved, '5' now"),
+                                                    testing::Not(HasSubstr("'case'")), HasSubstr("ckpt-")));
+  EXPECT_EQ(density, 5.0) << "nothing was restored";
+  EXPECT_THAT(mismatch_of(with(2.0, "pipe")), AllOf(HasSubstr("'input/density'"), HasSubstr("'pipe' now")));
+}
+
+TEST_F(ConstantsTest, AnotherProblemIsNamedAlsoWhereItsVariablesDiffer) {
+  int cells = 3;
+  double mass = 3;
+  run([&](Checkpoint& checkpoint) {
+    checkpoint.add_constant("case", "tank");
+    checkpoint.add_replicated("size", cells);
+  });
+  EXPECT_THAT(mismatch_of([&](Checkpoint& checkpoint) {
+                checkpoint.add_constant("case", "pipe");
+                checkpoint.add_replicated("size", mass);
+              }),
+              AllOf(HasSubstr("another problem"), HasSubstr("'tank' when it was saved, 'pipe' now")));
+}
+
+TEST_F(ConstantsTest, OlderFilesDoNotHaveThemAndThatIsNoError) {
+  run([](Checkpoint&) {});
+  run([](Checkpoint& checkpoint) { checkpoint.add_constant("case", std::string("tank")); });
+  run([](Checkpoint&) {});
+}
+
+TEST_F(ConstantsTest, TheContentOfAFileCounts) {
+  const fs::path input = temporary / "input.txt";
+  const auto add = [&](Checkpoint& checkpoint) { checkpoint.add_constant_file("input", input); };
+  write_input(input, "density 1.0\n");
+  run(add);
+  run(add);
+  write_input(input, "density 5.0\n");
+  EXPECT_THAT(mismatch_of(add), AllOf(HasSubstr("'input': 'xxh3:"), HasSubstr("of 12 bytes' now")));
+  on_chief([&] { fs::remove(input); });
+  EXPECT_EQ(same_error_on_all_ranks([&] { run(add); }).code, ErrorCode::io);
+}
+
+TEST_F(ConstantsTest, RanksMustAgree) {
+  REPRIEVE_NEEDS_RANKS(2);
+  EXPECT_THAT(
+      mismatch_of([](Checkpoint& checkpoint) { checkpoint.add_constant("rank", world_rank() / (world_size() - 1)); }),
+      HasSubstr("different constants"));
+}
+
+TEST_F(ConstantsTest, ATaskOfAnArrayDoesNotContinueFromAnother) {
+  const auto none = [](Checkpoint&) {};
+  ::setenv("SLURM_ARRAY_JOB_ID", "17", 1);
+  ::setenv("SLURM_ARRAY_TASK_ID", "0", 1);
+  run(none);
+  ::setenv("SLURM_ARRAY_JOB_ID", "18", 1);
+  run(none);
+  ::setenv("SLURM_ARRAY_TASK_ID", "1", 1);
+  EXPECT_THAT(mismatch_of(none), HasSubstr("'slurm array task': '0' when it was saved, '1' now"));
+  ManagerOptions options;
+  options.array_task_is_constant = false;
+  run(none, options);
+  ::unsetenv("SLURM_ARRAY_JOB_ID");
+  ::unsetenv("SLURM_ARRAY_TASK_ID");
+}
+
+TEST_F(ConstantsTest, NamesAreChecked) {
+  Checkpoint checkpoint;
+  checkpoint.add_constant("a", 1);
+  EXPECT_THROW(checkpoint.add_constant("a", 2), UsageError);
+  EXPECT_THROW(checkpoint.add_constant("", 2), UsageError);
+  checkpoint.add_replicated("a", density);  // other names
+}
+
+// A run that was finished does no work twice, and can be given more steps.
+
+class FinishedTest : public testing::Test {
+ protected:
+  /// Makes steps up to @p steps, saves at @p saved_at, and says that this was all.
+  void finish(int steps, int saved_at) {
+    Program program(directory);
+    program.start();
+    program.run(saved_at);
+    program.handler->manager().save();
+    program.run(steps);
+    program.handler->finish();
+  }
+  const SharedTemporaryDirectory temporary;
+  const fs::path directory = temporary / "run";
+};
+
+TEST_F(FinishedTest, WithItsLastStateThereIsNothingToDoButMoreSteps) {
+  finish(10, 10);
+  Program program(directory);
+  program.start();
+  EXPECT_EQ(program.handler->already_finished(), 10U);
+  int calls = 0;
+  program.run(10, [&](int) { ++calls; });
+  EXPECT_EQ(calls, 0);
+  program.run(15, [&](int) { ++calls; });
+  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(program.counter, 15);
+}
+
+TEST_F(FinishedTest, WithoutItsLastStateAStartIsAnError) {
+  finish(12, 10);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Program program(directory);
+    const SeenError error = same_error_on_all_ranks([&] { program.start(); });
+    EXPECT_EQ(error.code, ErrorCode::usage);
+    EXPECT_THAT(error.message, AllOf(HasSubstr("already finished, at step 12"), HasSubstr("holds step 10"),
+                                     HasSubstr("restart_finished")));
+  }
+  Program program(directory);
+  program.options.restart_finished = true;
+  program.start();
+  program.run(20);
+  EXPECT_EQ(program.counter, 20);
+}
+
+TEST_F(FinishedTest, ALaterSaveTakesTheMarkAway) {
+  finish(10, 10);
+  {
+    Program program(directory);
+    program.start();
+    program.run(13);
+    program.handler->manager().save();
+    program.run(14);
+  }
+  Program program(directory);
+  program.start();
+  EXPECT_FALSE(program.handler->already_finished().has_value());
+  EXPECT_EQ(program.handler->total_run_calls(), 13U);
+}
+
+TEST_F(FinishedTest, WhoRemovesTheNewestGoesBack) {
+  finish(12, 10);
+  on_chief([&] { fs::remove(directory / "ckpt-10.h5"); });
+  Program program(directory);
+  program.start();
+  EXPECT_FALSE(program.handler->already_finished().has_value());
+  EXPECT_EQ(program.handler->total_run_calls(), 0U);
+}
+
+TEST_F(FinishedTest, ASaveAfterTheEndStillHasTheCount) {
+  Program program(directory);
+  program.start();
+  program.run(3);
+  CheckpointManager& manager = program.handler->manager();
+  EXPECT_EQ(manager.save().number, 3U);
+  EXPECT_EQ(manager.latest().value().run_calls, 3U);
+  program.handler->finish();
+  EXPECT_EQ(manager.save(50).number, 50U) << "after the end the count is still known";
+  EXPECT_EQ(manager.latest().value().run_calls, 3U);
+}
+
+TEST_F(FinishedTest, ARunThatWasNotFinishedContinues) {
+  {
+    Program program(directory);
+    program.start();
+    program.run(5);
+    program.handler->manager().save();
+    program.run(7);
+  }
+  Program program(directory);
+  program.start();
+  EXPECT_FALSE(program.handler->already_finished().has_value());
+  EXPECT_EQ(program.handler->total_run_calls(), 5U);
 }
 
 }  // namespace

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What does not fit, is corrupt, or cannot be written: the same clear error on every rank.
 
-#include <sys/resource.h>
-
-#include <csignal>
-#include <numeric>
-
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage_fixture.hpp"
+#include "support/small_files.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -82,17 +78,6 @@ TEST_F(StorageErrors, RanksThatRegisteredDifferentVariablesCannotSave) {
   EXPECT_EQ(bytes, index().state_bytes());
 }
 
-TEST_F(StorageErrors, OverlappingBoxesCannotBeSaved) {
-  REPRIEVE_NEEDS_RANKS(2);
-  Checkpoint checkpoint;
-  std::vector<double> values(2);
-  const auto size = static_cast<std::uint64_t>(world_size());
-  checkpoint.add_distributed("values", values.data(), {{size + 1}, {static_cast<std::uint64_t>(world_rank())}, {2}});
-  const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("'values'"), HasSubstr("overlap")));
-}
-
 TEST_F(StorageErrors, ADescriptionThatThrowsOnOneRankReachesAll) {
   Checkpoint checkpoint;
   const int culprit = world_size() - 1;
@@ -133,14 +118,8 @@ TEST_F(StorageErrors, AFullDiskIsKnownBeforeTheDataAreWritten) {
   std::vector<double> large(1 << 20);
   Checkpoint checkpoint;
   checkpoint.add_replicated("large", large);
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1 << 20, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const test::SmallFiles full_disk(1 << 20);
   const SeenError error = same_error([&] { save(world, checkpoint); });
-  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.code, ErrorCode::no_space);
   EXPECT_THAT(error.message, HasSubstr("ckpt-7.h5"));
 }
@@ -181,18 +160,6 @@ TEST_F(StorageErrors, ADifferenceOnOneRankReachesAll) {
   const SeenError error = restore_error(other);
   EXPECT_EQ(error.code, ErrorCode::mismatch);
   EXPECT_THAT(error.message, HasSubstr("'extra': registered, but not in the checkpoint (rank 1)"));
-}
-
-TEST_F(StorageErrors, AnotherGlobalShapeDoesNotFit) {
-  save(world, state_);
-  Checkpoint other;
-  other.add_replicated("shared/weights", weights_);
-  other.add_replicated("shared/step", step_);
-  other.add_per_rank("mine", mine_);
-  GhostedGrid grid({kRows, 10}, {0, 0}, {world_rank() == 0 ? kRows : 0, 10}, 0);
-  grid.register_in(other, "grid");
-  EXPECT_THAT(restore_error(other).message,
-              HasSubstr("'grid': registered with the shape [40, 10], stored with [40, 9]"));
 }
 
 TEST_F(StorageErrors, PerRankValuesNeedARedistributionOnAnotherNumberOfRanks) {

@@ -5,7 +5,6 @@
 /// What the tests of checkpoint files have in common: a file, groups of ranks, arrays with known values.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>
@@ -101,33 +100,9 @@ class GhostedGrid {
   std::vector<double> memory_;
 };
 
-/// The error that @p call throws on this rank; its type is told by its code.
-struct SeenError {
-  bool thrown = false;
-  ErrorCode code = ErrorCode::internal;
-  int origin_rank = -1;
-  std::string message;
-};
-
-inline SeenError error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return {true, error.code(), error.origin_rank(), error.what()};
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
-
-/// The same on all ranks of the world, or the test fails.
-inline SeenError same_error(const std::function<void()>& call) {
-  const SeenError seen = error_of(call);
-  std::string chiefs = seen.message;
-  chiefs.resize(4000);
-  MPI_Bcast(chiefs.data(), static_cast<int>(chiefs.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-  EXPECT_STREQ(seen.message.substr(0, 3999).c_str(), chiefs.substr(0, 3999).c_str());
-  return seen;
-}
+using test::error_of;
+using test::SeenError;
+inline SeenError same_error(const std::function<void()>& call) { return test::same_error_on_all_ranks(call); }
 
 class StorageTest : public testing::Test {
  protected:
@@ -155,13 +130,7 @@ class StorageTest : public testing::Test {
     ASSERT_TRUE(stream.good());
   }
 
-  static void on_chief(const std::function<void()>& action) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (test::world_rank() == 0) {
-      action();
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
+  static void on_chief(const std::function<void()>& action) { test::on_chief(action); }
 
   const test::SharedTemporaryDirectory directory;
   const std::filesystem::path file = directory / "ckpt-7.h5";

@@ -225,22 +225,6 @@ TEST_F(Storage, WritersLeaveTheSameBytes) {
   EXPECT_TRUE(data_bytes(file) == direct);
 }
 
-TEST_F(Storage, TakesThousandsOfSmallVariables) {
-  std::vector<std::vector<int>> values(1500);
-  Checkpoint checkpoint;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i].assign(i % 20, static_cast<int>(i) + world_rank());
-    checkpoint.add_per_rank("layer" + std::to_string(i % 30) + "/v" + std::to_string(i), values[i]);
-  }
-  const auto expected = values;
-  save(world, checkpoint);
-  for (auto& value : values) {
-    value.clear();
-  }
-  restore(world, checkpoint);
-  EXPECT_EQ(values, expected);
-}
-
 TEST_F(Storage, RestoresOnAnyNumberOfRanks) {
   const Extents shape{61, 47};
   for (int savers = 1; savers <= world_size(); ++savers) {

@@ -4,7 +4,6 @@
 #include <complex>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "reprieve/containers.hpp"
 #include "reprieve/reprieve.hpp"
@@ -103,23 +102,6 @@ TEST_F(StateKinds, BlocksAreMadeFromARestoredTree) {
       EXPECT_GE(cells * static_cast<std::uint64_t>(restorers) / 16, 28U - static_cast<unsigned>(restorers));
     });
   }
-}
-
-TEST_F(StateKinds, AnErrorWhileBlocksAreMadeIsEveryRanks) {
-  int value = 1;
-  std::vector<double> field(3, 2.5);
-  Checkpoint state;
-  state.add_replicated("value", value);
-  state.add_distributed("field", field.data(), {{3}, {0}, {world_rank() == 0 ? 3U : 0U}});
-  save(world, state);
-  state.when_values_restored([] {
-    if (world_rank() == world_size() - 1) {
-      throw std::runtime_error("no memory for blocks");
-    }
-  });
-  const SeenError seen = same_error([&] { restore(world, state); });
-  EXPECT_EQ(seen.origin_rank, world_size() - 1);
-  EXPECT_THAT(seen.message, testing::HasSubstr("no memory for blocks"));
 }
 
 TEST_F(StateKinds, ArraysThatDoNotFitAreToldAfterTheValues) {

@@ -68,6 +68,16 @@ class StorageTables : public StorageTest {
     save(world, saved.checkpoint);
   }
 
+  void expect_corrupt(const std::string& message) {
+    for (const auto& [way, sharing] : kWays) {
+      world.set_sharing(sharing(world_rank()));
+      State state(world);
+      const SeenError error = same_error([&] { restore(world, state.checkpoint); });
+      EXPECT_EQ(error.code, ErrorCode::corrupt) << way;
+      EXPECT_THAT(error.message, HasSubstr(message));
+    }
+  }
+
   /// Says that a box lies outside of its dataset, with digests that fit.
   void forge_a_row() const {
     const PosixFile out = PosixFile::open_to_write(file);
@@ -141,25 +151,13 @@ TEST_F(StorageTables, AreOneCopyForTheRanksOfANodeAndGoneAfterwards) {
 TEST_F(StorageTables, OfALyingFileAreTheSameErrorOnAllRanks) {
   save_grid();
   on_chief([&] { forge_a_row(); });
-  for (const auto& [way, sharing] : kWays) {
-    world.set_sharing(sharing(world_rank()));
-    State state(world);
-    const SeenError error = same_error([&] { restore(world, state.checkpoint); });
-    EXPECT_EQ(error.code, ErrorCode::corrupt) << way;
-    EXPECT_THAT(error.message, HasSubstr("a box is not inside of its dataset"));
-  }
+  expect_corrupt("a box is not inside of its dataset");
 }
 
 TEST_F(StorageTables, ThatAreCorruptAreTheSameErrorOnAllRanks) {
   save_grid();
   on_chief([&] { flip(read_commit_record(PosixFile::open_to_read(file)).boxes.region.offset + 20); });
-  for (const auto& [way, sharing] : kWays) {
-    world.set_sharing(sharing(world_rank()));
-    State state(world);
-    const SeenError error = same_error([&] { restore(world, state.checkpoint); });
-    EXPECT_EQ(error.code, ErrorCode::corrupt) << way;
-    EXPECT_THAT(error.message, HasSubstr("table of boxes is corrupt"));
-  }
+  expect_corrupt("table of boxes is corrupt");
 }
 
 }  // namespace

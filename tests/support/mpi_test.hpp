@@ -4,6 +4,7 @@
 /// @file
 /// What tests under mpirun have in common. `mpi_main.cpp` runs them.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -11,8 +12,11 @@
 #include <climits>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 
+#include "reprieve/error.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::test {
@@ -52,6 +56,47 @@ class SharedTemporaryDirectory {
   std::unique_ptr<TemporaryDirectory> owned_;  ///< rank 0 only
   std::filesystem::path path_;
 };
+
+/// Does something on rank 0 alone while the others wait.
+inline void on_chief(const std::function<void()>& action) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank() == 0) {
+    action();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// An error as all ranks must see it; its type is told by its code.
+struct SeenError {
+  ErrorCode code = ErrorCode::internal;
+  int origin_rank = -1;
+  std::string message;
+};
+
+/// The error that @p call throws on this rank.
+inline SeenError error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return {error.code(), error.origin_rank(), error.what()};
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+/// Runs @p call on every rank, which must throw the same Error on every rank; returns it.
+inline SeenError same_error_on_all_ranks(const std::function<void()>& call) {
+  const SeenError seen = error_of(call);
+  std::array<int, 3> chiefs{static_cast<int>(seen.code), seen.origin_rank, static_cast<int>(seen.message.size())};
+  MPI_Bcast(chiefs.data(), 3, MPI_INT, 0, MPI_COMM_WORLD);
+  std::string message = seen.message;
+  message.resize(static_cast<std::size_t>(chiefs[2]));
+  MPI_Bcast(message.data(), chiefs[2], MPI_CHAR, 0, MPI_COMM_WORLD);
+  EXPECT_EQ(static_cast<int>(seen.code), chiefs[0]);
+  EXPECT_EQ(seen.origin_rank, chiefs[1]);
+  EXPECT_EQ(seen.message, message);
+  return seen;
+}
 
 }  // namespace reprieve::test
 

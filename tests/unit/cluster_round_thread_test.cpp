@@ -3,7 +3,6 @@
 // about.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <barrier>

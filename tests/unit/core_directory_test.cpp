@@ -3,20 +3,28 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iostream>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "core/directory.hpp"
+#include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "support/error_text.hpp"
+#include "support/other_user.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::core {
@@ -169,15 +177,266 @@ TEST_F(DirectoryTest, ListsNamesAndKindsInOrder) {
 }
 
 TEST_F(DirectoryTest, SaysWhatIsMissing) {
-  try {
-    static_cast<void>(Directory::open(place_ / "not there"));
-    FAIL() << "opened";
-  } catch (const StorageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("not there: No such file"));
-  }
+  EXPECT_THAT(test::error_text<StorageError>([&] { static_cast<void>(Directory::open(place_ / "not there")); }),
+              HasSubstr("not there: No such file"));
   const Directory own = Directory::open(place_ / "own");
   EXPECT_FALSE(own.remove_file("nothing"));
   EXPECT_FALSE(own.remove_empty_directory("nothing"));
+}
+
+// What the library makes has the rights that are promised, whatever the umask: also for a user whom rights bind.
+
+class Umask : public testing::TestWithParam<mode_t> {
+ protected:
+  /// Runs @p action under the umask in a child, as root for a user whom rights bind.
+  static void run(const std::function<void()>& action) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      constexpr uid_t kNobody = 65534;
+      if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) {
+        ::_exit(2);
+      }
+      ::umask(GetParam());
+      try {
+        action();
+        ::_exit(0);
+      } catch (const std::exception& error) {
+        std::cerr << error.what() << std::endl;
+        ::_exit(1);
+      }
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+
+  Umask() { ::chmod(directory_.path().c_str(), 0777); }
+  test::TemporaryDirectory directory_;
+};
+
+TEST_P(Umask, ADirectoryIsUsableByItsUser) {
+  const fs::path made = directory_.path() / "made";
+  run([&] {
+    const Directory above = Directory::open(directory_.path()).make_directory("made", kOwnDirectory);
+    static_cast<void>(above.make_directory("below", kOwnDirectory));
+  });
+  EXPECT_EQ(mode_of(made), 0700U);
+  EXPECT_EQ(mode_of(made / "below"), 0700U);
+}
+
+TEST_P(Umask, AFileIsUsableByItsUser) {
+  const fs::path file = directory_.path() / "file";
+  run([&] {
+    static_cast<void>(storage::PosixFile::create(file));
+    static_cast<void>(storage::PosixFile::open_to_write(file));
+    manager::DirectoryLock(directory_.path() / "lock", manager::LockHolder::self("here", 1), {});
+    manager::DirectoryLock(directory_.path() / "lock", manager::LockHolder::self("here", 1), {});
+  });
+  EXPECT_EQ(mode_of(file), 0600U);
+}
+
+TEST_P(Umask, AWriteDirectoryIsUsableByItsUser) {
+  run([&] {
+    static_cast<void>(Directory::open(directory_.path()).make_directory("checkpoints", kOwnDirectory));
+    const core::WriteDirectory made(directory_.path() / "checkpoints", 1);
+    if (mode_of(made.path()) != 0700U || mode_of(made.path().parent_path()) != 0700U) {
+      throw std::runtime_error("not usable");
+    }
+  });
+}
+
+TEST(FileRights, ARefusalToChangeThemIsNoError) {
+  for (const int refusal : {EPERM, EOPNOTSUPP, ENOSYS, EINVAL}) {
+    EXPECT_TRUE(has_no_rights(refusal)) << refusal;
+  }
+  for (const int fault : {EIO, EROFS, ENOENT}) {
+    EXPECT_FALSE(has_no_rights(fault)) << fault;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(FileRights, Umask, testing::Values(0, 077, 0177, 0277, 0777));
+
+// The write directories of ranks other than rank 0, which runs with neighbouring checkpoint directories share in
+// part, and which lie in places where other users may have been before.
+
+class WriteDirectoryTest : public testing::Test {
+ protected:
+  WriteDirectoryTest() {
+    fs::create_directories(a_);
+    fs::create_directories(b_);
+  }
+
+  const test::TemporaryDirectory temporary_;
+  const fs::path a_ = temporary_ / "a";
+  const fs::path b_ = temporary_ / "b";
+  const fs::path inside_ = a_ / "workertemp_3" / "a";
+};
+
+TEST_F(WriteDirectoryTest, LiesBesideTheCheckpointDirectory) {
+  EXPECT_EQ(WriteDirectory(a_, 3).path(), temporary_ / "workertemp_3/a");
+}
+
+TEST_F(WriteDirectoryTest, IsEmptyWhenMadeAndGoneAtTheEnd) {
+  fs::create_directories(temporary_ / "workertemp_3/a");
+  std::ofstream(temporary_ / "workertemp_3/a/left behind") << "x";
+  {
+    const WriteDirectory made(a_, 3);
+    EXPECT_TRUE(fs::is_empty(made.path()));
+    std::ofstream(made.path() / "content") << "x";
+  }
+  EXPECT_FALSE(fs::exists(temporary_ / "workertemp_3"));
+  EXPECT_TRUE(fs::is_empty(a_));
+}
+
+TEST_F(WriteDirectoryTest, ThatOfAnotherCheckpointDirectoryIsNotTouched) {
+  const WriteDirectory other(b_, 3);
+  std::optional<WriteDirectory> made(std::in_place, a_, 3);
+  made.reset();
+  EXPECT_TRUE(fs::is_directory(other.path()));
+}
+
+TEST_F(WriteDirectoryTest, ALinkInItsPlaceIsReplacedAndNotFollowed) {
+  fs::create_directories(temporary_ / "victim/content");
+  fs::create_directory(temporary_ / "workertemp_3");
+  fs::create_directory_symlink(temporary_ / "victim", temporary_ / "workertemp_3/a");
+  const WriteDirectory made(a_, 3);
+  EXPECT_FALSE(fs::is_symlink(made.path()));
+  EXPECT_TRUE(fs::exists(temporary_ / "victim/content"));
+}
+
+TEST_F(WriteDirectoryTest, ANameThatIsTakenFailsNothing) {
+  std::ofstream(temporary_ / "workertemp_3") << "x";
+  std::ofstream(a_ / "workertemp_3") << "x";
+  {
+    const WriteDirectory made(a_, 3);
+    EXPECT_EQ(made.path(), a_ / "workertemp_3.2/a");
+    EXPECT_TRUE(fs::is_directory(made.path()));
+  }
+  EXPECT_TRUE(fs::is_regular_file(temporary_ / "workertemp_3"));
+  EXPECT_TRUE(fs::is_regular_file(a_ / "workertemp_3"));
+  EXPECT_FALSE(fs::exists(a_ / "workertemp_3.2"));
+}
+
+TEST_F(WriteDirectoryTest, InAParentThatOthersMayWriteItLiesInsideOfTheCheckpointDirectory) {
+  for (const mode_t mode : {0770U, 0777U, 01777U}) {
+    ASSERT_EQ(::chmod(temporary_.path().c_str(), mode), 0);
+    EXPECT_EQ(WriteDirectory(a_, 3).path(), inside_) << mode;
+    EXPECT_TRUE(fs::is_empty(a_));
+  }
+}
+
+TEST_F(WriteDirectoryTest, WhatDeadRanksLeftIsRemovedInBothPlaces) {
+  for (const fs::path& left : {temporary_ / "workertemp_3/a/x", inside_ / "x", a_ / "workertemp_4.2/a/x",
+                               temporary_ / "workertemp_4/b/of-another-directory", a_ / "workertemp_x/a/not-ours"}) {
+    fs::create_directories(left);
+  }
+  remove_write_directories(a_);
+  EXPECT_FALSE(fs::exists(temporary_ / "workertemp_3"));
+  EXPECT_FALSE(fs::exists(a_ / "workertemp_3"));
+  EXPECT_FALSE(fs::exists(a_ / "workertemp_4.2"));
+  EXPECT_TRUE(fs::exists(temporary_ / "workertemp_4/b"));
+  EXPECT_TRUE(fs::exists(a_ / "workertemp_x/a"));
+}
+
+/// As `reprieve drill` does when its own directory is gone again.
+TEST_F(WriteDirectoryTest, BesideADirectoryThatIsGoneOnlyThatOfRanksIsRemoved) {
+  for (const auto* outer : {"workertemp_3", "workertemp_4", "workertemp_mine", "workertemp_"}) {
+    fs::create_directories(temporary_ / outer / "gone");
+  }
+  fs::create_directories(temporary_ / "workertemp_4/another");
+  remove_write_directories_beside(Directory::open(temporary_.path()), "gone");
+  EXPECT_FALSE(fs::exists(temporary_ / "workertemp_3"));
+  EXPECT_FALSE(fs::exists(temporary_ / "workertemp_4/gone"));
+  EXPECT_TRUE(fs::exists(temporary_ / "workertemp_4/another"));
+  EXPECT_TRUE(fs::exists(temporary_ / "workertemp_mine/gone")) << "the name of no rank";
+  EXPECT_TRUE(fs::exists(temporary_ / "workertemp_/gone"));
+}
+
+TEST_F(WriteDirectoryTest, OtherJobsThatRemoveTheSharedParentDoNotDisturb) {
+  std::atomic<int> failures = 0;
+  const auto make_and_remove = [&](const fs::path& checkpoints) {
+    for (int round = 0; round < 300; ++round) {
+      try {
+        const WriteDirectory made(checkpoints, 3);
+        const bool lies_beside = made.path() == temporary_ / "workertemp_3" / checkpoints.filename();
+        failures += lies_beside && fs::is_directory(made.path()) ? 0 : 1;
+      } catch (const StorageError& error) {
+        ADD_FAILURE() << error.what();  // the text tells which call it was
+      }
+    }
+  };
+  std::thread other(make_and_remove, b_);
+  make_and_remove(a_);
+  other.join();
+  EXPECT_EQ(failures, 0);
+}
+
+/// Other users of the place in which the checkpoint directory lies.
+class WriteDirectoryNeighbour : public WriteDirectoryTest {
+ protected:
+  void SetUp() override {
+    if (!test::can_play_users()) {
+      GTEST_SKIP() << "needs root, to play two users";
+    }
+    fs::create_directories(home_ / "a");
+    std::ofstream(home_ / "a" / "thesis.txt") << "precious";
+    for (const fs::path& path : {a_, home_, home_ / "a", home_ / "a" / "thesis.txt"}) {
+      ASSERT_EQ(::chown(path.c_str(), test::kVictim, test::kVictim), 0);
+    }
+    ASSERT_EQ(::chmod(temporary_.path().c_str(), 0777), 0);
+  }
+
+  void expect_untouched() const { EXPECT_TRUE(fs::exists(home_ / "a" / "thesis.txt")); }
+
+  const fs::path home_ = temporary_ / "home";
+};
+
+TEST_F(WriteDirectoryNeighbour, TwoUsersSaveBesideEachOther) {
+  EXPECT_TRUE(test::as_user(test::kNeighbour, [&] {
+    fs::create_directories(temporary_ / "workertemp_3/b");
+    ASSERT_EQ(::chmod((temporary_ / "workertemp_3").c_str(), 0700), 0);
+  }));
+  EXPECT_TRUE(test::as_user(test::kVictim, [&] {
+    const WriteDirectory made(a_, 3);
+    EXPECT_EQ(made.path(), inside_);
+    std::ofstream(made.path() / "shard") << "x";
+    EXPECT_TRUE(fs::exists(made.path() / "shard"));
+    EXPECT_NO_THROW(remove_write_directories(b_)) << "nor does the start of another run";
+  }));
+  EXPECT_TRUE(fs::is_empty(a_));
+}
+
+TEST_F(WriteDirectoryNeighbour, ALinkToTheVictimsHomeDeletesNothingThere) {
+  EXPECT_TRUE(
+      test::as_user(test::kNeighbour, [&] { fs::create_directory_symlink(home_, temporary_ / "workertemp_3"); }));
+  EXPECT_TRUE(test::as_user(test::kVictim, [&] {
+    EXPECT_EQ(WriteDirectory(a_, 3).path(), inside_);
+    remove_write_directories(a_);
+  }));
+  expect_untouched();
+}
+
+/// The swap is made again and again while the victim saves; both the link and the directory are there at times.
+TEST_F(WriteDirectoryNeighbour, ALinkThatIsSwappedInDuringTheSaveDeletesNothing) {
+  {
+    const test::Neighbour neighbour([&] {
+      const fs::path name = temporary_ / "workertemp_3";
+      std::error_code ignored;
+      fs::create_directories(name / "a", ignored);
+      fs::rename(name, temporary_ / "away", ignored);
+      fs::create_directory_symlink(home_, name, ignored);
+      fs::remove(name, ignored);
+      fs::remove_all(temporary_ / "away", ignored);
+    });
+    EXPECT_TRUE(test::as_user(test::kVictim, [&] {
+      for (int round = 0; round < 300; ++round) {
+        EXPECT_EQ(WriteDirectory(a_, 3).path(), inside_);
+        remove_write_directories(a_);
+      }
+    }));
+  }
+  expect_untouched();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +16,9 @@
 #include <vector>
 
 #include "core/event_log.hpp"
+#include "core/run_record.hpp"
+#include "reprieve/error.hpp"
+#include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::core {
@@ -101,26 +104,6 @@ TEST_F(EventLogFile, MovedLogContinues) {
   EXPECT_EQ(lines().size(), 1U);
 }
 
-/// Files of this process may not grow while it lives.
-class NoRoom {
- public:
-  NoRoom() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
-    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
-    const rlimit none{0, before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  }
-  ~NoRoom() {
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
-    ::signal(SIGXFSZ, handler_);
-  }
-  NoRoom(const NoRoom&) = delete;
-  NoRoom& operator=(const NoRoom&) = delete;
-
- private:
-  rlimit before_ = {};
-  sighandler_t handler_;
-};
-
 TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
   std::array<int, 2> end{};
   ASSERT_EQ(::pipe(end.data()), 0);
@@ -128,7 +111,7 @@ TEST_F(EventLogFile, FailureIsLoggedOnceAndNotThrown) {
   ASSERT_EQ(::dup2(end[1], STDERR_FILENO), STDERR_FILENO);  // a captured stderr would be a file, which may not grow
   {
     EventLog log(file_);
-    const NoRoom no_room;
+    const test::SmallFiles no_room(0);
     log.write(events::Retired{});
     log.write(events::Retired{});
   }
@@ -217,6 +200,41 @@ TEST(EventLog, ClosedOneRecordsNothing) {
   ::testing::internal::CaptureStderr();
   EventLog().write(events::Retired{});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), IsEmpty());
+}
+
+TEST(DrillOrders, ComeBackAsTheyWereWritten) {
+  for (const bool leave : {false, true}) {
+    const DrillOrders orders{".drill-7", leave};
+    EXPECT_EQ(parse_drill_orders(to_text(orders)), orders);
+  }
+  const DrillOrders replay{.subdirectory = ".drill-7", .save_at = 0, .leave_at = 12};
+  EXPECT_EQ(parse_drill_orders(to_text(replay)), replay);
+}
+
+TEST(DrillOrders, WithoutStepsAreAsOlderVersionsReadThem) {
+  EXPECT_EQ(to_text({".drill-7", true}), R"({"leave_at_once":true,"subdirectory":".drill-7"})");
+  EXPECT_THROW(parse_drill_orders(R"({"leave_at_once":true,"subdirectory":"d","leave_at":"soon"})"), ConfigError);
+}
+
+TEST(DrillOrders, NoneOutsideOfADrill) {
+  ASSERT_EQ(::unsetenv(kRunDirectoryVariable), 0);
+  EXPECT_EQ(read_drill_orders(), "");
+  EXPECT_EQ(parse_drill_orders(""), std::nullopt);
+  // A supervisor's run is none either.
+  const test::TemporaryDirectory directory;
+  ASSERT_EQ(::setenv(kRunDirectoryVariable, directory.path().c_str(), 1), 0);
+  EXPECT_EQ(read_drill_orders(), "");
+  std::ofstream(directory / kDrillOrdersName) << to_text({".drill-7", true});
+  EXPECT_EQ(parse_drill_orders(read_drill_orders()), (DrillOrders{".drill-7", true}));
+  ASSERT_EQ(::unsetenv(kRunDirectoryVariable), 0);
+}
+
+TEST(DrillOrders, NeverLeadOutOfTheCheckpointDirectory) {
+  for (const char* name : {"", ".", "..", "../elsewhere", "/tmp", "a/b", "a/"}) {
+    EXPECT_THROW(parse_drill_orders(to_text({name, false})), ConfigError) << name;
+  }
+  EXPECT_THROW(parse_drill_orders("{}"), ConfigError);
+  EXPECT_THROW(parse_drill_orders("no JSON"), ConfigError);
 }
 
 }  // namespace

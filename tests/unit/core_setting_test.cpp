@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
+
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/setting.hpp"
+#include "core/strict_json.hpp"
 #include "reprieve/error.hpp"
+#include "support/error_text.hpp"
 
 namespace reprieve::core {
 namespace {
@@ -133,14 +136,9 @@ TEST(Setting, ValuesSetInCodeAreCheckedByTheSameRules) {
   Sample sample;
   sample.count = 11;
   sample.colour = static_cast<Colour>(9);
-  try {
-    check_all(table, sample);
-    ADD_FAILURE() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "count: found 11; allowed: a whole number from 2 to 10\n"
-                 "colour: found 9; allowed: one of \"red\", \"green\"");
-  }
+  EXPECT_EQ(test::error_text<ConfigError>([&] { check_all(table, sample); }),
+            "count: found 11; allowed: a whole number from 2 to 10\n"
+            "colour: found 9; allowed: one of \"red\", \"green\"");
 }
 
 TEST(Setting, TextsOfTheEnvironmentBecomeValues) {
@@ -159,12 +157,7 @@ TEST(Setting, TextsOfTheEnvironmentBecomeValues) {
 std::string unknown(const std::string& key) {
   Problems problems;
   problems.add_unknown(key, {"alpha", "beta_s"}, {"alpha", "beta_s", "one.grace_period_s", "one.timeout_s"});
-  try {
-    problems.throw_if_any();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_text<ConfigError>([&] { problems.throw_if_any(); });
 }
 
 TEST(Setting, UnknownKeysGetTheNearestOneThatThereIs) {
@@ -174,6 +167,25 @@ TEST(Setting, UnknownKeysGetTheNearestOneThatThereIs) {
   EXPECT_EQ(unknown("one.grace_period"), "one.grace_period: unknown; did you mean one.grace_period_s?");
   EXPECT_EQ(unknown("timeout_s"), "timeout_s: unknown; did you mean one.timeout_s?");
   EXPECT_EQ(unknown("colour"), "colour: unknown; allowed: alpha, beta_s");
+}
+
+std::string error_of(const std::string& text) {
+  return test::error_text<ConfigError>([&] { parse_object(text); });
+}
+
+TEST(StrictJson, ReadsAnObject) {
+  EXPECT_EQ(parse_object(R"({"a": {"b": [1, {"b": 2}]}, "b": 3})").at("a").at("b").at(1).at("b"), 2);
+}
+
+TEST(StrictJson, NamesWhatIsNoObjectAndWhere) {
+  EXPECT_THAT(error_of("{\n  \"a\": 1,\n}"), HasSubstr("line 3, column 1"));
+  EXPECT_THAT(error_of(""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error_of("[1]"), HasSubstr("found [1]; allowed: an object"));
+}
+
+TEST(StrictJson, FindsKeysThatComeTwice) {
+  EXPECT_THAT(error_of(R"({"a": {"x": 1, "y": 2, "x": 3}})"), HasSubstr(R"(the key "x" is there twice)"));
+  EXPECT_EQ(error_of(R"({"a": {"x": 1}, "b": {"x": 2}, "x": 3})"), "no error");
 }
 
 }  // namespace

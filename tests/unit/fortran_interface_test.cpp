@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "support/process.hpp"
 
 namespace {
 
@@ -22,10 +22,7 @@ const fs::path kFortranSource = REPRIEVE_SOURCE_DIR;
 
 std::string code_of(const fs::path& file) {
   const std::regex comment(file.extension() == ".F90" ? "![^\n]*" : R"(/\*[^*]*\*+([^/*][^*]*\*+)*/)");
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return std::regex_replace(text.str(), comment, "");
+  return std::regex_replace(reprieve::test::read_text(file), comment, "");
 }
 
 /// What the first group of a pattern matches, everywhere in the text.

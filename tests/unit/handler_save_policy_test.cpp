@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
+#include "handler/notice_watch.hpp"
 #include "handler/save_policy.hpp"
+#include "handler/step_reporter.hpp"
 
 namespace reprieve::handler {
 namespace {
@@ -127,6 +132,119 @@ TEST(SavePolicy, WithoutPeriodicSavesNoneIsEverDue) {
   SavePolicy policy{{}};
   policy.plan_periodic_save(0);
   EXPECT_FALSE(policy.periodic_save_is_due(1'000'000));
+}
+
+GraceInputs inputs(std::chrono::duration<double> time_left) {
+  return {.time_left = time_left, .save_time = 2s, .step_time = 500ms, .check_interval = 10ms, .margin = 1s};
+}
+
+TEST(GracePlanner, TheLastSaveIsDueWhenTheNextCheckWouldBeTooLate) {
+  EXPECT_FALSE(final_save_is_due(inputs(60s)));
+  EXPECT_FALSE(final_save_is_due(inputs(4.1s)));
+  EXPECT_TRUE(final_save_is_due(inputs(4.01s)));
+  EXPECT_TRUE(final_save_is_due(inputs(0s)));
+  EXPECT_TRUE(final_save_is_due(inputs(-5s)));
+}
+
+TEST(GracePlanner, TrainingOnNeedsRoomForAStepAndASave) {
+  EXPECT_TRUE(room_for_another_save(inputs(60s)));
+  EXPECT_FALSE(room_for_another_save(inputs(4.4s)));
+  EXPECT_FALSE(room_for_another_save(inputs(-1s)));
+}
+
+TEST(GracePlanner, WhereThereIsRoomTheLastSaveIsNotDueYet) {
+  for (double left = 0; left < 10; left += 0.01) {
+    const auto in = inputs(std::chrono::duration<double>(left));
+    EXPECT_FALSE(room_for_another_save(in) && final_save_is_due(in)) << left;
+  }
+}
+
+TEST(GracePlanner, ASaveFitsIfTheMarginIsLeftOver) {
+  EXPECT_TRUE(save_fits(10s, 8s, 1s));
+  EXPECT_TRUE(save_fits(10s, 9s, 1s));
+  EXPECT_FALSE(save_fits(10s, 9.1s, 1s));
+}
+
+TEST(DurationHistory, EmptyIsZero) {
+  EXPECT_TRUE(DurationHistory().empty());
+  EXPECT_EQ(DurationHistory().upper_estimate(), 0s);
+}
+
+TEST(DurationHistory, WithFewValuesTheLongestCounts) {
+  DurationHistory history;
+  for (const auto value : {1s, 7s, 3s}) {
+    history.add(value);
+  }
+  EXPECT_EQ(history.upper_estimate(), 7s);
+}
+
+TEST(DurationHistory, OneOutlierAmongManyDoesNotCountAndOldValuesAreForgotten) {
+  DurationHistory history;
+  history.add(100s);
+  for (int i = 0; i < 15; ++i) {
+    history.add(2s);
+  }
+  EXPECT_EQ(history.upper_estimate(), 2s);
+  for (int i = 0; i < 16; ++i) {
+    history.add(5s);
+  }
+  EXPECT_EQ(history.upper_estimate(), 5s);
+}
+
+// The thread that acts when a notice has stood for too long.
+
+using std::chrono::milliseconds;
+
+struct Watched {
+  std::atomic<bool> notice{false};
+  std::atomic<int> looks{0};
+  std::atomic<int> acts{0};
+
+  [[nodiscard]] NoticeWatch watch(milliseconds after) {
+    return {[this] {
+              ++looks;
+              return notice.load();
+            },
+            after, [this] { ++acts; }};
+  }
+  void wait_for_looks(int more) const {
+    for (const int before = looks; looks < before + more;) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+};
+
+TEST(NoticeWatch, ActsOnceForEachNotice) {
+  Watched watched;
+  const NoticeWatch watch = watched.watch(milliseconds(0));
+  watched.wait_for_looks(2);
+  EXPECT_EQ(watched.acts, 0) << "there is no notice yet";
+  for (int notices = 1; notices <= 2; ++notices) {
+    watched.notice = true;
+    watched.wait_for_looks(4);
+    EXPECT_EQ(watched.acts, notices);
+    watched.notice = false;
+    watched.wait_for_looks(2);
+  }
+  EXPECT_EQ(watched.acts, 2);
+}
+
+TEST(NoticeWatch, LeavesANoticeAloneThatHasNotStoodForLong) {
+  Watched watched;
+  const NoticeWatch watch = watched.watch(std::chrono::hours(1));
+  watched.notice = true;
+  watched.wait_for_looks(4);
+  EXPECT_EQ(watched.acts, 0);
+}
+
+// How often a run tells how far it is.
+
+TEST(StepReporter, ComesOftenAtFirstAndEveryMinuteLater) {
+  EXPECT_EQ(news_interval(0s), 5s);
+  EXPECT_EQ(news_interval(50s), 5s);
+  EXPECT_EQ(news_interval(200s), 20s);
+  EXPECT_EQ(news_interval(600s), 60s);
+  EXPECT_EQ(news_interval(24h * 30), 60s);
 }
 
 }  // namespace

@@ -2,11 +2,9 @@
 // The heat equation on one rank: the split, the scheme, and the analytic solution that it is checked against.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "heat/grid.hpp"
 #include "heat/options.hpp"
 #include "reprieve/error.hpp"
+#include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace heat {
@@ -171,12 +170,7 @@ Options parse(std::vector<std::string> arguments) {
 }
 
 std::string heat_config_error_of(const std::vector<std::string>& arguments) {
-  try {
-    static_cast<void>(parse(arguments));
-  } catch (const reprieve::ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return reprieve::test::error_text<reprieve::ConfigError>([&] { static_cast<void>(parse(arguments)); });
 }
 
 TEST(HeatOptions, ThreeNumbersAreXYZ) {

@@ -2,7 +2,6 @@
 // What memory there is for copies of the state: read from the system's files, and shared out among ranks.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 

@@ -2,9 +2,7 @@
 // The text of the side file for ParaView.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 
 #include "manager/xdmf.hpp"

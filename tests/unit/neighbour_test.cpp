@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -25,6 +24,7 @@
 #include "storage/bytes/posix_file.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "support/other_user.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve {
@@ -34,13 +34,9 @@ namespace fs = std::filesystem;
 using test::as_user;
 using test::kNeighbour;
 using test::kVictim;
+using test::read_text;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-std::string text_in(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// A project directory in which both may write, with the victim's checkpoints, and the victim's home.
 class Neighbour : public testing::Test {
@@ -66,7 +62,7 @@ class Neighbour : public testing::Test {
     struct stat status = {};
     ASSERT_EQ(::stat(thesis_.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777U, 0600U);
-    EXPECT_EQ(text_in(thesis_), "precious");
+    EXPECT_EQ(read_text(thesis_), "precious");
   }
 
   /// The victim opened the directory to the neighbour, who has put something there: the worst that a trusted
@@ -105,7 +101,7 @@ TEST_F(Neighbour, AFifoInPlaceOfTheListOfProcessesHangsNothing) {
     const core::WorkerLock before(checkpoints_);
     core::write_worker_record(checkpoints_, nlohmann::json::array());
   }));
-  EXPECT_EQ(text_in(checkpoints_ / ".reprieve.workers"), "[]\n");
+  EXPECT_EQ(read_text(checkpoints_ / ".reprieve.workers"), "[]\n");
 }
 
 TEST_F(Neighbour, LinksInPlaceOfTheErrorReportOverwriteNothing) {
@@ -251,8 +247,8 @@ TEST_F(Neighbour, ADirectoryThatIsReplacedInMidRunIsNotMistakenForIt) {
     EXPECT_THROW(lock.check_held(), StorageError);
     EXPECT_THROW(static_cast<void>(directory.numbers()), StorageError);
     directory.commit({1, 5}, false);
-    EXPECT_EQ(text_in(away / "ckpt-1.h5"), "valid");
-    EXPECT_EQ(text_in(checkpoints_ / ".chieftemp/ckpt-1.5.h5"), "forged");
+    EXPECT_EQ(read_text(away / "ckpt-1.h5"), "valid");
+    EXPECT_EQ(read_text(checkpoints_ / ".chieftemp/ckpt-1.5.h5"), "forged");
   }));
 }
 

@@ -18,13 +18,16 @@
 #include <utility>
 #include <vector>
 
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::read_text;
 
 const fs::path kRootOfPages = REPRIEVE_SOURCE_DIR;
+
 const std::vector<std::string> kFoldersWithPages{"src", "apps", "tests", "configs", "slurm", "include"};
 
 std::vector<fs::path> files_with_ending(const std::set<std::string>& endings) {
@@ -217,15 +220,10 @@ TEST(Pages, ALongSentenceIsNoticed) {
   EXPECT_FALSE(has_short_sentences(directory / "long.md"));
 }
 
-std::string whole_text(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 TEST(Pages, ThoseThatCodeNamesAreThere) {
   std::size_t count = 0;
   for (const fs::path& file : files_with_ending({".cpp", ".hpp", ".h", ".c", ".f90", ".F90", ".cmake", ".sh", ".md"})) {
-    for (const std::string& page : pages_named_in(whole_text(file))) {
+    for (const std::string& page : pages_named_in(read_text(file))) {
       EXPECT_TRUE(fs::exists(kRootOfPages / page)) << file << " names " << page;
       ++count;
     }
@@ -241,8 +239,8 @@ TEST(Pages, ANameIsFound) {
 TEST(Pages, CitationNamesTheVersionOfTheHeader) {
   static const std::regex in_header("define REPRIEVE_VERSION \"([0-9.]+)\"");
   static const std::regex in_citation("\nversion: ([0-9.]+)\n");
-  const std::string header = whole_text(kRootOfPages / "include/reprieve/version.hpp");
-  const std::string citation = whole_text(kRootOfPages / "CITATION.cff");
+  const std::string header = read_text(kRootOfPages / "include/reprieve/version.hpp");
+  const std::string citation = read_text(kRootOfPages / "CITATION.cff");
   std::smatch version;
   std::smatch cited;
   ASSERT_TRUE(std::regex_search(header, version, in_header));
@@ -252,7 +250,7 @@ TEST(Pages, CitationNamesTheVersionOfTheHeader) {
 
 /// What the Citation File Format 1.2.0 asks for, and how it writes a version and an author.
 TEST(Pages, CitationHasWhatItsFormatRequires) {
-  const std::string citation = whole_text(kRootOfPages / "CITATION.cff");
+  const std::string citation = read_text(kRootOfPages / "CITATION.cff");
   for (const char* const needed : {"cff-version: 1\\.2\\.0\n", "\nmessage: \\S", "\ntitle: \\S",
                                    "\nauthors:\n  - name: \\S", "\ntype: software\n"}) {
     EXPECT_TRUE(std::regex_search(citation, std::regex(needed))) << needed;
@@ -306,7 +304,7 @@ TEST(Tour, NamesFunctionsThatAreInTheFiles) {
   EXPECT_GE(hops.size(), 40U);
   for (const Hop& hop : hops) {
     EXPECT_FALSE(hop.names.empty()) << "the hop to " << hop.link << " names no function";
-    const std::string code = whole_text(tour.parent_path() / hop.link);
+    const std::string code = read_text(tour.parent_path() / hop.link);
     for (const std::string& name : hop.names) {
       EXPECT_TRUE(names_all_of(code, name)) << hop.link << " has no " << name;
     }
@@ -324,6 +322,280 @@ TEST(Tour, ANameThatIsNotThereIsNoticed) {
   EXPECT_TRUE(hops[1].names.empty());
   EXPECT_TRUE(names_all_of("void Save::end() {}", "Save::end"));
   EXPECT_FALSE(names_all_of("void Save::ending() {}", "Save::end"));
+}
+
+/// @file
+/// A rule of this project that a compiler does not check: directories are opened once, and files are reached below
+/// them. Nothing in src/ and in the supervisor but core/directory.cpp names a path to a call that changes files, since
+/// a path may be pointed elsewhere between two calls by whoever can write in one of its directories.
+
+/// The calls that each of these files may make all the same.
+const std::map<std::string, std::set<std::string>> kExceptions{
+    // What a test asks for by a variable; compiled with REPRIEVE_FAILPOINTS alone.
+    {"src/core/failpoint.cpp", {"ofstream"}},
+    // /proc/<process>/fd/<number>: memory that another process shares.
+    {"src/core/memory.cpp", {"::open("}},
+    // /proc/self/fd/<number>: a file that this process has open.
+    {"src/storage/bytes/posix_file.cpp", {"::open("}},
+    // A file in memory, by /proc/self/fd/<number>.
+    {"src/storage/hdf5/hdf5_layout.cpp", {"H5Fcreate(", "H5Fopen("}},
+    // MPI-IO takes paths alone; what it wrote is read back below the open directory.
+    {"src/storage/write/mpio_writer.cpp", {"H5Fopen("}},
+    // A copy of a checkpoint, inside of the directory that the drill has made for itself.
+    {"apps/reprieve/supervisor/drill.cpp", {"fs::create_hard_link(", "fs::copy_file("}},
+};
+
+/// Global functions of the system (`::rename(`, but not `Directory::rename(`), the writing functions and streams of the
+/// standard library, and those of HDF5 and MPI that open files.
+const std::regex& forbidden() {
+  static const std::regex pattern(
+      R"((?:^|[^\w>])(::(?:open|openat|creat|rename|renameat|renameat2|unlink|unlinkat|rmdir|mkdir|mkdirat|mkdtemp|mkstemp)"
+      R"(|chmod|fchmodat|chown|lchown|fchownat|truncate|symlink|symlinkat|link|linkat|mkfifo|mknod|opendir|utimes|utimensat|remove)\()"
+      R"(|(?:fs|filesystem)::(?:create_\w+|remove\w*|rename|copy\w*|resize_file|permissions|last_write_time)\()"
+      R"(|ofstream\b|fopen\(|H5Fcreate\(|H5Fopen\(|MPI_File_open\())");
+  return pattern;
+}
+
+std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
+
+std::vector<std::string> calls_in(const std::string& line) {
+  const std::string code = without_comment(line);
+  std::vector<std::string> calls;
+  for (auto found = std::sregex_iterator(code.begin(), code.end(), forbidden()); found != std::sregex_iterator();
+       ++found) {
+    std::string call = (*found)[1].str();
+    const auto scope = call.find("filesystem::");
+    calls.push_back(scope == std::string::npos ? call : "fs::" + call.substr(scope + 12));
+  }
+  return calls;
+}
+
+std::vector<fs::path> sources() {
+  std::vector<fs::path> files;
+  for (const auto* folder : {"src", "apps/reprieve/supervisor"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
+      if (const auto extension = entry.path().extension(); extension == ".cpp" || extension == ".hpp") {
+        files.push_back(entry.path());
+      }
+    }
+  }
+  return files;
+}
+
+TEST(Paths, ChangeFilesThroughOpenDirectoriesAlone) {
+  std::map<std::string, std::set<std::string>> used;
+  std::size_t files = 0;
+  for (const auto& file : sources()) {
+    const std::string name = fs::relative(file, kRootOfPages).string();
+    if (name == "src/core/directory.cpp") {
+      continue;
+    }
+    ++files;
+    const auto allowed = kExceptions.find(name);
+    std::ifstream stream(file);
+    int number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      for (const std::string& call : calls_in(line)) {
+        used[name].insert(call);
+        EXPECT_TRUE(allowed != kExceptions.end() && allowed->second.contains(call))
+            << name << ":" << number << ": " << call << " by a path; core::Directory does it below an open one";
+      }
+    }
+  }
+  EXPECT_GT(files, 100U);
+  EXPECT_EQ(used, kExceptions) << "an exception that nobody needs";
+}
+
+TEST(Paths, TheRuleCanFail) {
+  for (const char* line :
+       {"  ::open(path.c_str(), O_RDONLY)", "if (::rename(a, b) != 0) {", "std::filesystem::remove_all(path, error);",
+        "fs::remove(file);", "std::ofstream file(path);", "return ::unlink(name);", "fs::create_directories(path)"}) {
+    EXPECT_EQ(calls_in(line).size(), 1U) << line;
+  }
+  for (const char* line : {"  Directory::open(path)", "place.rename(a, place, b);", "// ::open(path)", "reopen(x)",
+                           "fs::exists(path)", "std::remove(v.begin(), v.end(), 3)"}) {
+    EXPECT_TRUE(calls_in(line).empty()) << line;
+  }
+}
+
+/// @file
+/// apps/guide/security.md promises nothing without a test: every claim names one, and the tests that it names are
+/// there.
+
+std::set<std::string> found_in(const std::string& text, const std::regex& pattern) {
+  std::set<std::string> found;
+  for (auto match = std::sregex_iterator(text.begin(), text.end(), pattern); match != std::sregex_iterator(); ++match) {
+    found.insert((*match)[1].str() + "." + (*match)[2].str());
+  }
+  return found;
+}
+
+TEST(SecurityPage, NamesTestsThatAreThere) {
+  std::set<std::string> tests;
+  for (const char* folder : {"tests/unit", "tests/faults"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / folder)) {
+      if (entry.path().extension() == ".cpp") {
+        tests.merge(found_in(read_text(entry.path()), std::regex(R"(TEST(?:_F|_P)?\((\w+), (\w+)\))")));
+      }
+    }
+  }
+  const auto named = found_in(read_text(kRootOfPages / "apps/guide/security.md"), std::regex("`(\\w+)\\.([A-Z]\\w+)`"));
+  EXPECT_GT(named.size(), 30U);
+  for (const std::string& test : named) {
+    EXPECT_TRUE(tests.contains(test)) << test;
+  }
+}
+
+/// @file
+/// apps/guide/troubleshooting.md has an entry for every error that the library throws: of each message, the longest
+/// part that is always the same must stand there.
+
+/// So much of a part identifies a message.
+constexpr std::size_t kEnough = 28;
+/// Shorter parts could be part of anything; messages without a longer one have only what the program said.
+constexpr std::size_t kLeast = 12;
+
+/// The string literals from @p at on, up to the parenthesis that ends the call; literals side by side are one.
+std::vector<std::string> literals_of_call(const std::string& source, std::size_t at) {
+  std::vector<std::string> literals;
+  bool keeps_running = false;
+  for (int depth = 1; at < source.size() && depth > 0; ++at) {
+    const char c = source[at];
+    if (c == '"') {
+      std::string text;
+      for (++at; source[at] != '"'; ++at) {
+        if (source[at] != '\\') {
+          text += source[at];
+        } else if (source[++at] != 'n') {
+          text += source[at];
+        }
+      }
+      keeps_running ? literals.back() += text : literals.emplace_back(text);
+      keeps_running = true;
+    } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+      keeps_running = false;
+      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    }
+  }
+  return literals;
+}
+
+/// Without what stands in place of values, and without marks at its ends.
+std::vector<std::string> fixed_parts(const std::string& literal) {
+  static const std::regex placeholder(R"(\{[^{}]*\}|`)");
+  std::vector<std::string> parts;
+  std::copy_if(std::sregex_token_iterator(literal.begin(), literal.end(), placeholder, -1), {},
+               std::back_inserter(parts), [](const std::string& part) { return part.size() >= kLeast; });
+  for (std::string& part : parts) {
+    part.erase(0, part.find_first_not_of(" :;,.'\""));
+    part.erase(part.find_last_not_of(" :;,.'\"") + 1);
+  }
+  return parts;
+}
+
+/// What identifies each error that a source file makes.
+std::vector<std::string> messages_in(const std::string& source) {
+  static const std::regex made(R"(\b(Usage|Config|Storage|Corrupt|Mismatch|Mpi|Cluster|Unresponsive)Error\()");
+  std::vector<std::string> messages;
+  for (auto match = std::sregex_iterator(source.begin(), source.end(), made); match != std::sregex_iterator();
+       ++match) {
+    std::string longest;
+    for (const std::string& literal :
+         literals_of_call(source, static_cast<std::size_t>(match->position() + match->length()))) {
+      for (const std::string& part : fixed_parts(literal)) {
+        longest = part.size() > longest.size() ? part : longest;
+      }
+    }
+    if (longest.size() >= kLeast) {
+      messages.push_back(longest.substr(0, kEnough));
+    }
+  }
+  return messages;
+}
+
+TEST(TroubleshootingPage, FindsThePartsOfAMessage) {
+  const std::string source =
+      "throw UsageError(fmt::format(\"the ranks make \"\n  \"different calls: {} and {}\", f(1), 2));";
+  EXPECT_EQ(messages_in(source),
+            std::vector<std::string>{std::string("the ranks make different calls").substr(0, kEnough)});
+  EXPECT_TRUE(messages_in("throw StorageError(code, what + \" failed\");").empty());
+}
+
+TEST(TroubleshootingPage, HasAnEntryForEveryError) {
+  std::string page = read_text(kRootOfPages / "apps/guide/troubleshooting.md");
+  std::erase(page, '`');
+  std::size_t errors = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kRootOfPages / "src")) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") {
+      continue;
+    }
+    for (const std::string& message : messages_in(read_text(entry.path()))) {
+      ++errors;
+      EXPECT_NE(page.find(message), std::string::npos)
+          << "no entry in apps/guide/troubleshooting.md for \"" << message << "\" of " << entry.path();
+    }
+  }
+  EXPECT_GT(errors, 150U);
+}
+
+// The code on the page of the tutorial is that of its programs.
+
+const fs::path kTutorial = fs::path(REPRIEVE_SOURCE_DIR) / "apps" / "guide" / "tutorial";
+
+/// Without comments and white space, which are set otherwise on the page.
+std::string squeezed(const std::string& line) {
+  static const std::regex comment(R"((//.*$)|(/\*.*\*/)|(!.*$))");
+  std::string result;
+  for (const char c : std::regex_replace(line, comment, "")) {
+    if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string squeezed_file(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string text;
+  for (std::string line; std::getline(stream, line);) {
+    text += squeezed(line);
+  }
+  return text;
+}
+
+/// The lines of the code on the page, by language.
+std::map<std::string, std::vector<std::string>> code_on(const fs::path& page) {
+  std::ifstream stream(page);
+  std::map<std::string, std::vector<std::string>> code;
+  std::string language;
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with("```")) {
+      language = line.substr(3);
+    } else if (!language.empty() && !squeezed(line).empty()) {
+      code[language].push_back(squeezed(line));
+    }
+  }
+  return code;
+}
+
+TEST(TutorialText, ShowsTheCodeOfThePrograms) {
+  const auto code = code_on(kTutorial / "README.md");
+  for (const auto& [language, file] :
+       std::map<std::string, std::string>{{"cpp", "heat.cpp"}, {"c", "heat.c"}, {"fortran", "heat.f90"}}) {
+    const std::string program = squeezed_file(kTutorial / file);
+    ASSERT_TRUE(code.contains(language));
+    EXPECT_GE(code.at(language).size(), 6U);
+    for (const std::string& line : code.at(language)) {
+      EXPECT_NE(program.find(line), std::string::npos) << "not in " << file << ": " << line;
+    }
+  }
+}
+
+TEST(TutorialText, ALineThatDiffersIsNoticed) {
+  EXPECT_EQ(squeezed("  call f( x )  ! + comment"), "callf(x)");
+  EXPECT_EQ(squeezed("f(x); /* + */"), "f(x);");
+  EXPECT_EQ(squeezed_file(kTutorial / "heat.c").find("reprieve_no_such_call"), std::string::npos);
 }
 
 }  // namespace

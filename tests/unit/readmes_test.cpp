@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <regex>
 #include <set>
@@ -14,18 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "support/process.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::read_text;
 
 const fs::path kTreeOfReadmes = REPRIEVE_SOURCE_DIR;
 
 using Words = std::set<std::string>;
-
-std::string readme_text(const fs::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// What stands in backticks.
 Words quoted_in(const std::string& text) {
@@ -111,7 +108,7 @@ fs::path readme_of(const fs::path& folder) {
 TEST(Readmes, NameFilesThatAreThere) {
   std::size_t count = 0;
   for (const fs::path& folder : folders_of_src()) {
-    const std::string text = readme_text(readme_of(folder));
+    const std::string text = read_text(readme_of(folder));
     for (const std::string& word : quoted_in(text)) {
       if (is_file_name(word)) {
         EXPECT_TRUE(is_there(folder, word) || is_there(folder.parent_path(), word)) << folder << ": " << word;
@@ -133,7 +130,7 @@ TEST(Readmes, NameFilesThatAreThere) {
 TEST(Readmes, NameEveryFile) {
   for (const fs::path& folder : folders_of_src()) {
     Words named;
-    for (const std::string& word : quoted_in(readme_text(readme_of(folder)))) {
+    for (const std::string& word : quoted_in(read_text(readme_of(folder)))) {
       named.insert(unit_of(word));
     }
     for (const std::string& unit : units_in(folder)) {
@@ -147,7 +144,7 @@ Words headers_used_in(const fs::path& folder, const std::string& layer) {
   const std::regex include("#include \"" + layer + "/([^\"]+)\"");
   Words headers;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string text = entry.is_regular_file() ? readme_text(entry.path()) : "";
+    const std::string text = entry.is_regular_file() ? read_text(entry.path()) : "";
     for (std::sregex_iterator found(text.begin(), text.end(), include); found != std::sregex_iterator(); ++found) {
       headers.insert((*found)[1]);
     }
@@ -162,7 +159,7 @@ TEST(Readmes, StorageNamesWhatOthersUseOfIt) {
       used.merge(headers_used_in(entry.path(), "storage"));
     }
   }
-  EXPECT_EQ(first_column(readme_text(kTreeOfReadmes / "src/storage/README.md"), "header"), used);
+  EXPECT_EQ(first_column(read_text(kTreeOfReadmes / "src/storage/README.md"), "header"), used);
 }
 
 TEST(Readmes, AnUntruthIsNoticed) {

@@ -12,7 +12,6 @@
 #include <regex>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "reprieve/version.hpp"
 

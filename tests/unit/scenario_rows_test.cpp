@@ -5,26 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "support/process.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
+using reprieve::test::read_text;
 
 const fs::path kSource = REPRIEVE_SOURCE_DIR;
 constexpr int kRows = 47;
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 /// With one space between words, wherever lines end.
 std::string in_one_line(const std::string& text) { return std::regex_replace(text, std::regex(R"(\s+)"), " "); }
@@ -55,7 +50,7 @@ std::set<std::string> all_tests() {
   static const std::regex test(R"(\nTEST(?:_F|_P)?\((\w+), (\w+)\))");
   for (const auto& entry : fs::recursive_directory_iterator(kSource / "tests")) {
     if (entry.path().extension() == ".cpp") {
-      const std::string text = text_of(entry.path());
+      const std::string text = read_text(entry.path());
       for (std::sregex_iterator found(text.begin(), text.end(), test); found != std::sregex_iterator(); ++found) {
         names.insert((*found)[1].str() + "." + (*found)[2].str());
       }
@@ -81,9 +76,9 @@ std::string fault_of(const Row& row, const std::set<std::string>& tests, const s
 }
 
 TEST(ScenarioRows, EachHoldsOrDiffersWithAWord) {
-  const auto rows = rows_of(text_of(kSource / "tests/scenarios/README.md"));
+  const auto rows = rows_of(read_text(kSource / "tests/scenarios/README.md"));
   const auto tests = all_tests();
-  const std::string page = in_one_line(text_of(kSource / "apps/guide/coming_from.md"));
+  const std::string page = in_one_line(read_text(kSource / "apps/guide/coming_from.md"));
   ASSERT_EQ(rows.size(), static_cast<std::size_t>(kRows));
   for (int i = 0; i < kRows; ++i) {
     const Row& row = rows[static_cast<std::size_t>(i)];

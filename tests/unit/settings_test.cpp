@@ -2,19 +2,18 @@
 #include "reprieve/settings.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 #include <string>
 
 #include "core/log.hpp"
 #include "settings/settings.hpp"
 #include "settings/settings_table.hpp"
+#include "support/error_text.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve {
@@ -27,23 +26,8 @@ using ::testing::StartsWith;
 
 const std::filesystem::path kConfigs = std::filesystem::path(REPRIEVE_SOURCE_DIR) / "configs";
 
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return (std::ostringstream() << stream.rdbuf()).str();
-}
-
-template <class Action>
-std::string config_error_of(Action action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string error_of(const std::string& text) {
-  return config_error_of([&] { settings_from_json(text); });
+  return test::error_text<ConfigError>([&] { settings_from_json(text); });
 }
 
 /// Sets variables for one test.
@@ -142,7 +126,7 @@ TEST(Settings, FormerOnesSayWhatBecameOfThem) {
               StartsWith("termination.check_interval_ms: gone: "));
   for (const FormerSetting& former : former_settings()) {
     EXPECT_THAT(core::keys_of(all_settings()), ::testing::Not(::testing::Contains(std::string(former.key))));
-    EXPECT_THAT(config_error_of([&] {
+    EXPECT_THAT(test::error_text<ConfigError>([&] {
                   static_cast<void>(settings::read({{settings::variable_of(std::string(former.key)), "1"}}));
                 }),
                 HasSubstr(std::string(former.fate)));
@@ -168,7 +152,7 @@ TEST(Settings, SectionsOfTheApplicationArePassedOver) {
   const std::string text = R"({"$schema": "reprieve.schema.json", "trainer": {"epochs": 3}})";
   EXPECT_NO_THROW(settings_from_json(text, {"trainer"}));
   EXPECT_THAT(error_of(text), HasSubstr("trainer: unknown"));
-  EXPECT_THAT(config_error_of([&] { settings_from_json(R"({"trainr": {}})", {"trainer"}); }),
+  EXPECT_THAT(test::error_text<ConfigError>([&] { settings_from_json(R"({"trainr": {}})", {"trainer"}); }),
               HasSubstr("did you mean trainer?"));
 }
 
@@ -176,7 +160,8 @@ TEST(Settings, FileIsNamedInErrors) {
   const test::TemporaryDirectory directory;
   const auto file = directory / "job.json";
   std::ofstream(file) << R"({"log": {"level": "loud"}})";
-  EXPECT_THAT(config_error_of([&] { settings_from_file(file); }), StartsWith(file.string() + ": log.level: found"));
+  EXPECT_THAT(test::error_text<ConfigError>([&] { settings_from_file(file); }),
+              StartsWith(file.string() + ": log.level: found"));
 }
 
 TEST(Settings, FileThatCannotBeReadIsAStorageError) {
@@ -234,7 +219,7 @@ TEST_F(SettingsEnvironment, MistakesNameTheVariable) {
   set("REPRIEVE_TERMINATION_GRACE_PERIOD_S", "soon");
   set("REPRIEVE_TERMINATION_GRACE_PERIOD", "30");
   set("REPRIEVE_TERMINATION_GRACE", "30");
-  const auto error = config_error_of([&] { apply_environment(settings); });
+  const auto error = test::error_text<ConfigError>([&] { apply_environment(settings); });
   EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE_PERIOD_S: found \"soon\"; allowed: a number from 0"));
   EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_GRACE_PERIOD: unknown; did you mean "
                                "REPRIEVE_TERMINATION_GRACE_PERIOD_S?"));
@@ -271,7 +256,7 @@ TEST_F(SettingsEnvironment, WhatOnlyTheProgramCanSetIsRefused) {
   set("REPRIEVE_CHECKPOINTS_PREFIX", "mine");
   set("REPRIEVE_TERMINATION_SAVE_FN", "x");
   Settings settings;
-  const auto error = config_error_of([&] { apply_environment(settings); });
+  const auto error = test::error_text<ConfigError>([&] { apply_environment(settings); });
   EXPECT_THAT(error, HasSubstr("REPRIEVE_CHECKPOINTS_PREFIX: only the program itself"));
   EXPECT_THAT(error, HasSubstr("REPRIEVE_TERMINATION_SAVE_FN: only the program itself"));
 }
@@ -286,14 +271,14 @@ TEST(Settings, ValuesSetInCodeAreChecked) {
   config.restart_code = 110;
   config.grace_period = -1s;
   config.signals = std::vector{SIGTERM, SIGSEGV};
-  const auto error = config_error_of([&] { validate(config); });
+  const auto error = test::error_text<ConfigError>([&] { validate(config); });
   EXPECT_THAT(error, HasSubstr("restart_code: found 110"));
   EXPECT_THAT(error, HasSubstr("grace_period_s: found -1"));
   EXPECT_THAT(error, HasSubstr("signals: found [\"SIGTERM\",11]"));
 
   ManagerOptions options;
   options.prefix = "a/b";
-  EXPECT_THAT(config_error_of([&] { validate(options); }), HasSubstr("prefix: found \"a/b\""));
+  EXPECT_THAT(test::error_text<ConfigError>([&] { validate(options); }), HasSubstr("prefix: found \"a/b\""));
 }
 
 TEST(Settings, PrefixesMustBeBeginningsOfFileNames) {
@@ -311,14 +296,14 @@ TEST(Settings, PrefixesMustBeBeginningsOfFileNames) {
 
 TEST(Settings, SchemaIsThatOfTheTable) {
   const auto file = kConfigs / "reprieve.schema.json";
-  EXPECT_EQ(core::OrderedJson::parse(content_of(file)), settings_schema()) << file << " should be:\n"
-                                                                           << settings_schema().dump(2);
+  EXPECT_EQ(core::OrderedJson::parse(test::read_text(file)), settings_schema()) << file << " should be:\n"
+                                                                                << settings_schema().dump(2);
 }
 
 TEST(Settings, ExampleHoldsTheDefaults) {
   const auto file = kConfigs / "reprieve.json";
   EXPECT_EQ(to_json(settings_from_file(file)), to_json(Settings{}));
-  auto document = nlohmann::json::parse(content_of(file));
+  auto document = nlohmann::json::parse(test::read_text(file));
   document.erase("$schema");
   EXPECT_EQ(document, nlohmann::json::parse(to_json(Settings{}))) << file << " leaves settings out";
 }

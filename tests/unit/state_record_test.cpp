@@ -2,7 +2,6 @@
 // Lists of members of structs.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <complex>

@@ -5,10 +5,12 @@
 
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "core/log.hpp"
 #include "storage/format/blocks.hpp"
+#include "storage/read/proof.hpp"
 
 namespace reprieve::storage {
 namespace {
@@ -58,12 +60,9 @@ TEST(Boxes, KnowTheirVolumeAndSize) {
   EXPECT_FALSE(checked_bytes(Extents{1ULL << 60U}, 8, bytes));  // 2^63 is no file offset
 }
 
-TEST(Boxes, AreShownAsRanges) {
+TEST(Boxes, AreShownAsRangesAndIntersect) {
   EXPECT_EQ(text_of(Box{{1, 20}, {3, 4}}), "[1:4, 20:24]");
   EXPECT_EQ(text_of(Box{}), "[]");
-}
-
-TEST(Boxes, Intersect) {
   EXPECT_EQ(intersection({{0, 0}, {4, 4}}, {{2, 3}, {4, 4}}), (Box{{2, 3}, {2, 1}}));
   EXPECT_EQ(volume(intersection({{0, 0}, {4, 4}}, {{4, 0}, {4, 4}}).extent), 0U);
   EXPECT_EQ(volume(intersection({{}, {}}, {{}, {}}).extent), 1U);
@@ -286,6 +285,70 @@ TEST(BoxSearches, FindWhatAComparisonWithEachBoxFinds) {
 TEST(BoxSearches, FindScalars) {
   EXPECT_EQ(BoxSearch({Box{}}).intersecting(Box{}), (std::vector<std::size_t>{0}));
   EXPECT_TRUE(BoxSearch({}).intersecting(Box{}).empty());
+}
+
+// Which rank verifies which block: every block has one, whatever the numbers of ranks, and nobody has all.
+
+TEST(ProverOf, EveryRankHasAShareAndStaysInRange) {
+  StoredVariable variable;
+  variable.distribution = state::Distribution::distributed;
+  for (const int saved_by : {1, 2, 3, 7, 64}) {
+    for (const int ranks : {1, 2, 3, 5, 64, 100}) {
+      std::set<int> provers;
+      for (int rank = 0; rank < saved_by; ++rank) {
+        BoxRow row;
+        row.rank = static_cast<std::uint64_t>(rank);
+        for (std::uint64_t block = 0; block < 200; ++block) {
+          const int prover = prover_of(variable, row.rank, block, saved_by, ranks);
+          ASSERT_GE(prover, 0);
+          ASSERT_LT(prover, ranks);
+          provers.insert(prover);
+        }
+      }
+      EXPECT_EQ(provers.size(), static_cast<std::size_t>(ranks)) << saved_by;
+    }
+  }
+}
+
+TEST(ProverOf, OnAsManyRanksEachProvesItsOwn) {
+  StoredVariable variable;
+  variable.distribution = state::Distribution::per_rank;
+  for (std::uint64_t rank = 0; rank < 5; ++rank) {
+    BoxRow row;
+    row.rank = rank;
+    EXPECT_EQ(prover_of(variable, row.rank, 3, 5, 5), static_cast<int>(rank));
+  }
+}
+
+TEST(ProverOf, WhatTheChiefWroteForAllIsProvenInTurn) {
+  const StoredVariable variable;  // replicated
+  EXPECT_EQ(prover_of(variable, 0, 0, 4, 3), 0);
+  EXPECT_EQ(prover_of(variable, 0, 1, 4, 3), 1);
+  EXPECT_EQ(prover_of(variable, 0, 5, 4, 3), 2);
+}
+
+/// So that a rank need not look at the boxes of all ranks.
+TEST(ProverOf, TheSaversWhoseBoxesARankProvesAreSideBySide) {
+  StoredVariable variable;
+  variable.distribution = state::Distribution::distributed;
+  for (const int saved_by : {1, 2, 3, 7, 12, 64}) {
+    for (const int ranks : {1, 2, 3, 5, 12, 64, 100}) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        std::set<std::uint64_t> savers;
+        for (BoxRow row; row.rank < static_cast<std::uint64_t>(saved_by); ++row.rank) {
+          for (std::uint64_t block = 0; block < 200; ++block) {
+            if (prover_of(variable, row.rank, block, saved_by, ranks) == rank) {
+              savers.insert(row.rank);
+            }
+          }
+        }
+        const auto [first, end] = savers_proven_by(rank, saved_by, ranks);
+        ASSERT_EQ(savers.size(), end - first) << rank << ' ' << saved_by << ' ' << ranks;
+        EXPECT_EQ(*savers.begin(), first);
+        EXPECT_EQ(*savers.rbegin(), end - 1);
+      }
+    }
+  }
 }
 
 }  // namespace

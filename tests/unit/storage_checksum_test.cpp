@@ -81,16 +81,5 @@ TEST_F(Registers, AreCleanAfterAHashInAThread) {
 
 #endif
 
-TEST(Checksum, IsTheSameInPieces) {
-  std::vector<std::byte> bytes(5000);
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::byte>(i * 7);
-  }
-  Xxh3Stream stream;
-  stream.update({bytes.data(), 1234});
-  stream.update({bytes.data() + 1234, bytes.size() - 1234});
-  EXPECT_EQ(stream.digest(), xxh3(bytes));
-}
-
 }  // namespace
 }  // namespace reprieve::storage

@@ -2,7 +2,6 @@
 // Parts of node-local copies: written, read back, cut off, and corrupt at every bit.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <filesystem>

@@ -21,12 +21,13 @@ using ::testing::IsEmpty;
 constexpr double kMinute = 60;
 constexpr double kHour = 3600;
 
-// ---------------------------------------------------------------------------------------------------------------------
 // The interval.
 
-TEST(CheckpointInterval, YoungByHand) {
+TEST(CheckpointInterval, YoungAndDalyByHand) {
   EXPECT_DOUBLE_EQ(young_interval_s(2, 100), 20);
   EXPECT_DOUBLE_EQ(young_interval_s(5 * kMinute, 24 * kHour), 120 * kMinute);
+  // 20 (1 + 0.1 / 3 + 0.01 / 9) - 2
+  EXPECT_NEAR(daly_interval_s(2, 100), 18.688889, 1e-6);
 }
 
 TEST(CheckpointInterval, DalyAsPublished) {
@@ -34,11 +35,6 @@ TEST(CheckpointInterval, DalyAsPublished) {
   EXPECT_NEAR(daly_interval_s(5 * kMinute, 24 * kHour) / kMinute, 117, 0.5);
   EXPECT_NEAR(daly_interval_s(5 * kMinute, 6 * kHour) / kMinute, 57, 0.5);
   EXPECT_NEAR(daly_interval_s(5 * kMinute, 15 * kMinute) / kMinute, 9.1, 0.05);
-}
-
-TEST(CheckpointInterval, DalyByHand) {
-  // 20 (1 + 0.1 / 3 + 0.01 / 9) - 2
-  EXPECT_NEAR(daly_interval_s(2, 100), 18.688889, 1e-6);
 }
 
 TEST(CheckpointInterval, SavesLongerThanTheTimeBetweenFailures) {
@@ -68,7 +64,6 @@ TEST(CheckpointInterval, LostFractionByHand) {
 
 TEST(CheckpointInterval, RuleOfThree) { EXPECT_NEAR(shortest_mtbf_s(300), 100, 0.2); }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // The event log.
 
 Json at(double time, const char* name, Json fields = Json::object()) {

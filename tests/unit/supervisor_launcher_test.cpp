@@ -7,18 +7,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 
+#include "supervisor/hosts.hpp"
 #include "supervisor/launcher.hpp"
+#include "supervisor/processes.hpp"
+#include "support/environment_lookup.hpp"
 #include "support/logged_events.hpp"
+#include "support/process.hpp"
 
 namespace reprieve::supervisor {
 namespace {
 
 using Json = nlohmann::json;
+using test::lookup_in;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -36,8 +38,7 @@ std::string guide_row(const std::string& title, ValueOf value_of) {
 }
 
 TEST(LauncherTable, TheGuideSaysTheSame) {
-  std::ifstream file(REPRIEVE_SOURCE_DIR "/apps/guide/signals.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = test::read_text(REPRIEVE_SOURCE_DIR "/apps/guide/signals.md");
   EXPECT_THAT(page, HasSubstr(guide_row("what happens", [](const auto& each) { return each.name; })));
   EXPECT_THAT(page, HasSubstr(guide_row("what runs", [](const auto& each) {
                 return fmt::format("`{}`, and `{}` on other nodes", each.programs.back(), each.daemon);
@@ -112,16 +113,8 @@ TEST(NoticeTargets, OnlySignalsThatTheRanksWatch) {
   EXPECT_THAT(notice_targets(10, processes, one_chief({}), "here"), IsEmpty());
 }
 
-/// Looks up in @p variables.
-EnvironmentLookup lookup(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const std::string& name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
 TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
-  const auto changes = launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120}, lookup({}));
+  const auto changes = launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120}, lookup_in({}));
   EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
   EXPECT_EQ(changes.at("REPRIEVE_RUN_WATCHES_END"), "1");
   EXPECT_EQ(changes.at("OMPI_MCA_orte_launch_agent"), "/opt/reprieve launch-agent --run-dir /tmp/r/1 orted");
@@ -136,31 +129,31 @@ TEST(LaunchEnvironment, ShieldsDaemonsAndNamesTheRecord) {
 TEST(LaunchEnvironment, WhatTheUserHasSetStays) {
   const auto changes =
       launch_environment({"/opt/reprieve", "/tmp/r/1", true, 120},
-                         lookup({{"OMPI_MCA_orte_launch_agent", "mine"}, {"REPRIEVE_RUN_DIR", "of an outer run"}}));
+                         lookup_in({{"OMPI_MCA_orte_launch_agent", "mine"}, {"REPRIEVE_RUN_DIR", "of an outer run"}}));
   EXPECT_FALSE(changes.contains("OMPI_MCA_orte_launch_agent"));
   EXPECT_EQ(changes.at("REPRIEVE_RUN_DIR"), "/tmp/r/1");
 }
 
 TEST(LaunchEnvironment, CanBeSwitchedOff) {
-  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup({})).size(), 2U);
+  EXPECT_EQ(launch_environment({"/opt/reprieve", "/tmp/r/1", false, 0}, lookup_in({})).size(), 2U);
   LaunchSettings blind{"/opt/reprieve", "/tmp/r/1", false, 0};
   blind.watches_end = false;
-  EXPECT_EQ(launch_environment(blind, lookup({})).size(), 1U) << "the ranks look for the end of the job themselves";
+  EXPECT_EQ(launch_environment(blind, lookup_in({})).size(), 1U) << "the ranks look for the end of the job themselves";
   LaunchSettings named{"/opt/reprieve", "/tmp/r/1", true, 0};
   named.directory = "/data/task-3";
-  const auto with_directory = launch_environment(named, lookup({{"REPRIEVE_DIRECTORY", "/data/other"}}));
+  const auto with_directory = launch_environment(named, lookup_in({{"REPRIEVE_DIRECTORY", "/data/other"}}));
   EXPECT_EQ(with_directory.at("REPRIEVE_DIRECTORY"), "/data/task-3");
   EXPECT_EQ(with_directory.at("OMPI_MCA_orte_launch_agent"),
             "/opt/reprieve launch-agent --run-dir /tmp/r/1 --directory /data/task-3 orted");
   // The launcher would split the path.
-  EXPECT_FALSE(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup({}))
+  EXPECT_FALSE(launch_environment({"/opt/my tools/reprieve", "/tmp/r/1", true, 0}, lookup_in({}))
                    .contains("OMPI_MCA_orte_launch_agent"));
 }
 
 TEST(SpansNodes, ByOptionsAndByTheScheduler) {
-  EXPECT_FALSE(spans_nodes({"mpirun", "-n", "4", "x"}, lookup({{"SLURM_JOB_NUM_NODES", "1"}})));
-  EXPECT_TRUE(spans_nodes({"mpirun", "--host", "a,b", "x"}, lookup({})));
-  EXPECT_TRUE(spans_nodes({"srun", "x"}, lookup({{"SLURM_JOB_NUM_NODES", "2"}})));
+  EXPECT_FALSE(spans_nodes({"mpirun", "-n", "4", "x"}, lookup_in({{"SLURM_JOB_NUM_NODES", "1"}})));
+  EXPECT_TRUE(spans_nodes({"mpirun", "--host", "a,b", "x"}, lookup_in({})));
+  EXPECT_TRUE(spans_nodes({"srun", "x"}, lookup_in({{"SLURM_JOB_NUM_NODES", "2"}})));
 }
 
 TEST(ProcessTree, FindsDescendantsParentsFirst) {
@@ -175,6 +168,117 @@ TEST(ProcessTree, FindsDescendantsParentsFirst) {
   EXPECT_EQ(::kill(found[0].pid, SIGKILL), 0);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
+}
+
+// Which hosts a start gets, and the command that says so.
+
+using Words = std::vector<std::string>;
+using Hosts = std::vector<HostSlots>;
+
+TEST(HostList, OfTheOptionHost) {
+  EXPECT_EQ(parse_host_list("h0:2,h1"), (Hosts{{"h0", 2}, {"h1", 1}}));
+  EXPECT_EQ(parse_host_list("h0,h0,h1:3"), (Hosts{{"h0", 2}, {"h1", 3}})) << "a host named twice has two slots";
+  EXPECT_EQ(parse_host_list("h0:*,,h1:auto"), (Hosts{{"h0", 0}, {"h1", 0}}));
+  EXPECT_TRUE(parse_host_list("").empty());
+}
+
+TEST(HostList, OfAFile) {
+  EXPECT_EQ(parse_host_file("# ours\nh0 slots=2\n\n  h1   slots = 4 max_slots=8 # big\nh2\n"),
+            (Hosts{{"h0", 2}, {"h1", 4}, {"h2", 0}}));
+  EXPECT_EQ(parse_host_file("h0\nh0\nh1\nh1\nh1\n"), (Hosts{{"h0", 2}, {"h1", 3}})) << "a line for each slot, as PBS";
+  EXPECT_EQ(parse_host_file("h0 max_slots=9"), (Hosts{{"h0", 0}})) << "a limit is no number of slots";
+}
+
+TEST(HostList, OfASlurmJob) {
+  EXPECT_EQ(slurm_hosts("n1\nn2\nn3\nn7\n", "2(x3),1"), (Hosts{{"n1", 2}, {"n2", 2}, {"n3", 2}, {"n7", 1}}));
+  EXPECT_EQ(slurm_hosts("n1\nn2\n", ""), (Hosts{{"n1", 0}, {"n2", 0}}));
+}
+
+TEST(HostList, AsTextItIsReadAsTheSame) {
+  const Hosts hosts{{"h0", 2}, {"h1", 0}};
+  EXPECT_EQ(to_text(hosts), "h0:2,h1:*");
+  EXPECT_EQ(parse_host_list(to_text(hosts)), hosts);
+}
+
+const Hosts kThree{{"h0", 2}, {"h1", 2}, {"h2", 2}};
+
+TEST(ChooseHosts, AllWhereAllAnswer) {
+  const auto choice = choose_hosts({kThree, 0, 6, 6}, {});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->hosts, kThree);
+  EXPECT_EQ(choice->ranks, 6);
+}
+
+TEST(ChooseHosts, ASpareTakesThePlaceOfADeadHost) {
+  const auto usual = choose_hosts({kThree, 1, 4, 4}, {});
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->hosts, (Hosts{{"h0", 2}, {"h1", 2}}));
+  const auto choice = choose_hosts({kThree, 1, 4, 4}, {"h0"});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->hosts, (Hosts{{"h1", 2}, {"h2", 2}}));
+  EXPECT_EQ(choice->ranks, 4);
+  EXPECT_FALSE(choose_hosts({kThree, 1, 4, 4}, {"h0", "h2"})) << "there is room for two only";
+  EXPECT_EQ(choose_hosts({kThree, 1, 4, 2}, {"h0", "h2"})->ranks, 2);
+}
+
+TEST(ChooseHosts, SmallerSparesAreTakenTogether) {
+  const Hosts hosts{{"h0", 4}, {"h1", 2}, {"h2", 2}, {"h3", 2}};
+  const auto choice = choose_hosts({hosts, 3, 4, 4}, {"h0"});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->hosts, (Hosts{{"h1", 2}, {"h2", 2}}));
+  EXPECT_EQ(choice->ranks, 4);
+}
+
+TEST(ChooseHosts, FewerRanksWhereNoSpareIsLeft) {
+  EXPECT_EQ(choose_hosts({kThree, 0, 6, 1}, {"h1"})->ranks, 4);
+  EXPECT_EQ(choose_hosts({kThree, 0, 3, 1}, {"h1"})->ranks, 3) << "they have room on the others";
+  EXPECT_FALSE(choose_hosts({kThree, 0, 6, 5}, {"h1"}));
+  EXPECT_FALSE(choose_hosts({kThree, 0, 6, 0}, {"h0", "h1", "h2"}));
+}
+
+TEST(ChooseHosts, AsManyRanksForEachSlotAsWithoutDeadHosts) {
+  EXPECT_EQ(choose_hosts({kThree, 0, 12, 1}, {"h1"})->ranks, 8) << "two for each slot";
+  EXPECT_EQ(choose_hosts({{{"h0", 0}, {"h1", 2}, {"h2", 0}}, 0, 9, 1}, {"h1"})->ranks, 6) << "slots are unknown";
+}
+
+TEST(LauncherCommand, NamesHosts) {
+  const auto named = hosts_of({"env", "A=1", "mpirun", "-H", "h0,h1", "--mca", "btl", "self", "-n", "4", "--hostfile",
+                               "hosts", "--host=h2", "./a", "--host", "mine"});
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->lists, (Words{"h0,h1", "h2"}));
+  EXPECT_EQ(named->files, Words{"hosts"});
+  EXPECT_TRUE(hosts_of({"mpirun", "--display-map", "./a", "--host", "mine"})->lists.empty());
+  EXPECT_FALSE(hosts_of({"srun", "./a"}));
+  EXPECT_FALSE(hosts_of({"mpiexec.hydra", "./a"}));
+  EXPECT_FALSE(hosts_of({"./job.sh"}));
+}
+
+TEST(LauncherCommand, OnOtherHosts) {
+  EXPECT_EQ(with_hosts({"mpirun", "-n", "4", "--hostfile", "hosts", "--bind-to", "none", "-H", "h0", "./a", "-H", "b"},
+                       {{"h1", 2}, {"h2", 0}}),
+            (Words{"mpirun", "--host", "h1:2,h2:*", "-n", "4", "--bind-to", "none", "./a", "-H", "b"}));
+  EXPECT_EQ(with_hosts({"mpirun", "--", "./a"}, {{"h1", 1}}), (Words{"mpirun", "--host", "h1:1", "--", "./a"}));
+  EXPECT_EQ(with_hosts({"mpirun", "./a", "b"}, {{"h1", 1}}), (Words{"mpirun", "--host", "h1:1", "./a", "b"}));
+}
+
+TEST(LauncherCommand, RunsSomethingElseOnAHost) {
+  EXPECT_EQ(
+      on_host({"mpirun", "--mca", "plm_rsh_agent", "/my/ssh", "-n", "4", "--map-by", "node", "--host", "h0,h1",
+               "--allow-run-as-root", "./a", "b"},
+              "h1", {"true"}),
+      (Words{"mpirun", "--mca", "plm_rsh_agent", "/my/ssh", "--allow-run-as-root", "--host", "h1", "-n", "1", "true"}));
+  EXPECT_EQ(on_host({"mpirun", "--unknown-flag", "./a", "b"}, "h1", {"true"}),
+            (Words{"mpirun", "--host", "h1", "-n", "1", "true"}));
+  EXPECT_EQ(on_nodes_of_srun({"nice", "srun", "-n", "4", "./a"}, {"b", "c"}),
+            (Words{"srun", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "b", "c"}));
+  EXPECT_FALSE(on_nodes_of_srun({"mpirun", "./a"}, {"b"}));
+}
+
+TEST(LauncherCommand, ARestKeepsTheCode) {
+  const pid_t child = spawn({with_rest({"sh", "-c", "exit $0", "3"})});
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
 }
 
 }  // namespace

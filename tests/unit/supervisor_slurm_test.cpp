@@ -7,6 +7,7 @@
 #include <map>
 
 #include "supervisor/slurm.hpp"
+#include "support/environment_lookup.hpp"
 
 namespace reprieve::supervisor {
 namespace {
@@ -50,18 +51,12 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 std::optional<std::string> job_id(const std::map<std::string, std::string>& environment) {
-  return slurm_job_id([&](const std::string& name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::nullopt : std::optional(found->second);
-  });
+  return slurm_job_id(test::lookup_in(environment));
 }
 
-TEST(SlurmJob, IsCalledByItsNumber) {
+TEST(SlurmJob, IsCalledByItsNumberOrByThatOfItsTask) {
   EXPECT_EQ(job_id({{"SLURM_JOB_ID", "17"}}), "17");
   EXPECT_EQ(job_id({}), std::nullopt);
-}
-
-TEST(SlurmJob, TaskOfAnArrayIsNeverCalledByTheNumberOfTheArray) {
   EXPECT_EQ(job_id({{"SLURM_JOB_ID", "15"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "3"}}), "15_3");
 }
 
@@ -90,12 +85,11 @@ TEST(SlurmJob, IsNotReadFromAnythingElse) {
   EXPECT_EQ(parse_slurm_job("slurm_load_jobs error: Invalid job id specified\n"), std::nullopt);
 }
 
-TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEnd) {
+TEST(SlurmJob, NoticeIsGivenTheLeadBeforeTheEndButNotInTheFirstHalf) {
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 60s), local_time(11, 59));
   EXPECT_EQ(notice_time(*parse_slurm_job(kJob), std::nullopt), local_time(11, 58));
+  EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 1h), local_time(11, 55));
 }
-
-TEST(SlurmJob, RunGetsHalfOfItsTimeAtLeast) { EXPECT_EQ(notice_time(*parse_slurm_job(kJob), 1h), local_time(11, 55)); }
 
 TEST(SlurmJob, ShortJobIsNotToldAtOnce) {
   EXPECT_EQ(default_lead(1h), 120s);
@@ -103,47 +97,39 @@ TEST(SlurmJob, ShortJobIsNotToldAtOnce) {
   EXPECT_EQ(default_lead(0s), 0s);
 }
 
-RequeueFacts saved_job() { return {.saved = true, .job = parse_slurm_job(kJob)}; }
+/// Why a job does not go back that differs in one thing from a job that does; empty if it does.
+template <class Change>
+std::string refusal_after(Change change) {
+  RequeueFacts facts{.saved = true, .job = parse_slurm_job(kJob)};
+  change(facts);
+  return requeue_refusal(facts).value_or("");
+}
 
-TEST(Requeue, SavedJobGoesBack) { EXPECT_EQ(requeue_refusal(saved_job()), std::nullopt); }
-
-TEST(Requeue, NothingSavedNothingRequeued) {
-  RequeueFacts facts = saved_job();
-  facts.saved = false;
-  EXPECT_TRUE(requeue_refusal(facts));
+TEST(Requeue, SavedJobGoesBackWhileItRunsOrSlurmSignalsIt) {
+  EXPECT_EQ(refusal_after([](auto&) {}), "");
+  EXPECT_EQ(refusal_after([](auto& facts) { facts.job->state = "SIGNALING"; }), "");
 }
 
 TEST(Requeue, PreemptedJobGoesBackEvenIfNothingWasSaved) {
-  RequeueFacts facts = saved_job();
-  facts.saved = false;
-  facts.job->preempted = true;
-  EXPECT_EQ(requeue_refusal(facts), std::nullopt);
-  facts.hopeless = true;
-  EXPECT_TRUE(requeue_refusal(facts));
+  const auto preempted = [](auto& facts) {
+    facts.saved = false;
+    facts.job->preempted = true;
+  };
+  EXPECT_EQ(refusal_after(preempted), "");
+  EXPECT_NE(refusal_after([&](auto& facts) {
+              preempted(facts);
+              facts.hopeless = true;
+            }),
+            "");
 }
 
-TEST(Requeue, AfterSigtermSlurmHasDecided) {
-  RequeueFacts facts = saved_job();
-  facts.slurm_decided = true;
-  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("has decided"));
-}
-
-TEST(Requeue, StoppedByHandStaysStopped) {
-  RequeueFacts facts = saved_job();
-  facts.by_hand = true;
-  EXPECT_TRUE(requeue_refusal(facts));
-}
-
-TEST(Requeue, RespectsWhatTheJobAsksFor) {
-  RequeueFacts facts = saved_job();
-  facts.job->requeue = false;
-  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("--no-requeue"));
-}
-
-TEST(Requeue, JobThatSlurmIsSignallingRuns) {
-  RequeueFacts facts = saved_job();
-  facts.job->state = "SIGNALING";
-  EXPECT_EQ(requeue_refusal(facts), std::nullopt);
+TEST(Requeue, EachReasonAgainstItIsEnough) {
+  EXPECT_NE(refusal_after([](auto& facts) { facts.saved = false; }), "");
+  EXPECT_NE(refusal_after([](auto& facts) { facts.by_hand = true; }), "") << "stopped by hand stays stopped";
+  EXPECT_THAT(refusal_after([](auto& facts) { facts.slurm_decided = true; }), HasSubstr("has decided"));
+  EXPECT_THAT(refusal_after([](auto& facts) { facts.job->requeue = false; }), HasSubstr("--no-requeue"));
+  EXPECT_THAT(refusal_after([](auto& facts) { facts.job->state = "CANCELLED"; }), HasSubstr("CANCELLED"));
+  EXPECT_THAT(refusal_after([](auto& facts) { facts.job.reset(); }), HasSubstr("does not answer"));
 }
 
 TEST(Requeue, InAGraceTimeNotByTheExitCode) {
@@ -151,14 +137,6 @@ TEST(Requeue, InAGraceTimeNotByTheExitCode) {
   EXPECT_EQ(requeue_way(RequeueWay::exit_code, job), RequeueWay::exit_code);
   job.preempted = true;
   EXPECT_EQ(requeue_way(RequeueWay::exit_code, job), RequeueWay::scontrol);
-}
-
-TEST(Requeue, OnlyAJobThatRunsAndIsKnown) {
-  RequeueFacts facts = saved_job();
-  facts.job->state = "CANCELLED";
-  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("CANCELLED"));
-  facts.job.reset();
-  EXPECT_THAT(requeue_refusal(facts).value_or(""), HasSubstr("does not answer"));
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 // Where a process runs, and what fits there.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 
 #include "reprieve/error.hpp"
 #include "reprieve/termination_config.hpp"
+#include "support/environment_lookup.hpp"
+#include "support/error_text.hpp"
 #include "support/metadata_server.hpp"
 #include "support/temporary_directory.hpp"
 #include "termination/platform.hpp"
@@ -25,12 +26,7 @@ using ::testing::IsEmpty;
 
 using Variables = std::map<std::string, std::string>;
 
-EnvironmentLookup lookup(Variables variables) {
-  return [variables = std::move(variables)](const std::string& name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
+EnvironmentLookup lookup(const Variables& variables) { return test::lookup_in(variables); }
 
 EnvironmentLookup lookup(const test::Environment& environment) {
   Variables variables;
@@ -54,30 +50,22 @@ TEST(Platform, NamesAreReadBack) {
   EXPECT_EQ(device_named(""), std::nullopt);
 }
 
-TEST(Platform, EachHasASignInTheEnvironment) {
+TEST(Platform, EachHasASignInTheEnvironmentAndTheOverrideWins) {
   EXPECT_EQ(platform_in_environment(lookup(Variables{})).has_value(), false);
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}}), Platform::slurm);
   EXPECT_EQ(named_by({{"PBS_JOBID", "7.server"}}), Platform::pbs);
   EXPECT_EQ(named_by({{"LSB_JOBID", "7"}}), Platform::lsf);
   EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}), Platform::kubernetes);
-}
-
-TEST(Platform, ABatchSystemInAPodIsTheBatchSystem) {
   EXPECT_EQ(named_by({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"SLURM_JOB_ID", "7"}}), Platform::slurm);
-}
-
-TEST(Platform, TheOverrideWins) {
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "restart-managed"}}), Platform::restart_managed);
   EXPECT_EQ(named_by({{"SLURM_JOB_ID", "7"}, {"REPRIEVE_PLATFORM", "null"}}), Platform::slurm);
 }
 
 TEST(Platform, AnOverrideThatDoesNotExistIsAnError) {
-  try {
-    named_by({{"REPRIEVE_PLATFORM", "borg"}});
-    ADD_FAILURE() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("REPRIEVE_PLATFORM: found \"borg\"; allowed: one of gce, aws, azure, slurm"));
-  }
+  EXPECT_THAT(test::error_text<ConfigError>([] {
+                named_by({{"REPRIEVE_PLATFORM", "borg"}});
+              }),
+              HasSubstr("REPRIEVE_PLATFORM: found \"borg\"; allowed: one of gce, aws, azure, slurm"));
   EXPECT_THROW(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "tpu"}}), "/nowhere"), ConfigError);
 }
 
@@ -92,12 +80,9 @@ TEST(Platform, ADeviceFileMeansAGpu) {
   EXPECT_EQ(find_device(lookup(Variables{{"REPRIEVE_DEVICE", "cpu"}}), root.path()), Device::cpu);
 }
 
-TEST(Platform, FirmwareThatNamesNoCloudIsNotAsked) {
+TEST(Platform, FirmwareLeavesTheServersThatItNames) {
   EXPECT_THAT(servers_to_probe(lookup(Variables{}), {{"sys_vendor", "Dell Inc."}, {"product_name", "R640"}}),
               IsEmpty());
-}
-
-TEST(Platform, FirmwareThatNamesACloudLeavesOneServer) {
   const auto of = [](const Firmware& firmware) { return servers_to_probe(lookup(Variables{}), firmware); };
   EXPECT_THAT(of({{"sys_vendor", "Google"}, {"product_name", "Google Compute Engine"}}),
               ElementsAre(MetadataServer::gce));
@@ -190,8 +175,6 @@ TEST_F(FoundPlatform, IsNotAskedForIfTheEnvironmentNamesIt) {
   EXPECT_TRUE(server_.http().requests().empty());
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 TerminationConfig preset_of(Platform platform, Device device = Device::cpu) { return preset({platform, device, ""}); }
 
 void expect_exit(const TerminationConfig& config, void (*function)(const ExitContext&)) {
@@ -200,40 +183,24 @@ void expect_exit(const TerminationConfig& config, void (*function)(const ExitCon
   EXPECT_EQ(*target, function);
 }
 
-TEST(Preset, GceWithAGpu) {
-  const auto config = preset_of(Platform::gce, Device::gpu);
-  EXPECT_EQ(config.metadata, MetadataServer::gce);
-  EXPECT_EQ(config.grace_period, 3600s);
-  EXPECT_EQ(config.restart_code, 143);
+void expect_preset(const TerminationConfig& config, MetadataServer metadata, std::chrono::seconds grace, int code) {
+  EXPECT_EQ(config.metadata, metadata);
+  EXPECT_EQ(config.grace_period, grace);
+  EXPECT_EQ(config.restart_code, code);
 }
 
-TEST(Preset, GceWithoutAGpu) {
-  const auto config = preset_of(Platform::gce);
-  EXPECT_EQ(config.metadata, MetadataServer::gce);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.restart_code, 143);
-}
+TEST(Preset, GceWithAGpu) { expect_preset(preset_of(Platform::gce, Device::gpu), MetadataServer::gce, 3600s, 143); }
 
-TEST(Preset, Aws) {
-  const auto config = preset_of(Platform::aws);
-  EXPECT_EQ(config.metadata, MetadataServer::aws);
-  EXPECT_EQ(config.grace_period, 120s);
-  EXPECT_EQ(config.restart_code, 42);
-}
+TEST(Preset, GceWithoutAGpu) { expect_preset(preset_of(Platform::gce), MetadataServer::gce, 0s, 143); }
 
-TEST(Preset, Azure) {
-  const auto config = preset_of(Platform::azure);
-  EXPECT_EQ(config.metadata, MetadataServer::azure);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.restart_code, 42);
+TEST(Preset, AwsAndAzure) {
+  expect_preset(preset_of(Platform::aws), MetadataServer::aws, 120s, 42);
+  expect_preset(preset_of(Platform::azure), MetadataServer::azure, 0s, 42);
 }
 
 TEST(Preset, Slurm) {
-  const auto config = preset_of(Platform::slurm);
-  EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
-  EXPECT_EQ(config.metadata, MetadataServer::none);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.restart_code, 42);
+  EXPECT_THAT(*preset_of(Platform::slurm).signals, ElementsAre(SIGTERM, SIGUSR1));
+  expect_preset(preset_of(Platform::slurm), MetadataServer::none, 0s, 42);
 }
 
 TEST(Preset, PbsAndLsfWarnWithMoreSignals) {
@@ -268,9 +235,7 @@ TEST(Preset, AManagerGetsTheCodeAtOnceOrAfterTheHold) {
 TEST(Preset, Other) {
   const auto config = preset_of(Platform::other);
   EXPECT_THAT(*config.signals, ElementsAre(SIGTERM, SIGUSR1));
-  EXPECT_EQ(config.restart_code, 42);
-  EXPECT_EQ(config.grace_period, 0s);
-  EXPECT_EQ(config.metadata, MetadataServer::none);
+  expect_preset(config, MetadataServer::none, 0s, 42);
   expect_exit(config, leave_together);
 }
 

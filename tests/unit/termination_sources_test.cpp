@@ -2,7 +2,6 @@
 // The sources of notices, alone and together, against a real server and real files.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "reprieve/error.hpp"
+#include "support/environment_lookup.hpp"
 #include "support/metadata_server.hpp"
 #include "support/temporary_directory.hpp"
 #include "termination/notice_sources.hpp"
@@ -21,6 +21,7 @@ namespace reprieve::termination {
 namespace {
 
 using namespace std::chrono_literals;
+using test::lookup_in;
 using test::MetadataServerDouble;
 using test::ServedReply;
 using test::wait_until;
@@ -105,8 +106,6 @@ TEST_F(MetadataSource, AServerThatDoesNotAnswerAsItShouldIsAnError) {
     EXPECT_FALSE(asked->ask(never_)) << cloud << " answers again";
   }
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
 
 /// Gives what the test puts in.
 class Script : public PolledSource {
@@ -242,8 +241,6 @@ TEST_F(MetadataSource, ASilentServerDoesNotHoldUpTheEnd) {
   ASSERT_TRUE(wait_until([&] { return !server_.http().requests().empty(); }, kHang));
 }  // the end of the test hangs if the poller waits for its answer
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 LocalNotice at(Clock::time_point time, std::optional<Clock::time_point> deadline, std::string source = "x") {
   return {std::move(source), "", time, deadline};
 }
@@ -336,34 +333,25 @@ TEST_F(Sources, AllAtOnce) {
   sources.acknowledge();
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-EnvironmentLookup lookup_of(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const std::string& name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
 const WallClock::time_point kStart{1'000'000s};
 
 TEST(JobEndInEnvironment, Slurm) {
   const auto job = end_in_environment(
-      Platform::slurm, lookup_of({{"SLURM_JOB_START_TIME", "999000"}, {"SLURM_JOB_END_TIME", "1002600"}}), kStart);
+      Platform::slurm, lookup_in({{"SLURM_JOB_START_TIME", "999000"}, {"SLURM_JOB_END_TIME", "1002600"}}), kStart);
   ASSERT_TRUE(job);
   EXPECT_EQ(job->end, kStart + 2600s);
   EXPECT_EQ(job->whole_time, 3600s);
-  EXPECT_FALSE(end_in_environment(Platform::slurm, lookup_of({}), kStart));
-  EXPECT_FALSE(end_in_environment(Platform::slurm, lookup_of({{"SLURM_JOB_END_TIME", "never"}}), kStart));
+  EXPECT_FALSE(end_in_environment(Platform::slurm, lookup_in({}), kStart));
+  EXPECT_FALSE(end_in_environment(Platform::slurm, lookup_in({{"SLURM_JOB_END_TIME", "never"}}), kStart));
 }
 
 TEST(JobEndInEnvironment, Pbs) {
-  EXPECT_EQ(end_in_environment(Platform::pbs, lookup_of({{"PBS_WALLTIME", "5400"}}), kStart)->end, kStart + 90min);
-  EXPECT_EQ(end_in_environment(Platform::pbs, lookup_of({{"PBS_WALLTIME", "1:30:00"}}), kStart)->end, kStart + 90min);
+  EXPECT_EQ(end_in_environment(Platform::pbs, lookup_in({{"PBS_WALLTIME", "5400"}}), kStart)->end, kStart + 90min);
+  EXPECT_EQ(end_in_environment(Platform::pbs, lookup_in({{"PBS_WALLTIME", "1:30:00"}}), kStart)->end, kStart + 90min);
   for (const char* bad : {"", "0", "-5", "1:x", "::", "unlimited"}) {
-    EXPECT_FALSE(end_in_environment(Platform::pbs, lookup_of({{"PBS_WALLTIME", bad}}), kStart)) << bad;
+    EXPECT_FALSE(end_in_environment(Platform::pbs, lookup_in({{"PBS_WALLTIME", bad}}), kStart)) << bad;
   }
-  EXPECT_FALSE(end_in_environment(Platform::other, lookup_of({{"PBS_WALLTIME", "5400"}}), kStart));
+  EXPECT_FALSE(end_in_environment(Platform::other, lookup_in({{"PBS_WALLTIME", "5400"}}), kStart));
 }
 
 /// Centuries are no reason to end at once.
@@ -371,7 +359,7 @@ TEST(JobEndInEnvironment, WhatIsTooFarAwayToBeCountedIsNotOver) {
   const auto now = WallClock::now();
   for (const char* far :
        {"9999999999", "99999999999999999999999", "9999999999:00:00", "1000000:0:9223372036854775807"}) {
-    const auto job = end_in_environment(Platform::pbs, lookup_of({{"PBS_WALLTIME", far}}), now);
+    const auto job = end_in_environment(Platform::pbs, lookup_in({{"PBS_WALLTIME", far}}), now);
     ASSERT_TRUE(job) << far;
     EXPECT_GT(job->end, now + 200 * 365 * 24h) << far;
     EXPECT_GT(job->whole_time, 200 * 365 * 24h) << far;
@@ -379,7 +367,7 @@ TEST(JobEndInEnvironment, WhatIsTooFarAwayToBeCountedIsNotOver) {
     EXPECT_EQ(make_deadline_source({job, {}, {}})->ask({}), std::nullopt) << far;
   }
   const auto job = end_in_environment(
-      Platform::slurm, lookup_of({{"SLURM_JOB_START_TIME", "0"}, {"SLURM_JOB_END_TIME", "253402214400"}}), now);
+      Platform::slurm, lookup_in({{"SLURM_JOB_START_TIME", "0"}, {"SLURM_JOB_END_TIME", "253402214400"}}), now);
   ASSERT_TRUE(job);
   EXPECT_GT(job->end, now + 200 * 365 * 24h);
   EXPECT_EQ(make_deadline_source({job, {}, std::chrono::milliseconds::max()})->ask({}), std::nullopt);

@@ -2,14 +2,15 @@
 // What the tools see of directories in which runs work at that moment.
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "files.hpp"
 #include "support/temporary_directory.hpp"
+#include "text.hpp"
 
 namespace reprieve::tool {
 namespace {
@@ -96,6 +97,77 @@ TEST_F(ToolFiles, RunsAreFoundBesideDirectoriesThatComeAndGo) {
   }
   done = true;
   saves.join();
+}
+
+using namespace std::chrono_literals;
+
+TEST(ToolText, Ages) {
+  // Half a second more, so that the time that passes here does not change the answer.
+  const auto ago = [](auto duration) { return human_age(std::chrono::system_clock::now() - duration - 500ms); };
+  EXPECT_EQ(ago(59min + 10s), "59 min");
+  EXPECT_EQ(ago(2h + 5min), "2 h 5 min");
+  EXPECT_EQ(ago(49h), "2 d 1 h");
+  EXPECT_EQ(human_age(std::chrono::system_clock::now() + 1h), "in the future");
+}
+
+TEST(ToolText, Times) {
+  EXPECT_EQ(utc_time(std::chrono::system_clock::time_point(1'000'000'000s)), "2001-09-09T01:46:40Z");
+}
+
+TEST(ToolText, ShapesAndCounts) {
+  EXPECT_EQ(shape_text({}), "scalar");
+  EXPECT_EQ(shape_text({3, 4}), "[3, 4]");
+  EXPECT_EQ(count_text(1, "place"), "1 place");
+  EXPECT_EQ(count_text(0, "place"), "0 places");
+}
+
+TEST(ToolText, Reasons) {
+  SaveReason reason;
+  EXPECT_EQ(reason_text(reason), "user");
+  reason.message = "before the experiment";
+  EXPECT_EQ(reason_text(reason), "user: before the experiment");
+  reason = {SaveReason::Kind::preemption, 2, "node17", "signal SIGTERM", ""};
+  EXPECT_EQ(reason_text(reason), "preemption: signal SIGTERM on rank 2 (node17)");
+}
+
+TEST(ToolText, TerminalIsNotSteeredByFiles) {
+  SaveReason reason;
+  reason.message = "\x1b[2J gone\n";
+  EXPECT_EQ(reason_text(reason), "user: ?[2J gone");
+}
+
+TEST(ToolText, SeveralLinesBecomeOneOrTheFirst) {
+  EXPECT_EQ(printable("does not fit:\n  variable 'a'\n  variable 'b'\n"), "does not fit: variable 'a'; variable 'b'");
+  EXPECT_EQ(printable("  "), "");
+  EXPECT_EQ(first_line("does not fit:\n  variable 'a'"), "does not fit");
+  EXPECT_EQ(first_line("it ends with a colon:"), "it ends with a colon:");
+}
+
+TEST(ToolText, LongLinesAreWrappedBelowTheirText) {
+  EXPECT_EQ(wrapped("  --json      Print the report as JSON\nshort\n", 30),
+            "  --json      Print the report\n              as JSON\nshort\n");
+  EXPECT_EQ(wrapped("one two three", 8), "one two\nthree\n");
+  EXPECT_EQ(wrapped("averyverylongword", 8), "averyverylongword\n");
+  EXPECT_EQ(wrapped("  averyverylongword", 8), "  averyverylongword\n");
+  EXPECT_EQ(wrapped("", 8), "");
+}
+
+TEST(ToolText, JsonSurvivesBytesThatAreNotText) {
+  std::ostringstream out;
+  print_json(out, {{"name", "\xff"}});
+  EXPECT_EQ(nlohmann::json::parse(out.str())["name"], "\xef\xbf\xbd");  // the replacement character
+}
+
+TEST(ToolText, TableAlignsColumnsWithoutTrailingBlanks) {
+  Table table({{"NAME"}, {"SIZE", Table::Align::right}, {"NOTE"}});
+  table.add_row({"a", "10", ""});
+  table.add_row({"longer", "9", "x"});
+  std::ostringstream out;
+  table.print(out);
+  EXPECT_EQ(out.str(),
+            "NAME    SIZE  NOTE\n"
+            "a         10\n"
+            "longer     9  x\n");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/event_log.hpp"
+#include "status.hpp"
 #include "support/logged_events.hpp"
 #include "timeline.hpp"
 
@@ -175,6 +176,27 @@ TEST(EventTime, ThereAndBack) {
   EXPECT_EQ(core::time_of_event(core::event_time(kNoon + 61s)), kNoon + 61s);
   EXPECT_FALSE(core::time_of_event("yesterday").has_value());
   EXPECT_FALSE(core::time_of_event("").has_value());
+}
+
+// The user's jobs as Slurm lists them.
+
+TEST(SlurmQueue, ListsJobsAndTasksOfArrays) {
+  const auto jobs = parse_squeue(
+      "17|RUNNING|1-02:03:04|node[1-2]|heat\n"
+      "15_[4-9]|PENDING|2:00:00|(Priority)|a name | with a bar\n");
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_EQ(jobs[0].id, "17");
+  EXPECT_EQ(jobs[0].state, "RUNNING");
+  EXPECT_EQ(jobs[0].time_left, "1-02:03:04");
+  EXPECT_EQ(jobs[0].where, "node[1-2]");
+  EXPECT_EQ(jobs[0].name, "heat");
+  EXPECT_EQ(jobs[1].id, "15_[4-9]");
+  EXPECT_EQ(jobs[1].name, "a name | with a bar");
+}
+
+TEST(SlurmQueue, LeavesOutWhatIsNoJob) {
+  EXPECT_TRUE(parse_squeue("").empty());
+  EXPECT_TRUE(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n\n").empty());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "reprieve/version_details.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 
