@@ -22,9 +22,9 @@ nlohmann::json ToolTest::tool_json(std::vector<std::string> arguments, int code)
   arguments.emplace_back("--json");
   const Result result = tool(arguments);
   EXPECT_EQ(result.code, code) << result.err;
-  nlohmann::json json = nlohmann::json::parse(result.out, nullptr, false);
-  EXPECT_FALSE(json.is_discarded()) << result.out;
-  return json;
+  nlohmann::json parsed = nlohmann::json::parse(result.out, nullptr, false);
+  EXPECT_FALSE(parsed.is_discarded()) << result.out;
+  return parsed;
 }
 
 std::string ToolTest::write(const std::string& directory, const std::string& variant, const std::vector<int>& numbers,

@@ -5,8 +5,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <thread>
+#include <tuple>
 
 #include "trainer_test.hpp"
 
@@ -148,6 +150,131 @@ TEST_F(TrainerNotice, NoneAtAll) {
   const Result first = expect_same_end(2);
   EXPECT_GT(first.summary["accuracy"], 0.85);
   EXPECT_TRUE(first.summary["preemption"].is_null());
+}
+
+// Death without notice: what was committed survives, and the next start resumes from there to the same end.
+
+namespace fs = std::filesystem;
+
+class TrainerDeath : public TrainerOnRanks {
+ protected:
+  /// Kills a rank in the moment in which a save has begun.
+  void kill_in_save(const Options& options) {
+    const auto job = start(ranks(), options);
+    wait_for_events(*job, "start", events("start").size() + 1);
+    const auto end = std::chrono::steady_clock::now() + kHang;
+    // Without a pause between two looks, since a save lasts only some milliseconds.
+    const auto victims = job->ranks();
+    while (!save_has_begun() && std::chrono::steady_clock::now() < end) {
+    }
+    ::kill(victims.at(random_rank()), SIGKILL);
+    EXPECT_EQ(finish(*job).code, 128 + SIGKILL);
+  }
+
+  /// Whether there is a checkpoint that is not committed.
+  [[nodiscard]] bool save_has_begun() const {
+    std::error_code none;
+    const fs::directory_iterator entries(checkpoints_ / ".chieftemp", none);
+    return std::any_of(begin(entries), end(entries),
+                       [](const auto& entry) { return entry.path().extension() == ".h5"; });
+  }
+};
+REPRIEVE_ON_RANKS(TrainerDeath);
+
+TEST_P(TrainerDeath, OfARankAtRandomMoments) {
+  for (int death = 0; death < 2; ++death) {
+    const auto job = start(ranks(), {"--step-delay-ms", "25", "--checkpoint-every", "2"});
+    ASSERT_TRUE(job->wait_for_ranks(kHang));
+    std::this_thread::sleep_for(random_time(1500ms));  // not to wait for anything: the moment is to be another one
+    ASSERT_TRUE(job->send_to_rank(random_rank(), SIGKILL)) << job->out() << job->err();
+    EXPECT_EQ(finish(*job).code, 128 + SIGKILL);
+    expect_sound_checkpoints();
+  }
+  expect_same_end(ranks());
+}
+
+TEST_P(TrainerDeath, OfARankInASave) {
+  // A kill can come too late, when the save is just over: then the next one counts.
+  for (int attempt = 0; attempt < 10 && !save_has_begun(); ++attempt) {
+    kill_in_save({"--step-delay-ms", "25", "--checkpoint-every", "2"});
+    expect_sound_checkpoints();
+  }
+  EXPECT_TRUE(save_has_begun()) << "never died within a save";
+  expect_same_end(ranks());
+}
+
+TEST_P(TrainerDeath, OfMpirunWithARestartWhileTheRanksLiveOn) {
+  const auto job = start_and_wait(ranks());
+  job->send(SIGKILL);
+  check_same_end(run(ranks()), ranks());
+}
+
+// A step that fails on one rank: all ranks leave with an error that names it, none hangs, and what was saved is the
+// start of the next run.
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class TrainerStepFailure : public TrainerOnRanks {
+ protected:
+  /// Runs the training with a failure in step 33; the checkpoint before it is that of step 30.
+  void expect_failure(int rank, const std::string& point, const Environment& environment = {}) {
+    MpiCommand failing = command(ranks(), {"--checkpoint-every", "10", "--fail-rank", std::to_string(rank),
+                                           "--fail-step", "33", "--fail-point", point, "--step-delay-ms", "30"});
+    failing.environment = environment;
+    const Result failed = finish(*start(failing));
+    EXPECT_EQ(failed.code, 1) << failed.out;
+    EXPECT_THAT(failed.err, HasSubstr("rank " + std::to_string(rank)));
+    EXPECT_THAT(failed.err, HasSubstr("failed on purpose"));
+    EXPECT_TRUE(failed.summary.is_null());
+    const Json report = Json::parse(read_text(checkpoints_ / "error.json"));
+    EXPECT_EQ(report["rank"], rank);
+    EXPECT_THAT(report["message"], HasSubstr("failed on purpose"));
+    ASSERT_FALSE(checkpoint_files().empty());
+    EXPECT_EQ(checkpoint_files().back().filename(), "ckpt-30.h5");
+  }
+};
+REPRIEVE_ON_RANKS(TrainerStepFailure);
+
+// Steps of this length are checked at every boundary, so the others hear of it before they begin another step.
+TEST_P(TrainerStepFailure, ReachesAllRanks) {
+  expect_failure(random_rank(), "end");
+  EXPECT_EQ(events("error").size(), 1U);
+  expect_same_end(ranks());
+}
+
+// The other ranks wait for the failing one in a collective call of the application, which nothing can end but an abort.
+TEST_P(TrainerStepFailure, EndsTheJobWhenTheOthersAreStuck) {
+  expect_failure(random_rank(), "begin", {{"REPRIEVE_TERMINATION_ERROR_TIMEOUT_S", "1"}});
+  expect_same_end(ranks());
+}
+
+// Resuming on another number of ranks.
+
+class TrainerReshape : public TrainerTest, public ::testing::WithParamInterface<std::tuple<int, int>> {};
+std::string change_text(const ::testing::TestParamInfo<std::tuple<int, int>>& change) {
+  return std::to_string(std::get<0>(change.param)) + "To" + std::to_string(std::get<1>(change.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Trainer, TrainerReshape,
+                         ::testing::Values(std::tuple(1, 3), std::tuple(2, 8), std::tuple(3, 2), std::tuple(4, 1),
+                                           std::tuple(8, 4)),
+                         change_text);
+
+TEST_P(TrainerReshape, RestoresTheSameStateAndContinues) {
+  const auto [before, after] = GetParam();
+  const auto job = start_and_wait(before, 6);  // past the end of the first epoch
+  ASSERT_TRUE(job->send_to_rank(before - 1, SIGTERM)) << job->out() << job->err();
+  const Result preempted = expect_preempted(*job);
+
+  const Result resumed = run(after);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.summary["restored_from"], "ckpt-" + preempted.summary["run_calls"].dump() + ".h5");
+  EXPECT_EQ(resumed.summary["restored_shared_state_digest"], preempted.summary["shared_state_digest"]);
+  EXPECT_EQ(resumed.summary["run_calls"], 200);
+  // From here on it is another training: the noise on the images comes from other engines.
+  EXPECT_GT(resumed.summary["accuracy"], 0.85);
+  expect_tidy_directory();
 }
 
 }  // namespace
