@@ -37,10 +37,8 @@ void test_before_mpi(void) {
   reprieve_handler* handler = NULL;
   reprieve_manager* manager = NULL;
   CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "call MPI_Init",
-              reprieve_handler_open(MPI_COMM_WORLD, state, "nowhere", NULL, &handler));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "call MPI_Init",
-              reprieve_manager_open(MPI_COMM_WORLD, state, "nowhere", NULL, &manager));
+  CHECK_USAGE("call MPI_Init", reprieve_handler_open(MPI_COMM_WORLD, state, "nowhere", NULL, &handler));
+  CHECK_USAGE("call MPI_Init", reprieve_manager_open(MPI_COMM_WORLD, state, "nowhere", NULL, &manager));
   CHECK(handler == NULL && manager == NULL);
   CHECK_OK(reprieve_checkpoint_destroy(&state));
 }
@@ -82,66 +80,60 @@ static void null_handles(void) {
   size_t size_bytes = 7;
   reprieve_notice notice;
   const char* gone = "is NULL: it was not made or opened";
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_add_replicated(NULL, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
-              reprieve_add_distributed(NULL, "a", REPRIEVE_DOUBLE, &value, 2, shape, offset, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
-              reprieve_add_distributed_boxes(NULL, "a", REPRIEVE_DOUBLE, 2, shape, no_boxes, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
-              reprieve_add_per_rank(NULL, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
-              reprieve_add_replicated_resizable(NULL, "a", REPRIEVE_DOUBLE, 1, nothing_in_memory, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
-              reprieve_add_per_rank_resizable(NULL, "a", REPRIEVE_DOUBLE, 1, nothing_in_memory, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_add_replicated_custom(NULL, "a", save_nothing, load_nothing, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone,
-              reprieve_add_per_rank_custom(NULL, "a", save_nothing, load_nothing, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_boxes_add(NULL, &value, offset, shape, NULL));
+  CHECK_USAGE(gone, reprieve_add_replicated(NULL, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_add_distributed(NULL, "a", REPRIEVE_DOUBLE, &value, 2, shape, offset, shape, NULL));
+  CHECK_USAGE(gone, reprieve_add_distributed_boxes(NULL, "a", REPRIEVE_DOUBLE, 2, shape, no_boxes, NULL));
+  CHECK_USAGE(gone, reprieve_add_per_rank(NULL, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_add_replicated_resizable(NULL, "a", REPRIEVE_DOUBLE, 1, nothing_in_memory, NULL));
+  CHECK_USAGE(gone, reprieve_add_per_rank_resizable(NULL, "a", REPRIEVE_DOUBLE, 1, nothing_in_memory, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_add_replicated_custom(NULL, "a", save_nothing, load_nothing, NULL));
+  CHECK_USAGE(gone, reprieve_add_per_rank_custom(NULL, "a", save_nothing, load_nothing, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_boxes_add(NULL, &value, offset, shape, NULL));
   CHECK(reprieve_pieces_count(NULL) == 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_pieces_size(NULL, 0, &size_bytes));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_pieces_read(NULL, 0, &value, sizeof value));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_load_file(NULL, "a.json"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_load_json(NULL, "{}"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set(NULL, "directory", "a"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_apply_environment(NULL));
+  CHECK_USAGE(gone, reprieve_pieces_size(NULL, 0, &size_bytes));
+  CHECK_USAGE(gone, reprieve_pieces_read(NULL, 0, &value, sizeof value));
+  CHECK_USAGE(gone, reprieve_config_load_file(NULL, "a.json"));
+  CHECK_USAGE(gone, reprieve_config_load_json(NULL, "{}"));
+  CHECK_USAGE(gone, reprieve_config_set(NULL, "directory", "a"));
+  CHECK_USAGE(gone, reprieve_config_apply_environment(NULL));
   CHECK(reprieve_config_json(NULL) == NULL);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_exit(NULL, REPRIEVE_EXIT_LEAVE));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_exit_fn(NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_save_fn(NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_watcher_fn(NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_abort_fn(NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_config_set_exit(NULL, REPRIEVE_EXIT_LEAVE));
+  CHECK_USAGE(gone, reprieve_config_set_exit_fn(NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_config_set_save_fn(NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_config_set_watcher_fn(NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_config_set_abort_fn(NULL, NULL, NULL));
   CHECK(reprieve_next_step(NULL, 1, &number) == 0 && number == REPRIEVE_ERROR_USAGE);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_step_begin(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_step_end(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_save_if_preempted(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_scope_begin(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_scope_end(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_fail(NULL, "text"));
+  CHECK_USAGE(gone, reprieve_step_begin(NULL));
+  CHECK_USAGE(gone, reprieve_step_end(NULL));
+  CHECK_USAGE(gone, reprieve_save_if_preempted(NULL));
+  CHECK_USAGE(gone, reprieve_scope_begin(NULL));
+  CHECK_USAGE(gone, reprieve_scope_end(NULL));
+  CHECK_USAGE(gone, reprieve_fail(NULL, "text"));
   CHECK(reprieve_total_run_calls(NULL) == UINT64_MAX);
   CHECK(reprieve_preempted(NULL) == 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_preemption_notice(NULL, &notice));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_restored_from(NULL, &number, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_last_save(NULL, &number, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_already_finished(NULL, &number, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_add_constant(NULL, "a", "b"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_config_set_step_fn(NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_request_checkpoint(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_begin_phase(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_exit_code(NULL, &number));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save(NULL, 1));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_next(NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_save_in_background(NULL, 1));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_finish_background_save(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_local_copy_next(NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_local_copy(NULL, 1, NULL));
+  CHECK_USAGE(gone, reprieve_preemption_notice(NULL, &notice));
+  CHECK_USAGE(gone, reprieve_restored_from(NULL, &number, NULL));
+  CHECK_USAGE(gone, reprieve_last_save(NULL, &number, NULL));
+  CHECK_USAGE(gone, reprieve_already_finished(NULL, &number, NULL));
+  CHECK_USAGE(gone, reprieve_add_constant(NULL, "a", "b"));
+  CHECK_USAGE(gone, reprieve_config_set_step_fn(NULL, NULL, NULL));
+  CHECK_USAGE(gone, reprieve_request_checkpoint(NULL));
+  CHECK_USAGE(gone, reprieve_begin_phase(NULL));
+  CHECK_USAGE(gone, reprieve_exit_code(NULL, &number));
+  CHECK_USAGE(gone, reprieve_manager_save(NULL, 1));
+  CHECK_USAGE(gone, reprieve_manager_save_next(NULL, NULL));
+  CHECK_USAGE(gone, reprieve_manager_save_in_background(NULL, 1));
+  CHECK_USAGE(gone, reprieve_manager_finish_background_save(NULL));
+  CHECK_USAGE(gone, reprieve_manager_local_copy_next(NULL, NULL));
+  CHECK_USAGE(gone, reprieve_manager_local_copy(NULL, 1, NULL));
   size_t count = 7;
   const reprieve_checkpoint_info* list = NULL;
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_checkpoints(NULL, &count, &list));
+  CHECK_USAGE(gone, reprieve_manager_checkpoints(NULL, &count, &list));
   CHECK(count == 0);
   CHECK(!reprieve_manager_background_save_pending(NULL) && !reprieve_manager_background_save_written(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore_latest(NULL, &number, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_restore(NULL, "a.h5"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, gone, reprieve_manager_latest(NULL, &number, NULL));
+  CHECK_USAGE(gone, reprieve_manager_restore_latest(NULL, &number, NULL));
+  CHECK_USAGE(gone, reprieve_manager_restore(NULL, "a.h5"));
+  CHECK_USAGE(gone, reprieve_manager_latest(NULL, &number, NULL));
 }
 
 static void null_places(void) {
@@ -150,12 +142,12 @@ static void null_places(void) {
   reprieve_handler* handler = NULL;
   reprieve_manager* manager = NULL;
   const char* place = "pass the address of a variable";
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_checkpoint_create(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_checkpoint_destroy(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_config_create(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_config_destroy(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_handler_close(NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, place, reprieve_manager_close(NULL));
+  CHECK_USAGE(place, reprieve_checkpoint_create(NULL));
+  CHECK_USAGE(place, reprieve_checkpoint_destroy(NULL));
+  CHECK_USAGE(place, reprieve_config_create(NULL));
+  CHECK_USAGE(place, reprieve_config_destroy(NULL));
+  CHECK_USAGE(place, reprieve_handler_close(NULL));
+  CHECK_USAGE(place, reprieve_manager_close(NULL));
   /* What was never there, or is gone already, can be given back once more. */
   CHECK_OK(reprieve_checkpoint_destroy(&checkpoint));
   CHECK_OK(reprieve_config_destroy(&config));
@@ -168,53 +160,41 @@ static void wrong_registrations(void) {
   const int64_t huge[] = {INT64_MAX, 3};
   reprieve_checkpoint* state = NULL;
   CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the name is NULL",
-              reprieve_add_replicated(state, NULL, REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_DOUBLE", reprieve_add_replicated(state, "a", 0, &value, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "element type 99", reprieve_add_replicated(state, "a", 99, &value, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the data pointer is NULL",
-              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, NULL, 2, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "-1 dimensions",
-              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, -1, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "33 dimensions",
-              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 33, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass 2 numbers",
-              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4 in dimension 1",
+  CHECK_USAGE("the name is NULL", reprieve_add_replicated(state, NULL, REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_USAGE("REPRIEVE_DOUBLE", reprieve_add_replicated(state, "a", 0, &value, 0, NULL, NULL));
+  CHECK_USAGE("element type 99", reprieve_add_replicated(state, "a", 99, &value, 0, NULL, NULL));
+  CHECK_USAGE("the data pointer is NULL", reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, NULL, 2, shape, NULL));
+  CHECK_USAGE("-1 dimensions", reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, -1, shape, NULL));
+  CHECK_USAGE("33 dimensions", reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 33, shape, NULL));
+  CHECK_USAGE("pass 2 numbers", reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, NULL, NULL));
+  CHECK_USAGE("the shape is -4 in dimension 1",
               reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "2^63",
-              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, huge, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the stride of 4 bytes in dimension 1",
+  CHECK_USAGE("2^63", reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, huge, NULL));
+  CHECK_USAGE("the stride of 4 bytes in dimension 1",
               reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, narrow));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4",
+  CHECK_USAGE("the shape is -4",
               reprieve_add_per_rank(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the global shape is -4",
+  CHECK_USAGE("the global shape is -4",
               reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, offset, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the offset is -4",
+  CHECK_USAGE("the offset is -4",
               reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, negative, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the extent is NULL",
+  CHECK_USAGE("the extent is NULL",
               reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, offset, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no dimensions",
+  CHECK_USAGE("no dimensions",
               reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "not inside",
+  CHECK_USAGE("not inside",
               reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, &value, 2, shape, shape, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "null",
-              reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, NULL, 2, shape, offset, shape, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "describe function is NULL",
+  CHECK_USAGE("null", reprieve_add_distributed(state, "a", REPRIEVE_DOUBLE, NULL, 2, shape, offset, shape, NULL));
+  CHECK_USAGE("describe function is NULL",
               reprieve_add_distributed_boxes(state, "a", REPRIEVE_DOUBLE, 2, shape, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "memory function is NULL",
-              reprieve_add_replicated_resizable(state, "a", REPRIEVE_DOUBLE, 1, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "0 elements",
+  CHECK_USAGE("memory function is NULL", reprieve_add_replicated_resizable(state, "a", REPRIEVE_DOUBLE, 1, NULL, NULL));
+  CHECK_USAGE("0 elements",
               reprieve_add_per_rank_resizable(state, "a", REPRIEVE_DOUBLE, 0, nothing_in_memory, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "save function is NULL",
-              reprieve_add_replicated_custom(state, "a", NULL, load_nothing, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "load function is NULL",
-              reprieve_add_per_rank_custom(state, "a", save_nothing, NULL, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "'a//b'",
-              reprieve_add_replicated(state, "a//b", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_USAGE("save function is NULL", reprieve_add_replicated_custom(state, "a", NULL, load_nothing, NULL));
+  CHECK_USAGE("load function is NULL", reprieve_add_per_rank_custom(state, "a", save_nothing, NULL, NULL, NULL));
+  CHECK_USAGE("'a//b'", reprieve_add_replicated(state, "a//b", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
   CHECK_OK(reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "registered already",
-              reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  CHECK_USAGE("registered already", reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
   CHECK_OK(reprieve_checkpoint_destroy(&state));
   CHECK(state == NULL);
 }
@@ -222,12 +202,12 @@ static void wrong_registrations(void) {
 static void wrong_settings(void) {
   reprieve_config* config = NULL;
   CHECK_OK(reprieve_config_create(&config));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the path is NULL", reprieve_config_load_file(config, NULL));
+  CHECK_USAGE("the path is NULL", reprieve_config_load_file(config, NULL));
   CHECK_ERROR(REPRIEVE_ERROR_IO, "no-such-file", reprieve_config_load_file(config, test_path("no-such-file.json")));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "terminatoin", reprieve_config_load_json(config, "{\"terminatoin\": {}}"));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "", reprieve_config_load_json(config, "{"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the key is NULL", reprieve_config_set(config, NULL, "1"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the value is NULL", reprieve_config_set(config, "directory", NULL));
+  CHECK_USAGE("the key is NULL", reprieve_config_set(config, NULL, "1"));
+  CHECK_USAGE("the value is NULL", reprieve_config_set(config, "directory", NULL));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.restart_code", reprieve_config_set(config, "restart_code", "9"));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "check_interval_ms: gone",
               reprieve_config_set(config, "termination.check_interval_ms", "9"));
@@ -235,7 +215,7 @@ static void wrong_settings(void) {
               reprieve_config_set(config, "termination.restart_code", "1000"));
   CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "checkpoints.durable",
               reprieve_config_set(config, "checkpoints.durable", "maybe"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_EXIT_DEFAULT", reprieve_config_set_exit(config, 9));
+  CHECK_USAGE("REPRIEVE_EXIT_DEFAULT", reprieve_config_set_exit(config, 9));
   CHECK_OK(reprieve_config_set(config, "termination.restart_code", "75"));
   CHECK(strstr(reprieve_config_json(config), "75") != NULL);
   CHECK_OK(reprieve_config_destroy(&config));
@@ -244,44 +224,35 @@ static void wrong_settings(void) {
 
 /* One rank alone did something wrong: all are told, and none hangs. */
 static void open_tells_what_was_wrong_on_one_rank(void) {
-  reprieve_checkpoint* state = NULL;
-  reprieve_config* config = test_config();
-  reprieve_handler* handler = NULL;
-  reprieve_manager* manager = NULL;
+  Parts parts = test_parts();
   const int last = test_size() - 1;
-  CHECK_OK(reprieve_checkpoint_create(&state));
   if (test_rank() == last) {
-    CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_add_replicated(state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL));
+    CHECK_STATUS(REPRIEVE_ERROR_USAGE,
+                 reprieve_add_replicated(parts.state, "a", REPRIEVE_DOUBLE, &value, 2, negative, NULL));
   }
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4",
-              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_USAGE("the shape is -4", test_open_handler(&parts));
   CHECK_SAME_MESSAGE();
   CHECK(reprieve_last_error_origin_rank() == last);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the shape is -4",
-              reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK_USAGE("the shape is -4", test_open_manager(&parts));
+  CHECK_OK(reprieve_checkpoint_destroy(&parts.state));
 
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_ERROR(
-      REPRIEVE_ERROR_USAGE, "the checkpoint is NULL",
-      reprieve_handler_open(MPI_COMM_WORLD, test_rank() == last ? NULL : state, test_path("c"), config, &handler));
-  CHECK_ERROR(
-      REPRIEVE_ERROR_USAGE, "pass the address",
-      reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, test_rank() == last ? NULL : &handler));
-  CHECK_ERROR(
-      REPRIEVE_ERROR_USAGE, "there is no checkpoint directory",
-      reprieve_handler_open(MPI_COMM_WORLD, state, test_rank() == last ? NULL : test_path("c"), config, &handler));
+  CHECK_OK(reprieve_checkpoint_create(&parts.state));
+  CHECK_USAGE("the checkpoint is NULL", reprieve_handler_open(MPI_COMM_WORLD, test_rank() == last ? NULL : parts.state,
+                                                              test_path("c"), parts.config, &parts.handler));
+  CHECK_USAGE("pass the address", reprieve_handler_open(MPI_COMM_WORLD, parts.state, test_path("c"), parts.config,
+                                                        test_rank() == last ? NULL : &parts.handler));
+  CHECK_USAGE("there is no checkpoint directory",
+              reprieve_handler_open(MPI_COMM_WORLD, parts.state, test_rank() == last ? NULL : test_path("c"),
+                                    parts.config, &parts.handler));
   CHECK_SAME_MESSAGE();
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "MPI_COMM_NULL",
-              reprieve_handler_open(MPI_COMM_NULL, state, test_path("c"), config, &handler));
+  CHECK_USAGE("MPI_COMM_NULL",
+              reprieve_handler_open(MPI_COMM_NULL, parts.state, test_path("c"), parts.config, &parts.handler));
   if (test_rank() == last) {
-    CHECK_STATUS(REPRIEVE_ERROR_CONFIG, reprieve_config_set(config, "termination.grace_period_s", "-3"));
+    CHECK_STATUS(REPRIEVE_ERROR_CONFIG, reprieve_config_set(parts.config, "termination.grace_period_s", "-3"));
   }
-  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.grace_period_s",
-              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
-  CHECK(handler == NULL && manager == NULL);
-  CHECK_OK(reprieve_config_destroy(&config));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "termination.grace_period_s", test_open_handler(&parts));
+  CHECK(parts.handler == NULL && parts.manager == NULL);
+  test_end(&parts);
 }
 
 static void annotations(void) {
@@ -294,11 +265,9 @@ static void annotations(void) {
   CHECK_OK(reprieve_add_replicated(state, "grid", REPRIEVE_DOUBLE, grid, 2, six, NULL));
   CHECK_OK(reprieve_annotate(state, "grid", "K", "temperature", 2, dims));
   CHECK_OK(reprieve_annotate(state, "grid", NULL, NULL, 0, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "'gird'", reprieve_annotate(state, "gird", "K", NULL, 0, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the names of its 2 dimensions",
-              reprieve_annotate(state, "grid", "K", NULL, 2, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the name of a dimension is NULL",
-              reprieve_annotate(state, "grid", "K", NULL, 2, no_names));
+  CHECK_USAGE("'gird'", reprieve_annotate(state, "gird", "K", NULL, 0, NULL));
+  CHECK_USAGE("the names of its 2 dimensions", reprieve_annotate(state, "grid", "K", NULL, 2, NULL));
+  CHECK_USAGE("the name of a dimension is NULL", reprieve_annotate(state, "grid", "K", NULL, 2, no_names));
   CHECK_OK(reprieve_checkpoint_destroy(&state));
 }
 

@@ -42,28 +42,23 @@ static int memory_or_fail(int64_t wanted, void** data, int64_t* count, void* use
   return 0;
 }
 
-static reprieve_checkpoint* one_value(void) {
-  reprieve_checkpoint* state = NULL;
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_OK(reprieve_add_replicated(state, "value", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
-  return state;
+static Parts one_value(void) {
+  const Parts parts = test_parts();
+  CHECK_OK(reprieve_add_replicated(parts.state, "value", REPRIEVE_DOUBLE, &value, 0, NULL, NULL));
+  return parts;
 }
 
 static int open_and_save(double density) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
-  CHECK_OK(reprieve_add_constant(state, "case", "tank"));
-  CHECK_OK(reprieve_add_constant_integer(state, "cells", 100));
-  CHECK_OK(reprieve_add_constant_real(state, "density", density));
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  int status = reprieve_manager_restore_latest(manager, NULL, NULL);
+  Parts parts = one_value();
+  CHECK_OK(reprieve_add_constant(parts.state, "case", "tank"));
+  CHECK_OK(reprieve_add_constant_integer(parts.state, "cells", 100));
+  CHECK_OK(reprieve_add_constant_real(parts.state, "density", density));
+  CHECK_OK(test_open_manager(&parts));
+  int status = reprieve_manager_restore_latest(parts.manager, NULL, NULL);
   if (status == REPRIEVE_OK) {
-    status = reprieve_manager_save_next(manager, NULL);
+    status = reprieve_manager_save_next(parts.manager, NULL);
   }
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
   return status;
 }
 
@@ -75,187 +70,154 @@ static void another_problem(void) {
 
 static void callbacks_that_fail(void) {
   const int64_t global[] = {test_size()};
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = one_value();
   const int last = test_size() - 1;
-  CHECK_OK(reprieve_add_distributed_boxes(state, "mesh", REPRIEVE_DOUBLE, 1, global, describe_or_fail, NULL));
-  CHECK_OK(reprieve_add_per_rank_custom(state, "own", save_or_fail, load_or_fail, NULL, NULL));
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  CHECK_OK(reprieve_add_distributed_boxes(parts.state, "mesh", REPRIEVE_DOUBLE, 1, global, describe_or_fail, NULL));
+  CHECK_OK(reprieve_add_per_rank_custom(parts.state, "own", save_or_fail, load_or_fail, NULL, NULL));
+  CHECK_OK(test_open_manager(&parts));
   failing_rank = last;
-  CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "failed", reprieve_manager_save(manager, 1));
+  CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "failed", reprieve_manager_save(parts.manager, 1));
   CHECK_SAME_MESSAGE();
   CHECK(reprieve_last_error_origin_rank() == last);
   failing_rank = -1;
-  CHECK_OK(reprieve_manager_save(manager, 2)); /* the error did no harm */
+  CHECK_OK(reprieve_manager_save(parts.manager, 2)); /* the error did no harm */
   uint64_t number = 0;
   reprieve_checkpoint_info info;
-  CHECK_OK(reprieve_manager_save_next(manager, &number));
+  CHECK_OK(reprieve_manager_save_next(parts.manager, &number));
   CHECK(number == 3);
-  CHECK_OK(reprieve_manager_save(manager, 1)); /* the newest, though not the highest */
-  CHECK_OK(reprieve_manager_latest(manager, NULL, &info));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1)); /* the newest, though not the highest */
+  CHECK_OK(reprieve_manager_latest(parts.manager, NULL, &info));
   CHECK(info.number == 1 && info.run_calls == REPRIEVE_NO_RUN_CALLS);
-  CHECK_OK(reprieve_manager_save_next(manager, NULL));
-  CHECK_OK(reprieve_manager_latest(manager, NULL, &info));
+  CHECK_OK(reprieve_manager_save_next(parts.manager, NULL));
+  CHECK_OK(reprieve_manager_latest(parts.manager, NULL, &info));
   CHECK(info.number == 4);
   failing_rank = last;
   CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "failed: bytes of another program", /* values come before arrays */
-              reprieve_manager_restore_latest(manager, NULL, NULL));
+              reprieve_manager_restore_latest(parts.manager, NULL, NULL));
   CHECK_SAME_MESSAGE();
   failing_rank = -1;
-  CHECK_OK(reprieve_manager_restore_latest(manager, NULL, NULL));
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, NULL, NULL));
+  test_end(&parts);
 }
 
 static void memory_of_the_wrong_size(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = one_value();
   const int last = test_size() - 1;
-  CHECK_OK(reprieve_add_per_rank_resizable(state, "list", REPRIEVE_DOUBLE, 1, memory_or_fail, NULL, NULL));
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_OK(reprieve_manager_save(manager, 1));
+  CHECK_OK(reprieve_add_per_rank_resizable(parts.state, "list", REPRIEVE_DOUBLE, 1, memory_or_fail, NULL, NULL));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
   failing_rank = last;
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "asked to make room for 1 items, but made it 2",
-              reprieve_manager_restore_latest(manager, NULL, NULL));
+  CHECK_USAGE("asked to make room for 1 items, but made it 2",
+              reprieve_manager_restore_latest(parts.manager, NULL, NULL));
   CHECK(reprieve_last_error_origin_rank() == last);
   CHECK_SAME_MESSAGE();
   failing_rank = -1;
-  CHECK_OK(reprieve_manager_restore_latest(manager, NULL, NULL));
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, NULL, NULL));
+  test_end(&parts);
 }
 
 static void text_of_a_callback(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
-  CHECK_OK(reprieve_add_per_rank_custom(state, "own", save_or_fail, load_or_fail, NULL, NULL));
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  Parts parts = one_value();
+  CHECK_OK(reprieve_add_per_rank_custom(parts.state, "own", save_or_fail, load_or_fail, NULL, NULL));
+  CHECK_OK(test_open_manager(&parts));
   failing_rank = 0;
   CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the save function of variable 'own' failed: it returned 3",
-              reprieve_manager_save(manager, 1));
+              reprieve_manager_save(parts.manager, 1));
   failing_rank = -1;
-  CHECK_OK(reprieve_manager_save(manager, 1));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
   failing_rank = 0;
   CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the load function of variable 'own' failed: bytes of another program",
-              reprieve_manager_restore_latest(manager, NULL, NULL));
+              reprieve_manager_restore_latest(parts.manager, NULL, NULL));
   CHECK_SAME_MESSAGE();
   failing_rank = -1;
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
 }
 
 static void mismatches(void) {
   const int64_t three = 3;
   double array[3] = {1, 2, 3};
   float other = 1;
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
-  reprieve_handler* handler = NULL;
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_OK(reprieve_manager_save(manager, 1));
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  Parts parts = one_value();
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
+  CHECK_OK(reprieve_manager_close(&parts.manager));
+  CHECK_OK(reprieve_checkpoint_destroy(&parts.state));
 
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_OK(reprieve_add_replicated(state, "value", REPRIEVE_DOUBLE, array, 1, &three, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "other", REPRIEVE_FLOAT, &other, 0, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_MISMATCH, "'value'",
-              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_OK(reprieve_checkpoint_create(&parts.state));
+  CHECK_OK(reprieve_add_replicated(parts.state, "value", REPRIEVE_DOUBLE, array, 1, &three, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "other", REPRIEVE_FLOAT, &other, 0, NULL, NULL));
+  CHECK_ERROR(REPRIEVE_ERROR_MISMATCH, "'value'", test_open_handler(&parts));
   CHECK(strstr(reprieve_last_error_message(), "'other'") != NULL); /* all differences at once */
   CHECK_SAME_MESSAGE();
-  CHECK(handler == NULL);
-  CHECK_OK(reprieve_checkpoint_destroy(&state)); /* the failed open does not use it */
-  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK(parts.handler == NULL);
+  test_end(&parts);
 }
 
 static void ranks_that_register_differently(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = one_value();
   double more = 2;
   if (test_rank() == test_size() - 1) {
-    CHECK_OK(reprieve_add_replicated(state, "more", REPRIEVE_DOUBLE, &more, 0, NULL, NULL));
+    CHECK_OK(reprieve_add_replicated(parts.state, "more", REPRIEVE_DOUBLE, &more, 0, NULL, NULL));
   }
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
+  CHECK_OK(test_open_manager(&parts));
   if (test_size() == 1) {
-    CHECK_OK(reprieve_manager_save(manager, 1));
+    CHECK_OK(reprieve_manager_save(parts.manager, 1));
   } else {
-    CHECK_ERROR(REPRIEVE_ERROR_MISMATCH, "more", reprieve_manager_save(manager, 1));
+    CHECK_ERROR(REPRIEVE_ERROR_MISMATCH, "more", reprieve_manager_save(parts.manager, 1));
     CHECK_SAME_MESSAGE();
   }
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
 }
 
 /* A second manager on it: the program would wait for itself. */
 static void locked_directory(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = one_value();
   reprieve_manager* second = NULL;
-  reprieve_handler* handler = NULL;
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &second));
-  CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE,
+               reprieve_manager_open(MPI_COMM_WORLD, parts.state, test_path("c"), parts.config, &second));
+  CHECK_STATUS(REPRIEVE_ERROR_USAGE, test_open_handler(&parts));
   CHECK_SAME_MESSAGE();
-  CHECK(second == NULL && handler == NULL);
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK(second == NULL && parts.handler == NULL);
+  test_end(&parts);
 }
 
 /* In a checkpoint of the right form, a file that is none. */
 static void corrupt_file(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = one_value();
   reprieve_checkpoint_info info;
   int found = 0;
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_OK(reprieve_manager_save(manager, 1));
-  CHECK_OK(reprieve_manager_latest(manager, &found, &info));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
+  CHECK_OK(reprieve_manager_latest(parts.manager, &found, &info));
   if (test_rank() == 0) {
     CHECK(truncate(info.path, 100) == 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  CHECK_STATUS(REPRIEVE_ERROR_CORRUPT, reprieve_manager_restore_latest(manager, &found, &info));
+  CHECK_STATUS(REPRIEVE_ERROR_CORRUPT, reprieve_manager_restore_latest(parts.manager, &found, &info));
   CHECK_SAME_MESSAGE();
-  CHECK_STATUS(REPRIEVE_ERROR_IO, reprieve_manager_restore(manager, test_path("no-such-file.h5")));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the file is NULL", reprieve_manager_restore(manager, NULL));
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  CHECK_STATUS(REPRIEVE_ERROR_IO, reprieve_manager_restore(parts.manager, test_path("no-such-file.h5")));
+  CHECK_USAGE("the file is NULL", reprieve_manager_restore(parts.manager, NULL));
+  test_end(&parts);
 }
 
 /* The directory is below a file. */
 static void no_directory_to_be_had(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_handler* handler = NULL;
+  Parts parts = one_value();
   if (test_rank() == 0) {
     FILE* file = fopen(test_path("file"), "w");
     CHECK(file != NULL && fclose(file) == 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  CHECK_STATUS(REPRIEVE_ERROR_IO, reprieve_handler_open(MPI_COMM_WORLD, state, test_path("file/c"), config, &handler));
+  CHECK_STATUS(REPRIEVE_ERROR_IO,
+               reprieve_handler_open(MPI_COMM_WORLD, parts.state, test_path("file/c"), parts.config, &parts.handler));
   CHECK_SAME_MESSAGE();
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
 }
 
 /* The variable of the environment is that of one rank; all hear of it. */
 static void settings_from_outside(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_handler* handler = NULL;
+  Parts parts = one_value();
   const int last = test_size() - 1;
   if (test_rank() == 0) {
     FILE* file = fopen(test_path("settings.json"), "w");
@@ -264,30 +226,26 @@ static void settings_from_outside(void) {
     CHECK(fclose(file) == 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  CHECK_OK(reprieve_config_load_file(config, test_path("settings.json")));
-  CHECK(strstr(reprieve_config_json(config), "77") != NULL);
+  CHECK_OK(reprieve_config_load_file(parts.config, test_path("settings.json")));
+  CHECK(strstr(reprieve_config_json(parts.config), "77") != NULL);
   setenv("REPRIEVE_TERMINATION_RESTART_CODE", "76", 1);
-  CHECK_OK(reprieve_config_apply_environment(config));
-  CHECK(strstr(reprieve_config_json(config), "76") != NULL);
+  CHECK_OK(reprieve_config_apply_environment(parts.config));
+  CHECK(strstr(reprieve_config_json(parts.config), "76") != NULL);
   if (test_rank() == last) {
     setenv("REPRIEVE_TERMINATION_RESTART_CODE", "many", 1);
-    CHECK_STATUS(REPRIEVE_ERROR_CONFIG, reprieve_config_apply_environment(config));
+    CHECK_STATUS(REPRIEVE_ERROR_CONFIG, reprieve_config_apply_environment(parts.config));
   }
   unsetenv("REPRIEVE_TERMINATION_RESTART_CODE");
-  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "REPRIEVE_TERMINATION_RESTART_CODE",
-              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "REPRIEVE_TERMINATION_RESTART_CODE", test_open_handler(&parts));
   CHECK_SAME_MESSAGE();
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
 }
 
 /* Nothing but the variables of rank 0: the directory, and a setting. */
 static void settings_of_the_environment(void) {
-  reprieve_checkpoint* state = one_value();
-  reprieve_config* config = test_config();
-  reprieve_handler* handler = NULL;
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no checkpoint directory",
-              reprieve_handler_open(MPI_COMM_WORLD, state, NULL, config, &handler));
+  Parts parts = one_value();
+  CHECK_USAGE("no checkpoint directory",
+              reprieve_handler_open(MPI_COMM_WORLD, parts.state, NULL, parts.config, &parts.handler));
   if (test_rank() == 0) {
     setenv("REPRIEVE_DIRECTORY", test_path("outside"), 1);
     setenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS", "1", 1);
@@ -296,30 +254,29 @@ static void settings_of_the_environment(void) {
   }
   for (int read = 1; read >= 0; read--) {
     int status = REPRIEVE_OK;
-    CHECK_OK(reprieve_config_read_environment(config, read));
-    CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, state, read == 1 ? NULL : test_path("c"), config, &handler));
-    while (reprieve_next_step(handler, 20, &status)) {
+    CHECK_OK(reprieve_config_read_environment(parts.config, read));
+    CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, parts.state, read == 1 ? NULL : test_path("c"), parts.config,
+                                   &parts.handler));
+    while (reprieve_next_step(parts.handler, 20, &status)) {
     }
     CHECK_OK(status);
     int saved = 0;
     reprieve_save_report report;
-    CHECK_OK(reprieve_last_save(handler, &saved, &report));
+    CHECK_OK(reprieve_last_save(parts.handler, &saved, &report));
     CHECK(saved == read);
     CHECK(saved == 0 || strstr(report.path, "outside") != NULL);
-    CHECK_OK(reprieve_handler_close(&handler));
+    CHECK_OK(reprieve_handler_close(&parts.handler));
   }
   if (test_rank() == 0) {
     setenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEP", "1", 1);
   }
-  CHECK_OK(reprieve_config_read_environment(config, 1));
-  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "did you mean REPRIEVE_TERMINATION_SAVE_EVERY_STEPS?",
-              reprieve_handler_open(MPI_COMM_WORLD, state, test_path("c"), config, &handler));
+  CHECK_OK(reprieve_config_read_environment(parts.config, 1));
+  CHECK_ERROR(REPRIEVE_ERROR_CONFIG, "did you mean REPRIEVE_TERMINATION_SAVE_EVERY_STEPS?", test_open_handler(&parts));
   CHECK_SAME_MESSAGE();
   unsetenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEP");
   unsetenv("REPRIEVE_TERMINATION_SAVE_EVERY_STEPS");
   unsetenv("REPRIEVE_DIRECTORY");
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
 }
 
 const Test error_tests[] = {{"another_problem", another_problem},

@@ -217,7 +217,7 @@ static void communicator_of_the_wrong_kind(void) {
   if (test_size() > 1) {
     MPI_Comm_split(MPI_COMM_WORLD, test_rank() == 0, test_rank(), &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, test_rank() == 0 ? 1 : 0, 7, &between);
-    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "intercommunicator",
+    CHECK_USAGE("intercommunicator",
                 reprieve_manager_open(between, job.state, test_path("c"), job.config, &job.manager));
     MPI_Comm_free(&between);
     MPI_Comm_free(&half);

@@ -76,8 +76,8 @@ static void preempted_and_resumed(void) {
   uint64_t steps = 7;
   CHECK_OK(reprieve_already_finished(run.handler, &restored, &steps));
   CHECK(restored == 0 && steps == 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "reprieve_preempted", reprieve_preemption_notice(run.handler, &notice));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_PREEMPTED", reprieve_exit_code(run.handler, &code));
+  CHECK_USAGE("reprieve_preempted", reprieve_preemption_notice(run.handler, &notice));
+  CHECK_USAGE("REPRIEVE_PREEMPTED", reprieve_exit_code(run.handler, &code));
   CHECK(code == -1);
   CHECK_STATUS(REPRIEVE_PREEMPTED, make_steps(&run, 5, last));
   CHECK(strstr(reprieve_last_error_message(), "the state is saved in") != NULL);
@@ -91,7 +91,7 @@ static void preempted_and_resumed(void) {
   CHECK(notice.has_deadline == 0);
   CHECK_OK(reprieve_exit_code(run.handler, &code));
   CHECK(code == 42);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "make a new one", reprieve_step_begin(run.handler));
+  CHECK_USAGE("make a new one", reprieve_step_begin(run.handler));
   finish(&run);
   CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_step_begin(run.handler)); /* closed */
 
@@ -111,13 +111,13 @@ static void preempted_and_resumed(void) {
 static void explicit_steps(void) {
   Run run = new_run();
   start(&run, test_path("c"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no step is open", reprieve_step_end(run.handler));
+  CHECK_USAGE("no step is open", reprieve_step_end(run.handler));
   CHECK_OK(reprieve_save_if_preempted(run.handler));
   for (int i = 0; i < 3; ++i) {
     CHECK_OK(reprieve_step_begin(run.handler));
     CHECK(reprieve_total_run_calls(run.handler) == (uint64_t)i);
-    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "a step is open", reprieve_step_begin(run.handler));
-    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "made again after a restart", reprieve_save_if_preempted(run.handler));
+    CHECK_USAGE("a step is open", reprieve_step_begin(run.handler));
+    CHECK_USAGE("made again after a restart", reprieve_save_if_preempted(run.handler));
     CHECK_OK(reprieve_step_end(run.handler));
     CHECK_OK(reprieve_save_if_preempted(run.handler));
   }
@@ -152,7 +152,7 @@ static void a_rank_fails(void) {
   CHECK(strstr(reprieve_last_error_message(), "the pressure is negative") != NULL);
   CHECK(reprieve_last_error_origin_rank() == last);
   CHECK_SAME_MESSAGE();
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "make a new one", reprieve_save_if_preempted(run.handler));
+  CHECK_USAGE("make a new one", reprieve_save_if_preempted(run.handler));
   finish(&run);
 
   run = new_run();
@@ -168,8 +168,8 @@ static void scopes(void) {
   int code = 0;
   int status = REPRIEVE_OK;
   start(&run, test_path("c"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no scope is open", reprieve_scope_end(run.handler));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "there is no mode", reprieve_scope_begin_with(run.handler, 7));
+  CHECK_USAGE("no scope is open", reprieve_scope_end(run.handler));
+  CHECK_USAGE("there is no mode", reprieve_scope_begin_with(run.handler, 7));
   CHECK_OK(reprieve_scope_begin(run.handler));
   CHECK_OK(reprieve_scope_begin_with(run.handler, REPRIEVE_SCOPE_SAVE_AT_END));
   while (reprieve_next_step(run.handler, 40, &status)) {
@@ -390,7 +390,7 @@ static void loops_of_the_programs_own(void) {
   CHECK_OK(reprieve_last_save(run.handler, &saved, &report));
   CHECK(saved == 1 && report.number == steps && strstr(report.path, ".h5") != NULL);
   CHECK(report.size_bytes >= sizeof steps && report.seconds > 0 && report.blocked_seconds > 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_last_save(run.handler, NULL, NULL));
+  CHECK_USAGE("pass the address", reprieve_last_save(run.handler, NULL, NULL));
   finish(&run);
 }
 
@@ -411,7 +411,7 @@ static void requested_and_periodic_checkpoints(void) {
   CHECK_OK(reprieve_handler_close(&run.handler));
 
   /* The loop came to its end, so steps 11 to 15 are not made a second time without a word. */
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "already finished, at step 15",
+  CHECK_USAGE("already finished, at step 15",
               reprieve_handler_open(MPI_COMM_WORLD, run.state, NULL, run.config, &run.handler));
   CHECK_OK(reprieve_config_set(run.config, "checkpoints.restart_finished", "true"));
   start(&run, NULL);
