@@ -50,16 +50,9 @@ class Code : public testing::TestWithParam<std::string> {
 
   /// Waits for the loop to begin, and then for a while.
   void let_run(Mpirun& job) {
-    const auto times_ready = [this] {
-      const std::string log = read_text(directory_ / "checkpoints" / "events.jsonl");
-      std::size_t count = 0;
-      for (auto at = log.find("\"ready\""); at != std::string::npos; at = log.find("\"ready\"", at + 1)) {
-        ++count;
-      }
-      return count;
-    };
     ++starts_;
-    ASSERT_TRUE(wait_until([&] { return times_ready() >= starts_ || !job.running(); }, kHang));
+    ASSERT_TRUE(
+        wait_until([&] { return times_ready(directory_ / "checkpoints") >= starts_ || !job.running(); }, kHang));
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(50, 600)(random_)));
   }
 
@@ -140,20 +133,10 @@ class LoopsPage : public testing::TestWithParam<const char*> {
     return std::make_unique<Mpirun>(MpiCommand{.ranks = ranks, .arguments = words});
   }
 
-  [[nodiscard]] std::size_t times_ready() const {
-    const std::string log = read_text(checkpoints_ / "events.jsonl");
-    const std::string ready = "\"event\":\"ready\"";
-    std::size_t count = 0;
-    for (auto at = log.find(ready); at != std::string::npos; at = log.find(ready, at + 1)) {
-      ++count;
-    }
-    return count;
-  }
-
   void preempt(int ranks) {
-    const std::size_t before = times_ready();
+    const std::size_t before = times_ready(checkpoints_);
     const auto job = start(ranks, "2000");
-    static_cast<void>(wait_until([&] { return times_ready() > before || !job->running(); }, kHang));
+    static_cast<void>(wait_until([&] { return times_ready(checkpoints_) > before || !job->running(); }, kHang));
     const int told = std::uniform_int_distribution(0, ranks - 1)(random_);
     const std::chrono::milliseconds after(std::uniform_int_distribution(0, 400)(random_));
     std::this_thread::sleep_for(after);
@@ -186,11 +169,11 @@ TEST_P(PartsUnderASupervisor, AreToldAndSave) {
     fs::remove_all(entry.path());
   }
   for (const int ranks : {3, 2}) {
-    const std::size_t before = times_ready();
+    const std::size_t before = times_ready(checkpoints_);
     Mpirun job({.ranks = ranks,
                 .arguments = {program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", "2000"},
                 .launch_prefix = {program("reprieve"), "run", "--"}});
-    ASSERT_TRUE(wait_until([&] { return times_ready() > before || !job.running(); }, kHang));
+    ASSERT_TRUE(wait_until([&] { return times_ready(checkpoints_) > before || !job.running(); }, kHang));
     job.send(SIGTERM);
     ASSERT_EQ(job.wait(kHang), 42) << job.out() << job.err();
   }
@@ -235,11 +218,6 @@ class Tutorial : public testing::TestWithParam<std::string> {
     return mpirun.out();
   }
 
-  /// All ranks watch their signals, and the loop begins.
-  [[nodiscard]] bool is_ready() const {
-    return read_text(directory_ / "checkpoints" / "events.jsonl").find("\"ready\"") != std::string::npos;
-  }
-
   [[nodiscard]] nlohmann::json last_exit() const {
     std::ifstream file(directory_ / "checkpoints" / "events.jsonl");
     nlohmann::json found;
@@ -263,7 +241,7 @@ TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
   const std::string expected = sum(command(name + "_before", 1, kTutorialSteps));
   {
     Mpirun job(command(name, 2, kTutorialSteps));
-    ASSERT_TRUE(wait_until([&] { return is_ready() || !job.running(); }, kHang));
+    ASSERT_TRUE(wait_until([&] { return times_ready(directory_ / "checkpoints") > 0 || !job.running(); }, kHang));
     std::this_thread::sleep_for(100ms);  // so that mostly there is a step or more to be saved
     ASSERT_TRUE(job.send_to_rank(1, SIGTERM)) << job.err();
     ASSERT_TRUE(wait_until([&] { return job.ranks().empty(); }, kHang)) << job.err();

@@ -73,22 +73,11 @@ class HeatTest : public ::testing::Test {
 
   [[nodiscard]] Result run(int ranks, const Options& options = {}) const { return finish(*start(ranks, options)); }
 
-  /// How often a run has been ready to step.
-  [[nodiscard]] std::size_t times_ready() const {
-    const std::string log = read_text(checkpoints_ + "/events.jsonl");
-    std::size_t count = 0;
-    for (auto at = log.find("\"event\":\"ready\""); at != std::string::npos;
-         at = log.find("\"event\":\"ready\"", at + 1)) {
-      ++count;
-    }
-    return count;
-  }
-
   /// Starts with so many ranks, and tells one of them that it will end, some time later.
   [[nodiscard]] Result run_and_preempt(int ranks, int told_rank, std::chrono::milliseconds after) const {
-    const std::size_t before = times_ready();
+    const std::size_t before = times_ready(checkpoints_);
     const auto job = start(ranks, {"--step-delay-ms", std::to_string(kStepDelayMs)});
-    static_cast<void>(wait_until([&] { return times_ready() > before || !job->running(); }, kHang));
+    static_cast<void>(wait_until([&] { return times_ready(checkpoints_) > before || !job->running(); }, kHang));
     std::this_thread::sleep_for(after);
     EXPECT_TRUE(job->send_to_rank(told_rank, SIGTERM)) << job->out() << job->err();
     return finish(*job);

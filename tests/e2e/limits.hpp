@@ -2,9 +2,13 @@
 #pragma once
 
 /// @file
-/// How long the tests of this folder wait for processes.
+/// How long the tests of this folder wait for processes, and how far a run has come.
 
 #include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "support/process.hpp"
 
 namespace reprieve::test {
 
@@ -12,5 +16,16 @@ namespace reprieve::test {
 inline constexpr std::chrono::seconds kHang{120};
 /// An mpirun whose ranks have ended needs some 3 s at most.
 inline constexpr std::chrono::seconds kHungLauncher{20};
+
+/// How many starts of a run have come to their loop, as the event log in this directory has it.
+inline std::size_t times_ready(const std::filesystem::path& checkpoints) {
+  const std::string log = read_text(checkpoints / "events.jsonl");
+  const std::string ready = R"("event":"ready")";
+  std::size_t count = 0;
+  for (auto at = log.find(ready); at != std::string::npos; at = log.find(ready, at + 1)) {
+    ++count;
+  }
+  return count;
+}
 
 }  // namespace reprieve::test

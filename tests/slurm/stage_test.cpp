@@ -1,14 +1,305 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who decides on a requeue, and whether it happens: the job's own request, the user, the site's configuration.
+// A preempted job comes back and ends as if nothing had happened, whatever the launcher and the way it is told.
+//
+// Every cell of the matrix is a job of its own; all jobs of a suite run side by side in one Slurm. As root Slurm kills
+// by control group, otherwise by parent process: these differ in which processes get its signals.
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
 
-#include "slurm/stage.hpp"
+#include "slurm/slurm_cluster.hpp"
+#include "slurm/training_job.hpp"
 
 namespace reprieve::test {
 namespace {
+
+// Many jobs side by side in one Slurm, each with its own story and its own test.
+
+class Stage;
+
+/// What happens to one job, and how it must end.
+struct Scenario {
+  std::string name;
+  /// Returns the jobs, for their figures; throws where one does not go as it should.
+  std::function<std::vector<TrainingJob>(Stage&)> play;
+
+  friend std::ostream& operator<<(std::ostream& stream, const Scenario& scenario) { return stream << scenario.name; }
+};
+
+/// Plays scenarios, all at once.
+class Stage {
+ public:
+  struct Outcome {
+    std::string problem;  ///< empty if all went well
+    std::vector<PreemptionFigures> figures;
+  };
+
+  Stage(const SlurmOptions& options, const std::vector<Scenario>& scenarios)
+      : slurm_(options), barrier_(static_cast<std::ptrdiff_t>(scenarios.size()), Preempt{this}) {
+    for (const Scenario& scenario : scenarios) {
+      outcomes_[scenario.name] = std::async(std::launch::async, [this, scenario] { return play(scenario); });
+    }
+  }
+
+  [[nodiscard]] SlurmCluster& slurm() noexcept { return slurm_; }
+
+  /// For scenarios: waits until every scenario has called this or has ended, and lets a job of the higher partition
+  /// take the whole node: such a job cannot pick its victims.
+  void preempt_together(const std::vector<TrainingJob*>& jobs) {
+    ++waiting_;
+    barrier_.arrive_and_wait();
+    for (TrainingJob* job : jobs) {
+      job->note_cause(preempted_);
+    }
+  }
+
+  /// Waits for the end of the scenario. To be called once.
+  Outcome outcome(const std::string& scenario) { return outcomes_.at(scenario).get(); }
+
+ private:
+  struct Preempt {
+    Stage* stage;
+    void operator()() noexcept { stage->preempt_all(); }
+  };
+
+  Outcome play(const Scenario& scenario) {
+    Outcome outcome;
+    try {
+      for (const TrainingJob& job : scenario.play(*this)) {
+        const std::vector<PreemptionFigures> figures = job.figures();
+        outcome.figures.insert(outcome.figures.end(), figures.begin(), figures.end());
+      }
+    } catch (const std::exception& error) {
+      outcome.problem = error.what();
+    }
+    barrier_.arrive_and_drop();
+    return outcome;
+  }
+
+  void preempt_all() noexcept {
+    if (waiting_.exchange(0) == 0) {
+      return;  // the last one has left
+    }
+    preempted_ = std::chrono::steady_clock::now();
+    try {
+      static_cast<void>(
+          slurm_.submit({"--partition=high", "--exclusive", "--nodes=1", "--output=/dev/null", "--wrap", "sleep 1"}));
+    } catch (const std::exception& error) {
+      std::cerr << "cannot preempt: " << error.what() << '\n';
+    }
+  }
+
+  SlurmCluster slurm_;
+  std::atomic<int> waiting_{0};
+  std::chrono::steady_clock::time_point preempted_;  ///< the last time
+  std::barrier<Preempt> barrier_;
+  std::map<std::string, std::future<Outcome>> outcomes_;  // last: they use the members above
+};
+
+/// A test suite whose tests are the scenarios of one stage.
+/// @tparam Suite  has `SlurmOptions options()` and `std::vector<Scenario> scenarios()`
+template <class Suite>
+class StageTest : public ::testing::TestWithParam<Scenario> {
+ protected:
+  static void SetUpTestSuite() {
+    if (SlurmCluster::obstacle(Suite::options()).empty()) {
+      stage_ = std::make_unique<Stage>(Suite::options(), chosen());
+    }
+  }
+  static void TearDownTestSuite() { stage_.reset(); }
+  void SetUp() override { REPRIEVE_NEEDS_SLURM(Suite::options()); }
+
+  void expect_well() {
+    const Stage::Outcome outcome = stage_->outcome(GetParam().name);
+    for (std::size_t i = 0; i < outcome.figures.size(); ++i) {
+      const std::string text = text_of(outcome.figures[i]);
+      std::cout << "[  FIGURES ] " << GetParam().name << ": " << text << std::endl;
+      RecordProperty("preemption_" + std::to_string(i + 1), text);
+    }
+    EXPECT_EQ(outcome.problem, "");
+  }
+
+ private:
+  /// The scenarios of those tests that are to run.
+  static std::vector<Scenario> chosen() {
+    const std::vector<Scenario> all = Suite::scenarios();
+    std::vector<Scenario> chosen;
+    const ::testing::TestSuite* suite = ::testing::UnitTest::GetInstance()->current_test_suite();
+    for (int i = 0; i < suite->total_test_count(); ++i) {
+      if (suite->GetTestInfo(i)->should_run()) {
+        chosen.push_back(all.at(static_cast<std::size_t>(i)));
+      }
+    }
+    return chosen;
+  }
+
+  static inline std::unique_ptr<Stage> stage_;
+};
+
+/// Defines the tests of a suite: one for each scenario of the class @p Suite, named @p Name.
+#define REPRIEVE_STAGE_TEST(Name, Suite)                                         \
+  using Name = StageTest<Suite>;                                                 \
+  TEST_P(Name, EndsWell) { expect_well(); }                                      \
+  INSTANTIATE_TEST_SUITE_P(Slurm, Name, ::testing::ValuesIn(Suite::scenarios()), \
+                           [](const auto& scenario) { return scenario.param.name; })
+
+constexpr int kRanksOfOneNode = 2;
+
+enum class Cause {
+  grace,           ///< a higher partition's job, with a grace period
+  grace_at_start,  ///< the same while the batch script has not come to `reprieve run`
+  no_grace,        ///< a higher partition's job, without a grace period
+  time_limit,      ///< `--signal` before the end of the job's time
+  cancel,          ///< scancel; the job must not come back
+  requeue,         ///< scontrol requeue
+  user_signal,     ///< scancel --signal=USR1 --batch
+  at_start,        ///< the same before the ranks are ready
+};
+
+struct Cell {
+  std::string launcher;
+  Cause cause;
+  int times;  ///< preemptions in a row
+};
+
+std::string name_of(const Cell& cell) {
+  const std::map<Cause, std::string> names{{Cause::grace, "grace"},        {Cause::grace_at_start, "grace_at_start"},
+                                           {Cause::no_grace, "no_grace"},  {Cause::time_limit, "time_limit"},
+                                           {Cause::cancel, "cancel"},      {Cause::requeue, "requeue"},
+                                           {Cause::user_signal, "signal"}, {Cause::at_start, "signal_at_start"}};
+  return cell.launcher + "_" + names.at(cell.cause) + "_" + std::to_string(cell.times);
+}
+
+Training training_of(const Cell& cell) { return {.slow_starts = cell.times}; }
+
+JobPlan plan_of(const Cell& cell) {
+  JobPlan plan{name_of(cell), script_of_tree(cell.launcher + ".sbatch"), training_of(cell)};
+  plan.arguments = {"--ntasks-per-node=" + std::to_string(kRanksOfOneNode),
+                    cell.cause == Cause::no_grace ? "--partition=low0" : "--partition=low"};
+  if (cell.cause == Cause::time_limit) {
+    // Slurm looks every 30 s, and ahead by as much: the signal comes within 30 s of the start of a run of a minute, the
+    // shortest that there is. The supervisor itself would speak up later.
+    plan.arguments.insert(plan.arguments.end(), {"--time=1", "--signal=B:URG@30"});
+    plan.script = with_run_options(plan.script, "--lead 20s");
+  }
+  if (cell.cause == Cause::grace_at_start) {
+    plan.script = with_slow_modules(plan.script);
+  }
+  return plan;
+}
+
+/// Sees to it that the job is preempted, for the time after @p before others.
+void preempt(Stage& stage, TrainingJob& job, Cause cause, int before) {
+  switch (cause) {
+    case Cause::grace_at_start:
+      job.wait_until_running(before);
+      break;
+    case Cause::at_start:
+      job.wait_until_started(before);
+      break;
+    case Cause::time_limit:
+      return;  // whenever it comes
+    default:
+      job.wait_until_training(before);
+  }
+  const std::string id = std::to_string(job.id());
+  if (cause == Cause::grace || cause == Cause::grace_at_start || cause == Cause::no_grace) {
+    stage.preempt_together({&job});
+    return;
+  }
+  job.note_cause();
+  if (cause == Cause::cancel) {
+    stage.slurm().command({"scancel", id});
+  } else if (cause == Cause::requeue) {
+    stage.slurm().command({"scontrol", "requeue", id});
+  } else {
+    stage.slurm().command({"scancel", "--signal=USR1", "--batch", id});
+  }
+}
+
+/// Saved, cancelled, and not brought back to life: neither by Slurm nor by the supervisor, which has left.
+void check_cancelled(TrainingJob& job, int saves) {
+  job.wait_until_ended("CANCELLED");
+  job.wait_until_said("not put back into the queue");
+  check_equal("status", job.summary().at("status"), "preempted");
+  check_equal("times saved", std::to_string(job.figures().size()), std::to_string(saves));
+  check_equal("restarts", job.field("Restarts"), std::to_string(saves - 1));
+  check_equal("state", job.field("JobState"), "CANCELLED");
+}
+
+std::vector<TrainingJob> play(Stage& stage, const Cell& cell) {
+  const std::string digest = undisturbed_digest(training_of(cell), kRanksOfOneNode);
+  TrainingJob job(stage.slurm(), plan_of(cell));
+  for (int before = 0; before < cell.times; ++before) {
+    const bool last = before + 1 == cell.times;
+    preempt(stage, job, cell.cause == Cause::cancel && !last ? Cause::user_signal : cell.cause, before);
+    if (cell.cause == Cause::cancel && last) {
+      check_cancelled(job, cell.times);
+      return {job};
+    }
+    job.wait_until_requeued(before + 1);
+  }
+  job.wait_until_ended("COMPLETED");
+  if (cell.cause != Cause::time_limit) {  // which may have come once more
+    job.check_restarts(cell.times);
+  }
+  check_equal("digest", job.summary().at("state_digest"), digest);
+  return {job};
+}
+
+std::vector<Scenario> scenarios_of(const std::vector<Cause>& causes, const std::vector<int>& times) {
+  std::vector<Scenario> scenarios;
+  for (const Cause cause : causes) {
+    for (const int each : times) {
+      for (const auto* launcher : {"srun", "mpirun"}) {
+        const Cell cell{launcher, cause, each};
+        scenarios.push_back({name_of(cell), [cell](Stage& stage) { return play(stage, cell); }});
+      }
+    }
+  }
+  return scenarios;
+}
+
+/// One node with room for all.
+SlurmOptions options_for(std::size_t jobs) {
+  SlurmOptions options{.cpus = kRanksOfOneNode * static_cast<int>(jobs), .control_groups = true};
+  options.control_groups = SlurmCluster::obstacle(options).empty();
+  return options;
+}
+
+struct ByAnotherJob {
+  static std::vector<Scenario> scenarios() { return scenarios_of({Cause::grace, Cause::no_grace}, {1, 2}); }
+  static SlurmOptions options() { return options_for(scenarios().size()); }
+};
+struct ByAnotherJobAtStart {
+  // Twice alone: a job that is to be preempted once would have to end before the second time, thus before the start.
+  static std::vector<Scenario> scenarios() { return scenarios_of({Cause::grace_at_start}, {2}); }
+  static SlurmOptions options() { return options_for(scenarios().size()); }
+};
+struct ByCommand {
+  static std::vector<Scenario> scenarios() {
+    return scenarios_of({Cause::time_limit, Cause::cancel, Cause::requeue, Cause::user_signal, Cause::at_start},
+                        {1, 2});
+  }
+  static SlurmOptions options() { return options_for(scenarios().size()); }
+};
+
+REPRIEVE_STAGE_TEST(OneNodePreempted, ByAnotherJob);
+REPRIEVE_STAGE_TEST(OneNodePreemptedAtStart, ByAnotherJobAtStart);
+REPRIEVE_STAGE_TEST(OneNodeKnows, ByCommand);
+
+// Who decides on a requeue, and whether it happens: the job's own request, the user, the site's configuration.
 
 using std::chrono::seconds;
 
