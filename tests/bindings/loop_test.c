@@ -36,6 +36,12 @@ static void finish(Run* run) {
   CHECK_OK(reprieve_config_destroy(&run->config));
 }
 
+static void start_anew(Run* run, const char* directory) {
+  finish(run);
+  *run = new_run();
+  start(run, directory);
+}
+
 static void pause_us(long microseconds) {
   const struct timespec time = {0, 1000 * microseconds};
   nanosleep(&time, NULL); /* a signal may end it early */
@@ -153,10 +159,7 @@ static void a_rank_fails(void) {
   CHECK(reprieve_last_error_origin_rank() == last);
   CHECK_SAME_MESSAGE();
   CHECK_USAGE("make a new one", reprieve_save_if_preempted(run.handler));
-  finish(&run);
-
-  run = new_run();
-  start(&run, test_path("c"));
+  start_anew(&run, test_path("c"));
   CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "no message", reprieve_fail(run.handler, NULL)); /* all ranks at once */
   CHECK_SAME_MESSAGE();
   CHECK(reprieve_last_error_origin_rank() == 0);
@@ -181,11 +184,8 @@ static void scopes(void) {
   CHECK_STATUS(REPRIEVE_PREEMPTED, reprieve_scope_end(run.handler));
   CHECK_OK(reprieve_exit_code(run.handler, &code));
   CHECK(code == 42 && run.sum == sum_to(40));
-  finish(&run);
-
   /* A scope that is left open is ended by the close. */
-  run = new_run();
-  start(&run, test_path("c"));
+  start_anew(&run, test_path("c"));
   CHECK(reprieve_total_run_calls(run.handler) == 40);
   CHECK_OK(reprieve_scope_begin_with(run.handler, REPRIEVE_SCOPE_SAVE_AT_END));
   while (reprieve_next_step(run.handler, 80, &status)) {
@@ -225,10 +225,7 @@ static void the_last_step_fails(void) {
   }
   CHECK(status == REPRIEVE_ERROR_CLUSTER && reprieve_last_error_origin_rank() == last);
   CHECK_SAME_MESSAGE();
-  finish(&run);
-
-  run = new_run();
-  start(&run, test_path("d"));
+  start_anew(&run, test_path("d"));
   while (reprieve_next_step(run.handler, 5, &status)) {
     if (reprieve_total_run_calls(run.handler) == 4 && test_rank() == last) {
       status = reprieve_fail(run.handler, "the last step failed");
@@ -236,11 +233,8 @@ static void the_last_step_fails(void) {
     }
   }
   CHECK(status == REPRIEVE_ERROR_CLUSTER && reprieve_last_error_origin_rank() == last);
-  finish(&run);
-
   /* The close tells it too, to those who do not finish. */
-  run = new_run();
-  start(&run, test_path("e"));
+  start_anew(&run, test_path("e"));
   CHECK_OK(reprieve_step_begin(run.handler));
   if (test_rank() == last) {
     CHECK_STATUS(REPRIEVE_ERROR_CLUSTER, reprieve_fail(run.handler, "the last step failed"));
@@ -262,9 +256,7 @@ static void a_notice_in_the_last_step(void) {
     raise(SIGUSR1);
   }
   CHECK_STATUS(REPRIEVE_PREEMPTED, reprieve_handler_finish(run.handler));
-  finish(&run);
-  run = new_run();
-  start(&run, test_path("c"));
+  start_anew(&run, test_path("c"));
   CHECK(reprieve_total_run_calls(run.handler) == 1);
   CHECK_OK(reprieve_handler_finish(run.handler));
   CHECK_OK(reprieve_handler_finish(run.handler));

@@ -35,6 +35,15 @@ class LocalCopies : public LocalRun {
  protected:
   /// A checkpoint makes all copies void, and the next one comes so late that a test has time for a crash before.
   static constexpr int kSaveEvery = 300;
+
+  /// One bit of a file is another.
+  static void flip(const fs::path& path, std::uintmax_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+  }
 };
 
 TEST_F(LocalCopies, AfterACrashARunContinuesAtTheNewestOfThem) {
@@ -83,27 +92,20 @@ TEST_F(LocalCopies, TheToolMakesACheckpointOfThem) {
   EXPECT_EQ(newest_copy(local_.path()), 0) << "the memory is given back";
   const Result again = tool({"drain", checkpoints_, "--local", local_.path()});
   EXPECT_THAT(again.out, Not(HasSubstr("has become"))) << "at most what was under way at the crash is left";
-  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});  // which knows nothing of node-local copies
-  expect_same_end(last);
+  expect_same_end_without_copies(3);
   EXPECT_EQ(last_restore().at("number"), step);
 }
 
 /// Corrupt is not absent: nobody shall look for the parts on other nodes.
 TEST_F(LocalCopies, TheToolNamesCorruptParts) {
-  for (const std::streamoff at : {100, 5000}) {  // in the commit record; in the data
+  for (const std::uintmax_t at : {100U, 5000U}) {  // in the commit record; in the data
     fs::remove_all(checkpoints_);
-    for (const auto& entry : fs::directory_iterator(local_.path())) {
-      fs::remove_all(entry.path());
-    }
+    clear(local_.path());
     const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
     kill_after(*job, kSaveEvery);
     for (const auto& entry : fs::recursive_directory_iterator(local_.path())) {
       if (entry.is_regular_file()) {
-        std::fstream part(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-        part.seekg(at);
-        const char byte = static_cast<char>(part.get() ^ 1);
-        part.seekp(at);
-        part.put(byte);
+        flip(entry.path(), at);
       }
     }
     const Result result = tool({"drain", checkpoints_, "--local", local_.path()});
@@ -342,8 +344,7 @@ TEST_F(LocalCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
   const int step = crash();
   EXPECT_EQ(drain_on("h1"), 1);
   EXPECT_EQ(drain_on("h2"), 0);
-  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
-  expect_same_end(last);
+  expect_same_end_without_copies(1);
   EXPECT_EQ(last_restore().at("number"), step);
 }
 
@@ -355,8 +356,7 @@ TEST_F(LocalCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
   EXPECT_THAT(job->err(), HasSubstr("has become")) << job->err();
   EXPECT_TRUE(steps_on("h1").empty() || steps_on("h2").empty()) << "who had no newer one has given back the memory\n"
                                                                 << job->err();
-  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
-  expect_same_end(last);
+  expect_same_end_without_copies(1);
   EXPECT_GT(last_restore().at("number").get<int>(), kSaveEvery);
 }
 
@@ -384,11 +384,7 @@ class LocalCopiesInRacks : public LocalCopiesOnHosts {
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
   }
 
-  void lose(const std::string& host) const {
-    for (const auto& entry : fs::directory_iterator(memory_of(host))) {
-      fs::remove_all(entry.path());
-    }
-  }
+  void lose(const std::string& host) const { clear(memory_of(host)); }
 };
 
 TEST_F(LocalCopiesInRacks, ARackMayBeLost) {
@@ -537,9 +533,7 @@ class LocalLives : public LocalCopiesOnHosts {
 
   /// Into the directory itself, as a user does who keeps it.
   void put_back() const {
-    for (const auto& entry : fs::directory_iterator(checkpoints_)) {
-      fs::remove_all(entry.path());
-    }
+    clear(checkpoints_);
     fs::copy(backup_, checkpoints_, fs::copy_options::recursive);
   }
 
@@ -556,26 +550,6 @@ class LocalLives : public LocalCopiesOnHosts {
       EXPECT_TRUE(is_known) << what;
       EXPECT_THAT(err_, HasSubstr(" warning] ")) << "lost without a word: " << what;
     }
-  }
-
-  [[nodiscard]] std::vector<Json> events(const std::string& kind) const {
-    std::vector<Json> found;
-    std::ifstream log(checkpoints_ + "/events.jsonl");
-    for (std::string line; std::getline(log, line);) {
-      Json event = Json::parse(line, nullptr, false);
-      if (event.is_object() && event.at("event") == kind) {
-        found.push_back(std::move(event));
-      }
-    }
-    return found;
-  }
-
-  static void flip(const fs::path& path, std::uintmax_t at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(at));
-    const char byte = static_cast<char>(file.get() ^ 1);
-    file.seekp(static_cast<std::streamoff>(at));
-    file.put(byte);
   }
 
   std::mt19937 random_{static_cast<unsigned>(number_from_environment("LOCAL_LIVES_SEED", 36))};

@@ -94,17 +94,35 @@ class LocalRun : public ToolTest {
     EXPECT_EQ(end.at("digest"), undisturbed());
   }
 
-  /// What the log of the checkpoint directory says about the newest restore.
-  [[nodiscard]] nlohmann::json last_restore() const {
-    nlohmann::json last;
+  /// The same of a start on so many ranks that knows nothing of node-local copies.
+  void expect_same_end_without_copies(int ranks) const {
+    Mpirun job({.ranks = ranks, .arguments = heat(checkpoints_, {})});
+    expect_same_end(job);
+  }
+
+  /// What the log of the checkpoint directory says of this kind.
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& kind) const {
+    std::vector<nlohmann::json> found;
     std::ifstream log(checkpoints_ + "/events.jsonl");
     for (std::string line; std::getline(log, line);) {
       nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-      if (event.is_object() && event.at("event") == "restore") {
-        last = std::move(event);
+      if (event.is_object() && event.at("event") == kind) {
+        found.push_back(std::move(event));
       }
     }
-    return last;
+    return found;
+  }
+  /// The newest restore; null if there is none.
+  [[nodiscard]] nlohmann::json last_restore() const {
+    const auto all = events("restore");
+    return all.empty() ? nlohmann::json() : all.back();
+  }
+
+  /// Removes what is in a directory.
+  static void clear(const std::filesystem::path& directory) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      std::filesystem::remove_all(entry.path());
+    }
   }
 
   const TemporaryDirectory local_{"/dev/shm"};

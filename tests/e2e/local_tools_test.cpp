@@ -140,8 +140,7 @@ TEST_F(LocalSupervised, ARunThatIsGivenUpLeavesACheckpoint) {
   const Json made = tool_json({"ls", checkpoints_}).at("checkpoints");
   ASSERT_EQ(made.size(), 1U) << made;
   EXPECT_GT(made.at(0).at("step"), 30);
-  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});
-  expect_same_end(last);
+  expect_same_end_without_copies(3);
   EXPECT_EQ(last_restore().at("number"), made.at(0).at("number"));
 }
 
@@ -242,15 +241,12 @@ class EmergencySaves : public LocalRun {
   void lose_hosts() {
     job_->send_to_ranks(SIGKILL);
     EXPECT_TRUE(job_->wait(kHang)) << job_->out() << job_->err();
-    for (const auto& entry : fs::directory_iterator(local_.path())) {
-      fs::remove_all(entry.path());
-    }
+    clear(local_.path());
   }
 
   /// Runs to the end, on other ranks, without node-local copies.
   void expect_to_go_on_at(int step) const {
-    Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});
-    expect_same_end(last);
+    expect_same_end_without_copies(3);
     EXPECT_EQ(last_restore().at("number"), step);
     EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
   }

@@ -12,7 +12,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -21,6 +20,7 @@
 #include <thread>
 
 #include "faults/field_test.hpp"
+#include "faults/lives.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -28,11 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-
-int number_from_environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 std::size_t count_in(const fs::path& directory) {
   std::error_code none;
@@ -88,7 +83,7 @@ class LongHaul : public FieldTest {
 
   LongHaul()
       : seed_(static_cast<unsigned>(
-            number_from_environment("REPRIEVE_FAULTS_SEED", static_cast<int>(std::random_device()() % 100'000)))),
+            count_from("REPRIEVE_FAULTS_SEED", static_cast<int>(std::random_device()() % 100'000)))),
         random_(seed_) {
     fs::create_directory(disk_);
     // A small disk of its own, where this user may have one, which is gone with this process.
@@ -172,7 +167,7 @@ class LongHaul : public FieldTest {
 };
 
 TEST_F(LongHaul, EndsAsAnUndisturbedRun) {
-  const auto end = Clock::now() + std::chrono::seconds(number_from_environment("REPRIEVE_FAULTS_SECONDS", 90));
+  const auto end = Clock::now() + std::chrono::seconds(count_from("REPRIEVE_FAULTS_SECONDS", 90));
   SCOPED_TRACE("REPRIEVE_FAULTS_SEED=" + std::to_string(seed_));
   constexpr int kEndless = 10'000'000;
   while (Clock::now() < end) {
@@ -216,7 +211,7 @@ TEST_F(LongHaul, NothingGrows) {
     return all;
   };
   const std::map<int, Resources> before = take();
-  const auto end = Clock::now() + std::chrono::seconds(number_from_environment("REPRIEVE_FAULTS_SECONDS", 90) / 4);
+  const auto end = Clock::now() + std::chrono::seconds(count_from("REPRIEVE_FAULTS_SECONDS", 90) / 4);
   while (Clock::now() < end) {
     ASSERT_TRUE(job->send_to_rank(below(2), SIGUSR1)) << job->err();
     std::this_thread::sleep_for(100ms);

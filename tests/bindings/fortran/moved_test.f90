@@ -49,7 +49,6 @@ contains
 
   subroutine arrays_that_move()
     type(reprieve_checkpoint) :: state
-    call begin_test('arrays_that_move')
     call make_field(columns, 1)
     allocate (other(4), source=2.0_real64)
     call state%add_distributed_found('field', find_field, [rows, columns*ranks], [1, columns*rank + 1])
@@ -69,14 +68,12 @@ contains
     call save_fails(state, 'registered with an array of 4 elements, but the array has 5 now')
     call state%destroy()
     deallocate (field, other)
-    call end_test()
   end subroutine
   !> Velocities on the faces of cells: both neighbours have the faces between them, with other last bits.
   subroutine nodes_on_borders()
     type(reprieve_checkpoint) :: state
     real(real64), target :: faces(rows, columns + 1)
     integer :: ierr
-    call begin_test('nodes_on_borders')
     faces = 1 + 1000*epsilon(1.0_real64)*rank
     call state%add_distributed('faces', reprieve_view(faces), [rows, columns*ranks + 1], [1, columns*rank + 1])
     call state%allow_shared('face', ierr)
@@ -89,6 +86,5 @@ contains
     call restore_once(MPI_COMM_WORLD, state)
     call check(all(faces == 1 + 1000*epsilon(1.0_real64)*rank), 'every rank has its own copy')
     call state%destroy()
-    call end_test()
   end subroutine
 end module

@@ -81,7 +81,6 @@ contains
   subroutine another_number_of_ranks()
     type(MPI_Comm) :: fewer
     integer :: my_rank, my_ranks, i, before
-    call begin_test('another_number_of_ranks')
     call save_and_restore(MPI_COMM_WORLD, rank, ranks, .true.)
     call check(size(note) == rank + 1 .and. all(note == rank), 'the note')
     call check(size(particles, 2) == 2*rank + 1, 'the number of particles')
@@ -101,7 +100,6 @@ contains
         call MPI_Comm_free(fewer)
       end if
     end if
-    call end_test()
   end subroutine
 
   real(real64) function particle(of_rank, i)
@@ -182,7 +180,6 @@ contains
   subroutine versions()
     real(real64), target :: pressure
     type(reprieve_checkpoint) :: state, part
-    call begin_test('versions')
     kelvin = 300
     pressure = 5
     call part%add_replicated('kelvin', reprieve_view(kelvin))
@@ -207,6 +204,5 @@ contains
     call restore_once(MPI_COMM_WORLD, state)
     call check(pressure == 5 .and. celsius == 37 .and. first == 2, 'the migrated state')
     call state%destroy()
-    call end_test()
   end subroutine
 end module
