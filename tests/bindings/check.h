@@ -79,7 +79,6 @@ typedef struct Test {
 } Test;
 
 /* Each file of tests has a list, which ends with a null name. */
-extern const Test argument_tests[];
 extern const Test state_tests[];
 extern const Test loop_tests[];
 extern const Test error_tests[];

@@ -332,24 +332,22 @@ void check_cancelled(TrainingJob& job) {
   check_equal("restarts", job.field("Restarts"), "0");
 }
 
-std::vector<TrainingJob> told_and_back(Stage& stage, const JobPlan& plan) {
+/// One preemption in mid-training, and the same job comes back and ends right.
+std::vector<TrainingJob> back_after(const std::function<void(Stage&, TrainingJob&)>& cause, Stage& stage,
+                                    const JobPlan& plan) {
   const std::string digest = undisturbed_digest(plan.training, kRanks);
   TrainingJob job(stage.slurm(), plan);
   job.wait_until_training(0);
-  tell(stage, job);
+  cause(stage, job);
   job.wait_until_requeued(1);
   job.check_completed(digest, 1);
   return {job};
 }
 
+std::vector<TrainingJob> told_and_back(Stage& stage, const JobPlan& plan) { return back_after(tell, stage, plan); }
+
 std::vector<TrainingJob> preempted(Stage& stage, const JobPlan& plan) {
-  const std::string digest = undisturbed_digest(plan.training, kRanks);
-  TrainingJob job(stage.slurm(), plan);
-  job.wait_until_training(0);
-  stage.preempt_together({&job});
-  job.wait_until_requeued(1);
-  job.check_completed(digest, 1);
-  return {job};
+  return back_after([](Stage& on, TrainingJob& job) { on.preempt_together({&job}); }, stage, plan);
 }
 
 /// An exit code alone would count as a launch that failed.
