@@ -122,9 +122,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
   ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 1 || !job->running(); }, kHang));
   ASSERT_FALSE(list().empty());
   const std::string folder = list().at(0).at("folder");
-  const Result in_use = tool({"prune", "--copies", folder});
-  EXPECT_EQ(in_use.code, 2);
-  EXPECT_THAT(in_use.err, HasSubstr("a living process"));
+  expect_trouble({"prune", "--copies", folder}, "a living process");
   kill_after(*job, kSaveEvery);
   fs::remove_all(checkpoints_);
 
@@ -138,9 +136,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
 TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {
   const auto job = start(2, {.step_delay_ms = 5});
   ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 20 || !job->running(); }, kHang));
-  const Result result = tool({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("wait"));
+  expect_trouble({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"}, "wait");
   expect_same_end(*job);
 }
 

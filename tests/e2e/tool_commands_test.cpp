@@ -86,9 +86,7 @@ TEST_F(ToolGeneral, StatusNamesTheRunsBelow) {
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0]["directory"], (directory_ / "deep/er/a").string());
   EXPECT_EQ(runs[0]["checkpoint"]["number"], 1);
-  const Result none = tool({"status", program("")});
-  EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("there is no run"));
+  expect_trouble({"status", program("")}, "there is no run");
 }
 
 TEST_F(ToolGeneral, MissingPathsGiveTwoAndSayWhatToDo) {
@@ -286,9 +284,7 @@ TEST_F(ToolVerify, ForeignFileIsNotValid) {
 }
 
 TEST_F(ToolVerify, DirectoryWithoutCheckpointsGivesTwo) {
-  const Result result = tool({"verify", directory_.path()});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("there is no checkpoint in " + directory_.path().string()));
+  expect_trouble({"verify", directory_.path()}, "there is no checkpoint in " + directory_.path().string());
 }
 
 TEST_F(ToolVerify, WhatIsNoFileGivesTwo) { EXPECT_EQ(tool({"verify", "/dev/null"}).code, 2); }
@@ -431,9 +427,7 @@ TEST_F(ToolDiff, NumberOfRanksCountsForPerRankVariablesOnly) {
 TEST_F(ToolDiff, CorruptOrForeignFileIsTrouble) {
   write("a", "plain", {1, 2});
   corrupt_value(file("a", 2), kRareWeight);
-  const Result corrupt = tool({"diff", file("a", 1), file("a", 2)});
-  EXPECT_EQ(corrupt.code, 2);
-  EXPECT_THAT(corrupt.err, HasSubstr("is corrupt, so it cannot be compared: model/weights"));
+  expect_trouble({"diff", file("a", 1), file("a", 2)}, "is corrupt, so it cannot be compared: model/weights");
   const std::string foreign = directory_ / "foreign.h5";
   std::ofstream(foreign) << "not a checkpoint";
   EXPECT_EQ(tool({"diff", foreign, file("a", 1)}).code, 2);
@@ -495,9 +489,7 @@ TEST_F(ToolPrune, RemovesNothingIfNothingIsValid) {
   const std::string directory = write("run", "plain", {1, 2});
   corrupt_value(file("run", 1), kRareWeight);
   corrupt_value(file("run", 2), kRareWeight);
-  const Result result = tool({"prune", directory, "--keep", "1"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("is valid, so none is removed"));
+  expect_trouble({"prune", directory, "--keep", "1"}, "is valid, so none is removed");
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-2.h5"));
 }
 
@@ -505,9 +497,7 @@ TEST_F(ToolPrune, RefusesWhileARunUsesTheDirectory) {
   const std::string directory = directory_ / "run";
   Mpirun run({.ranks = 2, .arguments = {program("e2e_writer"), directory, "hold", "1", "2", "3"}});
   ASSERT_TRUE(wait_until([&] { return run.out().find("holding") != std::string::npos; }, 120s)) << run.err();
-  const Result refused = tool({"prune", directory, "--keep", "1"});
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("is in use by the run of process"));
+  expect_trouble({"prune", directory, "--keep", "1"}, "is in use by the run of process");
   EXPECT_THAT(left(), ElementsAre("ckpt-1.h5", "ckpt-2.h5", "ckpt-3.h5"));
   EXPECT_EQ(tool({"prune", directory, "--keep", "1", "--dry-run"}).code, 0);
   run.send_to_ranks(SIGKILL);
@@ -527,9 +517,7 @@ TEST_F(ToolPrune, RemovesTheFilesOfACheckpointWithIt) {
 TEST_F(ToolPrune, AsksWhichKindIfThereAreSeveral) {
   const std::string directory = write("run", "plain", {1, 2, 3});
   fs::rename(file("run", 3), directory_ / "run" / "other-3.h5");
-  const Result unclear = tool({"prune", directory, "--keep", "1"});
-  EXPECT_EQ(unclear.code, 2);
-  EXPECT_THAT(unclear.err, HasSubstr("choose one with --prefix: ckpt, other"));
+  expect_trouble({"prune", directory, "--keep", "1"}, "choose one with --prefix: ckpt, other");
   EXPECT_EQ(tool({"prune", directory, "--keep", "1", "--prefix", "ckpt"}).code, 0);
   EXPECT_THAT(left(), ElementsAre("ckpt-2.h5", "other-3.h5"));
 }
@@ -596,19 +584,18 @@ TEST_F(ToolUnquarantine, FilesOfASaveFunctionComeBackToo) {
 using ::testing::AllOf;
 using ::testing::StartsWith;
 
-class SbatchTemplate : public ::testing::Test {
+class SbatchTemplate : public ToolTest {
  protected:
   /// The script; fails the test unless bash can read it.
-  static std::string script(const std::vector<std::string>& options) {
-    Command command{{program("reprieve"), "sbatch-template"}};
-    command.arguments.insert(command.arguments.end(), options.begin(), options.end());
-    Process process(command);
-    EXPECT_EQ(process.wait(60s), 0) << process.err();
+  static std::string script(std::vector<std::string> options) {
+    options.insert(options.begin(), "sbatch-template");
+    const Result printed = tool(options);
+    EXPECT_EQ(printed.code, 0) << printed.err;
     const TemporaryDirectory directory;
-    std::ofstream(directory / "job") << process.out();
+    std::ofstream(directory / "job") << printed.out;
     Process bash({{"bash", "-n", directory / "job"}});
     EXPECT_EQ(bash.wait(60s), 0) << bash.err();
-    return process.out();
+    return printed.out;
   }
 };
 
@@ -633,10 +620,7 @@ TEST_F(SbatchTemplate, WithoutRequeue) {
               AllOf(HasSubstr("#SBATCH --no-requeue\n"), Not(HasSubstr("--requeue\n#"))));
 }
 
-TEST_F(SbatchTemplate, RefusesLineBreaks) {
-  Process process({{program("reprieve"), "sbatch-template", "--name", "a\nrm -rf /"}});
-  EXPECT_EQ(process.wait(60s), 2);
-}
+TEST_F(SbatchTemplate, RefusesLineBreaks) { EXPECT_EQ(tool({"sbatch-template", "--name", "a\nrm -rf /"}).code, 2); }
 
 }  // namespace
 }  // namespace reprieve::test

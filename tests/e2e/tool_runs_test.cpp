@@ -36,6 +36,13 @@ class ToolOnRuns : public TrainerTest {
     return {code, process.out(), process.err()};
   }
 
+  /// The tool refuses: code 2, and these words on standard error.
+  static void expect_trouble(const std::string& subcommand, const Options& options, const std::string& words) {
+    const Answer answer = tool(subcommand, options);
+    EXPECT_EQ(answer.code, 2) << answer.out;
+    EXPECT_THAT(answer.err, HasSubstr(words));
+  }
+
   /// Three starts: one is preempted, one killed, one comes to its end.
   void preempt_kill_and_finish() const {
     const auto preempted = start_and_wait(2, 2);
@@ -183,9 +190,8 @@ TEST_F(ToolReport, WritesOverItsOwnPagesOnly) {
   EXPECT_THAT(first, AllOf(HasSubstr("\\u003cscript\\u003e"), EndsWith("</html>\n")));
   EXPECT_EQ(report({checkpoints_.string(), "--out", page}).code, 0);
   std::ofstream(page) << "my notes\n";
-  const Answer refused = report({checkpoints_.string(), "--out", page});
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("is not from an earlier report: it is left as it is"));
+  expect_trouble("report", {checkpoints_.string(), "--out", page},
+                 "is not from an earlier report: it is left as it is");
   EXPECT_EQ(read_text(page), "my notes\n");
   // A page is no file of numbers, and a device is neither.
   EXPECT_EQ(report({checkpoints_.string(), "--prometheus", page}).code, 2);
@@ -212,9 +218,7 @@ TEST_F(ToolReport, ToStandardOutput) {
   EXPECT_THAT(report({checkpoints_.string(), "--out", "-"}).out, StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(report({checkpoints_.string(), "--prometheus", "-"}).out, StartsWith("# HELP reprieve_run_state"));
   EXPECT_THAT(report({checkpoints_.string(), "--openmetrics", "-"}).out, EndsWith("# EOF\n"));
-  const Answer both = report({checkpoints_.string(), "--json", "--out", "-"});
-  EXPECT_EQ(both.code, 2);
-  EXPECT_THAT(both.err, HasSubstr("standard output takes one of"));
+  expect_trouble("report", {checkpoints_.string(), "--json", "--out", "-"}, "standard output takes one of");
 }
 
 TEST_F(ToolReport, NumbersAloneMakeNoPage) {
@@ -229,13 +233,9 @@ TEST_F(ToolReport, NumbersAloneMakeNoPage) {
 
 TEST_F(ToolReport, TooLittleToGoBy) {
   EXPECT_THAT(report({directory_ / "nothing"}).err, HasSubstr("does not exist"));
-  const Answer empty = report({directory_.path()});
-  EXPECT_EQ(empty.code, 2);
-  EXPECT_THAT(empty.err, HasSubstr("there is no run"));
+  expect_trouble("report", {directory_.path()}, "there is no run");
   write_log();
-  const Answer no_place = report({directory_.path(), "--out", directory_ / "no/such/page.html"});
-  EXPECT_EQ(no_place.code, 2);
-  EXPECT_THAT(no_place.err, HasSubstr("cannot write"));
+  expect_trouble("report", {directory_.path(), "--out", directory_ / "no/such/page.html"}, "cannot write");
 }
 
 // `reprieve` on a machine without MPI and HDF5, such as a login node before `module load`.

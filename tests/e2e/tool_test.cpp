@@ -27,6 +27,12 @@ nlohmann::json ToolTest::tool_json(std::vector<std::string> arguments, int code)
   return parsed;
 }
 
+void ToolTest::expect_trouble(const std::vector<std::string>& arguments, const std::string& words) {
+  const Result result = tool(arguments);
+  EXPECT_EQ(result.code, 2) << result.out << result.err;
+  EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+}
+
 std::string ToolTest::write(const std::string& directory, const std::string& variant, const std::vector<int>& numbers,
                             int ranks) const {
   std::string path = directory_ / directory;

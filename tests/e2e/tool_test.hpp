@@ -31,6 +31,9 @@ class ToolTest : public ::testing::Test {
   /// The same with --json; fails the test unless the code is @p code and the output is JSON.
   static nlohmann::json tool_json(std::vector<std::string> arguments, int code = 0);
 
+  /// The tool refuses: code 2, and these words on standard error.
+  static void expect_trouble(const std::vector<std::string>& arguments, const std::string& words);
+
   /// Writes checkpoints with e2e_writer (which says what a variant is) on so many ranks; the directory's path.
   std::string write(const std::string& directory, const std::string& variant, const std::vector<int>& numbers,
                     int ranks = 2) const;

@@ -198,12 +198,6 @@ TEST_F(TrainerInput, ConfigWithAnUnknownKey) {
   EXPECT_FALSE(fs::exists(checkpoints_));
 }
 
-TEST_F(TrainerInput, EnvironmentWithAnUnknownSetting) {
-  MpiCommand job = command(3);
-  job.environment["REPRIEVE_TERMINATION_GRACE"] = "3";
-  expect_refusal(job, 2, HasSubstr("REPRIEVE_TERMINATION_GRACE"));
-}
-
 // Only one rank meets the wrong setting; all must leave with its message.
 TEST_F(TrainerInput, EnvironmentWrongOnOneRank) {
   MpiCommand job = command(3);

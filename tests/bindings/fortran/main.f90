@@ -4,7 +4,6 @@ program fortran_tests
   use checks
   use loop_test
   use mixed_test
-  use moved_test
   use page_test
   use procedures_test
   use state_test

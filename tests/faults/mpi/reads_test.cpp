@@ -7,6 +7,7 @@
 
 #include "core/log.hpp"
 #include "faults/injector/faulty_calls.hpp"
+#include "large_state.hpp"
 #include "mpi/local_fixture.hpp"
 #include "mpi/manager_fixture.hpp"
 
@@ -18,11 +19,7 @@ using LocalFault = std::tuple<int, int>;
 
 class LocalReads : public LocalRuns, public testing::WithParamInterface<LocalFault> {
  protected:
-  LocalReads() : field_(kPart) {
-    const auto rank = static_cast<std::uint64_t>(world_rank());
-    const auto size = static_cast<std::uint64_t>(world_size());
-    state.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
-  }
+  LocalReads() : field_(kPart) { add_large(state.checkpoint, field_); }
 
   void SetUp() override {
     REPRIEVE_NEEDS_RANKS(2);
@@ -123,9 +120,7 @@ TEST_P(LocalReads, ThatFailFromSomeTimeOnLeaveTheCheckpoint) {
 class WrongBits : public ManagerTest, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   WrongBits() : field_(kPart) {
-    const auto rank = static_cast<std::uint64_t>(world_rank());
-    const auto size = static_cast<std::uint64_t>(world_size());
-    state.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
+    add_large(state.checkpoint, field_);
     if (std::get<1>(GetParam())) {
       state.checkpoint.when_values_restored([] {});
     }

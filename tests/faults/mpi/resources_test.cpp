@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "faults/injector/faulty_calls.hpp"
+#include "large_state.hpp"
 #include "mpi/manager_fixture.hpp"
 
 namespace reprieve::test {
@@ -97,10 +98,9 @@ TEST_F(CopyRoom, WithoutItTheSaveIsDoneAtOnce) {
     GTEST_SKIP() << "needs a control group for memory that this user can write";
   }
   constexpr std::uint64_t kPart = 100 * kMega / sizeof(double);
-  const auto rank = static_cast<std::uint64_t>(world_rank());
   const auto size = static_cast<std::uint64_t>(world_size());
   std::vector<double> large(kPart, 1.0);
-  state.checkpoint.add_distributed("large", large.data(), {{kPart * size}, {kPart * rank}, {kPart}});
+  add_large(state.checkpoint, large);
   // On a disk: files in memory count for the group.
   const fs::path on_disk = "/var/tmp/reprieve-copy-room-" + std::to_string(first_pid());
   std::optional<CheckpointManager> opened;
@@ -185,11 +185,7 @@ class ThreadsLeft : public ManagerTest, public testing::WithParamInterface<int> 
  protected:
   static constexpr std::size_t kPart = 1'000'003;  // enough for buffers and threads of its own
 
-  ThreadsLeft() : large_(kPart) {
-    const auto rank = static_cast<std::uint64_t>(world_rank());
-    const auto size = static_cast<std::uint64_t>(world_size());
-    state.checkpoint.add_distributed("large", large_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
-  }
+  ThreadsLeft() : large_(kPart) { add_large(state.checkpoint, large_); }
 
   void set_state(int seed) {
     state.set(seed);
