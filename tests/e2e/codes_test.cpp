@@ -7,17 +7,16 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "e2e/limits.hpp"
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -218,18 +217,6 @@ class Tutorial : public testing::TestWithParam<std::string> {
     return mpirun.out();
   }
 
-  [[nodiscard]] nlohmann::json last_exit() const {
-    std::ifstream file(directory_ / "checkpoints" / "events.jsonl");
-    nlohmann::json found;
-    for (std::string line; std::getline(file, line);) {
-      auto event = nlohmann::json::parse(line);
-      if (event.at("event") == "exit") {
-        found = std::move(event);
-      }
-    }
-    return found;
-  }
-
   TemporaryDirectory directory_;
 };
 
@@ -249,7 +236,9 @@ TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
       EXPECT_EQ(code, 42) << job.err();
     }
   }
-  const nlohmann::json exit = last_exit();
+  const auto exits = events_of(read_text(directory_ / "checkpoints" / "events.jsonl"), "exit");
+  ASSERT_FALSE(exits.empty());
+  const nlohmann::json& exit = exits.back();
   ASSERT_TRUE(exit.is_object());
   EXPECT_EQ(exit.at("exit_code"), 42);
   EXPECT_LT(exit.at("run_calls"), std::stoi(kTutorialSteps));

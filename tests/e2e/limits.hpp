@@ -5,10 +5,11 @@
 /// How long the tests of this folder wait for processes, and how far a run has come.
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
-#include <string>
 
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 
@@ -19,13 +20,7 @@ inline constexpr std::chrono::seconds kHungLauncher{20};
 
 /// How many starts of a run have come to their loop, as the event log in this directory has it.
 inline std::size_t times_ready(const std::filesystem::path& checkpoints) {
-  const std::string log = read_text(checkpoints / "events.jsonl");
-  const std::string ready = R"("event":"ready")";
-  std::size_t count = 0;
-  for (auto at = log.find(ready); at != std::string::npos; at = log.find(ready, at + 1)) {
-    ++count;
-  }
-  return count;
+  return events_of(read_text(checkpoints / "events.jsonl"), "ready").size();
 }
 
 }  // namespace reprieve::test

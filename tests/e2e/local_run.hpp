@@ -7,12 +7,12 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "e2e/limits.hpp"
+#include "support/run_directory.hpp"
 #include "tool_test.hpp"
 
 namespace reprieve::test {
@@ -102,15 +102,7 @@ class LocalRun : public ToolTest {
 
   /// What the log of the checkpoint directory says of this kind.
   [[nodiscard]] std::vector<nlohmann::json> events(const std::string& kind) const {
-    std::vector<nlohmann::json> found;
-    std::ifstream log(checkpoints_ + "/events.jsonl");
-    for (std::string line; std::getline(log, line);) {
-      nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-      if (event.is_object() && event.at("event") == kind) {
-        found.push_back(std::move(event));
-      }
-    }
-    return found;
+    return events_of(read_text(checkpoints_ + "/events.jsonl"), kind);
   }
   /// The newest restore; null if there is none.
   [[nodiscard]] nlohmann::json last_restore() const {

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "local_run.hpp"
@@ -189,9 +191,7 @@ TEST_F(LocalRoomAfterACrash, LeftOversDoNotKeepTheNextLaunchFromItsCopies) {
   EXPECT_THAT(job.err(), Not(HasSubstr("copies of the state need")));
   EXPECT_THAT(job.err(), HasSubstr("that is a node-local copy"));
   std::vector<std::string> copying;  // which launches have taken copies
-  std::ifstream log(fs::path(checkpoints_) / "events.jsonl");
-  for (std::string line; std::getline(log, line);) {
-    const Json event = Json::parse(line);
+  for (const Json& event : events_of(read_text(checkpoints_ + "/events.jsonl"))) {
     if (event.at("event") == "start" || event.at("event") == "local_copies") {
       copying.push_back(event.at("event"));
     }

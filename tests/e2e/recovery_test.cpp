@@ -5,12 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "e2e/limits.hpp"
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -33,13 +32,7 @@ class Recovery : public ::testing::Test {
 
   /// How often the log of the run says so.
   [[nodiscard]] std::size_t count(const std::string& event) const {
-    std::istringstream lines(read_text(directory_of_run_ / "events.jsonl"));
-    std::size_t found = 0;
-    for (std::string line; std::getline(lines, line);) {
-      const auto entry = nlohmann::json::parse(line, nullptr, false);
-      found += entry.is_object() && entry.value("event", "") == event ? 1U : 0U;  // the last line may be half of one
-    }
-    return found;
+    return events_of(read_text(directory_of_run_ / "events.jsonl"), event).size();
   }
 
   void wait_for(Mpirun& job, const std::string& event, std::size_t times) const {

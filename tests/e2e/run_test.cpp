@@ -13,12 +13,12 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 #include "support/virtual_hosts.hpp"
 
 namespace reprieve::test {
@@ -38,7 +38,9 @@ class SupervisedMpirun : public Mpirun {
   using Mpirun::Mpirun;
 
   /// The events that were shown so far, or those of one name.
-  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name = "") const;
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name = "") const {
+    return events_of(err(), name);
+  }
 
   /// Waits until so many events of that name were shown.
   [[nodiscard]] bool wait_for_event(const std::string& name, std::size_t count = 1);
@@ -86,20 +88,6 @@ class RunTest : public ::testing::Test {
 
   TemporaryDirectory directory_;
 };
-
-std::vector<nlohmann::json> SupervisedMpirun::events(const std::string& name) const {
-  std::vector<nlohmann::json> found;
-  std::istringstream lines(err());
-  for (std::string line; std::getline(lines, line);) {
-    // Lines of the ranks and of mpirun stand between them; that of Open MPI 5 ends its text with a null byte.
-    std::erase(line, '\0');
-    auto event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object() && event.contains("event") && (name.empty() || event["event"] == name)) {
-      found.push_back(std::move(event));
-    }
-  }
-  return found;
-}
 
 bool SupervisedMpirun::wait_for_event(const std::string& name, std::size_t count) {
   return wait_until([&] { return events(name).size() >= count || !running(); }, std::chrono::seconds(120)) &&

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "support/run_directory.hpp"
+
 namespace reprieve::test {
 
 namespace fs = std::filesystem;
@@ -166,15 +168,7 @@ std::string TrainerTest::undisturbed_digest(int ranks) {
 }
 
 std::vector<Json> TrainerTest::events(const std::string& name) const {
-  std::vector<Json> found;
-  std::istringstream lines(read_text(checkpoints_ / "events.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object() && event["event"] == name) {
-      found.push_back(std::move(event));
-    }
-  }
-  return found;
+  return events_of(read_text(checkpoints_ / "events.jsonl"), name);
 }
 
 void TrainerTest::wait_for_events(Mpirun& job, const std::string& name, std::size_t count) const {

@@ -31,6 +31,7 @@
 #include "faults/lives.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -324,16 +325,12 @@ class NoSpace : public testing::Test {
   }
 
   void expect_checkpoints(const std::vector<std::uint64_t>& numbers) const {
+    EXPECT_FALSE(fs::exists(run_ / ".chieftemp"));
     std::vector<std::uint64_t> found;
-    for (const auto& entry : fs::directory_iterator(run_)) {
-      const std::string name = entry.path().filename().string();
-      EXPECT_NE(name, ".chieftemp");
-      if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-        found.push_back(std::stoull(name.substr(5)));
-        EXPECT_TRUE(storage::verify_file(entry.path()).empty()) << name;
-      }
+    for (const auto& [number, file] : checkpoints_in(run_)) {
+      found.push_back(number);
+      EXPECT_TRUE(storage::verify_file(file).empty()) << file;
     }
-    std::sort(found.begin(), found.end());
     EXPECT_EQ(found, numbers);
   }
 
@@ -552,17 +549,13 @@ struct Found {
 /// What is in a directory after a cut.
 Found look(const fs::path& directory) {
   Found found;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory, none)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-      const auto corruption = storage::verify_file(entry.path());
-      found.corrupt += corruption.empty() ? 0 : 1;
-      if (corruption.empty()) {
-        found.newest = std::max<std::uint64_t>(found.newest, std::stoull(name.substr(5)));
-      } else {
-        std::cout << name << ": " << corruption.front().region << " " << corruption.front().problem << '\n';
-      }
+  for (const auto& [number, file] : checkpoints_in(directory)) {
+    const auto corruption = storage::verify_file(file);
+    if (corruption.empty()) {
+      found.newest = number;
+    } else {
+      ++found.corrupt;
+      std::cout << file << ": " << corruption.front().region << " " << corruption.front().problem << '\n';
     }
   }
   return found;

@@ -21,6 +21,7 @@
 
 #include "faults/field_test.hpp"
 #include "faults/lives.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -134,18 +135,6 @@ class LongHaul : public FieldTest {
     }
   }
 
-  /// The number of the newest checkpoint.
-  [[nodiscard]] int newest() const {
-    int number = 0;
-    for (const auto& entry : fs::directory_iterator(disk_ / "checkpoints")) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-        number = std::max(number, std::stoi(name.substr(5)));
-      }
-    }
-    return number;
-  }
-
   /// Removes what only a dead run leaves, by a start that does nothing, and looks at what is there then.
   void expect_nothing_left() const {
     const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.recycled", ".reprieve.workers",
@@ -184,7 +173,7 @@ TEST_F(LongHaul, EndsAsAnUndisturbedRun) {
   }
   const auto last = start_job(2, 1);  // only to see where it is
   EXPECT_EQ(last->wait(kLimit), 0) << last->err();
-  const int reached = newest();
+  const auto reached = static_cast<int>(newest_checkpoint_in(disk_ / "checkpoints"));
   const auto finish = start_job(3, reached + 50);
   EXPECT_EQ(finish->wait(kLimit), 0) << finish->err();
   EXPECT_EQ(digest_in(finish->out()), digest_of(reached + 50, {"elements=" + std::to_string(kElements)}));
