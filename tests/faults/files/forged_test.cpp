@@ -30,7 +30,15 @@ namespace {
 
 /// What a valid checkpoint says about itself, to be changed and written again.
 struct Forgery {
-  explicit Forgery(const std::filesystem::path& valid);
+  explicit Forgery(const std::filesystem::path& valid) : content_(content_of(valid)) {
+    const storage::PosixFile file = storage::PosixFile::open_to_read(valid);
+    const storage::IndexBytes index = storage::read_index_bytes(file, storage::read_commit_record(file));
+    const auto* text = reinterpret_cast<const char*>(index.manifest.data());
+    manifest = nlohmann::json::parse(text, text + index.manifest.size());
+    dimensions = manifest.at("box_dimensions").get<std::uint64_t>();
+    boxes.assign(index.boxes.begin(), index.boxes.end());
+    checksums.assign(index.checksums.begin(), index.checksums.end());
+  }
 
   nlohmann::json manifest;
   std::string manifest_text;         ///< taken instead of the manifest, if not empty
@@ -42,85 +50,69 @@ struct Forgery {
       move_tables;  ///< where the commit record says that the tables are
 
   /// The manifest's entry of a variable.
-  nlohmann::json& variable(const std::string& name);
+  nlohmann::json& variable(const std::string& name) {
+    for (nlohmann::json& variable : manifest.at("variables")) {
+      if (variable.at("name") == name) {
+        return variable;
+      }
+    }
+    throw std::out_of_range(name);
+  }
   /// The words of the first box of a variable.
-  std::uint64_t* box_of(const std::string& name);
+  std::uint64_t* box_of(const std::string& name) {
+    const auto& variables = manifest.at("variables");
+    const std::size_t row_words = 3 + 2 * dimensions;
+    for (std::size_t row = 0; row * row_words < boxes.size(); ++row) {
+      if (variables.at(boxes[row * row_words]).at("name") == name) {
+        return &boxes[row * row_words];
+      }
+    }
+    throw std::out_of_range(name);
+  }
 
   /// Writes the file. The data are those of the valid one; the tables lie behind them.
-  void write(const std::filesystem::path& file) const;
+  void write(const std::filesystem::path& file) const {
+    put_content(file, content_);
+    const std::string text = manifest_text.empty() ? manifest.dump() : manifest_text;
+    const storage::PosixFile out = storage::PosixFile::open_to_write(file);
+    std::uint64_t end = out.size();
+    const auto append = [&](std::span<const std::byte> bytes) {
+      const storage::Region region{end, bytes.size()};
+      out.write_all(bytes, end);
+      end += bytes.size();
+      return region;
+    };
+    std::array<storage::Region, 3> regions{append(std::as_bytes(std::span(text))),
+                                           append(std::as_bytes(std::span(boxes))),
+                                           append(std::as_bytes(std::span(checksums)))};
+    if (move_tables) {
+      move_tables(regions);
+    }
+    const auto guarded = [&](const storage::Region& region) {
+      const bool inside = region.offset <= end && region.size <= end - region.offset;
+      storage::Bytes bytes(inside ? static_cast<std::size_t>(region.size) : 0);
+      out.read_all(bytes, region.offset);
+      return storage::GuardedRegion{region, storage::xxh3(bytes)};
+    };
+    storage::CommitRecord commit_record{end, guarded(regions[0]), guarded(regions[1]), guarded(regions[2]), 0};
+    storage::write_commit_record(out, commit_record);
+    try {
+      commit_record.structure_digest = storage::structure_digest(out, storage::read_index(out), regions[2]);
+    } catch (const Error&) {
+      // A reader does not come so far either.
+    }
+    std::vector<std::uint64_t> words(storage::kCommitRecordBytes / sizeof(std::uint64_t));
+    storage::write_commit_record(out, commit_record);
+    out.read_all(std::as_writable_bytes(std::span(words)), 0);
+    words[1] = claimed_version;
+    words.back() =
+        storage::xxh3(std::as_bytes(std::span(words)).first(storage::kCommitRecordBytes - sizeof(std::uint64_t)));
+    out.write_all(std::as_bytes(std::span(words)), 0);
+  }
 
  private:
   storage::Bytes content_;
 };
-
-Forgery::Forgery(const std::filesystem::path& valid) : content_(content_of(valid)) {
-  const storage::PosixFile file = storage::PosixFile::open_to_read(valid);
-  const storage::IndexBytes index = storage::read_index_bytes(file, storage::read_commit_record(file));
-  const auto* text = reinterpret_cast<const char*>(index.manifest.data());
-  manifest = nlohmann::json::parse(text, text + index.manifest.size());
-  dimensions = manifest.at("box_dimensions").get<std::uint64_t>();
-  boxes.assign(index.boxes.begin(), index.boxes.end());
-  checksums.assign(index.checksums.begin(), index.checksums.end());
-}
-
-nlohmann::json& Forgery::variable(const std::string& name) {
-  for (nlohmann::json& variable : manifest.at("variables")) {
-    if (variable.at("name") == name) {
-      return variable;
-    }
-  }
-  throw std::out_of_range(name);
-}
-
-std::uint64_t* Forgery::box_of(const std::string& name) {
-  const auto& variables = manifest.at("variables");
-  const std::size_t row_words = 3 + 2 * dimensions;
-  for (std::size_t row = 0; row * row_words < boxes.size(); ++row) {
-    if (variables.at(boxes[row * row_words]).at("name") == name) {
-      return &boxes[row * row_words];
-    }
-  }
-  throw std::out_of_range(name);
-}
-
-void Forgery::write(const std::filesystem::path& file) const {
-  put_content(file, content_);
-  const std::string text = manifest_text.empty() ? manifest.dump() : manifest_text;
-  const storage::PosixFile out = storage::PosixFile::open_to_write(file);
-  std::uint64_t end = out.size();
-  const auto append = [&](std::span<const std::byte> bytes) {
-    const storage::Region region{end, bytes.size()};
-    out.write_all(bytes, end);
-    end += bytes.size();
-    return region;
-  };
-  std::array<storage::Region, 3> regions{append(std::as_bytes(std::span(text))),
-                                         append(std::as_bytes(std::span(boxes))),
-                                         append(std::as_bytes(std::span(checksums)))};
-  if (move_tables) {
-    move_tables(regions);
-  }
-  const auto guarded = [&](const storage::Region& region) {
-    const bool inside = region.offset <= end && region.size <= end - region.offset;
-    storage::Bytes bytes(inside ? static_cast<std::size_t>(region.size) : 0);
-    out.read_all(bytes, region.offset);
-    return storage::GuardedRegion{region, storage::xxh3(bytes)};
-  };
-  storage::CommitRecord commit_record{end, guarded(regions[0]), guarded(regions[1]), guarded(regions[2]), 0};
-  storage::write_commit_record(out, commit_record);
-  try {
-    commit_record.structure_digest = storage::structure_digest(out, storage::read_index(out), regions[2]);
-  } catch (const Error&) {
-    // A reader does not come so far either.
-  }
-  std::vector<std::uint64_t> words(storage::kCommitRecordBytes / sizeof(std::uint64_t));
-  storage::write_commit_record(out, commit_record);
-  out.read_all(std::as_writable_bytes(std::span(words)), 0);
-  words[1] = claimed_version;
-  words.back() =
-      storage::xxh3(std::as_bytes(std::span(words)).first(storage::kCommitRecordBytes - sizeof(std::uint64_t)));
-  out.write_all(std::as_bytes(std::span(words)), 0);
-}
 
 struct Lie {
   std::string name;

@@ -1,17 +1,61 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs on several nodes are preempted and continue: on other nodes, and on another number of nodes.
+// The private Slurm itself: what the other tests with Slurm rest on.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "slurm/slurm_cluster.hpp"
 #include "slurm/training_job.hpp"
 
 namespace reprieve::test {
 namespace {
+
+using namespace std::chrono_literals;
+
+/// @param options  of a cluster that must hold the promises
+void preempts_and_requeues(const SlurmOptions& options) {
+  SlurmCluster slurm(options);
+  const int job = slurm.submit({"--partition=low0", "--exclusive", "--output=%j.out", "--wrap",
+                                "echo restart=${SLURM_RESTART_COUNT:-0} on=$(hostname -s);"
+                                "[ -n \"$SLURM_RESTART_COUNT\" ] || exec sleep 1000"});
+  const auto output = [&] { return read_text(slurm.directory() / (std::to_string(job) + ".out")); };
+  // RUNNING is what Slurm has decided: the script may not have begun.
+  ASSERT_TRUE(slurm.wait_for_state(job, "RUNNING", 60s)) << slurm.logs();
+  ASSERT_TRUE(wait_until([&] { return output().find("restart=0 on=") != std::string::npos; }, 60s)) << slurm.logs();
+  const std::string nodes = "--nodes=" + std::to_string(options.nodes);
+  const int other =
+      slurm.submit({"--partition=high", "--exclusive", nodes, "--output=%j.out", "--wrap", "srun sleep 1"});
+  EXPECT_TRUE(slurm.wait_for_state(other, "COMPLETED", 120s)) << slurm.logs();
+  EXPECT_TRUE(slurm.wait_for_state(job, "COMPLETED", 120s)) << slurm.logs();
+  EXPECT_EQ(slurm.job(job)["Restarts"], "1");
+  const std::string node = slurm.job(job)["NodeList"];
+  EXPECT_NE(output().find("restart=1 on=" + node), std::string::npos) << output();
+}
+
+TEST(SlurmCluster, PreemptsAndRequeuesOnOneNode) {
+  const SlurmOptions options;
+  REPRIEVE_NEEDS_SLURM(options);
+  preempts_and_requeues(options);
+}
+
+TEST(SlurmCluster, PreemptsAndRequeuesByControlGroup) {
+  const SlurmOptions options{.control_groups = true};
+  REPRIEVE_NEEDS_SLURM(options);
+  preempts_and_requeues(options);
+}
+
+TEST(SlurmCluster, PreemptsAndRequeuesOnFourNodes) {
+  const SlurmOptions options{.nodes = 4, .control_groups = true};
+  REPRIEVE_NEEDS_SLURM(options);
+  preempts_and_requeues(options);
+}
+
+// Jobs on several nodes are preempted and continue: on other nodes, and on another number of nodes.
 
 constexpr int kRanksOfFourNodes = 4;  // two on each of two nodes
 const Training kTraining{.slow_starts = 2};
@@ -189,6 +233,92 @@ TEST_F(DeadNode, WithoutASpareTheJobContinuesWithFewerRanks) {
   EXPECT_THAT(job.output(), HasSubstr("ranks: 2, on n1"));
   EXPECT_EQ(job.summary().at("world_size"), 2);
   EXPECT_EQ(job.summary().at("run_calls"), Training{}.steps);
+}
+
+// `reprieve drill` inside of a job, as a user would have it in an allocation.
+
+using Json = nlohmann::json;
+using std::chrono::seconds;
+
+class SlurmDrill : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (SlurmCluster::obstacle({}).empty()) {
+      slurm_ = std::make_unique<SlurmCluster>();
+    }
+  }
+  static void TearDownTestSuite() { slurm_.reset(); }
+  void SetUp() override { REPRIEVE_NEEDS_SLURM(SlurmOptions{}); }
+
+  /// Drills a launcher with the trainer on 2 ranks, in a job of its own; the report.
+  /// @param launcher  options of the drill, "--", and the launcher
+  Json drill(const std::string& launcher) {
+    const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    const auto directory = slurm_->directory() / name;
+    std::filesystem::create_directories(directory);
+    const std::string training =
+        program("reprieve-trainer") + " --epochs 100000 --steps-per-epoch 5 --step-delay-ms 50";
+    std::ofstream(directory / "job.sbatch")
+        << "#!/bin/bash\nPATH=$PATH:" << std::filesystem::path(program("reprieve")).parent_path().string()
+        << "\nreprieve drill --json " << launcher << " " << training << " > report.json\n";
+    const int job = slurm_->submit({"--chdir=" + directory.string(), "--ntasks=2", "--output=output", "--requeue",
+                                    (directory / "job.sbatch").string()});
+    const auto has_ended = [](const JobFields& fields) {
+      return fields.contains("JobState") && (fields.at("JobState") == "COMPLETED" || fields.at("JobState") == "FAILED");
+    };
+    EXPECT_TRUE(slurm_->wait_for_job(job, has_ended, seconds(240))) << slurm_->logs_of(job);
+    EXPECT_EQ(slurm_->job(job)["Restarts"], "0") << "a drill puts no job back into the queue";
+    output_ = read_text(directory / "output");
+    const Json report = Json::parse(read_text(directory / "report.json"), nullptr, false);
+    EXPECT_TRUE(report.is_object()) << output_;
+    return report;
+  }
+
+  static std::string grade(const Json& report, const std::string& id) {
+    for (const Json& finding : report["findings"]) {
+      if (finding["id"] == id) {
+        return finding["grade"];
+      }
+    }
+    return "none";
+  }
+
+  void expect_survival(const Json& report) const {
+    EXPECT_EQ(report["verdict"], "would_survive") << report.dump(2) << output_;
+    for (const char* id : {"arrived", "saved", "exit_code", "resumed", "state"}) {
+      EXPECT_EQ(grade(report, id), "good") << id << report.dump(2) << output_;
+    }
+  }
+
+  static inline std::unique_ptr<SlurmCluster> slurm_;
+  std::string output_;  ///< of the job
+};
+
+TEST_F(SlurmDrill, SrunPassesSigusr1On) {
+  const Json report = drill("-- srun --mpi=pmix");
+  expect_survival(report);
+  EXPECT_GE(report["notice"]["arrivals"].size(), 1U) << "the ranks may have left before the other one was told";
+}
+
+TEST_F(SlurmDrill, GraceTimeReachesTheTasksOfSrun) {
+  const Json report = drill("--as slurm-grace -- srun --mpi=pmix");
+  expect_survival(report);
+  EXPECT_EQ(report["notice"]["told"], "SIGTERM to the 2 tasks of srun on this node");
+}
+
+TEST_F(SlurmDrill, SigtermToSrunKillsTheRanks) {
+  const Json report = drill("--as term-to-launcher -- srun --mpi=pmix");
+  EXPECT_EQ(grade(report, "killed_early"), "problem") << report.dump(2) << output_;
+  EXPECT_EQ(report["notice"]["rank_ends"].size(), 2U);
+}
+
+TEST_F(SlurmDrill, SupervisedJobSurvivesAndStaysWhereItIs) {
+  expect_survival(drill("-- reprieve run --slurm -- srun --mpi=pmix"));
+}
+
+TEST_F(SlurmDrill, GraceTimeTellsNobodyUnderMpirun) {
+  const Json report = drill("--as slurm-grace --grace 1s -- mpirun");
+  EXPECT_EQ(grade(report, "no_notice_sent"), "problem") << report.dump(2) << output_;
 }
 
 }  // namespace
