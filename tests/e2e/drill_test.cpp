@@ -51,11 +51,6 @@ class DrillTest : public ::testing::Test {
     [[nodiscard]] std::string all() const { return out + err; }
   };
 
-  static Words joined(Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-
   /// A drill of a command, with --json or not.
   [[nodiscard]] Command drill_command(const Words& options, const Words& command) const {
     return {joined(joined(joined({program("reprieve"), "drill"}, options), {"--"}), command), mpirun_environment(),

@@ -47,22 +47,14 @@ class HeatTest : public ::testing::Test {
   /// Uneven in every dimension, so that the boxes of the ranks differ.
   [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, const Options& options) const {
     fs::remove(summary_);
-    Options words{program("reprieve-heat"),
-                  "--steps",
-                  std::to_string(kSteps),
-                  "--checkpoint-dir",
-                  checkpoints_,
-                  "--summary",
-                  summary_,
-                  "--boundary",
-                  boundary_};
+    Options words{program("reprieve-heat"), "--checkpoint-dir", checkpoints_, "--summary", summary_};
+    words = joined(words, words_of("--steps " + std::to_string(kSteps) + " --boundary " + boundary_));
     for (const auto& [name, value] : {std::pair("--grid", "19,17,23"), std::pair("--modes", "2,1,1")}) {
       if (std::find(options.begin(), options.end(), name) == options.end()) {
         words.insert(words.end(), {name, value});
       }
     }
-    words.insert(words.end(), options.begin(), options.end());
-    return std::make_unique<Mpirun>(MpiCommand{.ranks = ranks, .arguments = words});
+    return std::make_unique<Mpirun>(MpiCommand{.ranks = ranks, .arguments = joined(words, options)});
   }
 
   [[nodiscard]] Result finish(Mpirun& job) const {
@@ -261,11 +253,13 @@ double scalar(const fs::path& file, const std::string& dataset) {
 
 class HeatXdmf : public ::testing::Test {
  protected:
-  [[nodiscard]] int run(int ranks, std::vector<std::string> options) const {
-    std::vector<std::string> words{program("reprieve-heat"), "--grid", "5,7,9", "--checkpoint-dir",
-                                   checkpoints_.string()};
-    words.insert(words.end(), options.begin(), options.end());
-    Mpirun job({.ranks = ranks, .arguments = words});
+  [[nodiscard]] MpiCommand command(int ranks, const Options& options) const {
+    const Options words{program("reprieve-heat"), "--grid", "5,7,9", "--checkpoint-dir", checkpoints_.string()};
+    return {.ranks = ranks, .arguments = joined(words, options)};
+  }
+
+  [[nodiscard]] int run(int ranks, const Options& options) const {
+    Mpirun job(command(ranks, options));
     const int code = job.wait(kHang).value_or(-1);
     EXPECT_NE(code, -1);
     if (code != 0) {
@@ -353,20 +347,7 @@ TEST_F(HeatXdmf, DescribesWhatRetentionLeaves) {
 }
 
 TEST_F(HeatXdmf, IsTrueWhileItRunsAndAfterAPreemption) {
-  std::vector<std::string> words{program("reprieve-heat"),
-                                 "--grid",
-                                 "5,7,9",
-                                 "--checkpoint-dir",
-                                 checkpoints_.string(),
-                                 "--steps",
-                                 "100000",
-                                 "--checkpoint-every",
-                                 "5",
-                                 "--step-delay-ms",
-                                 "20",
-                                 "--max-to-keep",
-                                 "0"};
-  Mpirun job({.ranks = 2, .arguments = words});
+  Mpirun job(command(2, words_of("--steps 100000 --checkpoint-every 5 --step-delay-ms 20 --max-to-keep 0")));
   const auto saved_three = [&] { return fs::exists(checkpoints_ / "ckpt-15.h5"); };
   ASSERT_TRUE(wait_until([&] { return saved_three() || !job.running(); }, kHang)) << job.err();
   EXPECT_GE(described().size(), 1U) << "while it runs";

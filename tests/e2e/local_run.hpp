@@ -28,21 +28,10 @@ struct Pace {
 class LocalRun : public ToolTest {
  protected:
   [[nodiscard]] std::vector<std::string> heat(const std::string& checkpoints, Pace pace) const {
-    return {program("reprieve-heat"),
-            "--grid",
-            "19,17,23",
-            "--modes",
-            "2,1,1",
-            "--steps",
-            std::to_string(kLocalSteps),
-            "--checkpoint-every",
-            std::to_string(pace.save_every_steps),
-            "--step-delay-ms",
-            std::to_string(pace.step_delay_ms),
-            "--checkpoint-dir",
-            checkpoints,
-            "--summary",
-            summary_};
+    return joined(
+        {program("reprieve-heat"), "--checkpoint-dir", checkpoints, "--summary", summary_},
+        words_of("--grid 19,17,23 --modes 2,1,1 --steps " + std::to_string(kLocalSteps) + " --checkpoint-every " +
+                 std::to_string(pace.save_every_steps) + " --step-delay-ms " + std::to_string(pace.step_delay_ms)));
   }
 
   [[nodiscard]] Environment with_local_copies() const {

@@ -18,16 +18,18 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using Options = std::vector<std::string>;
 
+/// The words of a worker that runs in this directory.
+Options worker(const std::string& directory, const Options& options) {
+  return joined({program("reprieve-recovery"), "--worker", "--directory", directory, "--steps", "100"}, options);
+}
+
 class Recovery : public ::testing::Test {
  protected:
   [[nodiscard]] std::unique_ptr<Mpirun> start(const Options& options, int ranks = 2) const {
-    MpiCommand command;
-    command.ranks = ranks;
-    command.launch_prefix = {program("reprieve-recovery"), "--directory", directory_of_run_.string(), "--"};
-    command.arguments = {program("reprieve-recovery"), "--worker", "--directory",
-                         directory_of_run_.string(),   "--steps",  "100"};
-    command.arguments.insert(command.arguments.end(), options.begin(), options.end());
-    return std::make_unique<Mpirun>(command);
+    return std::make_unique<Mpirun>(
+        MpiCommand{.ranks = ranks,
+                   .arguments = worker(directory_of_run_.string(), options),
+                   .launch_prefix = {program("reprieve-recovery"), "--directory", directory_of_run_.string(), "--"}});
   }
 
   /// How often the log of the run says so.
@@ -47,17 +49,7 @@ class Recovery : public ::testing::Test {
 /// What an undisturbed run prints.
 std::string undisturbed() {
   const TemporaryDirectory directory;
-  MpiCommand command;
-  command.ranks = 2;
-  command.arguments = {program("reprieve-recovery"),
-                       "--worker",
-                       "--directory",
-                       (directory / "run").string(),
-                       "--steps",
-                       "100",
-                       "--step-ms",
-                       "0"};
-  Mpirun job(command);
+  Mpirun job({.ranks = 2, .arguments = worker(directory / "run", {"--step-ms", "0"})});
   if (job.wait(kHang) != 0) {
     throw std::runtime_error("the undisturbed run failed: " + job.err());
   }

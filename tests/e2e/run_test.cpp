@@ -68,22 +68,23 @@ class RunTest : public ::testing::Test {
   };
 
   [[nodiscard]] std::unique_ptr<SupervisedMpirun> start(const Simulation& simulation) const {
-    MpiCommand command{.ranks = kRanks,
-                       .arguments = program_arguments(simulation),
-                       .mpirun_options = simulation.mpirun_options,
-                       .launch_prefix = {program("reprieve"), "run", "--json"},
-                       .environment = simulation.environment};
-    command.launch_prefix.insert(command.launch_prefix.end(), simulation.options.begin(), simulation.options.end());
-    command.launch_prefix.emplace_back("--");
-    return std::make_unique<SupervisedMpirun>(command);
+    return std::make_unique<SupervisedMpirun>(MpiCommand{.ranks = kRanks,
+                                                         .arguments = program_arguments(simulation),
+                                                         .mpirun_options = simulation.mpirun_options,
+                                                         .launch_prefix = supervisor(simulation),
+                                                         .environment = simulation.environment});
+  }
+
+  /// `reprieve run` and its options.
+  [[nodiscard]] static std::vector<std::string> supervisor(const Simulation& simulation) {
+    return joined(joined({program("reprieve"), "run", "--json"}, simulation.options), {"--"});
   }
 
   /// `e2e_steps` and its arguments.
   [[nodiscard]] std::vector<std::string> program_arguments(const Simulation& simulation) const {
-    std::vector<std::string> arguments{program("e2e_steps"), checkpoints().string(), std::to_string(simulation.steps),
-                                       std::to_string(simulation.step_ms)};
-    arguments.insert(arguments.end(), simulation.faults.begin(), simulation.faults.end());
-    return arguments;
+    return joined({program("e2e_steps"), checkpoints().string(), std::to_string(simulation.steps),
+                   std::to_string(simulation.step_ms)},
+                  simulation.faults);
   }
 
   /// Starts it and waits until the ranks are ready and some steps are done.
@@ -488,9 +489,7 @@ TEST_F(RunReading, OnlyCheckpointIsNotQuarantined) {
 class RunCode : public RunTest {
  protected:
   static int code_of(const std::vector<std::string>& arguments) {
-    Command command{{program("reprieve"), "run"}};
-    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-    Process process(command);
+    Process process({joined({program("reprieve"), "run"}, arguments)});
     return process.wait(kLimit).value_or(-1);
   }
 };
@@ -588,11 +587,10 @@ class RunScript : public RunTest {
 
   [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_script(const std::string& script,
                                                                const std::vector<std::string>& options = {}) const {
-    MpiCommand command{.ranks = kRanks, .arguments = {"true"}, .launch_prefix = {program("reprieve"), "run", "--json"}};
-    command.launch_prefix.insert(command.launch_prefix.end(), options.begin(), options.end());
     // mpirun -n 2 true stands behind it, as arguments that the script does not look at.
-    command.launch_prefix.insert(command.launch_prefix.end(), {"--", "sh", "-c", script, "script"});
-    return std::make_unique<SupervisedMpirun>(command);
+    const std::vector<std::string> prefix = joined(supervisor({.options = options}), {"sh", "-c", script, "script"});
+    return std::make_unique<SupervisedMpirun>(
+        MpiCommand{.ranks = kRanks, .arguments = {"true"}, .launch_prefix = prefix});
   }
 };
 
@@ -694,15 +692,12 @@ class RunOnNodes : public RunTest {
 
   [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_on_nodes(const Simulation& simulation,
                                                                  const std::string& hosts = "h1:1,h2:1") const {
-    MpiCommand command{.ranks = kRanks,
-                       .arguments = program_arguments(simulation),
-                       .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
-                       .launch_prefix = hosts_.on_h0(),
-                       .directory = directory_.path()};
-    command.launch_prefix.insert(command.launch_prefix.end(), {program("reprieve"), "run", "--json"});
-    command.launch_prefix.insert(command.launch_prefix.end(), simulation.options.begin(), simulation.options.end());
-    command.launch_prefix.emplace_back("--");
-    return std::make_unique<SupervisedMpirun>(command);
+    return std::make_unique<SupervisedMpirun>(
+        MpiCommand{.ranks = kRanks,
+                   .arguments = program_arguments(simulation),
+                   .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
+                   .launch_prefix = joined(hosts_.on_h0(), supervisor(simulation)),
+                   .directory = directory_.path()});
   }
 
   const VirtualHosts hosts_;

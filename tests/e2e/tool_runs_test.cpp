@@ -29,9 +29,7 @@ class ToolOnRuns : public TrainerTest {
   };
 
   static Answer tool(const std::string& subcommand, const Options& options) {
-    Command command{{program("reprieve"), subcommand}};
-    command.arguments.insert(command.arguments.end(), options.begin(), options.end());
-    Process process(command);
+    Process process({joined({program("reprieve"), subcommand}, options)});
     const int code = process.wait(kHang).value_or(-1);
     return {code, process.out(), process.err()};
   }

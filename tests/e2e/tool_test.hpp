@@ -34,9 +34,7 @@ class ToolTest : public ::testing::Test {
 
   /// Runs `reprieve` with the arguments.
   static Result tool(const std::vector<std::string>& arguments, const Environment& environment = {}) {
-    Command command{{program("reprieve")}, environment};
-    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-    Process process(command);
+    Process process({joined({program("reprieve")}, arguments), environment});
     const std::optional<int> code = process.wait(kToolLimit);
     return {code.value_or(-1), process.out(), process.err()};
   }

@@ -20,11 +20,6 @@ namespace {
 /// 200 steps: enough for an accuracy that a broken state would not reach.
 const Options kTraining{"--epochs", "10", "--steps-per-epoch", "20"};
 
-Options joined(Options options, const Options& more) {
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
-}
-
 MpiCommand training_command(int ranks, const fs::path& checkpoints, const fs::path& summary, const Options& options) {
   const Options paths{"--checkpoint-dir", checkpoints.string(), "--summary", summary.string()};
   return {.ranks = ranks,

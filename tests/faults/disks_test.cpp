@@ -144,10 +144,7 @@ class Image {
   Image(const std::string& type, std::size_t size_mb, const std::vector<std::string>& mkfs_options = {}) : type_(type) {
     std::ofstream(file_).close();
     fs::resize_file(file_, size_mb << 20U);
-    std::vector<std::string> command{"mkfs." + type, "-q"};
-    command.insert(command.end(), mkfs_options.begin(), mkfs_options.end());
-    command.push_back(file_.string());
-    run_program(command);
+    run_program(joined(joined({"mkfs." + type, "-q"}, mkfs_options), {file_.string()}));
   }
 
   [[nodiscard]] const fs::path& file() const noexcept { return file_; }

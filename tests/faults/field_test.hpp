@@ -30,12 +30,9 @@ class FieldTest : public testing::Test {
   [[nodiscard]] std::filesystem::path checkpoints() const { return directory_ / "checkpoints"; }
 
   [[nodiscard]] MpiCommand command(int ranks, int steps, int step_ms, const Options& options = {}) const {
-    MpiCommand command{
-        .ranks = ranks,
-        .arguments = {program("faults_field"), checkpoints().string(), std::to_string(steps), std::to_string(step_ms)},
-        .directory = directory_.path()};
-    command.arguments.insert(command.arguments.end(), options.begin(), options.end());
-    return command;
+    const Options words{program("faults_field"), checkpoints().string(), std::to_string(steps),
+                        std::to_string(step_ms)};
+    return {.ranks = ranks, .arguments = joined(words, options), .directory = directory_.path()};
   }
   [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, int steps, int step_ms, const Options& options = {}) const {
     return std::make_unique<Mpirun>(command(ranks, steps, step_ms, options));

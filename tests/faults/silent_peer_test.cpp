@@ -128,20 +128,9 @@ TEST_F(SilentPeer, ACutCableNamesTheHost) {
   MpiCommand command =
       this->command(4, kEndlessSteps, 10, {"save_every=5", "peer_timeout_ms=4000", "io_timeout_ms=4000"});
   // Without the keep-alive mpirun itself would notice after 8 minutes that it has lost a daemon.
-  command.mpirun_options = {"--mca",
-                            "plm_rsh_agent",
-                            agent.string(),
-                            "--host",
-                            "h1:2,h2:2",
-                            "--mca",
-                            "oob_tcp_keepalive_time",
-                            "3",
-                            "--mca",
-                            "oob_tcp_keepalive_intvl",
-                            "1",
-                            "--mca",
-                            "oob_tcp_keepalive_probes",
-                            "3"};
+  command.mpirun_options = joined({"--mca", "plm_rsh_agent", agent.string()},
+                                  words_of("--host h1:2,h2:2 --mca oob_tcp_keepalive_time 3 --mca "
+                                           "oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3"));
   command.launch_prefix = hosts.on_h0();
   Mpirun job(command);
   wait_for_step(job, 20);
