@@ -158,9 +158,8 @@ class LongHaul : public FieldTest {
 TEST_F(LongHaul, EndsAsAnUndisturbedRun) {
   const auto end = Clock::now() + std::chrono::seconds(count_from("REPRIEVE_FAULTS_SECONDS", 90));
   SCOPED_TRACE("REPRIEVE_FAULTS_SEED=" + std::to_string(seed_));
-  constexpr int kEndless = 10'000'000;
   while (Clock::now() < end) {
-    const auto job = start_job(1 + below(4), kEndless);
+    const auto job = start_job(1 + below(4), 10'000'000);
     ++counts_["starts"];
     disturb(*job);
     const int code = end_of(*job);
