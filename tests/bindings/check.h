@@ -20,6 +20,21 @@ void test_failed(const char* file, int line, const char* text);
 /* A config with which a test that hangs ends: ranks are waited for a minute. The exit returns. */
 reprieve_config* test_config(void);
 
+/* What most tests open, all ranks in the directory "c" of the test. */
+typedef struct Parts {
+  reprieve_checkpoint* state;
+  reprieve_config* config; /* test_config() */
+  reprieve_manager* manager;
+  reprieve_handler* handler;
+} Parts;
+
+/* A state with nothing in it; nothing is open yet. */
+Parts test_parts(void);
+int test_open_manager(Parts* parts);
+int test_open_handler(Parts* parts);
+/* Closes what is open, and gives back the rest. */
+void test_end(Parts* parts);
+
 #define CHECK(condition)                           \
   do {                                             \
     if (!(condition)) {                            \
@@ -52,6 +67,8 @@ reprieve_config* test_config(void);
     }                                                                                                  \
   } while (0)
 
+#define CHECK_USAGE(text, call) CHECK_ERROR(REPRIEVE_ERROR_USAGE, text, call)
+
 /* The message of the last error is the same on every rank. Collective. */
 void check_same_message(const char* file, int line);
 #define CHECK_SAME_MESSAGE() check_same_message(__FILE__, __LINE__)
@@ -62,7 +79,6 @@ typedef struct Test {
 } Test;
 
 /* Each file of tests has a list, which ends with a null name. */
-extern const Test argument_tests[];
 extern const Test state_tests[];
 extern const Test loop_tests[];
 extern const Test error_tests[];

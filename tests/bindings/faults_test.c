@@ -17,9 +17,7 @@ enum { kElements = 1 << 16, kNobody = 65534 };
 /* A manager with half a megabyte of state on each rank. */
 typedef struct Job {
   double* data;
-  reprieve_checkpoint* state;
-  reprieve_config* config;
-  reprieve_manager* manager;
+  Parts parts;
 } Job;
 
 static void fill(double* data, double value) {
@@ -30,22 +28,17 @@ static void fill(double* data, double value) {
 
 static Job new_job(void) {
   const int64_t elements = kElements;
-  Job job = {malloc(kElements * sizeof(double)), NULL, test_config(), NULL};
+  Job job = {malloc(kElements * sizeof(double)), test_parts()};
   CHECK(job.data != NULL);
   fill(job.data, 1);
-  CHECK_OK(reprieve_checkpoint_create(&job.state));
-  CHECK_OK(reprieve_add_per_rank(job.state, "data", REPRIEVE_DOUBLE, job.data, 1, &elements, NULL, NULL, NULL));
+  CHECK_OK(reprieve_add_per_rank(job.parts.state, "data", REPRIEVE_DOUBLE, job.data, 1, &elements, NULL, NULL, NULL));
   return job;
 }
 
-static void open_job(Job* job) {
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, job->state, test_path("c"), job->config, &job->manager));
-}
+static void open_job(Job* job) { CHECK_OK(test_open_manager(&job->parts)); }
 
 static void end_job(Job* job) {
-  CHECK_OK(reprieve_manager_close(&job->manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&job->state));
-  CHECK_OK(reprieve_config_destroy(&job->config));
+  test_end(&job->parts);
   free(job->data);
 }
 
@@ -53,15 +46,15 @@ static void end_job(Job* job) {
 static void check_first_is_the_newest(Job* job) {
   reprieve_checkpoint_info info = {0};
   int restored = 0;
-  CHECK_OK(reprieve_manager_restore_latest(job->manager, &restored, &info));
+  CHECK_OK(reprieve_manager_restore_latest(job->parts.manager, &restored, &info));
   CHECK(restored == 1 && info.number == 1 && job->data[0] == 1 && job->data[kElements - 1] == kElements);
 }
 
 static void check_next_save_works(Job* job) {
   reprieve_checkpoint_info info = {0};
   int found = 0;
-  CHECK_OK(reprieve_manager_save(job->manager, 3));
-  CHECK_OK(reprieve_manager_latest(job->manager, &found, &info));
+  CHECK_OK(reprieve_manager_save(job->parts.manager, 3));
+  CHECK_OK(reprieve_manager_latest(job->parts.manager, &found, &info));
   CHECK(found == 1 && info.number == 3);
 }
 
@@ -72,13 +65,13 @@ static void no_space(void) {
   CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
   void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN); /* the default ends the process */
   open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  CHECK_OK(reprieve_manager_save(job.parts.manager, 1));
   fill(job.data, 2);
   if (test_rank() == test_size() - 1) {
     const struct rlimit small = {kElements, before.rlim_max};
     CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
   }
-  CHECK_ERROR(REPRIEVE_ERROR_NO_SPACE, "ckpt-2", reprieve_manager_save(job.manager, 2));
+  CHECK_ERROR(REPRIEVE_ERROR_NO_SPACE, "ckpt-2", reprieve_manager_save(job.parts.manager, 2));
   CHECK_SAME_MESSAGE();
   CHECK(reprieve_last_error_origin_rank() == test_size() - 1);
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -92,11 +85,11 @@ static void no_space(void) {
 /* Where even root may make no directory. */
 static void no_permission_to_open(void) {
   Job job = new_job();
-  reprieve_handler* handler = NULL;
   CHECK_ERROR(REPRIEVE_ERROR_PERMISSION, "/sys/reprieve-checkpoints",
-              reprieve_handler_open(MPI_COMM_WORLD, job.state, "/sys/reprieve-checkpoints", job.config, &handler));
+              reprieve_handler_open(MPI_COMM_WORLD, job.parts.state, "/sys/reprieve-checkpoints", job.parts.config,
+                                    &job.parts.handler));
   CHECK_SAME_MESSAGE();
-  CHECK(handler == NULL);
+  CHECK(job.parts.handler == NULL);
   end_job(&job);
 }
 
@@ -105,13 +98,13 @@ static void no_permission_to_save(void) {
   Job job = new_job();
   const int is_root = geteuid() == 0;
   open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  CHECK_OK(reprieve_manager_save(job.parts.manager, 1));
   fill(job.data, 2);
   MPI_Barrier(MPI_COMM_WORLD);
   CHECK(test_rank() != 0 || chmod(test_path("c"), S_IRUSR | S_IXUSR) == 0);
   MPI_Barrier(MPI_COMM_WORLD);
   CHECK(!is_root || seteuid(kNobody) == 0);
-  CHECK_STATUS(REPRIEVE_ERROR_PERMISSION, reprieve_manager_save(job.manager, 2));
+  CHECK_STATUS(REPRIEVE_ERROR_PERMISSION, reprieve_manager_save(job.parts.manager, 2));
   CHECK_SAME_MESSAGE();
   CHECK(!is_root || seteuid(0) == 0);
   CHECK(test_rank() != 0 || chmod(test_path("c"), S_IRWXU) == 0);
@@ -149,9 +142,9 @@ static void rank_that_stands_still(void) {
   }
   snprintf(name, sizeof name, "rank %d (", last);
   open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.manager, 1)); /* with more time than is left for the next one */
-  CHECK_OK(reprieve_manager_close(&job.manager));
-  CHECK_OK(reprieve_config_set(job.config, "checkpoints.io_timeout_s", "2"));
+  CHECK_OK(reprieve_manager_save(job.parts.manager, 1)); /* with more time than is left for the next one */
+  CHECK_OK(reprieve_manager_close(&job.parts.manager));
+  CHECK_OK(reprieve_config_set(job.parts.config, "checkpoints.io_timeout_s", "2"));
   open_job(&job);
   fill(job.data, 2);
   MPI_Bcast(&pid, 1, MPI_LONG, last, MPI_COMM_WORLD);
@@ -161,13 +154,13 @@ static void rank_that_stands_still(void) {
   } else {
     wait_until_stopped(pid); /* so that it cannot be woken before */
   }
-  CHECK_STATUS(REPRIEVE_ERROR_UNRESPONSIVE, reprieve_manager_save(job.manager, 2));
+  CHECK_STATUS(REPRIEVE_ERROR_UNRESPONSIVE, reprieve_manager_save(job.parts.manager, 2));
   CHECK(test_rank() == last || strstr(reprieve_last_error_message(), name) != NULL);
   if (test_rank() == 0) {
     CHECK(kill((pid_t)pid, SIGCONT) == 0);
   }
   MPI_Barrier(MPI_COMM_WORLD); /* a program would end here: what the ranks shared is broken */
-  CHECK_OK(reprieve_manager_close(&job.manager));
+  CHECK_OK(reprieve_manager_close(&job.parts.manager));
 
   MPI_Barrier(MPI_COMM_WORLD);
   open_job(&job);
@@ -185,7 +178,6 @@ static void mpi_that_fails(void) {
   MPI_Comm* taken = malloc(kMost * sizeof *taken);
   int count = 0;
   Job job = new_job();
-  reprieve_handler* handler = NULL;
   CHECK(taken != NULL);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   while (count < kMost && MPI_Comm_dup(MPI_COMM_WORLD, &taken[count]) == MPI_SUCCESS) {
@@ -193,11 +185,9 @@ static void mpi_that_fails(void) {
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   CHECK(count > 0 && count < kMost);
-  CHECK_ERROR(REPRIEVE_ERROR_MPI, "MPI_Comm_dup failed: ",
-              reprieve_handler_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &handler));
-  CHECK(handler == NULL);
-  CHECK_STATUS(REPRIEVE_ERROR_MPI,
-               reprieve_manager_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &job.manager));
+  CHECK_ERROR(REPRIEVE_ERROR_MPI, "MPI_Comm_dup failed: ", test_open_handler(&job.parts));
+  CHECK(job.parts.handler == NULL);
+  CHECK_STATUS(REPRIEVE_ERROR_MPI, test_open_manager(&job.parts));
   while (count > 0) {
     MPI_Comm_free(&taken[--count]);
   }
@@ -206,7 +196,7 @@ static void mpi_that_fails(void) {
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &after);
   CHECK(after == MPI_ERRORS_ARE_FATAL);
   open_job(&job);
-  CHECK_OK(reprieve_manager_save(job.manager, 1));
+  CHECK_OK(reprieve_manager_save(job.parts.manager, 1));
   end_job(&job);
 }
 
@@ -217,8 +207,8 @@ static void communicator_of_the_wrong_kind(void) {
   if (test_size() > 1) {
     MPI_Comm_split(MPI_COMM_WORLD, test_rank() == 0, test_rank(), &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, test_rank() == 0 ? 1 : 0, 7, &between);
-    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "intercommunicator",
-                reprieve_manager_open(between, job.state, test_path("c"), job.config, &job.manager));
+    CHECK_USAGE("intercommunicator",
+                reprieve_manager_open(between, job.parts.state, test_path("c"), job.parts.config, &job.parts.manager));
     MPI_Comm_free(&between);
     MPI_Comm_free(&half);
   }
@@ -245,28 +235,28 @@ static void let_the_others_go(MPI_Comm comm, int exit_code, void* user) {
 static void peers_that_are_stuck(void) {
   Abort seen = {0, 0, 0};
   Job job = new_job();
-  reprieve_handler* handler = NULL;
-  CHECK_OK(reprieve_config_set(job.config, "termination.error_timeout_s", "1"));
-  CHECK_OK(
-      reprieve_config_set(job.config, "termination.peer_timeout_s", "2")); /* the others are left alone at the end */
-  CHECK_OK(reprieve_config_set(job.config, "log.level", "off"));
-  CHECK_OK(reprieve_config_set(job.config, "log.other_ranks", "off"));
-  CHECK_OK(reprieve_config_set_abort_fn(job.config, let_the_others_go, &seen));
-  CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &handler));
-  CHECK_OK(reprieve_step_begin(handler));
+  CHECK_OK(reprieve_config_set(job.parts.config, "termination.error_timeout_s", "1"));
+  /* The others are left alone at the end. */
+  CHECK_OK(reprieve_config_set(job.parts.config, "termination.peer_timeout_s", "2"));
+  CHECK_OK(reprieve_config_set(job.parts.config, "log.level", "off"));
+  CHECK_OK(reprieve_config_set(job.parts.config, "log.other_ranks", "off"));
+  CHECK_OK(reprieve_config_set_abort_fn(job.parts.config, let_the_others_go, &seen));
+  CHECK_OK(test_open_handler(&job.parts));
+  CHECK_OK(reprieve_step_begin(job.parts.handler));
   if (test_rank() == test_size() - 1) {
-    CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the matrix is singular", reprieve_fail(handler, "the matrix is singular"));
+    CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "the matrix is singular",
+                reprieve_fail(job.parts.handler, "the matrix is singular"));
     CHECK(seen.calls == (test_size() > 1 ? 1 : 0));
     CHECK(seen.calls == 0 || (seen.exit_code == 1 && seen.size == test_size()));
   } else {
     MPI_Barrier(MPI_COMM_WORLD); /* a collective call of the program's: it waits for the rank that failed */
     CHECK(seen.calls == 0);
-    CHECK_OK(reprieve_step_end(handler));
+    CHECK_OK(reprieve_step_end(job.parts.handler));
   }
   if (test_rank() == test_size() - 1) {
-    CHECK_OK(reprieve_handler_close(&handler)); /* it has told its error */
+    CHECK_OK(reprieve_handler_close(&job.parts.handler)); /* it has told its error */
   } else {
-    CHECK_STATUS(REPRIEVE_ERROR_UNRESPONSIVE, reprieve_handler_close(&handler));
+    CHECK_STATUS(REPRIEVE_ERROR_UNRESPONSIVE, reprieve_handler_close(&job.parts.handler));
   }
   end_job(&job);
 }
@@ -274,25 +264,23 @@ static void peers_that_are_stuck(void) {
 /* The save is made all the same, and the ranks leave when it is done. */
 static void grace_that_is_far_too_short(void) {
   Job job = new_job();
-  reprieve_handler* handler = NULL;
   reprieve_notice notice;
   reprieve_save_report report;
   int saved = 0;
   int status = REPRIEVE_OK;
-  CHECK_OK(reprieve_config_set(job.config, "termination.grace_period_s", "0.000001"));
-  CHECK_OK(reprieve_handler_open(MPI_COMM_WORLD, job.state, test_path("c"), job.config, &handler));
-  while (reprieve_next_step(handler, 100000, &status)) {
-    if (test_rank() == 0 && reprieve_total_run_calls(handler) == 3) {
+  CHECK_OK(reprieve_config_set(job.parts.config, "termination.grace_period_s", "0.000001"));
+  CHECK_OK(test_open_handler(&job.parts));
+  while (reprieve_next_step(job.parts.handler, 100000, &status)) {
+    if (test_rank() == 0 && reprieve_total_run_calls(job.parts.handler) == 3) {
       raise(SIGUSR1);
     }
     pause_ms(1);
   }
   CHECK_STATUS(REPRIEVE_PREEMPTED, status);
-  CHECK_OK(reprieve_preemption_notice(handler, &notice));
+  CHECK_OK(reprieve_preemption_notice(job.parts.handler, &notice));
   CHECK(notice.has_deadline == 1 && notice.time_left_s < 0);
-  CHECK_OK(reprieve_last_save(handler, &saved, &report));
-  CHECK(saved == 1 && report.number == reprieve_total_run_calls(handler));
-  CHECK_OK(reprieve_handler_close(&handler));
+  CHECK_OK(reprieve_last_save(job.parts.handler, &saved, &report));
+  CHECK(saved == 1 && report.number == reprieve_total_run_calls(job.parts.handler));
   end_job(&job);
 }
 

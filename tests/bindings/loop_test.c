@@ -36,6 +36,12 @@ static void finish(Run* run) {
   CHECK_OK(reprieve_config_destroy(&run->config));
 }
 
+static void start_anew(Run* run, const char* directory) {
+  finish(run);
+  *run = new_run();
+  start(run, directory);
+}
+
 static void pause_us(long microseconds) {
   const struct timespec time = {0, 1000 * microseconds};
   nanosleep(&time, NULL); /* a signal may end it early */
@@ -76,8 +82,8 @@ static void preempted_and_resumed(void) {
   uint64_t steps = 7;
   CHECK_OK(reprieve_already_finished(run.handler, &restored, &steps));
   CHECK(restored == 0 && steps == 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "reprieve_preempted", reprieve_preemption_notice(run.handler, &notice));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "REPRIEVE_PREEMPTED", reprieve_exit_code(run.handler, &code));
+  CHECK_USAGE("reprieve_preempted", reprieve_preemption_notice(run.handler, &notice));
+  CHECK_USAGE("REPRIEVE_PREEMPTED", reprieve_exit_code(run.handler, &code));
   CHECK(code == -1);
   CHECK_STATUS(REPRIEVE_PREEMPTED, make_steps(&run, 5, last));
   CHECK(strstr(reprieve_last_error_message(), "the state is saved in") != NULL);
@@ -91,7 +97,7 @@ static void preempted_and_resumed(void) {
   CHECK(notice.has_deadline == 0);
   CHECK_OK(reprieve_exit_code(run.handler, &code));
   CHECK(code == 42);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "make a new one", reprieve_step_begin(run.handler));
+  CHECK_USAGE("make a new one", reprieve_step_begin(run.handler));
   finish(&run);
   CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_step_begin(run.handler)); /* closed */
 
@@ -111,13 +117,13 @@ static void preempted_and_resumed(void) {
 static void explicit_steps(void) {
   Run run = new_run();
   start(&run, test_path("c"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no step is open", reprieve_step_end(run.handler));
+  CHECK_USAGE("no step is open", reprieve_step_end(run.handler));
   CHECK_OK(reprieve_save_if_preempted(run.handler));
   for (int i = 0; i < 3; ++i) {
     CHECK_OK(reprieve_step_begin(run.handler));
     CHECK(reprieve_total_run_calls(run.handler) == (uint64_t)i);
-    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "a step is open", reprieve_step_begin(run.handler));
-    CHECK_ERROR(REPRIEVE_ERROR_USAGE, "made again after a restart", reprieve_save_if_preempted(run.handler));
+    CHECK_USAGE("a step is open", reprieve_step_begin(run.handler));
+    CHECK_USAGE("made again after a restart", reprieve_save_if_preempted(run.handler));
     CHECK_OK(reprieve_step_end(run.handler));
     CHECK_OK(reprieve_save_if_preempted(run.handler));
   }
@@ -152,11 +158,8 @@ static void a_rank_fails(void) {
   CHECK(strstr(reprieve_last_error_message(), "the pressure is negative") != NULL);
   CHECK(reprieve_last_error_origin_rank() == last);
   CHECK_SAME_MESSAGE();
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "make a new one", reprieve_save_if_preempted(run.handler));
-  finish(&run);
-
-  run = new_run();
-  start(&run, test_path("c"));
+  CHECK_USAGE("make a new one", reprieve_save_if_preempted(run.handler));
+  start_anew(&run, test_path("c"));
   CHECK_ERROR(REPRIEVE_ERROR_CLUSTER, "no message", reprieve_fail(run.handler, NULL)); /* all ranks at once */
   CHECK_SAME_MESSAGE();
   CHECK(reprieve_last_error_origin_rank() == 0);
@@ -168,8 +171,8 @@ static void scopes(void) {
   int code = 0;
   int status = REPRIEVE_OK;
   start(&run, test_path("c"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "no scope is open", reprieve_scope_end(run.handler));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "there is no mode", reprieve_scope_begin_with(run.handler, 7));
+  CHECK_USAGE("no scope is open", reprieve_scope_end(run.handler));
+  CHECK_USAGE("there is no mode", reprieve_scope_begin_with(run.handler, 7));
   CHECK_OK(reprieve_scope_begin(run.handler));
   CHECK_OK(reprieve_scope_begin_with(run.handler, REPRIEVE_SCOPE_SAVE_AT_END));
   while (reprieve_next_step(run.handler, 40, &status)) {
@@ -181,11 +184,8 @@ static void scopes(void) {
   CHECK_STATUS(REPRIEVE_PREEMPTED, reprieve_scope_end(run.handler));
   CHECK_OK(reprieve_exit_code(run.handler, &code));
   CHECK(code == 42 && run.sum == sum_to(40));
-  finish(&run);
-
   /* A scope that is left open is ended by the close. */
-  run = new_run();
-  start(&run, test_path("c"));
+  start_anew(&run, test_path("c"));
   CHECK(reprieve_total_run_calls(run.handler) == 40);
   CHECK_OK(reprieve_scope_begin_with(run.handler, REPRIEVE_SCOPE_SAVE_AT_END));
   while (reprieve_next_step(run.handler, 80, &status)) {
@@ -225,10 +225,7 @@ static void the_last_step_fails(void) {
   }
   CHECK(status == REPRIEVE_ERROR_CLUSTER && reprieve_last_error_origin_rank() == last);
   CHECK_SAME_MESSAGE();
-  finish(&run);
-
-  run = new_run();
-  start(&run, test_path("d"));
+  start_anew(&run, test_path("d"));
   while (reprieve_next_step(run.handler, 5, &status)) {
     if (reprieve_total_run_calls(run.handler) == 4 && test_rank() == last) {
       status = reprieve_fail(run.handler, "the last step failed");
@@ -236,11 +233,8 @@ static void the_last_step_fails(void) {
     }
   }
   CHECK(status == REPRIEVE_ERROR_CLUSTER && reprieve_last_error_origin_rank() == last);
-  finish(&run);
-
   /* The close tells it too, to those who do not finish. */
-  run = new_run();
-  start(&run, test_path("e"));
+  start_anew(&run, test_path("e"));
   CHECK_OK(reprieve_step_begin(run.handler));
   if (test_rank() == last) {
     CHECK_STATUS(REPRIEVE_ERROR_CLUSTER, reprieve_fail(run.handler, "the last step failed"));
@@ -262,9 +256,7 @@ static void a_notice_in_the_last_step(void) {
     raise(SIGUSR1);
   }
   CHECK_STATUS(REPRIEVE_PREEMPTED, reprieve_handler_finish(run.handler));
-  finish(&run);
-  run = new_run();
-  start(&run, test_path("c"));
+  start_anew(&run, test_path("c"));
   CHECK(reprieve_total_run_calls(run.handler) == 1);
   CHECK_OK(reprieve_handler_finish(run.handler));
   CHECK_OK(reprieve_handler_finish(run.handler));
@@ -390,7 +382,7 @@ static void loops_of_the_programs_own(void) {
   CHECK_OK(reprieve_last_save(run.handler, &saved, &report));
   CHECK(saved == 1 && report.number == steps && strstr(report.path, ".h5") != NULL);
   CHECK(report.size_bytes >= sizeof steps && report.seconds > 0 && report.blocked_seconds > 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_last_save(run.handler, NULL, NULL));
+  CHECK_USAGE("pass the address", reprieve_last_save(run.handler, NULL, NULL));
   finish(&run);
 }
 
@@ -411,7 +403,7 @@ static void requested_and_periodic_checkpoints(void) {
   CHECK_OK(reprieve_handler_close(&run.handler));
 
   /* The loop came to its end, so steps 11 to 15 are not made a second time without a word. */
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "already finished, at step 15",
+  CHECK_USAGE("already finished, at step 15",
               reprieve_handler_open(MPI_COMM_WORLD, run.state, NULL, run.config, &run.handler));
   CHECK_OK(reprieve_config_set(run.config, "checkpoints.restart_finished", "true"));
   start(&run, NULL);

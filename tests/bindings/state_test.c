@@ -55,34 +55,33 @@ static const AllTypes kFull = {-8,
                                {{1, 2}, {3, 4}, {5, 6}},
                                {{{0, 0, 0}, 10}, {{0, 0, 0}, 11}, {{0, 0, 0}, 12}, {{0, 0, 0}, 13}}};
 
-static reprieve_checkpoint* all_types(AllTypes* v) {
+static Parts all_types(AllTypes* v) {
   const int64_t six = 6;
   const int64_t four = 4;
   const int64_t matrix[] = {3, 2};
   const int64_t bytes[] = {1, 3};
   const ptrdiff_t particle = sizeof(Particle);
-  reprieve_checkpoint* state = NULL;
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_OK(reprieve_add_replicated(state, "i8", REPRIEVE_INT8, &v->i8, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "i16", REPRIEVE_INT16, &v->i16, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "i32", REPRIEVE_INT32, &v->i32, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "i64", REPRIEVE_INT64, &v->i64, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "u8", REPRIEVE_UINT8, &v->u8, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "u16", REPRIEVE_UINT16, &v->u16, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "u32", REPRIEVE_UINT32, &v->u32, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "u64", REPRIEVE_UINT64, &v->u64, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "f", REPRIEVE_FLOAT, &v->f, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "d", REPRIEVE_DOUBLE, &v->d, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "ld", REPRIEVE_LONG_DOUBLE, &v->ld, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "cf", REPRIEVE_COMPLEX_FLOAT, &v->cf, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "cd", REPRIEVE_COMPLEX_DOUBLE, &v->cd, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "cld", REPRIEVE_COMPLEX_LONG_DOUBLE, &v->cld, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "b", REPRIEVE_BOOL, &v->b, 0, NULL, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "text", REPRIEVE_CHAR, v->text, 1, &six, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "bytes", REPRIEVE_BYTE, v->bytes, 2, bytes, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "matrix", REPRIEVE_DOUBLE, v->matrix, 2, matrix, NULL));
-  CHECK_OK(reprieve_add_replicated(state, "ids", REPRIEVE_INT32, &v->particles[0].id, 1, &four, &particle));
-  return state;
+  const Parts parts = test_parts();
+  CHECK_OK(reprieve_add_replicated(parts.state, "i8", REPRIEVE_INT8, &v->i8, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "i16", REPRIEVE_INT16, &v->i16, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "i32", REPRIEVE_INT32, &v->i32, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "i64", REPRIEVE_INT64, &v->i64, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "u8", REPRIEVE_UINT8, &v->u8, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "u16", REPRIEVE_UINT16, &v->u16, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "u32", REPRIEVE_UINT32, &v->u32, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "u64", REPRIEVE_UINT64, &v->u64, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "f", REPRIEVE_FLOAT, &v->f, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "d", REPRIEVE_DOUBLE, &v->d, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "ld", REPRIEVE_LONG_DOUBLE, &v->ld, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "cf", REPRIEVE_COMPLEX_FLOAT, &v->cf, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "cd", REPRIEVE_COMPLEX_DOUBLE, &v->cd, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "cld", REPRIEVE_COMPLEX_LONG_DOUBLE, &v->cld, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "b", REPRIEVE_BOOL, &v->b, 0, NULL, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "text", REPRIEVE_CHAR, v->text, 1, &six, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "bytes", REPRIEVE_BYTE, v->bytes, 2, bytes, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "matrix", REPRIEVE_DOUBLE, v->matrix, 2, matrix, NULL));
+  CHECK_OK(reprieve_add_replicated(parts.state, "ids", REPRIEVE_INT32, &v->particles[0].id, 1, &four, &particle));
+  return parts;
 }
 
 static void check_equal(const AllTypes* a, const AllTypes* b) {
@@ -102,52 +101,48 @@ static void check_equal(const AllTypes* a, const AllTypes* b) {
 
 static void every_type(void) {
   AllTypes values = kFull;
-  reprieve_checkpoint* state = all_types(&values);
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = all_types(&values);
   reprieve_checkpoint_info info;
   int found = 7;
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_OK(reprieve_manager_latest(manager, &found, &info));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_latest(parts.manager, &found, &info));
   CHECK(found == 0 && info.path[0] == '\0');
   size_t count = 7;
   const reprieve_checkpoint_info* list = NULL;
-  CHECK_OK(reprieve_manager_checkpoints(manager, &count, &list));
+  CHECK_OK(reprieve_manager_checkpoints(parts.manager, &count, &list));
   CHECK(count == 0);
-  CHECK_OK(reprieve_manager_restore_latest(manager, &found, NULL));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, &found, NULL));
   CHECK(found == 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "close its handler or manager first", reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_manager_save(manager, 7));
+  CHECK_USAGE("close its handler or manager first", reprieve_checkpoint_destroy(&parts.state));
+  CHECK_OK(reprieve_manager_save(parts.manager, 7));
   memset(&values, 0, sizeof values);
-  CHECK_OK(reprieve_manager_restore_latest(manager, &found, &info));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, &found, &info));
   CHECK(found == 1 && info.number == 7 && info.world_size == test_size() && strcmp(info.reason, "user") == 0);
   CHECK(info.size_bytes > 0 && info.time_s > 1e9 && strstr(info.path, "ckpt-") != NULL);
   check_equal(&values, &kFull);
 
-  CHECK(!reprieve_manager_background_save_pending(manager) && reprieve_manager_background_save_written(manager));
-  CHECK_OK(reprieve_manager_save_in_background(manager, 8));
-  CHECK(reprieve_manager_background_save_pending(manager));
-  while (!reprieve_manager_background_save_written(manager)) {
+  CHECK(!reprieve_manager_background_save_pending(parts.manager) &&
+        reprieve_manager_background_save_written(parts.manager));
+  CHECK_OK(reprieve_manager_save_in_background(parts.manager, 8));
+  CHECK(reprieve_manager_background_save_pending(parts.manager));
+  while (!reprieve_manager_background_save_written(parts.manager)) {
   }
-  CHECK(reprieve_manager_background_save_pending(manager)); /* until it is committed */
-  CHECK_OK(reprieve_manager_finish_background_save(manager));
-  CHECK(!reprieve_manager_background_save_pending(manager));
-  CHECK_OK(reprieve_manager_latest(manager, &found, &info));
+  CHECK(reprieve_manager_background_save_pending(parts.manager)); /* until it is committed */
+  CHECK_OK(reprieve_manager_finish_background_save(parts.manager));
+  CHECK(!reprieve_manager_background_save_pending(parts.manager));
+  CHECK_OK(reprieve_manager_latest(parts.manager, &found, &info));
   CHECK(found == 1 && info.number == 8);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "numbers of the program", reprieve_manager_local_copy_next(manager, &found));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "local_directory", reprieve_manager_local_copy(manager, 9, &found));
-  CHECK_OK(reprieve_manager_checkpoints(manager, &count, &list));
+  CHECK_USAGE("numbers of the program", reprieve_manager_local_copy_next(parts.manager, &found));
+  CHECK_USAGE("local_directory", reprieve_manager_local_copy(parts.manager, 9, &found));
+  CHECK_OK(reprieve_manager_checkpoints(parts.manager, &count, &list));
   CHECK(count == 2 && list[0].number == 7 && list[1].number == 8 && strcmp(list[1].path, list[0].path) != 0);
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_manager_checkpoints(manager, &count, NULL));
+  CHECK_USAGE("pass the address", reprieve_manager_checkpoints(parts.manager, &count, NULL));
   memset(&values, 0, sizeof values);
   char path[kPathSize];
   snprintf(path, sizeof path, "%s", info.path);
-  CHECK_OK(reprieve_manager_restore(manager, path));
+  CHECK_OK(reprieve_manager_restore(parts.manager, path));
   check_equal(&values, &kFull);
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK(manager == NULL);
-  CHECK_OK(reprieve_config_destroy(&config));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  test_end(&parts);
 }
 
 /* ---- Arrays that are spread over the ranks, restored on another number of them. ---- */
@@ -263,9 +258,9 @@ static int sum_fixed(reprieve_pieces* pieces, int rank, int size, void* user) {
   size_t bytes = 0;
   CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_pieces_size(pieces, reprieve_pieces_count(pieces), &bytes));
   CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_pieces_size(pieces, -1, &bytes));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_pieces_size(pieces, 0, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_pieces_read(pieces, 0, NULL, 8));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "ask reprieve_pieces_size", reprieve_pieces_read(pieces, 0, own->fixed, 7));
+  CHECK_USAGE("pass the address", reprieve_pieces_size(pieces, 0, NULL));
+  CHECK_USAGE("pass the address", reprieve_pieces_read(pieces, 0, NULL, 8));
+  CHECK_USAGE("ask reprieve_pieces_size", reprieve_pieces_read(pieces, 0, own->fixed, 7));
   return 0;
 }
 
@@ -365,24 +360,21 @@ static void save_restore(MPI_Comm comm, const char* directory, int saved_size) {
   MPI_Comm_size(comm, &size);
   Field field = make_field(rank, size);
   Own own = {{0, 0}, NULL, 0, ""};
-  reprieve_checkpoint* state = NULL;
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = test_parts();
   int restored = 0;
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  add_field(state, &field);
-  add_own(state, &own);
-  CHECK_OK(reprieve_manager_open(comm, state, directory, config, &manager));
+  add_field(parts.state, &field);
+  add_own(parts.state, &own);
+  CHECK_OK(reprieve_manager_open(comm, parts.state, directory, parts.config, &parts.manager));
   if (saved_size == 0) {
     fill(&field, &own, rank);
-    CHECK_OK(reprieve_manager_save(manager, 1));
+    CHECK_OK(reprieve_manager_save(parts.manager, 1));
     memset(interior(&field), 0, (size_t)field.count * kColumns * sizeof(double));
     memset(field.blocks, 0, (size_t)field.count * kColumns * sizeof(double));
     own.count = 0;
     own.fixed[0] = own.fixed[1] = 0;
     own.note[0] = '\0';
   }
-  CHECK_OK(reprieve_manager_restore_latest(manager, &restored, NULL));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, &restored, NULL));
   CHECK(restored == 1);
   check_field(&field);
   if (saved_size == 0) {
@@ -390,9 +382,7 @@ static void save_restore(MPI_Comm comm, const char* directory, int saved_size) {
   } else {
     check_redistributed(&own, rank, size, saved_size);
   }
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
   free_field(&field);
   free(own.list);
 }
@@ -412,26 +402,21 @@ static void all_kinds_and_another_number_of_ranks(void) {
 static void replicated_lists_and_custom_values(void) {
   Own own = {{0, 0}, NULL, 0, "the same everywhere"};
   void* data = NULL;
-  reprieve_checkpoint* state = NULL;
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = test_parts();
   CHECK(list_memory(2, &data, &own.count, &own) == 0);
   for (int i = 0; i < 6; ++i) {
     own.list[i] = i;
   }
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_OK(reprieve_add_replicated_resizable(state, "list", REPRIEVE_DOUBLE, 3, list_memory, &own));
-  CHECK_OK(reprieve_add_replicated_custom(state, "note", save_note, load_note, &own));
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("c"), config, &manager));
-  CHECK_OK(reprieve_manager_save(manager, 1));
+  CHECK_OK(reprieve_add_replicated_resizable(parts.state, "list", REPRIEVE_DOUBLE, 3, list_memory, &own));
+  CHECK_OK(reprieve_add_replicated_custom(parts.state, "note", save_note, load_note, &own));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
   CHECK(list_memory(0, &data, &own.count, &own) == 0);
   own.note[0] = '\0';
-  CHECK_OK(reprieve_manager_restore_latest(manager, NULL, NULL));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, NULL, NULL));
   CHECK(own.count == 2 && own.list[5] == 5);
   CHECK(strcmp(own.note, "the same everywhere") == 0);
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
-  CHECK_OK(reprieve_config_destroy(&config));
+  test_end(&parts);
   free(own.list);
 }
 
@@ -445,24 +430,19 @@ static void nodes_on_borders(void) {
   const int64_t extent[] = {kOwnNodes};
   const double own = 1 + 1e-12 * test_rank();
   double nodes[kOwnNodes] = {own, own, own, own, own};
-  reprieve_checkpoint* state = NULL;
-  reprieve_config* config = test_config();
-  reprieve_manager* manager = NULL;
+  Parts parts = test_parts();
   int found = 0;
-  CHECK_OK(reprieve_checkpoint_create(&state));
-  CHECK_OK(reprieve_add_distributed(state, "nodes", REPRIEVE_DOUBLE, nodes, 1, global, offset, extent, NULL));
-  CHECK_OK(reprieve_allow_shared(state, "nodes"));
-  CHECK_OK(reprieve_manager_open(MPI_COMM_WORLD, state, test_path("nodes"), config, &manager));
-  CHECK_OK(reprieve_manager_save(manager, 1));
+  CHECK_OK(reprieve_add_distributed(parts.state, "nodes", REPRIEVE_DOUBLE, nodes, 1, global, offset, extent, NULL));
+  CHECK_OK(reprieve_allow_shared(parts.state, "nodes"));
+  CHECK_OK(test_open_manager(&parts));
+  CHECK_OK(reprieve_manager_save(parts.manager, 1));
   memset(nodes, 0, sizeof nodes);
-  CHECK_OK(reprieve_manager_restore_latest(manager, &found, NULL));
+  CHECK_OK(reprieve_manager_restore_latest(parts.manager, &found, NULL));
   CHECK(found == 1);
   for (int i = 0; i < kOwnNodes; ++i) {
     CHECK(nodes[i] == own);
   }
-  CHECK_OK(reprieve_manager_close(&manager));
-  CHECK_OK(reprieve_config_destroy(&config));
-  CHECK_OK(reprieve_checkpoint_destroy(&state));
+  test_end(&parts);
 }
 
 const Test state_tests[] = {{"every_type", every_type},

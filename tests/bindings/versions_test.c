@@ -91,16 +91,16 @@ static void other_versions(void) {
               restore_once(MPI_COMM_WORLD, state, test_path("c")));
   CHECK_SAME_MESSAGE();
 
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "rankine", reprieve_allow_missing(state, "rankine"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "rankine", reprieve_add_former_name(state, "rankine", "r"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "former name is NULL", reprieve_add_former_name(state, "celsius", NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "name is NULL", reprieve_allow_dropped(state, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "migration function is NULL", reprieve_on_migration(state, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "is NULL", reprieve_when_values_restored(state, NULL, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "is NULL", reprieve_on_migration(NULL, migrate, NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "is NULL", reprieve_allow_missing(NULL, "celsius"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "is NULL", reprieve_allow_dropped(NULL, "celsius"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "is NULL", reprieve_add_former_name(NULL, "celsius", "c"));
+  CHECK_USAGE("rankine", reprieve_allow_missing(state, "rankine"));
+  CHECK_USAGE("rankine", reprieve_add_former_name(state, "rankine", "r"));
+  CHECK_USAGE("former name is NULL", reprieve_add_former_name(state, "celsius", NULL));
+  CHECK_USAGE("name is NULL", reprieve_allow_dropped(state, NULL));
+  CHECK_USAGE("migration function is NULL", reprieve_on_migration(state, NULL, NULL));
+  CHECK_USAGE("is NULL", reprieve_when_values_restored(state, NULL, NULL));
+  CHECK_USAGE("is NULL", reprieve_on_migration(NULL, migrate, NULL));
+  CHECK_USAGE("is NULL", reprieve_allow_missing(NULL, "celsius"));
+  CHECK_USAGE("is NULL", reprieve_allow_dropped(NULL, "celsius"));
+  CHECK_USAGE("is NULL", reprieve_add_former_name(NULL, "celsius", "c"));
   CHECK_OK(reprieve_checkpoint_destroy(&state));
 }
 
@@ -166,11 +166,11 @@ static void components(void) {
   }
   free(restored.cells);
 
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "pass the address", reprieve_add_component(state, "a", NULL));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "the part is NULL", reprieve_add_component(state, "a", &part));
+  CHECK_USAGE("pass the address", reprieve_add_component(state, "a", NULL));
+  CHECK_USAGE("the part is NULL", reprieve_add_component(state, "a", &part));
   CHECK_OK(reprieve_checkpoint_create(&part));
   CHECK_STATUS(REPRIEVE_ERROR_USAGE, reprieve_allow_missing(part, "none"));
-  CHECK_ERROR(REPRIEVE_ERROR_USAGE, "none", reprieve_add_component(state, "a", &part)); /* its error is not lost */
+  CHECK_USAGE("none", reprieve_add_component(state, "a", &part)); /* its error is not lost */
   CHECK(part == NULL);
   CHECK_OK(reprieve_checkpoint_destroy(&state));
 }
@@ -239,7 +239,7 @@ static void in_order(void) {
   if (test_size() > 1) {
     MPI_Comm_split(MPI_COMM_WORLD, test_rank() == 0 ? MPI_UNDEFINED : 1, test_rank(), &fewer);
     if (fewer != MPI_COMM_NULL) {
-      CHECK_ERROR(REPRIEVE_ERROR_USAGE, "registered as resizable", restore_once(fewer, state, test_path("d")));
+      CHECK_USAGE("registered as resizable", restore_once(fewer, state, test_path("d")));
       MPI_Comm_free(&fewer);
     }
   }

@@ -259,27 +259,23 @@ TEST_F(DeviceFaults, NegativeStridesAndTexts) {
 }
 
 TEST_F(DeviceFaults, MemoryOfAnotherSpaceThanWasSet) {
-  Checkpoint state;
-  std::vector<double> host(10);
-  state.add_per_rank("host", std::span(host));
-  state.set_memory_space("host", cuda_memory());
-  CheckpointManager manager = open(state);
-  const SeenError error = same_error_on_all_ranks([&] { manager.save(1); });
-  EXPECT_EQ(error.code, ErrorCode::usage);
-  EXPECT_THAT(error.message, HasSubstr("variable 'host': its memory is not of the memory space 'cuda'"));
-  EXPECT_FALSE(manager.latest());
-  EXPECT_THROW(state.set_memory_space("nobody", cuda_memory()), UsageError);
+  for (const bool strided : {false, true}) {
+    Checkpoint state;
+    std::vector<double> host(10);
+    if (strided) {
+      state.add_per_rank("host", StridedView<double>{host.data(), {5}, {16}});
+    } else {
+      state.add_per_rank("host", std::span(host));
+    }
+    state.set_memory_space("host", cuda_memory());
+    CheckpointManager manager = open(state);
+    const SeenError error = same_error_on_all_ranks([&] { manager.save(1); });
+    EXPECT_EQ(error.code, ErrorCode::usage);
+    EXPECT_THAT(error.message, HasSubstr("variable 'host': its memory is not of the memory space 'cuda'"));
+    EXPECT_FALSE(manager.latest());
+    EXPECT_THROW(state.set_memory_space("nobody", cuda_memory()), UsageError);
+  }
   EXPECT_THROW(static_cast<void>(memory_space("none")), UsageError);
-}
-
-TEST_F(DeviceFaults, StridedMemoryOfAnotherSpaceThanWasSet) {
-  std::vector<double> host(10);
-  Checkpoint state;
-  state.add_per_rank("host", StridedView<double>{host.data(), {5}, {16}});
-  state.set_memory_space("host", cuda_memory());
-  CheckpointManager manager = open(state);
-  EXPECT_THAT(same_error_on_all_ranks([&] { manager.save(1); }).message,
-              HasSubstr("variable 'host': its memory is not of the memory space 'cuda'"));
 }
 
 /// The kernel's own page is mapped as memory of devices may be: a program can read it, process_vm_readv cannot.

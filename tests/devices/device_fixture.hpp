@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -72,6 +73,12 @@ class Numbers {
   [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(double); }
   [[nodiscard]] std::span<double> seen() {
     return {driver_ == nullptr ? data_ : reinterpret_cast<double*>(driver_->bytes_of(data_)), count_};
+  }
+  /// Whether every byte is this one.
+  [[nodiscard]] bool are_filled_with(int byte) {
+    std::vector<double> expected(count_);
+    std::memset(expected.data(), byte, bytes());
+    return std::ranges::equal(seen(), expected);
   }
 
  private:

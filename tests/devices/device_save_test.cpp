@@ -129,9 +129,7 @@ TEST_F(Devices, WorkThatIsUnderWayIsWaitedFor) {
     manager.save(driver == &cuda() ? 1 : 2);
     driver->launch(numbers.data(), numbers.bytes(), 0x22);  // is done before the restore overwrites it
     ASSERT_TRUE(manager.restore_or_initialize());
-    std::vector<double> expected(1000);
-    std::memset(expected.data(), 0x11, numbers.bytes());
-    EXPECT_TRUE(std::ranges::equal(numbers.seen(), expected));
+    EXPECT_TRUE(numbers.are_filled_with(0x11));
     EXPECT_EQ(driver->counts->while_busy, 0U);
   }
 }
@@ -169,9 +167,7 @@ TEST_F(Devices, MemoryOfAPoolOfAnotherDevice) {
   std::ranges::fill(numbers.seen(), 0.0);
   EXPECT_NO_THROW(manager.restore_or_initialize());
   set_current(nullptr);
-  std::vector<double> expected(1000);
-  std::memset(expected.data(), 0x11, numbers.bytes());
-  EXPECT_TRUE(std::ranges::equal(numbers.seen(), expected));
+  EXPECT_TRUE(numbers.are_filled_with(0x11));
   EXPECT_EQ(cuda().counts->while_busy, 0U);
 }
 
@@ -201,9 +197,7 @@ TEST_F(Devices, UnifiedMemoryIsWaitedForAndUsedInPlace) {
   manager.save(1);
   std::ranges::fill(numbers.seen(), 0.0);
   ASSERT_TRUE(manager.restore_or_initialize());
-  std::vector<double> expected(1000);
-  std::memset(expected.data(), 0x11, numbers.bytes());
-  EXPECT_TRUE(std::ranges::equal(numbers.seen(), expected));
+  EXPECT_TRUE(numbers.are_filled_with(0x11));
   EXPECT_EQ(cuda().counts->copies, 0U);
 }
 

@@ -48,26 +48,6 @@ bool is_allowed(CUdeviceptr address) {
   return found != nullptr && current() == context_of(found->second.device);
 }
 
-/// Of memory of the host, which the driver knows if it is pinned.
-CUresult attribute_of_host(void* data, int attribute, int device) {
-  if (device < 0) {
-    return kInvalidValue;
-  }
-  switch (attribute) {
-    case 1:
-      *static_cast<CUcontext*>(data) = context_of(device);
-      return 0;
-    case 2:
-      *static_cast<unsigned*>(data) = 1;
-      return 0;
-    case 8:
-      *static_cast<unsigned*>(data) = 0;
-      return 0;
-    default:
-      return kInvalidValue;
-  }
-}
-
 }  // namespace
 
 #define FAKE_CALL(name)                                            \
@@ -81,21 +61,24 @@ extern "C" {
 CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr address) {
   FAKE_CALL("cuPointerGetAttribute")
   const auto* const found = fake::find(address);
-  if (found == nullptr) {
-    return attribute_of_host(data, attribute, fake::device_of_pinned(address));
+  // Otherwise it is memory of the host, which the driver knows if it is pinned.
+  const int device = found != nullptr ? found->second.device : fake::device_of_pinned(address);
+  if (device < 0 || (found == nullptr && attribute == 9)) {
+    return kInvalidValue;
   }
   switch (attribute) {
     case 1:
-      *static_cast<CUcontext*>(data) = found->second.kind == FAKE_POOL ? nullptr : context_of(found->second.device);
+      *static_cast<CUcontext*>(data) =
+          found != nullptr && found->second.kind == FAKE_POOL ? nullptr : context_of(device);
       return 0;
     case 2:
-      *static_cast<unsigned*>(data) = 2;
+      *static_cast<unsigned*>(data) = found != nullptr ? 2 : 1;
       return 0;
     case 8:
-      *static_cast<unsigned*>(data) = found->second.kind == FAKE_MANAGED ? 1 : 0;
+      *static_cast<unsigned*>(data) = found != nullptr && found->second.kind == FAKE_MANAGED ? 1 : 0;
       return 0;
     case 9:
-      *static_cast<int*>(data) = found->second.device;
+      *static_cast<int*>(data) = device;
       return 0;
     default:
       return kInvalidValue;

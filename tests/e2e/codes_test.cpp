@@ -7,12 +7,16 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "e2e/limits.hpp"
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -45,16 +49,9 @@ class Code : public testing::TestWithParam<std::string> {
 
   /// Waits for the loop to begin, and then for a while.
   void let_run(Mpirun& job) {
-    const auto times_ready = [this] {
-      const std::string log = read_text(directory_ / "checkpoints" / "events.jsonl");
-      std::size_t count = 0;
-      for (auto at = log.find("\"ready\""); at != std::string::npos; at = log.find("\"ready\"", at + 1)) {
-        ++count;
-      }
-      return count;
-    };
     ++starts_;
-    ASSERT_TRUE(wait_until([&] { return times_ready() >= starts_ || !job.running(); }, kHang));
+    ASSERT_TRUE(
+        wait_until([&] { return times_ready(directory_ / "checkpoints") >= starts_ || !job.running(); }, kHang));
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(50, 600)(random_)));
   }
 
@@ -124,6 +121,133 @@ TEST_P(Code, HasCopiesThatDiffer) {
   }
   EXPECT_THAT(finish(kRanks), HasSubstr("differ from their owner's: some"));
 }
+
+// The time loops of apps/guide/loops.md, preempted by real signals twice, each time on another number of ranks.
+
+class LoopsPage : public testing::TestWithParam<const char*> {
+ protected:
+  /// A job that is to be stopped makes steps of 2 ms: left alone, it would last 8 s and more.
+  [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, const std::string& step_us) const {
+    const std::vector<std::string> words{program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", step_us};
+    return std::make_unique<Mpirun>(MpiCommand{.ranks = ranks, .arguments = words});
+  }
+
+  void preempt(int ranks) {
+    const std::size_t before = times_ready(checkpoints_);
+    const auto job = start(ranks, "2000");
+    static_cast<void>(wait_until([&] { return times_ready(checkpoints_) > before || !job->running(); }, kHang));
+    const int told = std::uniform_int_distribution(0, ranks - 1)(random_);
+    const std::chrono::milliseconds after(std::uniform_int_distribution(0, 400)(random_));
+    std::this_thread::sleep_for(after);
+    ASSERT_TRUE(job->send_to_rank(told, SIGTERM)) << job->out() << job->err();
+    ASSERT_EQ(job->wait(kHang), 42) << "rank " << told << " of " << ranks << " told after " << after.count() << " ms\n"
+                                    << job->out() << job->err();
+  }
+
+  /// The output of a run to the end.
+  [[nodiscard]] std::string finish(int ranks) const {
+    const auto job = start(ranks, "0");
+    EXPECT_EQ(job->wait(kHang), 0) << job->err();
+    return job->out();
+  }
+
+  TemporaryDirectory directory_;
+  fs::path checkpoints_ = directory_ / "checkpoints";
+  std::mt19937 random_{7};
+};
+
+/// The parts have managers of their own, without a handler; from the second start on they restore when all ranks are
+/// ready.
+class PartsUnderASupervisor : public LoopsPage {};
+INSTANTIATE_TEST_SUITE_P(Of, PartsUnderASupervisor, testing::Values("parts"),
+                         [](const auto& loop) { return std::string(loop.param); });
+
+TEST_P(PartsUnderASupervisor, AreToldAndSave) {
+  const std::string undisturbed = finish(2);
+  for (const auto& entry : fs::directory_iterator(directory_.path())) {
+    fs::remove_all(entry.path());
+  }
+  for (const int ranks : {3, 2}) {
+    const std::size_t before = times_ready(checkpoints_);
+    Mpirun job({.ranks = ranks,
+                .arguments = {program("e2e_loops"), GetParam(), checkpoints_.string(), "4000", "2000"},
+                .launch_prefix = {program("reprieve"), "run", "--"}});
+    ASSERT_TRUE(wait_until([&] { return times_ready(checkpoints_) > before || !job.running(); }, kHang));
+    job.send(SIGTERM);
+    ASSERT_EQ(job.wait(kHang), 42) << job.out() << job.err();
+  }
+  EXPECT_EQ(finish(4), undisturbed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LoopsPage,
+                         testing::Values("phases", "own_steps", "every_hundredth", "refined", "own_order", "unwinding",
+                                         "asking_first", "parts"),
+                         [](const auto& loop) { return std::string(loop.param); });
+
+TEST_P(LoopsPage, EndsAsIfItHadNotBeenDisturbed) {
+  const std::string undisturbed = finish(2);
+  EXPECT_THAT(undisturbed, testing::HasSubstr("digest"));
+  for (const auto& entry : fs::directory_iterator(directory_.path())) {
+    fs::remove_all(entry.path());
+  }
+  ASSERT_NO_FATAL_FAILURE(preempt(3));
+  ASSERT_NO_FATAL_FAILURE(preempt(2));
+  EXPECT_EQ(finish(4), undisturbed);
+}
+
+// The programs of apps/guide/tutorial: each, preempted by a real signal and resumed on another number of ranks, ends as
+// the program does that knows nothing of Reprieve. tests/consumer has the tutorial's text, command by command.
+
+using namespace std::chrono_literals;
+
+/// Lasts long enough for a signal to arrive, however fast the machine.
+const std::string kTutorialSteps = "10000";
+
+class Tutorial : public testing::TestWithParam<std::string> {
+ protected:
+  [[nodiscard]] MpiCommand command(const std::string& name, int ranks, const std::string& steps) const {
+    return {.ranks = ranks, .arguments = {program(name), steps}, .directory = directory_.path()};
+  }
+
+  /// The line "sum ..." of a run that is left alone.
+  [[nodiscard]] std::string sum(const MpiCommand& job) const {
+    Mpirun mpirun(job);
+    EXPECT_EQ(mpirun.wait(kHang), 0) << mpirun.err();
+    EXPECT_TRUE(mpirun.out().starts_with("sum ")) << mpirun.out();
+    return mpirun.out();
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_P(Tutorial, IsPreemptedAndResumedOnAnotherNumberOfRanks) {
+  const std::string name = "tutorial_" + GetParam();
+  if (!std::filesystem::exists(program(name))) {
+    GTEST_SKIP() << name << " was not built";
+  }
+  const std::string expected = sum(command(name + "_before", 1, kTutorialSteps));
+  {
+    Mpirun job(command(name, 2, kTutorialSteps));
+    ASSERT_TRUE(wait_until([&] { return times_ready(directory_ / "checkpoints") > 0 || !job.running(); }, kHang));
+    std::this_thread::sleep_for(100ms);  // so that mostly there is a step or more to be saved
+    ASSERT_TRUE(job.send_to_rank(1, SIGTERM)) << job.err();
+    ASSERT_TRUE(wait_until([&] { return job.ranks().empty(); }, kHang)) << job.err();
+    if (const auto code = job.wait(kHungLauncher)) {  // a launcher that hangs after its ranks have left is killed
+      EXPECT_EQ(code, 42) << job.err();
+    }
+  }
+  const auto exits = events_of(read_text(directory_ / "checkpoints" / "events.jsonl"), "exit");
+  ASSERT_FALSE(exits.empty());
+  const nlohmann::json& exit = exits.back();
+  ASSERT_TRUE(exit.is_object());
+  EXPECT_EQ(exit.at("exit_code"), 42);
+  EXPECT_LT(exit.at("run_calls"), std::stoi(kTutorialSteps));
+  EXPECT_EQ(sum(command(name, 1, kTutorialSteps)),
+            expected);  // more ranks than cores would take minutes; tests/consumer has 3
+}
+
+INSTANTIATE_TEST_SUITE_P(Languages, Tutorial, testing::Values("cpp", "c", "f90"),
+                         [](const auto& language) { return language.param; });
 
 }  // namespace
 }  // namespace reprieve::test

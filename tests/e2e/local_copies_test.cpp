@@ -35,6 +35,15 @@ class LocalCopies : public LocalRun {
  protected:
   /// A checkpoint makes all copies void, and the next one comes so late that a test has time for a crash before.
   static constexpr int kSaveEvery = 300;
+
+  /// One bit of a file is another.
+  static void flip(const fs::path& path, std::uintmax_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+  }
 };
 
 TEST_F(LocalCopies, AfterACrashARunContinuesAtTheNewestOfThem) {
@@ -83,27 +92,20 @@ TEST_F(LocalCopies, TheToolMakesACheckpointOfThem) {
   EXPECT_EQ(newest_copy(local_.path()), 0) << "the memory is given back";
   const Result again = tool({"drain", checkpoints_, "--local", local_.path()});
   EXPECT_THAT(again.out, Not(HasSubstr("has become"))) << "at most what was under way at the crash is left";
-  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});  // which knows nothing of node-local copies
-  expect_same_end(last);
+  expect_same_end_without_copies(3);
   EXPECT_EQ(last_restore().at("number"), step);
 }
 
 /// Corrupt is not absent: nobody shall look for the parts on other nodes.
 TEST_F(LocalCopies, TheToolNamesCorruptParts) {
-  for (const std::streamoff at : {100, 5000}) {  // in the commit record; in the data
+  for (const std::uintmax_t at : {100U, 5000U}) {  // in the commit record; in the data
     fs::remove_all(checkpoints_);
-    for (const auto& entry : fs::directory_iterator(local_.path())) {
-      fs::remove_all(entry.path());
-    }
+    clear(local_.path());
     const auto job = start(2, {.save_every_steps = kSaveEvery, .step_delay_ms = 5});
     kill_after(*job, kSaveEvery);
     for (const auto& entry : fs::recursive_directory_iterator(local_.path())) {
       if (entry.is_regular_file()) {
-        std::fstream part(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-        part.seekg(at);
-        const char byte = static_cast<char>(part.get() ^ 1);
-        part.seekp(at);
-        part.put(byte);
+        flip(entry.path(), at);
       }
     }
     const Result result = tool({"drain", checkpoints_, "--local", local_.path()});
@@ -120,9 +122,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
   ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 1 || !job->running(); }, kHang));
   ASSERT_FALSE(list().empty());
   const std::string folder = list().at(0).at("folder");
-  const Result in_use = tool({"prune", "--copies", folder});
-  EXPECT_EQ(in_use.code, 2);
-  EXPECT_THAT(in_use.err, HasSubstr("a living process"));
+  expect_trouble({"prune", "--copies", folder}, "a living process");
   kill_after(*job, kSaveEvery);
   fs::remove_all(checkpoints_);
 
@@ -137,9 +137,7 @@ TEST_F(LocalCopies, TheToolListsAndRemovesThoseOfAnyDirectory) {
 TEST_F(LocalCopies, TheToolDoesNothingWhileTheRunLives) {
   const auto job = start(2, {.step_delay_ms = 5});
   ASSERT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 20 || !job->running(); }, kHang));
-  const Result result = tool({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("wait"));
+  expect_trouble({"drain", checkpoints_, "--local", local_.path(), "--wait", "0s"}, "wait");
   expect_same_end(*job);
 }
 
@@ -229,17 +227,13 @@ TEST_F(PartsOfTwoNodes, AFlushedPartThatIsCorruptIsNotTaken) {
 class LocalCopiesOnHosts : public LocalCopies {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) {
-      GTEST_SKIP() << "needs root, for network namespaces";
-    }
-    hosts_.emplace();
-    if (!hosts_->work()) {
-      GTEST_SKIP() << "this system does not allow network namespaces";
+    if (!hosts_.work()) {
+      GTEST_SKIP() << VirtualHosts::kNeeds;
     }
     for (const char* host : {"h0", "h1", "h2"}) {
       fs::create_directories(memory_ / host);
     }
-    hosts_->write_agent(agent(), memory_.path(), local_.path());
+    hosts_.write_agent(agent(), memory_.path(), local_.path());
   }
 
   [[nodiscard]] fs::path agent() const { return directory_ / "agent.sh"; }
@@ -253,7 +247,7 @@ class LocalCopiesOnHosts : public LocalCopies {
                        // The hosts share the cores of this machine, which mpirun cannot know.
                        .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--mca", "mpi_yield_when_idle",
                                           "1", "--host", hosts},
-                       .launch_prefix = hosts_->on_h0(),
+                       .launch_prefix = hosts_.on_h0(),
                        .directory = directory_.path()};
     command.launch_prefix.insert(command.launch_prefix.end(), supervisor.begin(), supervisor.end());
     for (const auto& [name, value] : with_local_copies()) {
@@ -303,7 +297,7 @@ class LocalCopiesOnHosts : public LocalCopies {
     return process.wait(kHang).value_or(-1);
   }
 
-  std::optional<VirtualHosts> hosts_;
+  const VirtualHosts hosts_;
   const TemporaryDirectory memory_{"/dev/shm"};  ///< a directory for each host, which sees it as local_
 };
 
@@ -347,8 +341,7 @@ TEST_F(LocalCopiesOnHosts, TheToolOnEachHostMakesACheckpoint) {
   const int step = crash();
   EXPECT_EQ(drain_on("h1"), 1);
   EXPECT_EQ(drain_on("h2"), 0);
-  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
-  expect_same_end(last);
+  expect_same_end_without_copies(1);
   EXPECT_EQ(last_restore().at("number"), step);
 }
 
@@ -360,8 +353,7 @@ TEST_F(LocalCopiesOnHosts, TheSupervisorMakesACheckpointOnAllHosts) {
   EXPECT_THAT(job->err(), HasSubstr("has become")) << job->err();
   EXPECT_TRUE(steps_on("h1").empty() || steps_on("h2").empty()) << "who had no newer one has given back the memory\n"
                                                                 << job->err();
-  Mpirun last({.ranks = 1, .arguments = heat(checkpoints_, {})});
-  expect_same_end(last);
+  expect_same_end_without_copies(1);
   EXPECT_GT(last_restore().at("number").get<int>(), kSaveEvery);
 }
 
@@ -389,11 +381,7 @@ class LocalCopiesInRacks : public LocalCopiesOnHosts {
     EXPECT_TRUE(job->wait(kHang)) << job->out() << job->err();
   }
 
-  void lose(const std::string& host) const {
-    for (const auto& entry : fs::directory_iterator(memory_of(host))) {
-      fs::remove_all(entry.path());
-    }
-  }
+  void lose(const std::string& host) const { clear(memory_of(host)); }
 };
 
 TEST_F(LocalCopiesInRacks, ARackMayBeLost) {
@@ -423,7 +411,7 @@ TEST_F(LocalCopiesOnHosts, TheSupervisorContinuesWithoutADeadHost) {
                             {program("reprieve"), "run", "--restarts", "3", "--min-ranks", "1", "--link-timeout", "4s",
                              "--host-timeout", "8s", "--"});
   EXPECT_TRUE(wait_until([&] { return newest_copy(memory_ / "h1") > 60 || !job->running(); }, kHang));
-  ASSERT_TRUE(hosts_->set_cable(2, "down"));
+  ASSERT_TRUE(hosts_.set_cable(2, "down"));
   fs::remove_all(memory_ / "h2");  // nobody can reach it
   expect_same_end(*job);
   EXPECT_THAT(job->err(), HasSubstr("the host h2 is left out")) << job->err();
@@ -542,9 +530,7 @@ class LocalLives : public LocalCopiesOnHosts {
 
   /// Into the directory itself, as a user does who keeps it.
   void put_back() const {
-    for (const auto& entry : fs::directory_iterator(checkpoints_)) {
-      fs::remove_all(entry.path());
-    }
+    clear(checkpoints_);
     fs::copy(backup_, checkpoints_, fs::copy_options::recursive);
   }
 
@@ -561,26 +547,6 @@ class LocalLives : public LocalCopiesOnHosts {
       EXPECT_TRUE(is_known) << what;
       EXPECT_THAT(err_, HasSubstr(" warning] ")) << "lost without a word: " << what;
     }
-  }
-
-  [[nodiscard]] std::vector<Json> events(const std::string& kind) const {
-    std::vector<Json> found;
-    std::ifstream log(checkpoints_ + "/events.jsonl");
-    for (std::string line; std::getline(log, line);) {
-      Json event = Json::parse(line, nullptr, false);
-      if (event.is_object() && event.at("event") == kind) {
-        found.push_back(std::move(event));
-      }
-    }
-    return found;
-  }
-
-  static void flip(const fs::path& path, std::uintmax_t at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(at));
-    const char byte = static_cast<char>(file.get() ^ 1);
-    file.seekp(static_cast<std::streamoff>(at));
-    file.put(byte);
   }
 
   std::mt19937 random_{static_cast<unsigned>(number_from_environment("LOCAL_LIVES_SEED", 36))};

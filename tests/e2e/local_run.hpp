@@ -7,12 +7,12 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "e2e/limits.hpp"
+#include "support/run_directory.hpp"
 #include "tool_test.hpp"
 
 namespace reprieve::test {
@@ -28,21 +28,10 @@ struct Pace {
 class LocalRun : public ToolTest {
  protected:
   [[nodiscard]] std::vector<std::string> heat(const std::string& checkpoints, Pace pace) const {
-    return {program("reprieve-heat"),
-            "--grid",
-            "19,17,23",
-            "--modes",
-            "2,1,1",
-            "--steps",
-            std::to_string(kLocalSteps),
-            "--checkpoint-every",
-            std::to_string(pace.save_every_steps),
-            "--step-delay-ms",
-            std::to_string(pace.step_delay_ms),
-            "--checkpoint-dir",
-            checkpoints,
-            "--summary",
-            summary_};
+    return joined(
+        {program("reprieve-heat"), "--checkpoint-dir", checkpoints, "--summary", summary_},
+        words_of("--grid 19,17,23 --modes 2,1,1 --steps " + std::to_string(kLocalSteps) + " --checkpoint-every " +
+                 std::to_string(pace.save_every_steps) + " --step-delay-ms " + std::to_string(pace.step_delay_ms)));
   }
 
   [[nodiscard]] Environment with_local_copies() const {
@@ -94,17 +83,27 @@ class LocalRun : public ToolTest {
     EXPECT_EQ(end.at("digest"), undisturbed());
   }
 
-  /// What the log of the checkpoint directory says about the newest restore.
+  /// The same of a start on so many ranks that knows nothing of node-local copies.
+  void expect_same_end_without_copies(int ranks) const {
+    Mpirun job({.ranks = ranks, .arguments = heat(checkpoints_, {})});
+    expect_same_end(job);
+  }
+
+  /// What the log of the checkpoint directory says of this kind.
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& kind) const {
+    return events_of(read_text(checkpoints_ + "/events.jsonl"), kind);
+  }
+  /// The newest restore; null if there is none.
   [[nodiscard]] nlohmann::json last_restore() const {
-    nlohmann::json last;
-    std::ifstream log(checkpoints_ + "/events.jsonl");
-    for (std::string line; std::getline(log, line);) {
-      nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-      if (event.is_object() && event.at("event") == "restore") {
-        last = std::move(event);
-      }
+    const auto all = events("restore");
+    return all.empty() ? nlohmann::json() : all.back();
+  }
+
+  /// Removes what is in a directory.
+  static void clear(const std::filesystem::path& directory) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      std::filesystem::remove_all(entry.path());
     }
-    return last;
   }
 
   const TemporaryDirectory local_{"/dev/shm"};

@@ -4,6 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
+#include <set>
+
 #include "local_run.hpp"
 
 namespace reprieve::test {
@@ -138,8 +142,7 @@ TEST_F(LocalSupervised, ARunThatIsGivenUpLeavesACheckpoint) {
   const Json made = tool_json({"ls", checkpoints_}).at("checkpoints");
   ASSERT_EQ(made.size(), 1U) << made;
   EXPECT_GT(made.at(0).at("step"), 30);
-  Mpirun last({.ranks = 3, .arguments = heat(checkpoints_, {})});
-  expect_same_end(last);
+  expect_same_end_without_copies(3);
   EXPECT_EQ(last_restore().at("number"), made.at(0).at("number"));
 }
 
@@ -188,9 +191,7 @@ TEST_F(LocalRoomAfterACrash, LeftOversDoNotKeepTheNextLaunchFromItsCopies) {
   EXPECT_THAT(job.err(), Not(HasSubstr("copies of the state need")));
   EXPECT_THAT(job.err(), HasSubstr("that is a node-local copy"));
   std::vector<std::string> copying;  // which launches have taken copies
-  std::ifstream log(fs::path(checkpoints_) / "events.jsonl");
-  for (std::string line; std::getline(log, line);) {
-    const Json event = Json::parse(line);
+  for (const Json& event : events_of(read_text(checkpoints_ + "/events.jsonl"))) {
     if (event.at("event") == "start" || event.at("event") == "local_copies") {
       copying.push_back(event.at("event"));
     }
@@ -201,6 +202,86 @@ TEST_F(LocalRoomAfterACrash, LeftOversDoNotKeepTheNextLaunchFromItsCopies) {
 // A part has about 30 KB of data: there is room for nothing, for one rank, for one slot of each, for three in all.
 INSTANTIATE_TEST_SUITE_P(Of, LocalRoom, testing::Values("4k", "60k", "110k", "150k"),
                          [](const auto& size) { return std::string(size.param); });
+
+// A notice after which no step boundary comes in time: each rank flushes its node-local copy into the checkpoint
+// directory alone. Then everything is killed, and what lay in memory is lost.
+
+class EmergencySaves : public LocalRun {
+ protected:
+  EmergencySaves() { emergency_after_s_ = 0.1; }
+
+  /// Starts a run whose steps take long, and waits until there is a node-local copy. Returns its step.
+  int start_and_copy(int ranks) {
+    job_ = start(ranks, {.step_delay_ms = 8000});
+    EXPECT_TRUE(wait_until([&] { return newest_copy(local_.path()) > 0 || !job_->running(); }, kHang));
+    return newest_copy(local_.path());
+  }
+
+  /// The ranks whose parts were flushed.
+  [[nodiscard]] std::set<int> flushed() const {
+    std::set<int> ranks;
+    const fs::path place = checkpoints_ + "/.reprieve.parts";
+    if (fs::exists(place)) {
+      for (const auto& entry : fs::directory_iterator(place)) {
+        const std::string name = entry.path().filename();
+        if (name.ends_with(".part")) {
+          ranks.insert(std::stoi(name.substr(name.find('-') + 1)));
+        }
+      }
+    }
+    return ranks;
+  }
+
+  [[nodiscard]] bool is_in_time(const std::set<int>& wanted) const {
+    EXPECT_TRUE(wait_until([&] { return flushed() == wanted || !job_->running(); }, kHang));
+    return flushed() == wanted && job_->running();
+  }
+
+  /// The hosts go away: the ranks, and what is in memory.
+  void lose_hosts() {
+    job_->send_to_ranks(SIGKILL);
+    EXPECT_TRUE(job_->wait(kHang)) << job_->out() << job_->err();
+    clear(local_.path());
+  }
+
+  /// Runs to the end, on other ranks, without node-local copies.
+  void expect_to_go_on_at(int step) const {
+    expect_same_end_without_copies(3);
+    EXPECT_EQ(last_restore().at("number"), step);
+    EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
+  }
+
+  std::unique_ptr<Mpirun> job_;
+};
+
+TEST_F(EmergencySaves, AStepMayBeLongerThanTheGracePeriod) {
+  const int step = start_and_copy(2);
+  job_->send_to_ranks(SIGTERM);
+  ASSERT_TRUE(is_in_time({0, 1})) << job_->err();
+  lose_hosts();
+  EXPECT_THAT(job_->err(), HasSubstr("without the other ranks"));
+  expect_to_go_on_at(step);
+}
+
+TEST_F(EmergencySaves, ThePartOfARankThatIsStoppedIsFlushedByAnother) {
+  const int step = start_and_copy(2);
+  ASSERT_TRUE(job_->send_to_rank(0, SIGSTOP));
+  ASSERT_TRUE(job_->send_to_rank(1, SIGTERM));
+  ASSERT_TRUE(is_in_time({0, 1})) << job_->err();
+  lose_hosts();
+  expect_to_go_on_at(step);
+}
+
+TEST_F(EmergencySaves, ASaveThatIsDoneInTimeCounts) {
+  const int step = start_and_copy(2);
+  job_->send_to_ranks(SIGTERM);
+  ASSERT_TRUE(is_in_time({0, 1})) << job_->err();
+  EXPECT_EQ(job_->wait(kHang), 42) << job_->err();
+  EXPECT_EQ(flushed(), std::set<int>());
+  EXPECT_FALSE(fs::exists(checkpoints_ + "/.reprieve.parts"));
+  expect_same_end(*start(2));
+  EXPECT_GT(last_restore().at("number").get<int>(), step);
+}
 
 }  // namespace
 }  // namespace reprieve::test

@@ -5,12 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "e2e/limits.hpp"
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -19,27 +18,23 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using Options = std::vector<std::string>;
 
+/// The words of a worker that runs in this directory.
+Options worker(const std::string& directory, const Options& options) {
+  return joined({program("reprieve-recovery"), "--worker", "--directory", directory, "--steps", "100"}, options);
+}
+
 class Recovery : public ::testing::Test {
  protected:
   [[nodiscard]] std::unique_ptr<Mpirun> start(const Options& options, int ranks = 2) const {
-    MpiCommand command;
-    command.ranks = ranks;
-    command.launch_prefix = {program("reprieve-recovery"), "--directory", directory_of_run_.string(), "--"};
-    command.arguments = {program("reprieve-recovery"), "--worker", "--directory",
-                         directory_of_run_.string(),   "--steps",  "100"};
-    command.arguments.insert(command.arguments.end(), options.begin(), options.end());
-    return std::make_unique<Mpirun>(command);
+    return std::make_unique<Mpirun>(
+        MpiCommand{.ranks = ranks,
+                   .arguments = worker(directory_of_run_.string(), options),
+                   .launch_prefix = {program("reprieve-recovery"), "--directory", directory_of_run_.string(), "--"}});
   }
 
   /// How often the log of the run says so.
   [[nodiscard]] std::size_t count(const std::string& event) const {
-    std::istringstream lines(read_text(directory_of_run_ / "events.jsonl"));
-    std::size_t found = 0;
-    for (std::string line; std::getline(lines, line);) {
-      const auto entry = nlohmann::json::parse(line, nullptr, false);
-      found += entry.is_object() && entry.value("event", "") == event ? 1U : 0U;  // the last line may be half of one
-    }
-    return found;
+    return events_of(read_text(directory_of_run_ / "events.jsonl"), event).size();
   }
 
   void wait_for(Mpirun& job, const std::string& event, std::size_t times) const {
@@ -54,17 +49,7 @@ class Recovery : public ::testing::Test {
 /// What an undisturbed run prints.
 std::string undisturbed() {
   const TemporaryDirectory directory;
-  MpiCommand command;
-  command.ranks = 2;
-  command.arguments = {program("reprieve-recovery"),
-                       "--worker",
-                       "--directory",
-                       (directory / "run").string(),
-                       "--steps",
-                       "100",
-                       "--step-ms",
-                       "0"};
-  Mpirun job(command);
+  Mpirun job({.ranks = 2, .arguments = worker(directory / "run", {"--step-ms", "0"})});
   if (job.wait(kHang) != 0) {
     throw std::runtime_error("the undisturbed run failed: " + job.err());
   }

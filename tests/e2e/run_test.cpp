@@ -1,92 +1,776 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run_test.hpp"
+// `reprieve run` under mpirun: whatever says that the job is about to end, the ranks save and leave, and the next run
+// ends as if nothing had happened.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 
-#include <sstream>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/process.hpp"
+#include "support/run_directory.hpp"
+#include "support/virtual_hosts.hpp"
 
 namespace reprieve::test {
+namespace {
 
+using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-std::vector<nlohmann::json> SupervisedMpirun::events(const std::string& name) const {
-  std::vector<nlohmann::json> found;
-  std::istringstream lines(err());
-  for (std::string line; std::getline(lines, line);) {
-    // Lines of the ranks and of mpirun stand between them; that of Open MPI 5 ends its text with a null byte.
-    std::erase(line, '\0');
-    auto event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object() && event.contains("event") && (name.empty() || event["event"] == name)) {
-      found.push_back(std::move(event));
-    }
+/// Steps of a run that is not over by itself.
+constexpr int kEndless = 100'000;
+
+// What the tests of `reprieve run` have in common: small simulations (programs/steps.cpp) under it.
+
+/// An mpirun under `reprieve run --json`.
+class SupervisedMpirun : public Mpirun {
+ public:
+  using Mpirun::Mpirun;
+
+  /// The events that were shown so far, or those of one name.
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name = "") const {
+    return events_of(err(), name);
   }
-  return found;
-}
 
-bool SupervisedMpirun::wait_for_event(const std::string& name, std::size_t count) {
-  return wait_until([&] { return events(name).size() >= count || !running(); }, std::chrono::seconds(120)) &&
-         events(name).size() >= count;
-}
+  /// Waits until so many events of that name were shown.
+  [[nodiscard]] bool wait_for_event(const std::string& name, std::size_t count = 1) {
+    return wait_until([&] { return events(name).size() >= count || !running(); }, std::chrono::seconds(120)) &&
+           events(name).size() >= count;
+  }
 
-std::vector<std::string> RunTest::program_arguments(const Simulation& simulation) const {
-  std::vector<std::string> arguments{program("e2e_steps"), checkpoints().string(), std::to_string(simulation.steps),
-                                     std::to_string(simulation.step_ms)};
-  arguments.insert(arguments.end(), simulation.faults.begin(), simulation.faults.end());
-  return arguments;
-}
+  /// Everything that was shown, for messages.
+  [[nodiscard]] std::string all_output() const { return out() + err(); }
+};
 
-std::unique_ptr<SupervisedMpirun> RunTest::start(const Simulation& simulation) const {
-  MpiCommand command{.ranks = kRanks,
-                     .arguments = program_arguments(simulation),
-                     .mpirun_options = simulation.mpirun_options,
-                     .launch_prefix = {program("reprieve"), "run", "--json"},
-                     .environment = simulation.environment};
-  command.launch_prefix.insert(command.launch_prefix.end(), simulation.options.begin(), simulation.options.end());
-  command.launch_prefix.emplace_back("--");
-  return std::make_unique<SupervisedMpirun>(command);
-}
+class RunTest : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 2;
+  static constexpr auto kLimit = std::chrono::seconds(120);
 
-std::unique_ptr<SupervisedMpirun> RunTest::start_and_wait(const Simulation& simulation) const {
-  auto run = start(simulation);
-  EXPECT_TRUE(run->wait_for_event("ready")) << run->all_output();
-  return run;
-}
+  /// How the simulation is started.
+  struct Simulation {
+    int steps = 60;
+    int step_ms = 20;
+    std::vector<std::string> faults = {};   ///< see programs/steps.cpp
+    std::vector<std::string> options = {};  ///< of `reprieve run`
+    std::vector<std::string> mpirun_options = {};
+    Environment environment = {};
+  };
 
-void RunTest::expect_end(SupervisedMpirun& run, int code) {
-  EXPECT_EQ(run.wait(kLimit), code) << run.all_output();
-  EXPECT_TRUE(run.wait_for_descendants(std::chrono::seconds(10))) << run.all_output();
-}
+  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start(const Simulation& simulation) const {
+    return std::make_unique<SupervisedMpirun>(MpiCommand{.ranks = kRanks,
+                                                         .arguments = program_arguments(simulation),
+                                                         .mpirun_options = simulation.mpirun_options,
+                                                         .launch_prefix = supervisor(simulation),
+                                                         .environment = simulation.environment});
+  }
 
-void RunTest::expect_saved(SupervisedMpirun& run) const {
-  expect_end(run, 42);
-  ASSERT_EQ(run.events("exit").size(), 1U) << run.all_output();
-  EXPECT_TRUE(std::filesystem::exists(run.events("exit").back()["checkpoint"].get<std::string>()));
-  ASSERT_EQ(run.events("end").size(), 1U) << run.all_output();
-  EXPECT_EQ(run.events("end").back()["result"], "saved");
-}
+  /// `reprieve run` and its options.
+  [[nodiscard]] static std::vector<std::string> supervisor(const Simulation& simulation) {
+    return joined(joined({program("reprieve"), "run", "--json"}, simulation.options), {"--"});
+  }
 
-void RunTest::expect_same_end(Simulation simulation) const {
-  simulation.faults.clear();
-  simulation.step_ms = 0;
-  const auto run = start(simulation);
+  /// `e2e_steps` and its arguments.
+  [[nodiscard]] std::vector<std::string> program_arguments(const Simulation& simulation) const {
+    return joined({program("e2e_steps"), checkpoints().string(), std::to_string(simulation.steps),
+                   std::to_string(simulation.step_ms)},
+                  simulation.faults);
+  }
+
+  /// Starts it and waits until the ranks are ready and some steps are done.
+  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_and_wait(const Simulation& simulation) const {
+    auto run = start(simulation);
+    EXPECT_TRUE(run->wait_for_event("ready")) << run->all_output();
+    return run;
+  }
+
+  /// Expects that the run ends with the code and leaves no process behind.
+  static void expect_end(SupervisedMpirun& run, int code) {
+    EXPECT_EQ(run.wait(kLimit), code) << run.all_output();
+    EXPECT_TRUE(run.wait_for_descendants(std::chrono::seconds(10))) << run.all_output();
+  }
+
+  /// Expects that the run saved itself: code 42, a checkpoint, and a record that says so.
+  void expect_saved(SupervisedMpirun& run) const {
+    expect_end(run, 42);
+    ASSERT_EQ(run.events("exit").size(), 1U) << run.all_output();
+    EXPECT_TRUE(std::filesystem::exists(run.events("exit").back()["checkpoint"].get<std::string>()));
+    ASSERT_EQ(run.events("end").size(), 1U) << run.all_output();
+    EXPECT_EQ(run.events("end").back()["result"], "saved");
+  }
+
+  /// Runs the simulation again, to its end, and compares its digest with that of an undisturbed run.
+  void expect_same_end(Simulation simulation) const {
+    simulation.faults.clear();
+    simulation.step_ms = 0;
+    const auto run = start(simulation);
+    expect_end(*run, 0);
+    EXPECT_THAT(run->out(), HasSubstr(end_of(simulation.steps)));
+  }
+
+  /// What an undisturbed run prints at its end.
+  static std::string end_of(int steps) {
+    std::uint64_t total = 0;
+    for (std::uint64_t rank = 0; rank < kRanks; ++rank) {
+      std::uint64_t value = rank + 1;
+      for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(steps); ++step) {
+        value = value * 6364136223846793005ULL + step;
+      }
+      std::uint64_t sum = 0;
+      for (int i = 0; i < 1000; ++i) {
+        sum = sum * 31 + value;
+      }
+      total += sum;
+    }
+    return "digest " + std::to_string(total) + "\n";
+  }
+
+  [[nodiscard]] std::filesystem::path checkpoints() const { return directory_ / "checkpoints"; }
+
+  TemporaryDirectory directory_;
+};
+
+class RunNotice : public RunTest {};
+
+TEST_F(RunNotice, WithoutOneTheProgramFinishes) {
+  const auto run = start({.steps = 20});
   expect_end(*run, 0);
-  EXPECT_THAT(run->out(), HasSubstr(end_of(simulation.steps)));
+  EXPECT_THAT(run->out(), HasSubstr(end_of(20)));
+  EXPECT_EQ(run->events("end").back()["result"], "finished");
+  EXPECT_TRUE(run->events("request").empty());
 }
 
-std::string RunTest::end_of(int steps) {
-  std::uint64_t total = 0;
-  for (std::uint64_t rank = 0; rank < kRanks; ++rank) {
-    std::uint64_t value = rank + 1;
-    for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(steps); ++step) {
-      value = value * 6364136223846793005ULL + step;
-    }
-    std::uint64_t sum = 0;
-    for (int i = 0; i < 1000; ++i) {
-      sum = sum * 31 + value;
-    }
-    total += sum;
+class RunNoticeBySignal : public RunTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(RunNoticeBySignal, SavesAndResumes) {
+  const auto run = start_and_wait({.steps = kEndless});
+  run->send(GetParam());
+  expect_saved(*run);
+  const int saved = run->events("exit").back()["run_calls"];
+  expect_same_end({.steps = saved + 10});
+}
+INSTANTIATE_TEST_SUITE_P(Signals, RunNoticeBySignal,
+                         ::testing::Values(SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG),
+                         [](const auto& test) { return std::string(::sigabbrev_np(test.param)); });
+
+TEST_F(RunNotice, BySigtermToTheProcessGroup) {
+  const auto run = start_and_wait({.steps = kEndless});
+  run->send_to_group(SIGTERM);
+  expect_saved(*run);
+}
+
+TEST_F(RunNotice, BySigtermToEveryProcess) {
+  // As a scheduler does that kills by process tree: the launcher gets it as well.
+  const auto run = start_and_wait({.steps = kEndless});
+  ASSERT_TRUE(run->wait_for_ranks(60s));
+  for (const pid_t pid : run->descendants()) {
+    ::kill(pid, SIGTERM);
   }
-  return "digest " + std::to_string(total) + "\n";
+  run->send(SIGTERM);
+  expect_saved(*run);
 }
 
+TEST_F(RunNotice, RepeatedSignalsDoNoHarm) {
+  const auto run = start_and_wait({.steps = kEndless, .step_ms = 200});
+  for (int i = 0; i < 5; ++i) {
+    run->send(SIGTERM);
+    std::this_thread::sleep_for(30ms);
+  }
+  expect_saved(*run);
+}
+
+TEST_F(RunNotice, BeforeTheLauncherHasStartedTheRanks) {
+  const auto run = start({.steps = kEndless, .faults = {"late=3000"}});
+  ASSERT_TRUE(run->wait_for_event("start"));
+  run->send(SIGTERM);
+  expect_saved(*run);
+  EXPECT_THAT(run->events("request").front()["text"].get<std::string>(), HasSubstr("kept until the ranks are ready"));
+}
+
+TEST_F(RunNotice, WhileARankHasNoHandlerYet) {
+  const auto run = start({.steps = kEndless, .faults = {"late=2000"}});
+  ASSERT_TRUE(run->wait_for_ranks(60s)) << run->all_output();
+  run->send(SIGTERM);
+  expect_saved(*run);
+}
+
+TEST_F(RunNotice, InTheMiddleOfALongStep) {
+  const auto run = start_and_wait({.steps = kEndless, .step_ms = 4000});
+  run->send(SIGTERM);
+  expect_saved(*run);
+  EXPECT_GE(run->events("notice_sent").size(), 2U) << "the notice is repeated until it arrives";
+}
+
+TEST_F(RunNotice, ByAFileInTheCheckpointDirectory) {
+  const auto run = start_and_wait({.steps = kEndless});
+  std::ofstream(checkpoints() / "PREEMPT").flush();
+  expect_saved(*run);
+  EXPECT_FALSE(std::filesystem::exists(checkpoints() / "PREEMPT"));
+  expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
+}
+
+TEST_F(RunNotice, ByADeadline) {
+  const auto run = start({.steps = kEndless, .options = {"--time-left", "3s", "--lead", "1s"}});
+  expect_saved(*run);
+  EXPECT_THAT(run->events("request").front()["why"].get<std::string>(), HasSubstr("deadline"));
+}
+
+TEST_F(RunNotice, ByTheSignalThatTheProgramWatches) {
+  const auto run = start_and_wait({.steps = kEndless, .faults = {"signals=usr2"}});
+  run->send(SIGTERM);
+  expect_saved(*run);
+}
+
+/// The launcher is started by a shell, which SIGUSR1 would kill, with one script or another.
+class RunNoticeThroughAScript : public RunTest,
+                                public ::testing::WithParamInterface<std::pair<std::string, std::string>> {};
+
+TEST_P(RunNoticeThroughAScript, SavesAndSaysSo) {
+  MpiCommand command{.ranks = kRanks,
+                     .arguments = program_arguments({.steps = kEndless}),
+                     .launch_prefix = {program("reprieve"), "run", "--json", "--", "sh", "-c", GetParam().second, "x"}};
+  SupervisedMpirun run(command);
+  ASSERT_TRUE(run.wait_for_event("ready")) << run.all_output();
+  run.send(SIGTERM);
+  expect_saved(run);
+}
+INSTANTIATE_TEST_SUITE_P(Scripts, RunNoticeThroughAScript,
+                         ::testing::Values(std::pair("ThatReturnsTheLaunchersCode", "\"$@\"; exit $?"),
+                                           std::pair("ThatReturnsZeroInAnyCase", "\"$@\"; exit 0")),
+                         [](const auto& test) { return test.param.first; });
+
+TEST_F(RunNotice, OneCtrlCSavesThreeEnd) {
+  const auto run = start_and_wait({.steps = kEndless, .step_ms = 300'000});
+  run->send(SIGINT);
+  ASSERT_TRUE(run->wait_for_event("notice_sent"));
+  run->send(SIGINT);
+  ASSERT_TRUE(run->wait_for_event("warning"));
+  EXPECT_THAT(run->events("warning").back()["text"].get<std::string>(), HasSubstr("there is no checkpoint yet"));
+  EXPECT_TRUE(run->running());
+  run->send(SIGINT);
+  expect_end(*run, 130);
+}
+
+TEST_F(RunNotice, SecondCtrlCNamesTheCheckpointThatIsLeft) {
+  const auto run = start({.steps = kEndless, .faults = {"save_every=5"}});
+  ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
+  for (const auto& [rank, pid] : run->ranks()) {
+    ::kill(pid, SIGSTOP);  // so that it cannot save
+  }
+  const auto newest = run->events("save_finished").back()["number"].get<int>();
+  run->send(SIGINT);
+  ASSERT_TRUE(run->wait_for_event("notice_sent"));
+  run->send(SIGINT);
+  ASSERT_TRUE(run->wait_for_event("warning"));
+  const auto text = run->events("warning").back()["text"].get<std::string>();
+  EXPECT_THAT(text, HasSubstr("since checkpoint "));
+  EXPECT_GE(std::stoi(text.substr(text.find("checkpoint ") + 11)), newest);
+  run->send(SIGINT);
+  expect_end(*run, 130);
+}
+
+TEST_F(RunNotice, ProgramWithoutTheLibraryIsSentItAfterAWhile) {
+  SupervisedMpirun run({.ranks = 1,
+                        .arguments = {"/bin/sleep", "1000"},
+                        .launch_prefix = {program("reprieve"), "run", "--json", "--ready-timeout", "1s", "--"}});
+  ASSERT_TRUE(run.wait_for_ranks(60s));
+  run.send(SIGTERM);
+  expect_end(run, 128 + SIGUSR1);
+  EXPECT_EQ(run.events("end").back()["result"], "failed");
+}
+
+TEST_F(RunNotice, NothingOutlivesTheSupervisor) {
+  const auto run = start_and_wait({.steps = kEndless});
+  run->send(SIGKILL);
+  EXPECT_EQ(run->wait(kLimit), 128 + SIGKILL);
+  EXPECT_TRUE(run->wait_for_descendants(30s));
+}
+
+// `reprieve run --restarts` under mpirun: crashes, loops, corrupt checkpoints, and what the command returns.
+
+/// Of a run that a test disturbs, and that comes to its end after that: its 60 steps leave five seconds for it.
+constexpr int kStepToActIn = 100;
+
+class RunRestart : public RunTest {
+ protected:
+  static std::string last_text(const SupervisedMpirun& run, const std::string& event) {
+    const auto found = run.events(event);
+    return found.empty() ? "no event " + event : found.back()["text"].get<std::string>();
+  }
+
+  /// Runs the simulation to its end, which is failure.
+  void expect_given_up(const Simulation& simulation, int code, const std::string& words) const {
+    const auto run = start(simulation);
+    expect_end(*run, code);
+    EXPECT_THAT(last_text(*run, "give_up"), HasSubstr(words)) << run->all_output();
+  }
+};
+
+TEST_F(RunRestart, WithoutRestartsACrashGivesTheLaunchersCode) {
+  const auto run = start({.faults = {"die_at=20", "save_every=10"}});
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_EQ(run->events("start").size(), 1U);
+  expect_same_end({});
+}
+
+TEST_F(RunRestart, ContinuesAfterACrash) {
+  const auto run =
+      start({.faults = {"die_at=25", "save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+  EXPECT_EQ(run->events("restore").size(), 1U);
+}
+
+TEST_F(RunRestart, ContinuesAfterTheLauncherWasKilled) {
+  const auto run = start(
+      {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
+  ::kill(run->events("start").front()["pid"].get<pid_t>(), SIGKILL);
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+}
+
+/// Launchers that start and end at the same time share directories, and one may fail for it.
+TEST_F(RunRestart, AHostIsAskedAgainWhenTheLauncherFailed) {
+  const TemporaryDirectory tools;
+  std::ofstream(tools / "mpirun") << "#!/bin/sh\n"
+                                     "asked=${0%/*}/asked\n"
+                                     "if [ \"${*%true}\" != \"$*\" ] && [ ! -e \"$asked\" ]; then\n"
+                                     "  touch \"$asked\"; echo cannot make a directory; exit 213\n"
+                                     "fi\n"
+                                     "PATH=${PATH#*:}; exec mpirun \"$@\"\n";
+  std::filesystem::permissions(tools / "mpirun", std::filesystem::perms::owner_all);
+  const auto run = start({.options = {"--min-ranks", "2"},
+                          .mpirun_options = {"--host", "localhost:2"},
+                          .environment = {{"PATH", tools.path().string() + ":" + std::getenv("PATH")}}});
+  expect_end(*run, 0);
+  EXPECT_TRUE(std::filesystem::exists(tools / "asked"));
+  EXPECT_TRUE(run->events("warning").empty()) << run->all_output();
+  EXPECT_TRUE(run->events("host_left_out").empty()) << run->all_output();
+}
+
+TEST_F(RunRestart, ContinuesAfterALauncherThatHangs) {
+  const auto run = start(
+      {.step_ms = kStepToActIn, .faults = {"save_every=10"}, .options = {"--restarts", "2", "--backoff", "10ms"}});
+  ASSERT_TRUE(run->wait_for_event("save_finished")) << run->all_output();
+  // A launcher that does not hear of the end of its ranks.
+  ::kill(run->events("start").front()["pid"].get<pid_t>(), SIGSTOP);
+  EXPECT_EQ(run->send_to_ranks(SIGKILL), kRanks);
+  expect_end(*run, 0);
+  EXPECT_THAT(last_text(*run, "kill"), HasSubstr("does not end although all that it started has"));
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+}
+
+TEST_F(RunRestart, ContinuesAfterANoticeThatOnlyARankGot) {
+  const auto run = start_and_wait({.step_ms = kStepToActIn, .options = {"--restarts", "2"}});
+  ASSERT_TRUE(run->send_to_rank(1, SIGTERM));
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 2U);
+  EXPECT_EQ(run->events("restart").front()["pause_s"], 0.0);
+}
+
+/// The ranks know it, and this process does not: another start would meet the same end.
+TEST_F(RunRestart, NotWhenTheRanksSayThatTheJobEnds) {
+  const auto end = std::chrono::system_clock::now() + std::chrono::seconds(8);
+  const auto end_s = std::chrono::duration_cast<std::chrono::seconds>(end.time_since_epoch()).count();
+  const auto run = start({.steps = 2000,
+                          .step_ms = kStepToActIn,
+                          .options = {"--restarts", "3", "--backoff", "10ms"},
+                          .environment = {{"REPRIEVE_TERMINATION_END_TIME_S", std::to_string(end_s)},
+                                          {"REPRIEVE_TERMINATION_END_LEAD_S", "2"}}});
+  expect_end(*run, 42);
+  EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
+}
+
+TEST_F(RunRestart, NotAfterANoticeToItself) {
+  const auto run = start_and_wait({.steps = kEndless, .options = {"--restarts", "2"}});
+  run->send(SIGTERM);
+  expect_saved(*run);
+  EXPECT_EQ(run->events("start").size(), 1U);
+}
+
+TEST_F(RunRestart, NoticeDuringTheBackOffEndsIt) {
+  const auto run = start({.faults = {"die_at=5"}, .options = {"--restarts", "2", "--backoff", "60s"}});
+  ASSERT_TRUE(run->wait_for_event("restart")) << run->all_output();
+  run->send(SIGTERM);
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_EQ(run->events("start").size(), 1U);
+}
+
+TEST_F(RunRestart, GivesUpOnACrashLoop) {
+  expect_given_up({.step_ms = 1,
+                   .faults = {"always_die_at=15", "save_every=10"},
+                   .options = {"--restarts", "50", "--backoff", "10ms"}},
+                  128 + SIGKILL, "crash loop");
+}
+
+TEST_F(RunRestart, GivesUpWhenTheBudgetIsUsed) {
+  expect_given_up({.step_ms = 1, .faults = {"always_die_at=5"}, .options = {"--restarts", "1", "--backoff", "10ms"}},
+                  128 + SIGKILL, "all 1 restarts are used");
+}
+
+TEST_F(RunRestart, ErrorOfTheProgramIsNamedAndKeepsItsCode) {
+  const auto run = start({.step_ms = 1, .faults = {"throw_at=5"}});
+  expect_end(*run, 3);
+  EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("the pressure is negative"));
+}
+
+/// Checkpoints of the steps 10 and 12.
+class RunReading : public RunRestart {
+ protected:
+  void SetUp() override {
+    RunRestart::SetUp();
+    expect_end(*start({.steps = 20, .step_ms = 1, .faults = {"save_every=10"}}), 0);
+    ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-10.h5"));
+    expect_end(*start({.steps = 15, .step_ms = 1, .faults = {"save_every=3", "restart_finished=1"}}), 0);
+    ASSERT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
+  }
+
+  /// In HDF5's own structures, which a restore does not read.
+  void corrupt(const std::string& name) const {
+    std::fstream file(checkpoints() / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 16);
+    file.put('\x5a');
+    ASSERT_TRUE(file.good());
+  }
+
+  const Simulation deadly{.step_ms = 1,
+                          .faults = {"die_reading=12", "restart_finished=1"},
+                          .options = {"--restarts", "5", "--backoff", "10ms"}};
+};
+
+TEST_F(RunReading, ValidCheckpointIsNotQuarantinedHoweverManyRunsDieReadingIt) {
+  const auto run = start(deadly);
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("crash loop"));
+  EXPECT_THAT(last_text(*run, "warning"), HasSubstr("ckpt-12.h5 is valid"));
+  EXPECT_EQ(run->events("start").size(), 3U);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
+
+  const auto next = start({.step_ms = 1, .faults = {"restart_finished=1"}});
+  expect_end(*next, 0);
+  EXPECT_THAT(next->out(), HasSubstr(end_of(60)));
+}
+
+TEST_F(RunReading, CorruptCheckpointThatKillsItsReadersIsQuarantined) {
+  corrupt("ckpt-12.h5");
+  const auto run = start(deadly);
+  expect_end(*run, 0);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+  EXPECT_EQ(run->events("start").size(), 3U);
+  EXPECT_EQ(run->events("quarantine").size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5.corrupt"));
+}
+
+TEST_F(RunReading, OnlyCheckpointIsNotQuarantined) {
+  std::filesystem::remove(checkpoints() / "ckpt-10.h5");
+  corrupt("ckpt-12.h5");
+  const auto run = start(deadly);
+  expect_end(*run, 128 + SIGKILL);
+  EXPECT_THAT(last_text(*run, "give_up"), HasSubstr("no older checkpoint"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints() / "ckpt-12.h5"));
+}
+
+/// `reprieve run` with something else than mpirun.
+class RunCode : public RunTest {
+ protected:
+  static int code_of(const std::vector<std::string>& arguments) {
+    Process process({joined({program("reprieve"), "run"}, arguments)});
+    return process.wait(kLimit).value_or(-1);
+  }
+};
+
+TEST_F(RunCode, IsThatOfTheProgram) {
+  EXPECT_EQ(code_of({"--", "true"}), 0);
+  EXPECT_EQ(code_of({"--", "sh", "-c", "exit 7"}), 7);
+  EXPECT_EQ(code_of({"--", "sh", "-c", "kill -SEGV $$"}), 128 + SIGSEGV);
+}
+
+TEST_F(RunCode, IsNeverTheRestartCodeWhenNothingWasSaved) { EXPECT_EQ(code_of({"--", "sh", "-c", "exit 42"}), 1); }
+
+TEST_F(RunCode, OfWrongUsage) {
+  EXPECT_EQ(code_of({"--", "/no/such/program"}), 2);
+  EXPECT_EQ(code_of({}), 2);
+  EXPECT_EQ(code_of({"--no-such-option", "--", "true"}), 2);
+  EXPECT_EQ(code_of({"--time-left", "soon", "--", "true"}), 2);
+  EXPECT_EQ(code_of({"--run-dir", "/no/such/directory", "--", "true"}), 2);
+}
+
+TEST_F(RunCode, OfHostsThatCannotBeLeftOut) {
+  EXPECT_EQ(code_of({"--min-ranks", "1", "--", "true"}), 2) << "no launcher";
+  EXPECT_EQ(code_of({"--min-ranks", "1", "--", "mpirun", "--hostfile", "/no/such/file", "true"}), 2);
+  EXPECT_EQ(code_of({"--spares", "1", "--", "mpirun", "--host", "here", "true"}), 2) << "none is left";
+  EXPECT_EQ(code_of({"--min-ranks", "3", "--", "mpirun", "-n", "2", "--host", "here:2", "true"}), 2);
+  EXPECT_EQ(code_of({"--min-ranks", "1", "--", "mpirun", "-n", "1", "--host", "a", "true", ":", "-n", "1", "true"}), 2)
+      << "of two programs each has hosts of its own";
+}
+
+TEST_F(RunCode, ArgumentsReachTheProgramAsTheyAre) {
+  Process process({{program("reprieve"), "run", "--quiet", "--", "printf", "[%s]", "--", "a b", "$HOME", "", "-n"}});
+  EXPECT_EQ(process.wait(kLimit), 0);
+  EXPECT_EQ(process.out(), "[--][a b][$HOME][][-n]");
+  EXPECT_EQ(process.err(), "");
+}
+
+// `reprieve run`: the directory that it gives to the program, and whether its end is believed.
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Not;
+
+class RunDirectoryOption : public RunTest {
+ protected:
+  /// As a batch script has it: the same program for each task, and a directory for each.
+  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_task(int task, Simulation simulation) const {
+    simulation.options.insert(simulation.options.end(), {"--directory", directory_of(task).string()});
+    return start(simulation);
+  }
+  [[nodiscard]] fs::path directory_of(int task) const { return directory_ / ("checkpoints-" + std::to_string(task)); }
+};
+
+/// The second task used to resume from the state of the first.
+TEST_F(RunDirectoryOption, ReachesTheProgram) {
+  for (int task = 0; task < 2; ++task) {
+    const auto run = start_task(task, {.step_ms = 1, .faults = {"save_every=10"}});
+    expect_end(*run, 0);
+    EXPECT_TRUE(run->events("restore").empty()) << "task " << task << run->all_output();
+    EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+    EXPECT_TRUE(fs::exists(directory_of(task) / "ckpt-50.h5"));
+  }
+  EXPECT_FALSE(fs::exists(checkpoints()));
+}
+
+/// Whatever the program is told, it must not resume from what another task has saved.
+TEST_F(RunDirectoryOption, AProgramThatUsesAnotherOneIsEnded) {
+  const auto first = start({.step_ms = 1, .faults = {"save_every=10"}});
+  expect_end(*first, 0);
+  const auto second = start_task(
+      1,
+      {.steps = 100'000, .faults = {"save_every=10", "deaf=1"}, .options = {"--restarts", "3", "--backoff", "10ms"}});
+  expect_end(*second, 1);
+  EXPECT_EQ(second->events("start").size(), 1U);
+  EXPECT_THAT(second->events("end").back()["reason"].get<std::string>(),
+              AllOf(HasSubstr(checkpoints().string()), HasSubstr(directory_of(1).string())));
+}
+
+/// Also if it is over before anybody has looked.
+TEST_F(RunDirectoryOption, AShortProgramThatUsesAnotherOneHasFailed) {
+  const auto run = start_task(0, {.steps = 1, .step_ms = 0, .faults = {"deaf=1"}});
+  expect_end(*run, 1);
+  EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("--directory names"));
+}
+
+/// Scripts whose code says nothing of the ranks.
+class RunScript : public RunTest {
+ protected:
+  [[nodiscard]] std::string mpirun_text(const Simulation& simulation) const {
+    std::string text = "mpirun --oversubscribe -n " + std::to_string(kRanks);
+    for (const std::string& word : program_arguments(simulation)) {
+      text += " '" + word + "'";
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_script(const std::string& script,
+                                                               const std::vector<std::string>& options = {}) const {
+    // mpirun -n 2 true stands behind it, as arguments that the script does not look at.
+    const std::vector<std::string> prefix = joined(supervisor({.options = options}), {"sh", "-c", script, "script"});
+    return std::make_unique<SupervisedMpirun>(
+        MpiCommand{.ranks = kRanks, .arguments = {"true"}, .launch_prefix = prefix});
+  }
+};
+
+TEST_F(RunScript, APipeThatHidesAKilledRankIsStartedAgain) {
+  const auto run = start_script(mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}}) + " | cat",
+                                {"--restarts", "2", "--backoff", "10ms"});
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("start").size(), 2U) << run->all_output();
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+}
+
+TEST_F(RunScript, WithoutRestartsThePipeIsAFailure) {
+  const auto run = start_script(mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}}) + " | cat");
+  expect_end(*run, 1);
+  EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(),
+              AllOf(HasSubstr("did not come to its end"), HasSubstr("pipefail")));
+}
+
+TEST_F(RunScript, ThatStartsTheProgramAgainByItselfHasFinished) {
+  const std::string mpirun = mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}});
+  const auto run = start_script(mpirun + "; " + mpirun, {"--restarts", "2"});
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("start").size(), 1U) << run->all_output();
+}
+
+/// The launcher fails at once, and the pipe hides it: the work of the first start is left.
+TEST_F(RunScript, APipeThatHidesALauncherThatFailsIsStartedAgain) {
+  const std::string mpirun = mpirun_text({.step_ms = 5, .faults = {"die_at=25", "save_every=10"}});
+  const std::string mark = (directory_ / "second").string();
+  const auto run =
+      start_script("if [ -e " + mark + ".done ]; then " + mpirun + "; elif [ -e " + mark + " ]; then touch " + mark +
+                       ".done; exit 1 | cat; else touch " + mark + "; " + mpirun + " | cat; fi",
+                   {"--restarts", "3", "--backoff", "10ms"});
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("start").size(), 3U) << run->all_output();
+  EXPECT_THAT(run->events("end").at(1)["reason"].get<std::string>(), HasSubstr("the start before left work to do"));
+  EXPECT_THAT(run->out(), HasSubstr(end_of(60)));
+}
+
+TEST_F(RunScript, OfProgramsWithoutAHandlerIsBelieved) {
+  const auto run = start_script("true");
+  expect_end(*run, 0);
+  EXPECT_THAT(run->events("end").back()["reason"].get<std::string>(), HasSubstr("opened no checkpoint directory"));
+}
+
+/// A supervisor whose record has no place.
+class RunWithoutRoom : public RunTest {
+ protected:
+  void SetUp() override {
+    full_ = directory_ / "full";
+    fs::create_directory(full_);
+    // Some blocks for directories, none for what is written.
+    const std::string mount = "mount -t tmpfs -o size=16k none " + full_.string() +
+                              " 2>/dev/null && head -c 1M /dev/zero > " + (full_ / "filler").string() +
+                              " 2>/dev/null; test -s " + (full_ / "filler").string();
+    if (std::system(mount.c_str()) != 0) {
+      GTEST_SKIP() << "cannot mount a tmpfs here";
+    }
+  }
+  void TearDown() override {
+    if (std::system(("umount -l " + full_.string() + " 2>/dev/null").c_str()) != 0) {
+      SUCCEED();
+    }
+  }
+
+  fs::path full_;
+};
+
+TEST_F(RunWithoutRoom, TheEventLogSaysThatTheStateIsSaved) {
+  const auto run =
+      start({.steps = 100'000,
+             .options = {"--run-dir", full_.string(), "--directory", checkpoints().string(), "--ready-timeout", "1s"}});
+  // Nothing tells the supervisor that the ranks are ready; their output tells this test.
+  ASSERT_TRUE(wait_until([&] { return run->out().find("step 3") != std::string::npos; }, kLimit)) << run->all_output();
+  run->send(SIGTERM);
+  expect_end(*run, 42);
+  EXPECT_THAT(run->events("warning").front()["text"].get<std::string>(), HasSubstr("no room")) << run->all_output();
+  EXPECT_EQ(run->events("end").back()["result"], "saved") << run->all_output();
+}
+
+TEST_F(RunWithoutRoom, AFinishedRunHasFinished) {
+  const auto run = start({.step_ms = 1, .options = {"--run-dir", full_.string()}});
+  expect_end(*run, 0);
+}
+
+// `reprieve run` with ranks on several hosts: notices, a connection that breaks, and hosts that are left out.
+
+/// `reprieve run` with mpirun on host h0 and ranks on others.
+class RunOnNodes : public RunTest {
+ protected:
+  void SetUp() override {
+    if (!hosts_.work()) {
+      GTEST_SKIP() << VirtualHosts::kNeeds;
+    }
+    hosts_.write_agent(agent());
+  }
+
+  [[nodiscard]] std::filesystem::path agent() const { return directory_ / "agent.sh"; }
+
+  [[nodiscard]] std::unique_ptr<SupervisedMpirun> start_on_nodes(const Simulation& simulation,
+                                                                 const std::string& hosts = "h1:1,h2:1") const {
+    return std::make_unique<SupervisedMpirun>(
+        MpiCommand{.ranks = kRanks,
+                   .arguments = program_arguments(simulation),
+                   .mpirun_options = {"--mca", "plm_rsh_agent", agent().string(), "--host", hosts},
+                   .launch_prefix = joined(hosts_.on_h0(), supervisor(simulation)),
+                   .directory = directory_.path()});
+  }
+
+  const VirtualHosts hosts_;
+};
+
+TEST_F(RunOnNodes, SigtermToEveryProcessOfTheJobSaves) {
+  const auto run = start_on_nodes({.steps = kEndless});
+  ASSERT_TRUE(run->wait_for_event("ready")) << run->all_output();
+  for (const pid_t pid : run->descendants()) {
+    ::kill(pid, SIGTERM);  // the daemons on the other hosts as well, as Slurm does
+  }
+  run->send(SIGTERM);
+  expect_saved(*run);
+  expect_same_end({.steps = run->events("exit").back()["run_calls"].get<int>() + 10});
+}
+
+TEST_F(RunOnNodes, NoticeBeforeTheRanksAreReady) {
+  const auto run = start_on_nodes({.steps = kEndless, .faults = {"late=1000"}});
+  ASSERT_TRUE(run->wait_for_event("start"));
+  run->send(SIGTERM);
+  expect_saved(*run);
+}
+
+TEST_F(RunOnNodes, CutCableEndsTheRunInBoundedTime) {
+  const auto run =
+      start_on_nodes({.steps = kEndless, .faults = {"save_every=20"}, .options = {"--link-timeout", "6s"}});
+  ASSERT_TRUE(run->wait_for_event("save_finished", 2)) << run->all_output();
+  ASSERT_TRUE(hosts_.set_cable(2, "down"));
+  const auto code = run->wait(kLimit);  // by itself the launcher would notice after 8 minutes
+  ASSERT_TRUE(code) << run->all_output();
+  EXPECT_NE(*code, 0);
+  EXPECT_NE(*code, 42);
+  EXPECT_TRUE(run->wait_for_descendants(10s)) << run->all_output();
+  ASSERT_TRUE(hosts_.set_cable(2, "up"));
+  const auto next = start_on_nodes({.steps = 1000, .step_ms = 0});
+  expect_end(*next, 0);
+  EXPECT_THAT(next->out(), HasSubstr(end_of(1000)));
+  EXPECT_EQ(next->events("restore").size(), 1U);
+}
+
+TEST_F(RunOnNodes, ASpareTakesThePlaceOfADeadHost) {
+  const auto run =
+      start_on_nodes({.steps = 400,
+                      .faults = {"save_every=20"},
+                      .options = {"--restarts", "3", "--spares", "1", "--link-timeout", "6s", "--host-timeout", "8s"}},
+                     "h1:1,h2:1,h0:1");
+  ASSERT_TRUE(run->wait_for_event("save_finished", 2)) << run->all_output();
+  EXPECT_EQ(run->events("hosts").at(0).at("hosts"), "h1:1,h2:1");
+  ASSERT_TRUE(hosts_.set_cable(2, "down"));
+  expect_end(*run, 0);
+  EXPECT_EQ(run->events("host_left_out").at(0).at("host"), "h2") << run->all_output();
+  EXPECT_EQ(run->events("hosts").back().at("hosts"), "h1:1,h0:1");
+  EXPECT_EQ(run->events("hosts").back().at("ranks"), 2);
+  EXPECT_GE(run->events("restore").size(), 1U);
+  EXPECT_THAT(run->out(), HasSubstr(end_of(400)));
+}
+
+TEST_F(RunOnNodes, WithTooFewHostsNothingIsStarted) {
+  ASSERT_TRUE(hosts_.set_cable(2, "down"));
+  const auto run = start_on_nodes({.options = {"--min-ranks", "2", "--host-timeout", "4s"}});
+  expect_end(*run, 1);
+  EXPECT_TRUE(run->events("start").empty());
+  EXPECT_THAT(run->events("give_up").at(0).at("text").get<std::string>(), HasSubstr("too few hosts answer"));
+}
+
+TEST_F(RunOnNodes, ANoticeWhileHostsAreAskedIsKept) {
+  ASSERT_TRUE(hosts_.set_cable(2, "down"));
+  const auto run = start_on_nodes({.steps = kEndless, .options = {"--min-ranks", "1", "--host-timeout", "60s"}});
+  ASSERT_TRUE(run->wait_for_event("hosts_asked")) << run->all_output();
+  run->send(SIGTERM);
+  ASSERT_TRUE(hosts_.set_cable(2, "up"));
+  expect_saved(*run);
+}
+
+}  // namespace
 }  // namespace reprieve::test

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <chrono>
 #include <memory>
@@ -13,8 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "core/event_log.hpp"
+#include "storage/read/inspect_file.hpp"
 #include "support/process.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 
@@ -27,30 +29,85 @@ class FieldTest : public testing::Test {
 
   [[nodiscard]] std::filesystem::path checkpoints() const { return directory_ / "checkpoints"; }
 
-  [[nodiscard]] MpiCommand command(int ranks, int steps, int step_ms, const Options& options = {}) const;
+  [[nodiscard]] MpiCommand command(int ranks, int steps, int step_ms, const Options& options = {}) const {
+    const Options words{program("faults_field"), checkpoints().string(), std::to_string(steps),
+                        std::to_string(step_ms)};
+    return {.ranks = ranks, .arguments = joined(words, options), .directory = directory_.path()};
+  }
   [[nodiscard]] std::unique_ptr<Mpirun> start(int ranks, int steps, int step_ms, const Options& options = {}) const {
     return std::make_unique<Mpirun>(command(ranks, steps, step_ms, options));
   }
 
   /// Waits until rank 0 has done so many steps.
-  static void wait_for_step(Mpirun& job, int step);
+  static void wait_for_step(Mpirun& job, int step) {
+    const std::string line = "step " + std::to_string(step) + "\n";
+    const bool seen = wait_until([&] { return job.out().find(line) != std::string::npos || !job.running(); }, kLimit);
+    ASSERT_TRUE(seen && job.out().find(line) != std::string::npos) << job.out() << job.err();
+  }
 
   /// Waits for the end of mpirun and returns its code; a launcher that hangs (as Open MPI's can after a death) is
   /// killed once its ranks are gone.
-  static int end_of(Mpirun& job);
+  static int end_of(Mpirun& job) {
+    bool started = false;
+    const auto is_over = [&] {
+      const bool lives = !job.ranks().empty();
+      started = started || lives;
+      return !job.running() || (started && !lives);
+    };
+    const bool ended = wait_until(is_over, kLimit);
+    EXPECT_TRUE(ended) << "still running\n" << job.err();
+    if (ended && !job.wait(std::chrono::seconds(20))) {
+      job.send(SIGKILL);
+    }
+    const auto code = job.wait(std::chrono::seconds(20));
+    EXPECT_TRUE(job.wait_for_descendants(std::chrono::seconds(20))) << "processes are left";
+    return code.value_or(-1);
+  }
 
   /// Every checkpoint is valid; returns how many there are.
-  int expect_sound_checkpoints() const;
+  int expect_sound_checkpoints() const {
+    const auto all = checkpoints_in(checkpoints());
+    for (const auto& [number, file] : all) {
+      for (const storage::Corruption& corruption : storage::verify_file(file)) {
+        ADD_FAILURE() << file << ": " << corruption.problem;
+      }
+    }
+    return static_cast<int>(all.size());
+  }
 
-  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name) const;
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& name) const {
+    return events_of(read_text(checkpoints() / "events.jsonl"), name);
+  }
 
   /// The line with the digest in the output.
-  static std::string digest_in(const std::string& output);
+  static std::string digest_in(const std::string& output) {
+    const auto begin = output.find("digest ");
+    return begin == std::string::npos ? "no digest" : output.substr(begin, output.find('\n', begin) - begin);
+  }
   /// That of an undisturbed run.
-  static std::string digest_of(int steps, const Options& options = {});
+  static std::string digest_of(int steps, const Options& options = {}) {
+    const TemporaryDirectory directory;
+    MpiCommand command{.ranks = 1,
+                       .arguments = {program("faults_field"), directory / "c", std::to_string(steps), "0"},
+                       .directory = directory.path()};
+    for (const std::string& option : options) {
+      if (option.starts_with("elements=")) {
+        command.arguments.push_back(option);
+      }
+    }
+    Mpirun job(command);
+    EXPECT_EQ(job.wait(kLimit), 0) << job.err();
+    return digest_in(job.out());
+  }
 
   /// Starts once more without disturbance, which must resume from a checkpoint and come to the same end.
-  void expect_same_end(int ranks, int steps, const Options& options = {}) const;
+  void expect_same_end(int ranks, int steps, const Options& options = {}) const {
+    const std::size_t restored = events("restore").size();
+    const auto job = start(ranks, steps, 0, options);
+    EXPECT_EQ(job->wait(kLimit), 0) << job->err();
+    EXPECT_GT(events("restore").size(), restored) << "began again";
+    EXPECT_EQ(digest_in(job->out()), digest_of(steps, options));
+  }
 
   TemporaryDirectory directory_;
 };

@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "manager/node_directory.hpp"
 #include "storage/read/inspect_file.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 
@@ -34,27 +33,7 @@ std::unique_ptr<Process> start_alone(const MpiCommand& what) {
 }
 
 std::vector<nlohmann::json> events_in(const fs::path& directory) {
-  std::vector<nlohmann::json> events;
-  std::ifstream stream(directory / "events.jsonl");
-  for (std::string line; std::getline(stream, line);) {
-    nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_object()) {  // a line can be torn
-      events.push_back(std::move(event));
-    }
-  }
-  return events;
-}
-
-std::uint64_t newest_in(const fs::path& directory) {
-  std::uint64_t newest = 0;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory, none)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-      newest = std::max<std::uint64_t>(newest, std::stoull(name.substr(5)));
-    }
-  }
-  return newest;
+  return events_of(read_text(directory / "events.jsonl"));
 }
 
 /// The newest step of which a part is complete.
@@ -135,7 +114,7 @@ int Lives::wait_for_death(const Life& life) {
 }
 
 void Lives::live_for_copies(const std::string& mode) {
-  const std::uint64_t before = std::max(newest_in(run_), newest_copy_in(local_.path()));
+  const std::uint64_t before = std::max(newest_checkpoint_in(run_), newest_copy_in(local_.path()));
   const Life life = start(mode);
   EXPECT_TRUE(wait_until([&] { return newest_whole_copy_in(local_.path()) > before || !life.job().running(); }, 120s));
   EXPECT_TRUE(life.job().running()) << life.job().out() << life.job().err();
@@ -157,7 +136,9 @@ std::string Lives::digest_of(const fs::path& directory, std::uint64_t steps, con
   return at == std::string::npos ? "" : out.substr(at);
 }
 
-std::uint64_t Lives::newest_whole() const { return std::max(newest_in(run_), newest_whole_copy_in(local_.path())); }
+std::uint64_t Lives::newest_whole() const {
+  return std::max(newest_checkpoint_in(run_), newest_whole_copy_in(local_.path()));
+}
 
 void Lives::expect_one_copy_under_way() const {
   const std::uint64_t whole = newest_whole();
@@ -189,7 +170,7 @@ void Lives::expect_restored_at_least(std::uint64_t number) const {
 }
 
 void Lives::expect_same_end(std::uint64_t reached) {
-  const std::uint64_t steps = std::max({newest_in(run_), newest_copy_in(local_.path()), reached}) + 20;
+  const std::uint64_t steps = std::max({newest_checkpoint_in(run_), newest_copy_in(local_.path()), reached}) + 20;
   const std::string mine = digest_of(run_, steps, "local");
   EXPECT_EQ(mine, digest_of(temporary_ / "undisturbed", steps, "none"));
   std::error_code none;

@@ -12,7 +12,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -21,6 +20,8 @@
 #include <thread>
 
 #include "faults/field_test.hpp"
+#include "faults/lives.hpp"
+#include "support/run_directory.hpp"
 
 namespace reprieve::test {
 namespace {
@@ -28,11 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-
-int number_from_environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 std::size_t count_in(const fs::path& directory) {
   std::error_code none;
@@ -88,7 +84,7 @@ class LongHaul : public FieldTest {
 
   LongHaul()
       : seed_(static_cast<unsigned>(
-            number_from_environment("REPRIEVE_FAULTS_SEED", static_cast<int>(std::random_device()() % 100'000)))),
+            count_from("REPRIEVE_FAULTS_SEED", static_cast<int>(std::random_device()() % 100'000)))),
         random_(seed_) {
     fs::create_directory(disk_);
     // A small disk of its own, where this user may have one, which is gone with this process.
@@ -139,18 +135,6 @@ class LongHaul : public FieldTest {
     }
   }
 
-  /// The number of the newest checkpoint.
-  [[nodiscard]] int newest() const {
-    int number = 0;
-    for (const auto& entry : fs::directory_iterator(disk_ / "checkpoints")) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with("ckpt-") && name.ends_with(".h5")) {
-        number = std::max(number, std::stoi(name.substr(5)));
-      }
-    }
-    return number;
-  }
-
   /// Removes what only a dead run leaves, by a start that does nothing, and looks at what is there then.
   void expect_nothing_left() const {
     const std::set<std::string> known{"events.jsonl", ".reprieve.lock", ".reprieve.recycled", ".reprieve.workers",
@@ -172,11 +156,10 @@ class LongHaul : public FieldTest {
 };
 
 TEST_F(LongHaul, EndsAsAnUndisturbedRun) {
-  const auto end = Clock::now() + std::chrono::seconds(number_from_environment("REPRIEVE_FAULTS_SECONDS", 90));
+  const auto end = Clock::now() + std::chrono::seconds(count_from("REPRIEVE_FAULTS_SECONDS", 90));
   SCOPED_TRACE("REPRIEVE_FAULTS_SEED=" + std::to_string(seed_));
-  constexpr int kEndless = 10'000'000;
   while (Clock::now() < end) {
-    const auto job = start_job(1 + below(4), kEndless);
+    const auto job = start_job(1 + below(4), 10'000'000);
     ++counts_["starts"];
     disturb(*job);
     const int code = end_of(*job);
@@ -189,7 +172,7 @@ TEST_F(LongHaul, EndsAsAnUndisturbedRun) {
   }
   const auto last = start_job(2, 1);  // only to see where it is
   EXPECT_EQ(last->wait(kLimit), 0) << last->err();
-  const int reached = newest();
+  const auto reached = static_cast<int>(newest_checkpoint_in(disk_ / "checkpoints"));
   const auto finish = start_job(3, reached + 50);
   EXPECT_EQ(finish->wait(kLimit), 0) << finish->err();
   EXPECT_EQ(digest_in(finish->out()), digest_of(reached + 50, {"elements=" + std::to_string(kElements)}));
@@ -216,7 +199,7 @@ TEST_F(LongHaul, NothingGrows) {
     return all;
   };
   const std::map<int, Resources> before = take();
-  const auto end = Clock::now() + std::chrono::seconds(number_from_environment("REPRIEVE_FAULTS_SECONDS", 90) / 4);
+  const auto end = Clock::now() + std::chrono::seconds(count_from("REPRIEVE_FAULTS_SECONDS", 90) / 4);
   while (Clock::now() < end) {
     ASSERT_TRUE(job->send_to_rank(below(2), SIGUSR1)) << job->err();
     std::this_thread::sleep_for(100ms);

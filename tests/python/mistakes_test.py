@@ -219,12 +219,7 @@ class Mistakes(Case):
         nan = float("nan")
         first = {"a": 1.0, "b": np.float32(1), "c": np.int32(1), "d": 1.0, "e": np.float32(1)}
         later = {"a": 3, "b": 0.25, "c": 2.0, "d": np.float64(nan), "e": nan}
-        state = dict(first)
-        with self.handler(state) as handler:
-            for _ in handler.steps(1):
-                state.update(later)
-            handler.request_checkpoint()
-            handler.boundary()
+        self.save_changed(dict(first), lambda state: state.update(later))
         found = {name: str(float(value)) for name, value in self.restore(dict(first)).items()}
         self.assertEqual(found, {name: str(float(value)) for name, value in later.items()})
 

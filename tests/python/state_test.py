@@ -103,15 +103,6 @@ class Values(Case):
         other = self.restore({"n": 0, "text": "", "list": [], "w": np.zeros(2)})
         self.assertEqual((other["n"], other["text"], other["list"], list(other["w"])), (3, "xxx", [0, 1, 2], [3, 3]))
 
-
-    def save_changed(self, state, change):
-        """Registers a state, then changes it, then saves."""
-        with self.handler(state) as handler:
-            for _ in handler.steps(1):
-                change(state)
-            handler.request_checkpoint()
-            handler.boundary()
-
     def test_a_dictionary_in_the_place_of_another(self):
         state = {"p": {"rate": 0.0, "of": {"text": "a"}}}
         self.save_changed(state, lambda state: state.update(p={"rate": 2.5, "of": {"text": "b"}}))
@@ -210,11 +201,7 @@ class DistributedArrays(Case):
     def test_arrays_that_change_places(self):
         state, padded, _ = self.grid(True)
         other = padded + 100
-        with self.handler(state) as handler:
-            for _ in handler.steps(1):
-                state["u"].value = other
-            handler.request_checkpoint()
-            handler.boundary()
+        self.save_changed(state, lambda state: setattr(state["u"], "value", other))
         state, padded, inner = self.grid(False)
         self.restore(state)
         np.testing.assert_array_equal(inner, self.grid(True)[2] + 100)
@@ -224,11 +211,7 @@ class DistributedArrays(Case):
         present = [0]
         where = {"shape": (SIZE, 3), "offset": (RANK, 0), "dtype": np.float64}
         state = {"u": reprieve.distributed(lambda: fields[present[0]], **where)}
-        with self.handler(state) as handler:
-            for _ in handler.steps(1):
-                present[0] = 1
-            handler.request_checkpoint()
-            handler.boundary()
+        self.save_changed(state, lambda _: present.__setitem__(0, 1))
         fields[1][:] = 0
         self.restore(state)
         self.assertTrue((fields[1] == 11.0 + RANK).all() and (fields[0] == 1.0 + RANK).all())

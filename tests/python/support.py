@@ -43,6 +43,14 @@ class Case(unittest.TestCase):
                 handler.request_checkpoint()
         assert handler._handle.value is None
 
+    def save_changed(self, state, change):
+        """Registers a state, then changes it, then saves."""
+        with self.handler(state) as handler:
+            for _ in handler.steps(1):
+                change(state)
+            handler.request_checkpoint()
+            handler.boundary()
+
     def restore(self, state, **arguments):
         """A new start, with other values at first."""
         with self.handler(state, **arguments) as handler:

@@ -41,9 +41,8 @@ class Scenario : public testing::Test {
   using Words = std::vector<std::string>;
 
   [[nodiscard]] std::unique_ptr<Mpirun> start(const std::string& loop, const Words& options) const {
-    Words words{program("scenarios_tensorflow"), loop, checkpoints_.string()};
-    words.insert(words.end(), options.begin(), options.end());
-    return std::make_unique<Mpirun>(MpiCommand{.ranks = kWorkers, .arguments = words});
+    const Words words{program("scenarios_tensorflow"), loop, checkpoints_.string()};
+    return std::make_unique<Mpirun>(MpiCommand{.ranks = kWorkers, .arguments = joined(words, options)});
   }
 
   /// Waits until the first step, and then for a random time.

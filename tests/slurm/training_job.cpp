@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "support/run_directory.hpp"
+
 namespace reprieve::test {
 
 namespace fs = std::filesystem;
@@ -295,15 +297,7 @@ std::vector<PreemptionFigures> TrainingJob::figures() const {
 json TrainingJob::summary() const { return json::parse(read_text(files_.summary)); }
 
 std::vector<json> TrainingJob::events(const std::string& kind) const {
-  std::vector<json> all;
-  std::istringstream lines(read_text(files_.checkpoints / "events.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    json event = json::parse(line, nullptr, false);
-    if (event.is_object() && event.value("event", "") == kind) {
-      all.push_back(std::move(event));
-    }
-  }
-  return all;
+  return events_of(read_text(files_.checkpoints / "events.jsonl"), kind);
 }
 
 void for_all(const std::vector<TrainingJob*>& jobs, const std::function<void(TrainingJob&)>& call) {

@@ -43,39 +43,9 @@ void MetadataServerDouble::set_form(ServedReply::Form form, std::chrono::millise
   delay_ = delay;
 }
 
-void MetadataServerDouble::set_status(std::optional<int> status) {
-  const std::lock_guard lock(mutex_);
-  status_ = status;
-}
-
-void MetadataServerDouble::set_maintenance_event(const std::string& value) {
-  const std::lock_guard lock(mutex_);
-  maintenance_event_ = value;
-}
-
-void MetadataServerDouble::set_preempted(const std::string& value) {
-  const std::lock_guard lock(mutex_);
-  preempted_ = value;
-}
-
-void MetadataServerDouble::set_instance_action(const std::string& body) {
-  const std::lock_guard lock(mutex_);
-  instance_action_ = body;
-}
-
-void MetadataServerDouble::set_rebalance(const std::string& body) {
-  const std::lock_guard lock(mutex_);
-  rebalance_ = body;
-}
-
 void MetadataServerDouble::expire_tokens() {
   const std::lock_guard lock(mutex_);
   tokens_.clear();
-}
-
-void MetadataServerDouble::set_scheduled_events(const std::string& body) {
-  const std::lock_guard lock(mutex_);
-  scheduled_events_ = body;
 }
 
 std::vector<std::string> MetadataServerDouble::acknowledgements() const {

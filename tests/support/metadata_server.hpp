@@ -28,22 +28,27 @@ class MetadataServerDouble {
   /// All answers take this form, whatever is asked.
   void set_form(ServedReply::Form form, std::chrono::milliseconds delay = {});
   /// Every request gets this status.
-  void set_status(std::optional<int> status);
+  void set_status(std::optional<int> status) { set(status_, status); }
 
   /// GCE.
-  void set_maintenance_event(const std::string& value);
-  void set_preempted(const std::string& value);
+  void set_maintenance_event(const std::string& value) { set(maintenance_event_, value); }
+  void set_preempted(const std::string& value) { set(preempted_, value); }
   /// AWS: the bodies; empty: nothing is planned.
-  void set_instance_action(const std::string& body);
-  void set_rebalance(const std::string& body);
+  void set_instance_action(const std::string& body) { set(instance_action_, body); }
+  void set_rebalance(const std::string& body) { set(rebalance_, body); }
   /// AWS: the tokens given out so far are no longer good.
   void expire_tokens();
   /// Azure: the body of scheduledevents.
-  void set_scheduled_events(const std::string& body);
+  void set_scheduled_events(const std::string& body) { set(scheduled_events_, body); }
   /// Azure: the bodies of the requests to go ahead.
   [[nodiscard]] std::vector<std::string> acknowledgements() const;
 
  private:
+  template <class Value>
+  void set(Value& member, const Value& value) {
+    const std::lock_guard lock(mutex_);
+    member = value;
+  }
   ServedReply answer(const ServedRequest& request);
   ServedReply gce(const ServedRequest& request) const;
   ServedReply aws(const ServedRequest& request);

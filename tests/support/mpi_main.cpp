@@ -5,19 +5,90 @@
 
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <pthread.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
-
-#include "support/watchdog.hpp"
 
 namespace {
 
-using reprieve::test::Watchdog;
+constexpr int kStuckExitCode = 3;
+constexpr std::chrono::seconds kTimeForOtherRanks{2};
+
+/// Ends a test process that hangs, and says where it hung: every rank has one. When a rank stays in one place for
+/// longer than the limit, it prints `[rank 1/4] stuck in Suite.Test for 60 s`, leaves the other ranks a moment to say
+/// where they are, and ends the process, whereupon mpirun ends the job.
+class Watchdog {
+ public:
+  Watchdog(int rank, int size, std::chrono::seconds limit)
+      : who_("[rank " + std::to_string(rank) + "/" + std::to_string(size) + "]"),
+        limit_(limit),
+        thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+  ~Watchdog() = default;
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Names the place ("in Suite.Test") and starts the clock again.
+  void enter(std::string place) {
+    {
+      const std::lock_guard lock(mutex_);
+      place_ = std::move(place);
+      entered_ = Clock::now();
+    }
+    changed_.notify_all();
+  }
+
+  /// Names the place without touching the clock, so that all ranks of a stuck test speak at the same time.
+  void rename(std::string place) {
+    const std::lock_guard lock(mutex_);
+    place_ = std::move(place);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch(const std::stop_token& stop) {
+    sigset_t all;  // the tests send signals to their own process; none of them is for this thread
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      const auto entered = entered_;
+      const bool moved = changed_.wait_until(lock, stop, entered + limit_, [&] { return entered_ != entered; });
+      if (!moved && !stop.stop_requested()) {
+        give_up();
+      }
+    }
+  }
+
+  [[noreturn]] void give_up() const {
+    // One write, below the size that keeps lines of several processes whole, and no buffer that a stuck thread may
+    // hold.
+    const std::string line = who_ + " stuck " + place_ + " for " + std::to_string(limit_.count()) + " s\n";
+    const bool shown = write(STDERR_FILENO, line.data(), line.size()) >= 0;
+    std::this_thread::sleep_for(kTimeForOtherRanks);
+    _exit(shown ? kStuckExitCode : kStuckExitCode + 1);
+  }
+
+  const std::string who_;
+  const std::chrono::seconds limit_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::string place_ = "at the start";
+  Clock::time_point entered_ = Clock::now();
+  std::jthread thread_;  // last: it uses the members above
+};
 
 std::string full_name(const testing::TestInfo& test) { return std::string(test.test_suite_name()) + "." + test.name(); }
 

@@ -52,7 +52,7 @@ function(reprieve_add_mpi_test)
     TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
-add_library(mpi_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/mpi_main.cpp ${CMAKE_CURRENT_LIST_DIR}/watchdog.cpp)
+add_library(mpi_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/mpi_main.cpp)
 target_include_directories(mpi_test_main PUBLIC ${CMAKE_CURRENT_LIST_DIR}/..)
 target_link_libraries(mpi_test_main PUBLIC reprieve_internal reprieve_options GTest::gtest GTest::gmock)
 

@@ -9,8 +9,10 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,18 @@ using Environment = std::map<std::string, std::optional<std::string>>;
 
 /// The content of a file; empty if there is none.
 std::string read_text(const std::filesystem::path& file);
+
+/// Words of a command line, and more of them behind.
+inline std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// The words of a text, between which there are blanks.
+inline std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return std::vector<std::string>(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+}
 
 /// Path of a program of this build ("reprieve", "reprieve-trainer", ...).
 std::string program(const std::string& name);

@@ -20,46 +20,63 @@ namespace reprieve::test {
 using cluster::AgreementVector;
 using cluster::ReductionChannel;
 
-/// The n-th reduction of all ranks, complete when each has posted it.
-class SharedReductions {
+/// The n-th vector of all ranks: of each element the largest. Complete when each rank has posted its own.
+template <class Vector>
+class SharedMaxima {
  public:
-  explicit SharedReductions(int size) : size_(size) {}
+  explicit SharedMaxima(int size) : size_(size) {}
 
-  void post(std::size_t n, const AgreementVector& mine) {
+  void post(std::size_t n, const Vector& mine) {
     const std::lock_guard lock(mutex_);
-    Reduction& reduction = reductions_[n];
+    Maxima& maxima = maxima_[n];
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      reduction.result[i] = reduction.posted == 0 ? mine[i] : std::max(reduction.result[i], mine[i]);
+      maxima.result[i] = maxima.posted == 0 ? mine[i] : std::max(maxima.result[i], mine[i]);
     }
-    if (++reduction.posted == size_) {
+    if (++maxima.posted == size_) {
       complete_.notify_all();
     }
   }
 
-  bool test(std::size_t n, AgreementVector& result) {
+  bool test(std::size_t n, Vector& result) {
     const std::lock_guard lock(mutex_);
-    result = reductions_[n].result;
-    return reductions_[n].posted == size_;
+    result = maxima_[n].result;
+    return maxima_[n].posted == size_;
   }
 
-  AgreementVector wait(std::size_t n, std::chrono::milliseconds limit) {
+  Vector wait(std::size_t n, std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
-    if (!complete_.wait_for(lock, limit, [&] { return reductions_[n].posted == size_; })) {
+    if (!complete_.wait_for(lock, limit, [&] { return maxima_[n].posted == size_; })) {
       throw UnresponsiveError("a rank did not post", {});
     }
-    return reductions_[n].result;
+    return maxima_[n].result;
   }
 
+  /// Whether any rank has posted the n-th; how many any rank has posted, or all ranks.
+  bool has_begun(std::size_t n) {
+    const std::lock_guard lock(mutex_);
+    return maxima_[n].posted > 0;
+  }
+  [[nodiscard]] std::size_t begun() { return begun_by(1); }
+  [[nodiscard]] std::size_t begun_by_all() { return begun_by(size_); }
+
  private:
-  struct Reduction {
+  struct Maxima {
     int posted = 0;
-    AgreementVector result{};
+    Vector result{};
   };
+  [[nodiscard]] std::size_t begun_by(int least) {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(maxima_, [&](const auto& maxima) { return maxima.second.posted >= least; }));
+  }
+
   int size_;
   std::mutex mutex_;
   std::condition_variable complete_;
-  std::map<std::size_t, Reduction> reductions_;
+  std::map<std::size_t, Maxima> maxima_;
 };
+
+using SharedReductions = SharedMaxima<AgreementVector>;
 
 /// One rank's side of them.
 class ThreadChannel : public ReductionChannel {

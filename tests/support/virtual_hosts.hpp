@@ -37,7 +37,7 @@ class VirtualHosts {
         ip -n ${p}h$i addr add 10.77.0.$((i + 1))/24 dev eth0
         ip -n ${p}h$i link set eth0 up
       done)";
-    works_ = succeeds("set -- " + prefix_ + "\n" + script);
+    works_ = ::geteuid() == 0 && succeeds("set -- " + prefix_ + "\n" + script);
   }
   ~VirtualHosts() {
     static_cast<void>(succeeds("for h in sw h0 h1 h2; do ip netns del " + prefix_ + "$h 2>/dev/null || true; done"));
@@ -46,6 +46,7 @@ class VirtualHosts {
   VirtualHosts& operator=(const VirtualHosts&) = delete;
 
   [[nodiscard]] bool work() const { return works_; }
+  static constexpr const char* kNeeds = "needs root, and a system that allows network namespaces";
 
   /// What to put before a command so that it runs on host h0.
   [[nodiscard]] std::vector<std::string> on_h0() const {

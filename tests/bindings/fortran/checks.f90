@@ -47,19 +47,21 @@ contains
     call check_ok(ierr)
   end subroutine
 
-  !> A directory for all ranks, empty at first.
-  subroutine begin_test(name)
+  !> Runs a test in a directory for all ranks, empty at first.
+  subroutine test(name, run)
     character(*), intent(in) :: name
+    interface
+      subroutine run()
+      end subroutine
+    end interface
     character(4096) :: parent
+    integer :: all
     running = name
     call get_environment_variable('TEST_DIRECTORY', parent)
     directory = trim(parent)//'/'//name
     if (rank == 0) call execute_command_line('rm -rf '//directory)
     call MPI_Barrier(MPI_COMM_WORLD)
-  end subroutine
-
-  subroutine end_test()
-    integer :: all
+    call run()
     call MPI_Allreduce(failures, all, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
     if (rank == 0) then
       print '(4a)', merge('[ OK ] ', '[FAIL] ', all == 0), running

@@ -46,7 +46,6 @@ contains
     type(reprieve_checkpoint_info) :: info
     integer(int64) :: saved_at
     integer :: ierr
-    call begin_test('preempted_and_resumed')
     total = 0
     call make_config(config)
     call config%set('termination.restart_code', '75')
@@ -81,7 +80,6 @@ contains
     call handler%close()
     call state%destroy()
     call config%destroy()
-    call end_test()
   end subroutine
 
   subroutine steps_and_errors()
@@ -90,7 +88,6 @@ contains
     type(reprieve_config) :: config
     type(reprieve_handler) :: handler
     integer :: ierr
-    call begin_test('steps_and_errors')
     total = 0
     call make_config(config)
     call state%add_replicated('total', reprieve_view(total))
@@ -129,6 +126,5 @@ contains
     call check(handler%total_run_calls() == -1, 'closed')
     call state%destroy()
     call config%destroy()
-    call end_test()
   end subroutine
 end module

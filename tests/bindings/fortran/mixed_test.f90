@@ -3,7 +3,7 @@
 module mixed_test
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: real64
-  use checks, only: check, check_ok, begin_test, end_test, directory, rank
+  use checks, only: check, check_ok, directory, rank
   use mpi, only: MPI_COMM_WORLD
   use reprieve
   implicit none
@@ -45,7 +45,6 @@ contains
 
   subroutine a_solver_in_c()
     real(real64), target :: field(3)
-    call begin_test('a_solver_in_c')
     field = rank + 0.5_real64
     call solver_set(10.0_real64*rank)
     call run(field, 2)
@@ -55,6 +54,5 @@ contains
     call run(field, 2)  ! both steps are made
     call check(all(field == rank + 0.5_real64), 'the field of Fortran came back')
     call check(solver_sum() == 4*(10.0_real64*rank + 2), 'the memory of C came back')
-    call end_test()
   end subroutine
 end module

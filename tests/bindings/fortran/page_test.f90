@@ -49,7 +49,6 @@ contains
   subroutine loop_of_the_page()
     integer :: code
     integer(int64) :: saved_at
-    call begin_test('loop_of_the_page')
     signal_at = 5
     code = run(100000_int64)
     saved_at = step
@@ -57,6 +56,5 @@ contains
     signal_at = -1
     code = run(saved_at + 10)
     call check(code == -1 .and. step == saved_at + 10, 'the end')
-    call end_test()
   end subroutine
 end module

@@ -30,7 +30,6 @@ contains
     type(reprieve_config) :: config
     type(reprieve_handler) :: handler
     type(reprieve_save_report) :: report
-    call begin_test('own_steps')
     steps = 0
     call make_config(config)
     call config%set_exit(reprieve_exit_later)
@@ -53,7 +52,6 @@ contains
     call check(report%seconds > 0 .and. report%blocked_seconds > 0, 'how long it took')
     call handler%close()
     call state%destroy()
-    call end_test()
   end subroutine
 
   subroutine watch(noticed, message, time_left_s)
@@ -89,7 +87,6 @@ contains
     type(reprieve_config) :: config
     type(reprieve_handler) :: handler
     integer :: ierr, done
-    call begin_test('watched_and_left')
     steps = 0
     exits = 0
     lost = .false.
@@ -124,7 +121,6 @@ contains
     call handler%close()
     call config%destroy()
     call state%destroy()
-    call end_test()
   end subroutine
 
   !> Comes to where the others wait. Another program would end the job.
@@ -140,7 +136,6 @@ contains
     type(reprieve_config) :: config
     type(reprieve_handler) :: handler
     integer :: ierr
-    call begin_test('peers_that_are_stuck')
     aborts = 0
     call make_config(config)
     call config%set('termination.error_timeout_s', '1')
@@ -168,7 +163,6 @@ contains
     end if
     call config%destroy()
     call state%destroy()
-    call end_test()
   end subroutine
 
   subroutine background_saves()
@@ -179,7 +173,6 @@ contains
     type(reprieve_checkpoint_info), allocatable :: list(:)
     integer(int64) :: number
     integer :: ierr
-    call begin_test('background_saves')
     call make_config(config)
     call state%add_replicated('steps', reprieve_view(steps))
     call manager%open(MPI_COMM_WORLD, state, directory, config)
@@ -221,7 +214,6 @@ contains
     call check(size(list) == 0, 'no list of a manager that is closed')
     call config%destroy()
     call state%destroy()
-    call end_test()
   end subroutine
 
   !> A field of numbers of `long double` that the new version does not register: read by another cut, with ghost rows.
@@ -244,7 +236,6 @@ contains
     type(reprieve_config) :: config
     integer(int64) :: at
     integer :: ierr
-    call begin_test('another_problem')
     call state%add_replicated('steps', reprieve_view(steps))
     call state%add_constant('case', 'tank')
     call state%add_constant('cells', 100)
@@ -269,14 +260,12 @@ contains
     call handler%close()
     call config%destroy()
     call state%destroy()
-    call end_test()
   end subroutine
 
   subroutine other_layout()
     real(c_long_double), allocatable, target :: field(:, :)
     type(reprieve_checkpoint) :: state
     integer :: first, last, j
-    call begin_test('other_layout')
     first = rank*columns/ranks + 1
     last = (rank + 1)*columns/ranks
     allocate (field(2, first:last))
@@ -300,7 +289,6 @@ contains
     end do
     call check(all(old_field(1, :) == -1) .and. all(old_field(4, :) == -1), 'the ghost rows were left alone')
     call state%destroy()
-    call end_test()
   end subroutine
 
   subroutine refuse(ierr)
@@ -310,7 +298,6 @@ contains
 
   subroutine texts_of_errors()
     type(reprieve_checkpoint) :: state
-    call begin_test('texts_of_errors')
     call check(index(reprieve_version(), '.') > 1, 'the version')
     call check(index(reprieve_version_details(), 'HDF5') > 1, 'the details of the version')
     call state%add_replicated('steps', reprieve_view(steps))
@@ -319,6 +306,5 @@ contains
     call restore_once(MPI_COMM_WORLD, state, reprieve_error_cluster, 'failed: no memory for the blocks')
     call check(reprieve_error_rank() == ranks - 1, 'the rank that failed')
     call state%destroy()
-    call end_test()
   end subroutine
 end module

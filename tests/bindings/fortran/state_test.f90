@@ -6,7 +6,7 @@ module state_test
   use checks
   implicit none
   private
-  public :: another_number_of_ranks, versions
+  public :: another_number_of_ranks, versions, arrays_that_move, nodes_on_borders
 
   integer, parameter :: rows = 5, columns = 11
 
@@ -15,6 +15,11 @@ module state_test
   real(real64), allocatable, target :: blocks(:, :)
   integer, target :: first, count
   real(real64), target :: kelvin, celsius
+
+  ! Arrays that are deallocated and allocated again after they were registered.
+  integer, parameter :: moved_rows = 3, moved_columns = 5
+  real(real64), allocatable, target :: field(:, :)  ! with a ghost column on either side
+  real(real64), allocatable, target :: other(:)
 
 contains
 
@@ -81,7 +86,6 @@ contains
   subroutine another_number_of_ranks()
     type(MPI_Comm) :: fewer
     integer :: my_rank, my_ranks, i, before
-    call begin_test('another_number_of_ranks')
     call save_and_restore(MPI_COMM_WORLD, rank, ranks, .true.)
     call check(size(note) == rank + 1 .and. all(note == rank), 'the note')
     call check(size(particles, 2) == 2*rank + 1, 'the number of particles')
@@ -101,7 +105,6 @@ contains
         call MPI_Comm_free(fewer)
       end if
     end if
-    call end_test()
   end subroutine
 
   real(real64) function particle(of_rank, i)
@@ -182,7 +185,6 @@ contains
   subroutine versions()
     real(real64), target :: pressure
     type(reprieve_checkpoint) :: state, part
-    call begin_test('versions')
     kelvin = 300
     pressure = 5
     call part%add_replicated('kelvin', reprieve_view(kelvin))
@@ -207,6 +209,80 @@ contains
     call restore_once(MPI_COMM_WORLD, state)
     call check(pressure == 5 .and. celsius == 37 .and. first == 2, 'the migrated state')
     call state%destroy()
-    call end_test()
+  end subroutine
+
+  function find_field() result(found)
+    type(reprieve_array) :: found
+    found = reprieve_view(field(:, 2:size(field, 2) - 1))
+  end function
+
+  function find_other() result(found)
+    type(reprieve_array) :: found
+    found = reprieve_view(other)
+  end function
+
+  subroutine make_field(inner, value)
+    integer, intent(in) :: inner, value
+    real(real64), allocatable :: between(:)
+    if (allocated(field)) deallocate (field)
+    allocate (between(1000))  ! so that the new one lies elsewhere
+    allocate (field(moved_rows, inner + 2))
+    field = -1
+    field(:, 2:inner + 1) = value
+  end subroutine
+
+  subroutine save_fails(state, text)
+    type(reprieve_checkpoint), intent(inout) :: state
+    character(*), intent(in) :: text
+    type(reprieve_manager) :: manager
+    type(reprieve_config) :: config
+    integer :: ierr
+    call make_config(config)
+    call manager%open(MPI_COMM_WORLD, state, directory, config, ierr)
+    if (ierr == reprieve_ok) call manager%save(2_int64, ierr=ierr)
+    call check_status(ierr, reprieve_error_cluster, text)  ! as errors of all procedures
+    call manager%close()
+    call config%destroy()
+  end subroutine
+
+  subroutine arrays_that_move()
+    type(reprieve_checkpoint) :: state
+    call make_field(moved_columns, 1)
+    allocate (other(4), source=2.0_real64)
+    call state%add_distributed_found('field', find_field, [moved_rows, moved_columns*ranks], [1, moved_columns*rank + 1])
+    call state%add_distributed_found('other', find_other, [4_int64*ranks], [4_int64*rank + 1])
+    call make_field(moved_columns, 7)
+    call save_once(state)
+    call make_field(moved_columns, 0)
+    other = 0
+    call restore_once(MPI_COMM_WORLD, state)
+    call check(all(field(:, 2:moved_columns + 1) == 7) .and. all(other == 2), 'what was there at the save')
+    call check(all(field(:, 1) == -1) .and. all(field(:, moved_columns + 2) == -1), 'the ghosts were left alone')
+    if (rank == ranks - 1) call make_field(moved_columns - 1, 7)
+    call save_fails(state, 'registered with an array of 3 x 5 elements, but the array has 3 x 4 now')
+    call make_field(moved_columns, 8)
+    if (rank == 0) deallocate (other)
+    if (rank == 0) allocate (other(5))
+    call save_fails(state, 'registered with an array of 4 elements, but the array has 5 now')
+    call state%destroy()
+    deallocate (field, other)
+  end subroutine
+  !> Velocities on the faces of cells: both neighbours have the faces between them, with other last bits.
+  subroutine nodes_on_borders()
+    type(reprieve_checkpoint) :: state
+    real(real64), target :: faces(moved_rows, moved_columns + 1)
+    integer :: ierr
+    faces = 1 + 1000*epsilon(1.0_real64)*rank
+    call state%add_distributed('faces', reprieve_view(faces), [moved_rows, moved_columns*ranks + 1], [1, moved_columns*rank + 1])
+    call state%allow_shared('face', ierr)
+    call check_status(ierr, reprieve_error_usage, "'face'")
+    call state%destroy()
+    call state%add_distributed('faces', reprieve_view(faces), [moved_rows, moved_columns*ranks + 1], [1, moved_columns*rank + 1])
+    call state%allow_shared('faces')
+    call save_once(state)
+    faces = 0
+    call restore_once(MPI_COMM_WORLD, state)
+    call check(all(faces == 1 + 1000*epsilon(1.0_real64)*rank), 'every rank has its own copy')
+    call state%destroy()
   end subroutine
 end module

@@ -38,7 +38,6 @@ contains
     type(point), target :: points(3) = [point(1, 1.5), point(2, 2.5), point(3, 3.5)]
     type(reprieve_checkpoint) :: state
 
-    call begin_test('every_type')
     long = 'of a length that is found out'
     call state%add_replicated('i1', reprieve_view(i1))
     call state%add_replicated('i2', reprieve_view(i2))
@@ -82,7 +81,6 @@ contains
     call check(all(points%id == [1, 2, 3]), 'a component')
     call check(all(points%x == [1.5_real64, 2.5_real64, 3.5_real64]), 'another one, of each rank')
     call state%destroy()
-    call end_test()
   end subroutine
 
   !> Arrays of 1 to 7 dimensions with other lower bounds than 1, of 15, sections with strides, and empty ones.
@@ -94,7 +92,6 @@ contains
     type(reprieve_checkpoint) :: state
     integer :: i, j
 
-    call begin_test('every_rank')
     allocate (a1(-1:1), a2(0:1, 2:4), a3(2, 3, 4), a4(2, 1, 2, 3), a5(2, 2, 1, 2, 2), a6(1, 2, 1, 2, 1, 2), &
               a7(2, 1, 2, 1, 2, 1, 2), none(0, 3))
     call random_number(a3)
@@ -139,7 +136,6 @@ contains
       end do
     end do
     call state%destroy()
-    call end_test()
   end subroutine
 
   !> In the file the dimensions are those of Fortran in reverse; h5dump shows columns as rows.
@@ -153,7 +149,6 @@ contains
     type(reprieve_checkpoint) :: state
     integer :: i
 
-    call begin_test('layout_of_the_file')
     matrix = reshape([(real(i, real64), i=1, 6)], [3, 2])
     field = 10*rank + reshape([(i, i=1, 8)], [4, 2])
     call state%add_replicated('matrix', reprieve_view(matrix))
@@ -183,7 +178,6 @@ contains
       call expect('field', '^ *1, 2, 3, 4,$')
       call expect('field', '^ *'//decimal(10*ranks - 10 + 5)//', '//decimal(10*ranks - 10 + 6)//', ')
     end if
-    call end_test()
   end subroutine
 
   function decimal(number) result(text)
@@ -215,7 +209,6 @@ contains
     type(reprieve_config) :: config
     integer :: ierr
 
-    call begin_test('wrong_registrations')
     pairs = pair(1, 2)
     x = 0
     call state%add_replicated('pairs', reprieve_view(pairs), ierr)
@@ -247,7 +240,6 @@ contains
     call check_ok(ierr)
     call config%destroy()
     call state%destroy()
-    call end_test()
   end subroutine
 
   subroutine assumed_size(state, x)

@@ -9,9 +9,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "faults/files/sample.hpp"
+#include "reprieve/error.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -143,6 +145,112 @@ TEST_F(Corruption, NoOverwrittenRangeIsRestored) {
   });
   EXPECT_EQ(tally[Fate::refused] + tally[Fate::unchanged], places * kLengths.size())
       << testing::PrintToString(tally.bad);
+}
+
+// Checkpoints that other versions of HDF5 have written: the files in recorded/, with the values of the sample.
+
+class Recorded : public testing::TestWithParam<const char*> {};
+
+TEST_P(Recorded, IsRestoredAndVerified) {
+  const std::filesystem::path file = std::filesystem::path(REPRIEVE_RECORDED_DIR) / GetParam();
+  const Tally tally = try_all(
+      2, [] {},
+      [&](std::size_t i) {
+        if (i == 0) {
+          return SampleReader().restore(file, GetParam());
+        }
+        return storage::verify_file(file).empty() ? Fate::unchanged : Fate::refused;
+      });
+  EXPECT_EQ(tally[Fate::unchanged], 2U) << testing::PrintToString(tally.bad);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, Recorded, testing::Values("hdf5-1.10.h5", "hdf5-1.14.h5"),
+                         [](const auto& file) { return file.index == 0 ? "Hdf5_1_10" : "Hdf5_1_14"; });
+
+/// Makes such a file: REPRIEVE_RECORD=FILE file_tests --gtest_also_run_disabled_tests --gtest_filter='*Records*'
+TEST(Recording, DISABLED_RecordsASample) {
+  ASSERT_NE(std::getenv("REPRIEVE_RECORD"), nullptr);
+  save_sample(std::getenv("REPRIEVE_RECORD"));
+}
+
+// A run on another node retires a checkpoint and writes the next one over it while a tool reads it here: that is never
+// called corruption, nor are the new bytes taken for the old ones.
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class RetiredMeanwhile : public testing::Test {
+ protected:
+  RetiredMeanwhile() { save_sample(file_); }
+
+  /// The file loses its name, then its commit record, then it is written over.
+  void recycle(const fs::path& new_name) const {
+    fs::rename(file_, new_name);
+    const auto recycled = storage::PosixFile::open_to_write(new_name);
+    storage::void_commit_record(recycled);
+    overwrite(new_name);
+  }
+
+  static void overwrite(const fs::path& file) {
+    const auto opened = storage::PosixFile::open_to_write(file);
+    const storage::Bytes other(static_cast<std::size_t>(opened.size() - storage::kCommitRecordBytes), std::byte{0x5a});
+    opened.write_all(other, storage::kCommitRecordBytes);
+  }
+
+  /// Verifies the file. @param change  is made when the first variable has been read
+  [[nodiscard]] std::vector<storage::Corruption> verify(const std::function<void()>& change) const {
+    bool is_changed = false;
+    return storage::verify_file(file_, [&](std::uint64_t, std::uint64_t) {
+      if (!is_changed) {
+        is_changed = true;
+        change();
+      }
+    });
+  }
+
+  void expect_error(const std::function<void()>& read) const {
+    try {
+      read();
+      FAIL() << "no error";
+    } catch (const StorageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(file_.string() + " was removed or replaced while it was read"));
+    }
+  }
+
+  const TemporaryDirectory directory_;
+  const fs::path file_ = directory_ / "ckpt-7.h5";
+};
+
+TEST_F(RetiredMeanwhile, IsNotCorruption) {
+  EXPECT_THAT(verify([] {}), IsEmpty());
+  expect_error([&] { static_cast<void>(verify([&] { recycle(directory_ / ".reprieve.recycled"); })); });
+}
+
+TEST_F(RetiredMeanwhile, IsNotCorruptionOfTheNextOneOfItsName) {
+  expect_error([&] {
+    static_cast<void>(verify([&] {
+      recycle(directory_ / ".reprieve.recycled");
+      save_sample(file_);
+    }));
+  });
+}
+
+/// The inode is the same, but what it says of itself is not.
+TEST_F(RetiredMeanwhile, IsSeenByTheCommitRecordWhereTheNameIsTheSame) {
+  expect_error([&] { static_cast<void>(verify([&] { recycle(file_); })); });
+}
+
+TEST_F(RetiredMeanwhile, CorruptionOfAFileThatStaysIsTold) {
+  EXPECT_THAT(verify([&] { overwrite(file_); }), Not(IsEmpty()));
+}
+
+TEST_F(RetiredMeanwhile, ReadersCanTell) {
+  const storage::VariableReader reader(file_);
+  EXPECT_NO_THROW(reader.check_not_retired());
+  recycle(directory_ / ".reprieve.recycled");
+  expect_error([&] { reader.check_not_retired(); });
 }
 
 }  // namespace

@@ -6,18 +6,113 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
-#include "faults/files/forgery.hpp"
 #include "faults/files/sample.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/commit_record.hpp"
+#include "storage/format/file_index.hpp"
 #include "storage/read/inspect_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reprieve::test {
 namespace {
+
+// Checkpoint files that lie: everything in them has the right checksum, and the commit record is good.
+
+/// What a valid checkpoint says about itself, to be changed and written again.
+struct Forgery {
+  explicit Forgery(const std::filesystem::path& valid) : content_(content_of(valid)) {
+    const storage::PosixFile file = storage::PosixFile::open_to_read(valid);
+    const storage::IndexBytes index = storage::read_index_bytes(file, storage::read_commit_record(file));
+    const auto* text = reinterpret_cast<const char*>(index.manifest.data());
+    manifest = nlohmann::json::parse(text, text + index.manifest.size());
+    dimensions = manifest.at("box_dimensions").get<std::uint64_t>();
+    boxes.assign(index.boxes.begin(), index.boxes.end());
+    checksums.assign(index.checksums.begin(), index.checksums.end());
+  }
+
+  nlohmann::json manifest;
+  std::string manifest_text;         ///< taken instead of the manifest, if not empty
+  std::uint64_t dimensions = 1;      ///< of the rows of boxes
+  std::vector<std::uint64_t> boxes;  ///< `3 + 2 * dimensions` words each
+  std::vector<std::uint64_t> checksums;
+  std::uint64_t claimed_version = 1;
+  std::function<void(std::array<storage::Region, 3>&)>
+      move_tables;  ///< where the commit record says that the tables are
+
+  /// The manifest's entry of a variable.
+  nlohmann::json& variable(const std::string& name) {
+    for (nlohmann::json& variable : manifest.at("variables")) {
+      if (variable.at("name") == name) {
+        return variable;
+      }
+    }
+    throw std::out_of_range(name);
+  }
+  /// The words of the first box of a variable.
+  std::uint64_t* box_of(const std::string& name) {
+    const auto& variables = manifest.at("variables");
+    const std::size_t row_words = 3 + 2 * dimensions;
+    for (std::size_t row = 0; row * row_words < boxes.size(); ++row) {
+      if (variables.at(boxes[row * row_words]).at("name") == name) {
+        return &boxes[row * row_words];
+      }
+    }
+    throw std::out_of_range(name);
+  }
+
+  /// Writes the file. The data are those of the valid one; the tables lie behind them.
+  void write(const std::filesystem::path& file) const {
+    put_content(file, content_);
+    const std::string text = manifest_text.empty() ? manifest.dump() : manifest_text;
+    const storage::PosixFile out = storage::PosixFile::open_to_write(file);
+    std::uint64_t end = out.size();
+    const auto append = [&](std::span<const std::byte> bytes) {
+      const storage::Region region{end, bytes.size()};
+      out.write_all(bytes, end);
+      end += bytes.size();
+      return region;
+    };
+    std::array<storage::Region, 3> regions{append(std::as_bytes(std::span(text))),
+                                           append(std::as_bytes(std::span(boxes))),
+                                           append(std::as_bytes(std::span(checksums)))};
+    if (move_tables) {
+      move_tables(regions);
+    }
+    const auto guarded = [&](const storage::Region& region) {
+      const bool inside = region.offset <= end && region.size <= end - region.offset;
+      storage::Bytes bytes(inside ? static_cast<std::size_t>(region.size) : 0);
+      out.read_all(bytes, region.offset);
+      return storage::GuardedRegion{region, storage::xxh3(bytes)};
+    };
+    storage::CommitRecord commit_record{end, guarded(regions[0]), guarded(regions[1]), guarded(regions[2]), 0};
+    storage::write_commit_record(out, commit_record);
+    try {
+      commit_record.structure_digest = storage::structure_digest(out, storage::read_index(out), regions[2]);
+    } catch (const Error&) {
+      // A reader does not come so far either.
+    }
+    std::vector<std::uint64_t> words(storage::kCommitRecordBytes / sizeof(std::uint64_t));
+    storage::write_commit_record(out, commit_record);
+    out.read_all(std::as_writable_bytes(std::span(words)), 0);
+    words[1] = claimed_version;
+    words.back() =
+        storage::xxh3(std::as_bytes(std::span(words)).first(storage::kCommitRecordBytes - sizeof(std::uint64_t)));
+    out.write_all(std::as_bytes(std::span(words)), 0);
+  }
+
+ private:
+  storage::Bytes content_;
+};
 
 struct Lie {
   std::string name;
@@ -28,6 +123,15 @@ struct Lie {
 void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
 
 std::string nested(std::size_t depth) { return std::string(depth, '['); }
+
+/// An entry of the manifest is another.
+std::function<void(Forgery&)> in_manifest(const char* key, nlohmann::json value) {
+  return [key, value = std::move(value)](Forgery& f) { f.manifest[key] = value; };
+}
+/// The same of an entry about the array with two dimensions.
+std::function<void(Forgery&)> in_grid(const char* key, nlohmann::json value) {
+  return [key, value = std::move(value)](Forgery& f) { f.variable("grid")[key] = value; };
+}
 
 constexpr std::uint64_t kHuge = std::uint64_t{1} << 40U;
 constexpr std::uint64_t kLast = ~std::uint64_t{0};
@@ -42,10 +146,9 @@ std::function<void(Forgery&)> with_chunk(const std::vector<std::uint64_t>& chunk
 
 std::vector<Lie> lies_about_places() {
   return {
-      {"offset_outside", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kHuge; }},
-      {"offset_wraps", "'grid': lies outside", [](Forgery& f) { f.variable("grid")["file_offset"] = kLast; }},
-      {"on_the_commit_record", "the commit record and variable 'grid'",
-       [](Forgery& f) { f.variable("grid")["file_offset"] = 0; }},
+      {"offset_outside", "'grid': lies outside", in_grid("file_offset", kHuge)},
+      {"offset_wraps", "'grid': lies outside", in_grid("file_offset", kLast)},
+      {"on_the_commit_record", "the commit record and variable 'grid'", in_grid("file_offset", 0)},
       {"on_another", "share bytes",
        [](Forgery& f) { f.variable("grid")["file_offset"] = f.variable("scalar")["file_offset"]; }},
       {"manifest_on_a_variable", "share bytes",
@@ -85,7 +188,7 @@ std::vector<Lie> lies_about_places() {
       {"future_version", "has format version 3; this library reads versions 1 to 2",
        [](Forgery& f) { f.claimed_version = 3; }},
       {"version_0", "has format version 0", [](Forgery& f) { f.claimed_version = 0; }},
-      {"version_2_without_chunks", "another format version", [](Forgery& f) { f.manifest["format_version"] = 2; }},
+      {"version_2_without_chunks", "another format version", in_manifest("format_version", 2)},
       {"chunks_of_nothing", "'grid': impossible chunks", with_chunk({0, 3})},
       {"chunks_beyond", "'grid': impossible chunks", with_chunk({kLast, 3})},
       {"chunks_of_one_dimension", "'grid': impossible chunks", with_chunk({2})},
@@ -101,50 +204,38 @@ std::vector<Lie> lies_about_places() {
 std::vector<Lie> lies_about_variables() {
   const auto rename = [](const std::string& name) { return [name](Forgery& f) { f.variable("flag")["name"] = name; }; };
   return {
-      {"name_twice", "not in the order of names", [](Forgery& f) { f.variable("grid")["name"] = "flag"; }},
+      {"name_twice", "not in the order of names", in_grid("name", "flag")},
       {"name_climbs", "has the part '..'", rename("../../etc/cron.d/x")},
       {"name_absolute", "has an empty part", rename("/etc/passwd")},
       {"name_empty", "must not be empty", rename("")},
       {"name_controls_terminals", "holds a control character", rename("a\x1b[2J")},
       {"name_long", "at most 255", rename(std::string(100'000, 'a'))},
-      {"size_negative", "where an integer is expected", [](Forgery& f) { f.variable("grid")["size_bytes"] = -8; }},
-      {"size_0", "'grid': element size 0", [](Forgery& f) { f.variable("grid")["size_bytes"] = 0; }},
-      {"size_3", "'grid': impossible element type", [](Forgery& f) { f.variable("grid")["size_bytes"] = 3; }},
-      {"size_huge", "'grid': impossible element type",
-       [](Forgery& f) { f.variable("grid")["size_bytes"] = 0xffff'ffffU; }},
-      {"offset_negative", "where an integer is expected", [](Forgery& f) { f.variable("grid")["file_offset"] = -1; }},
-      {"offset_fraction", "where an integer is expected", [](Forgery& f) { f.variable("grid")["file_offset"] = 1.5; }},
-      {"offset_1e300", "where an integer is expected", [](Forgery& f) { f.variable("grid")["file_offset"] = 1e300; }},
-      {"shape_huge", "'grid': impossible shape",
-       [](Forgery& f) {
-         f.variable("grid")["shape"] = {kHuge, kHuge};
-       }},
+      {"size_negative", "where an integer is expected", in_grid("size_bytes", -8)},
+      {"size_0", "'grid': element size 0", in_grid("size_bytes", 0)},
+      {"size_3", "'grid': impossible element type", in_grid("size_bytes", 3)},
+      {"size_huge", "'grid': impossible element type", in_grid("size_bytes", 0xffff'ffffU)},
+      {"offset_negative", "where an integer is expected", in_grid("file_offset", -1)},
+      {"offset_fraction", "where an integer is expected", in_grid("file_offset", 1.5)},
+      {"offset_1e300", "where an integer is expected", in_grid("file_offset", 1e300)},
+      {"shape_huge", "'grid': impossible shape", in_grid("shape", nlohmann::json::array({kHuge, kHuge}))},
       {"shape_wraps", "'grid': impossible shape",
        [](Forgery& f) {
          f.variable("grid")["shape"] = {std::uint64_t{1} << 32U, std::uint64_t{1} << 32U};
        }},
-      {"shape_large", "'grid': lies outside",
-       [](Forgery& f) {
-         f.variable("grid")["shape"] = {kHuge, 6};
-       }},
-      {"shape_is_text", "where a list of integers is expected",
-       [](Forgery& f) { f.variable("grid")["shape"] = "4 6"; }},
-      {"shape_of_100_dimensions", "more dimensions than",
-       [](Forgery& f) { f.variable("grid")["shape"] = std::vector<int>(100, 1); }},
+      {"shape_large", "'grid': lies outside", in_grid("shape", nlohmann::json::array({kHuge, 6}))},
+      {"shape_is_text", "where a list of integers is expected", in_grid("shape", "4 6")},
+      {"shape_of_100_dimensions", "more dimensions than", in_grid("shape", std::vector<int>(100, 1))},
       {"pieces_of_many_dimensions", "more dimensions than",
        [](Forgery& f) { f.variable("own")["piece_dimensions"] = kLast; }},
-      {"class_unknown", "unknown name", [](Forgery& f) { f.variable("grid")["class"] = "pointer"; }},
-      {"class_a_number", "impossible manifest", [](Forgery& f) { f.variable("grid")["class"] = 3; }},
+      {"class_unknown", "unknown name", in_grid("class", "pointer")},
+      {"class_a_number", "impossible manifest", in_grid("class", 3)},
       {"another_type", "'grid': registered with elements of type float64, stored with int64",
-       [](Forgery& f) { f.variable("grid")["class"] = "signed"; }},
+       in_grid("class", "signed")},
       {"another_kind", "'scalar'", [](Forgery& f) { f.variable("scalar")["distribution"] = "per_rank"; }},
   };
 }
 
 std::vector<Lie> lies_about_meanings() {
-  const auto set = [](const char* key, nlohmann::json value) {
-    return [key, value = std::move(value)](Forgery& f) { f.variable("grid")[key] = value; };
-  };
   const auto member = [](const char* name, std::uint64_t offset) {
     return nlohmann::json{{"name", name}, {"class", "floating"}, {"size_bytes", 4}, {"offset", offset}};
   };
@@ -156,12 +247,13 @@ std::vector<Lie> lies_about_meanings() {
   };
   using nlohmann::json;
   return {
-      {"units_a_number", "impossible manifest", set("units", 3)},
-      {"units_long", "'grid': units of 100000 bytes", set("units", std::string(100'000, 'm'))},
-      {"dimensions_too_many", "3 names of dimensions were given", set("dims", json::array({"a", "b", "c"}))},
-      {"dimension_climbs", "'..'", set("dims", json::array({"..", "x"}))},
-      {"texts_of_numbers", "impossible texts", set("texts", true)},
-      {"members_of_numbers", "elements of type float64 have no members", set("members", json::array({member("a", 0)}))},
+      {"units_a_number", "impossible manifest", in_grid("units", 3)},
+      {"units_long", "'grid': units of 100000 bytes", in_grid("units", std::string(100'000, 'm'))},
+      {"dimensions_too_many", "3 names of dimensions were given", in_grid("dims", json::array({"a", "b", "c"}))},
+      {"dimension_climbs", "'..'", in_grid("dims", json::array({"..", "x"}))},
+      {"texts_of_numbers", "impossible texts", in_grid("texts", true)},
+      {"members_of_numbers", "elements of type float64 have no members",
+       in_grid("members", json::array({member("a", 0)}))},
       {"member_outside", "'a' does not lie in 8 bytes", of_structs(json::array({member("a", 5)}))},
       {"member_far_outside", "'a' does not lie in 8 bytes", of_structs(json::array({member("a", kLast)}))},
       {"members_overlap", "two members share the byte 3", of_structs(json::array({member("a", 0), member("b", 3)}))},
@@ -180,15 +272,15 @@ std::vector<Lie> lies_about_the_whole() {
        with_text("{\"reason\":{}, \"format_version\":" + nested(1'000'000) + std::string(1'000'000, ']') + "}")},
       {"manifest_of_zeros", "impossible manifest", with_text(std::string(1 << 20, '\0'))},
       {"key_missing", "impossible manifest", [](Forgery& f) { f.manifest.erase("variables"); }},
-      {"variables_a_number", "impossible manifest", [](Forgery& f) { f.manifest["variables"] = 17; }},
+      {"variables_a_number", "impossible manifest", in_manifest("variables", 17)},
       {"million_variables", "a variable without one of its fields",
-       [](Forgery& f) { f.manifest["variables"] = std::vector<nlohmann::json>(100'000, nlohmann::json::object()); }},
-      {"no_ranks", "written by no ranks", [](Forgery& f) { f.manifest["world_size"] = 0; }},
-      {"ranks_negative", "written by no ranks", [](Forgery& f) { f.manifest["world_size"] = -1; }},
-      {"ranks_2_31", "where an integer is expected", [](Forgery& f) { f.manifest["world_size"] = 1LL << 31; }},
-      {"ranks_10_9", "not one value for each rank", [](Forgery& f) { f.manifest["world_size"] = 1'000'000'000; }},
-      {"dimensions_0", "impossible number of dimensions", [](Forgery& f) { f.manifest["box_dimensions"] = 0; }},
-      {"dimensions_huge", "impossible number of dimensions", [](Forgery& f) { f.manifest["box_dimensions"] = kLast; }},
+       in_manifest("variables", std::vector<nlohmann::json>(100'000, nlohmann::json::object()))},
+      {"no_ranks", "written by no ranks", in_manifest("world_size", 0)},
+      {"ranks_negative", "written by no ranks", in_manifest("world_size", -1)},
+      {"ranks_2_31", "where an integer is expected", in_manifest("world_size", 1LL << 31)},
+      {"ranks_10_9", "not one value for each rank", in_manifest("world_size", 1'000'000'000)},
+      {"dimensions_0", "impossible number of dimensions", in_manifest("box_dimensions", 0)},
+      {"dimensions_huge", "impossible number of dimensions", in_manifest("box_dimensions", kLast)},
       {"reason_unknown", "unknown name", [](Forgery& f) { f.manifest["reason"]["kind"] = "whim"; }},
       {"reason_a_list", "impossible manifest",
        [](Forgery& f) {

@@ -109,6 +109,11 @@ mode_t mode_of(int flags, va_list arguments) {
     static auto* real = next<int(const char*, struct stat*)>(#name);          \
     return attempt(Call::stat, path, -1, [&] { return real(path, status); }); \
   }
+#define FAULTY_UNLINK(name)                                             \
+  int name(const char* path) noexcept {                                 \
+    static auto* real = next<int(const char*)>(#name);                  \
+    return attempt(Call::unlink, path, -1, [&] { return real(path); }); \
+  }
 #define FAULTY_TRUNCATE(name, Offset)                                                            \
   int name(int descriptor, Offset size) noexcept {                                               \
     static auto* real = next<int(int, Offset)>(#name);                                           \
@@ -136,6 +141,9 @@ FAULTY_ON_DESCRIPTOR(fsync, Call::fsync)
 FAULTY_ON_DESCRIPTOR(fdatasync, Call::fsync)
 FAULTY_STAT(stat)
 FAULTY_STAT(lstat)
+FAULTY_UNLINK(unlink)
+FAULTY_UNLINK(rmdir)
+FAULTY_UNLINK(remove)
 FAULTY_TRUNCATE(ftruncate, off_t)
 FAULTY_TRUNCATE(ftruncate64, off64_t)
 FAULTY_ALLOCATE(fallocate, off_t)
@@ -188,21 +196,6 @@ int rename(const char* from, const char* to) noexcept {
 int mkdir(const char* path, mode_t mode) noexcept {
   static auto* real = next<int(const char*, mode_t)>("mkdir");
   return attempt(Call::mkdir, path, -1, [&] { return real(path, mode); });
-}
-
-int unlink(const char* path) noexcept {
-  static auto* real = next<int(const char*)>("unlink");
-  return attempt(Call::unlink, path, -1, [&] { return real(path); });
-}
-
-int rmdir(const char* path) noexcept {
-  static auto* real = next<int(const char*)>("rmdir");
-  return attempt(Call::unlink, path, -1, [&] { return real(path); });
-}
-
-int remove(const char* path) noexcept {
-  static auto* real = next<int(const char*)>("remove");
-  return attempt(Call::unlink, path, -1, [&] { return real(path); });
 }
 
 int unlinkat(int directory, const char* path, int flags) noexcept {

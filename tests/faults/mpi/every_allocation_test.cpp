@@ -5,12 +5,16 @@
 //
 // Of the thousands of places only some are tried, evenly spread; REPRIEVE_EVERY_ALLOCATION=1 tries all.
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <tuple>
 
 #include "core/log.hpp"
 #include "faults/injector/faulty_memory.hpp"
+#include "large_state.hpp"
+#include "mpi/handler_fixture.hpp"
 #include "mpi/manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
 
@@ -80,17 +84,6 @@ MemoryEnd end_of(const std::exception_ptr& error) {
 
 class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int>> {
  protected:
-  EveryAllocation() : field_(kPart) {
-    const auto rank = static_cast<std::uint64_t>(world_rank());
-    const auto size = static_cast<std::uint64_t>(world_size());
-    if (now().scattered) {
-      state_.checkpoint.add_distributed("large", field_.data(),
-                                        {{kRows, size * kRowLength}, {0, rank * kRowLength}, {kRows, kRowLength}});
-    } else {
-      state_.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
-    }
-  }
-
   void SetUp() override {
     REPRIEVE_NEEDS_RANKS(2);
     core::log::set_level("off");
@@ -107,21 +100,10 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
   static const MemoryCase& now() { return std::get<0>(GetParam()); }
   static int victim() { return std::get<1>(GetParam()); }
 
-  void set_state(std::uint64_t number) {
-    state_.set(static_cast<int>(number % 1000));
-    std::fill(field_.begin(), field_.end(), static_cast<double>(number % 1000));
-  }
-
-  void expect_state(std::uint64_t number) const {
-    EXPECT_TRUE(state_ == AllKinds(static_cast<int>(number % 1000)));
-    EXPECT_TRUE(std::all_of(field_.begin(), field_.end(),
-                            [=](double value) { return value == static_cast<double>(number % 1000); }));
-  }
-
-  void open() { manager_.emplace(MPI_COMM_WORLD, state_.checkpoint, directory_, now().options); }
+  void open() { manager_.emplace(MPI_COMM_WORLD, state_.checkpoint(), directory_, now().options); }
 
   void save() {
-    set_state(next_);
+    state_.set(next_ % 1000);
     manager_->save(next_);
     committed_ = next_++;
   }
@@ -141,7 +123,7 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
     }
     ManagerOptions options = now().options;
     fs::path directory = directory_;
-    set_state(now().saves() ? next_ : next_ + 7);
+    state_.set((now().saves() ? next_ : next_ + 7) % 1000);
     std::exception_ptr error;
     MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == victim()) {
@@ -165,7 +147,7 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
           break;
         case What::start:
         case What::start_in_new:
-          manager_.emplace(MPI_COMM_WORLD, state_.checkpoint, std::move(directory), std::move(options));
+          manager_.emplace(MPI_COMM_WORLD, state_.checkpoint(), std::move(directory), std::move(options));
           break;
       }
     } catch (...) {
@@ -246,17 +228,11 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
     if (now().saves()) {
       save();
     }
-    set_state(next_ + 5);
+    state_.set((next_ + 5) % 1000);
     const auto info = manager_->restore_or_initialize();
     ASSERT_TRUE(info);
     EXPECT_EQ(info->number, committed_);
-    expect_state(committed_);
-  }
-
-  bool any_failure() const {
-    int any = HasFailure() ? 1 : 0;
-    MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return any != 0;
+    state_.expect(committed_ % 1000);
   }
 
   /// One round; returns how many allocations there were.
@@ -277,13 +253,9 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
     return hits.seen;
   }
 
-  static constexpr std::uint64_t kRows = 1024;
-  static constexpr std::uint64_t kRowLength = 96;  // two ranks have less than what lies in chunks
-  static constexpr std::uint64_t kPart = kRows * kRowLength;
   const SharedTemporaryDirectory temporary_;
   const fs::path directory_ = temporary_ / "run";
-  AllKinds state_{1};
-  std::vector<double> field_;
+  LargeState state_{1024, 96, now().scattered};  // two ranks have less than what lies in chunks
   std::optional<CheckpointManager> manager_;
   std::uint64_t next_ = 1;
   std::uint64_t committed_ = 0;
@@ -292,14 +264,14 @@ class EveryAllocation : public testing::TestWithParam<std::tuple<MemoryCase, int
 
 TEST_P(EveryAllocation, HasTheSameOutcomeOnAllRanksAndLosesNothing) {
   const std::uint64_t places = round({.occurrence = UINT64_MAX});
-  ASSERT_FALSE(any_failure());
+  ASSERT_FALSE(has_failed_anywhere());
   const bool all = std::getenv("REPRIEVE_EVERY_ALLOCATION") != nullptr;
   const std::uint64_t step = all ? 1 : std::max<std::uint64_t>(1, places / kMostPlaces);
   int rounds = 0;
   for (std::uint64_t place = 1; place <= places; place += step, ++rounds) {
     const bool in_a_row = rounds % 2 == 1;
     round({.occurrence = place, .count = in_a_row ? kRow : 1});
-    if (any_failure()) {
+    if (has_failed_anywhere()) {
       FAIL() << "at allocation " << place << " of " << places;
     }
   }
@@ -315,6 +287,110 @@ std::string name_of_memory_case(const testing::TestParamInfo<EveryAllocation::Pa
 INSTANTIATE_TEST_SUITE_P(Operations, EveryAllocation,
                          testing::Combine(testing::ValuesIn(memory_cases()), testing::Values(0, 1)),
                          name_of_memory_case);
+
+// Memory runs out once, at every place in turn, in a handler that makes a notice known, saves and leaves: on rank 0
+// and on another rank, with both ways to agree. Wherever it is, all ranks end, no rank leaves as preempted while
+// another one failed, and the next start continues with what was committed.
+//
+// Of the places only some are tried, evenly spread; REPRIEVE_EVERY_ALLOCATION=1 tries all.
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kMostPlacesOfHandler = 40;
+constexpr int kStepsBeforeNotice = 3;
+constexpr int kStepsWithoutNotice = 100'000;
+
+/// Made without memory.
+struct Left {};
+
+class HandlerMemory : public testing::TestWithParam<std::tuple<Agreement, int>> {
+ protected:
+  void SetUp() override {
+    REPRIEVE_NEEDS_RANKS(2);
+    if (std::get<0>(GetParam()) == Agreement::threads && !all_threads_may_use_mpi()) {
+      GTEST_SKIP() << "needs MPI_THREAD_MULTIPLE";
+    }
+    core::log::set_level("off");
+  }
+
+  static int victim() { return std::get<1>(GetParam()); }
+
+  /// Continues where the last run ended, is given a notice, and is out of memory then. An error goes through the
+  /// handler, as it does in a program that does not expect one.
+  MemoryHits run(const MemoryFault& fault) {
+    Program program(directory_ / "run");
+    program.config.agreement = std::get<0>(GetParam());
+    program.config.error_timeout = 3s;
+    program.config.exit_fn = [](const ExitContext&) { throw Left{}; };
+    program.step_time = 0us;
+    program.start();
+    EXPECT_EQ(program.counter, static_cast<int>(program.handler->total_run_calls()));
+    EXPECT_GE(program.counter, committed_);
+    try {
+      program.run(program.counter + kStepsBeforeNotice);
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (world_rank() == victim()) {
+        arm_memory(fault);
+        std::raise(SIGTERM);
+      }
+      program.run(program.counter + kStepsWithoutNotice);
+    } catch (const Left&) {
+      const MemoryHits hits = disarm_memory();
+      committed_ = program.counter;
+      return hits;
+    }
+    throw std::runtime_error("no notice came");
+  }
+
+  /// Returns how many allocations there were.
+  std::uint64_t preempt(const MemoryFault& fault) {
+    SCOPED_TRACE("on rank " + std::to_string(victim()) + ", allocation " + std::to_string(fault.occurrence));
+    MemoryHits hits;
+    std::string error;
+    try {
+      hits = run(fault);
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    hits.seen += disarm_memory().seen;
+    int any_failed = error.empty() ? 0 : 1;
+    MPI_Allreduce(MPI_IN_PLACE, &any_failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    EXPECT_EQ(error.empty(), any_failed == 0) << error;
+    if (any_failed != 0) {
+      ++failures_;
+      run({.occurrence = UINT64_MAX});  // the notice may still be there
+    }
+    MPI_Bcast(&hits.seen, 1, MPI_UINT64_T, victim(), MPI_COMM_WORLD);
+    return hits.seen;
+  }
+
+  const SharedTemporaryDirectory directory_;
+  int committed_ = 0;
+  int failures_ = 0;
+};
+
+TEST_P(HandlerMemory, AllRanksEndAlikeAndNothingIsLost) {
+  const std::uint64_t places = preempt({.occurrence = UINT64_MAX});
+  ASSERT_FALSE(has_failed_anywhere());
+  const bool all = std::getenv("REPRIEVE_EVERY_ALLOCATION") != nullptr;
+  const std::uint64_t step = all ? 1 : std::max<std::uint64_t>(1, places / kMostPlacesOfHandler);
+  for (std::uint64_t place = 1; place <= places; place += step) {
+    preempt({.occurrence = place});
+    ASSERT_FALSE(has_failed_anywhere()) << "at allocation " << place << " of " << places;
+  }
+  preempt({.occurrence = UINT64_MAX});
+  EXPECT_GT(failures_, 0) << "errors come through";
+  RecordProperty("allocations", static_cast<int>(places));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, HandlerMemory,
+                         testing::Combine(testing::Values(Agreement::boundaries, Agreement::threads),
+                                          testing::Values(0, 1)),
+                         [](const auto& parameters) {
+                           const bool threads = std::get<0>(parameters.param) == Agreement::threads;
+                           return std::string(threads ? "Threads" : "Boundaries") +
+                                  (std::get<1>(parameters.param) == 0 ? "OnTheChief" : "OnAnotherRank");
+                         });
 
 }  // namespace
 }  // namespace reprieve::test

@@ -13,6 +13,7 @@
 
 #include "core/log.hpp"
 #include "faults/injector/faulty_calls.hpp"
+#include "large_state.hpp"
 #include "mpi/manager_fixture.hpp"
 #include "storage/read/inspect_file.hpp"
 
@@ -164,17 +165,6 @@ std::vector<Operation> operations() {
 
 class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
  protected:
-  EveryCall() : field_(kPart) {
-    const auto rank = static_cast<std::uint64_t>(world_rank());
-    const auto size = static_cast<std::uint64_t>(world_size());
-    if (operation().scattered) {
-      state_.checkpoint.add_distributed("large", field_.data(),
-                                        {{kRows, size * kRow}, {0, rank * kRow}, {kRows, kRow}});
-    } else {
-      state_.checkpoint.add_distributed("large", field_.data(), {{kPart * size}, {kPart * rank}, {kPart}});
-    }
-  }
-
   void SetUp() override {
     REPRIEVE_NEEDS_RANKS(2);
     core::log::set_level("off");
@@ -183,25 +173,14 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   static const Operation& operation() { return std::get<0>(GetParam()); }
   static int victim() { return std::get<1>(GetParam()); }
 
-  void set_state(std::uint64_t number) {
-    state_.set(static_cast<int>(number));
-    std::fill(field_.begin(), field_.end(), static_cast<double>(number));
-  }
-
-  void expect_state(std::uint64_t number) const {
-    EXPECT_TRUE(state_ == AllKinds(static_cast<int>(number)));
-    EXPECT_TRUE(
-        std::all_of(field_.begin(), field_.end(), [=](double value) { return value == static_cast<double>(number); }));
-  }
-
   [[nodiscard]] std::unique_ptr<CheckpointManager> open() {
     ManagerOptions options = operation().options;
     options.io_timeout = std::chrono::seconds(50);
-    return std::make_unique<CheckpointManager>(MPI_COMM_WORLD, state_.checkpoint, directory_, options);
+    return std::make_unique<CheckpointManager>(MPI_COMM_WORLD, state_.checkpoint(), directory_, options);
   }
 
   void save(CheckpointManager& manager) {
-    set_state(next_);
+    state_.set(next_);
     manager.save(next_);
     committed_ = next_++;
   }
@@ -210,7 +189,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
   /// retired, a directory of another rank, a recycled file.
   void leave_things_behind() {
     auto manager = open();
-    set_state(next_);
+    state_.set(next_);
     auto wanted = request(next_);
     wanted.save_fn = file_writer();
     const auto report = manager->save(wanted);
@@ -244,20 +223,13 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
     return {errors[occurrence % errors.size()]};
   }
 
-  /// On any rank. Collective.
-  static bool any_failure() {
-    int any = HasFailure() ? 1 : 0;
-    MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return any != 0;
-  }
-
   /// One operation with one fault. False if there is no such call any more.
   bool fails(const Fault& fault) {
     SCOPED_TRACE("on rank " + std::to_string(victim()) + ", " + text_of(fault));
     const std::size_t descriptors = open_descriptors();
     std::unique_ptr<CheckpointManager> manager = set_the_stage();
     if (!operation().changes_nothing) {
-      set_state(next_);
+      state_.set(next_);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == victim()) {
@@ -373,10 +345,10 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
     manager.reset();
     manager = open();
     expect_tidy();
-    set_state(next_ + 5);
+    state_.set(next_ + 5);
     const auto info = manager->restore_or_initialize();
     EXPECT_EQ(info ? info->number : 0, committed_);
-    expect_state(info ? committed_ : next_ + 5);
+    state_.expect(info ? committed_ : next_ + 5);
     save(*manager);
     save(*manager);
     manager.reset();
@@ -407,15 +379,10 @@ class EveryCall : public testing::TestWithParam<std::tuple<Operation, int>> {
     return files.extension() == ".files" && fs::exists(fs::path(files).replace_extension(".h5"));
   }
 
-  static constexpr std::uint64_t kRows = 243;
-  static constexpr std::uint64_t kRow = 533;
-  static constexpr std::uint64_t kPart =
-      kRows * kRow;  // 1 MiB, not a whole number of pages; two ranks have less than what lies in chunks
-
   const SharedTemporaryDirectory temporary_;
   const fs::path directory_ = temporary_ / "run";
-  AllKinds state_{1};
-  std::vector<double> field_;
+  /// 1 MiB, not a whole number of pages; two ranks have less than what lies in chunks.
+  LargeState state_{243, 533, operation().scattered};
   std::uint64_t next_ = 1;
   std::uint64_t committed_ = 0;
   std::uint64_t files_of_ = 0;  ///< rank 0: the checkpoint whose files must be there
@@ -432,7 +399,7 @@ TEST_P(EveryCall, FailsOnce) {
         fault.error = error;
         is_there = fails(fault);
         trials += is_there ? 1 : 0;
-        ASSERT_FALSE(any_failure());
+        ASSERT_FALSE(has_failed_anywhere());
       }
     }
     figures << ' ' << to_string(call) << ' ' << fault.occurrence - 2;

@@ -4,9 +4,14 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
+#include "faults/injector/faulty_calls.hpp"
+#include "large_state.hpp"
 #include "mpi/manager_fixture.hpp"
 
 namespace reprieve::test {
@@ -93,10 +98,9 @@ TEST_F(CopyRoom, WithoutItTheSaveIsDoneAtOnce) {
     GTEST_SKIP() << "needs a control group for memory that this user can write";
   }
   constexpr std::uint64_t kPart = 100 * kMega / sizeof(double);
-  const auto rank = static_cast<std::uint64_t>(world_rank());
   const auto size = static_cast<std::uint64_t>(world_size());
   std::vector<double> large(kPart, 1.0);
-  state.checkpoint.add_distributed("large", large.data(), {{kPart * size}, {kPart * rank}, {kPart}});
+  add_large(state.checkpoint, large);
   // On a disk: files in memory count for the group.
   const fs::path on_disk = "/var/tmp/reprieve-copy-room-" + std::to_string(first_pid());
   std::optional<CheckpointManager> opened;
@@ -120,6 +124,113 @@ TEST_F(CopyRoom, WithoutItTheSaveIsDoneAtOnce) {
   opened.reset();
   on_chief([&] { fs::remove_all(on_disk); });
 }
+
+// File systems may take seconds to free the space of a large file. The save of a preemption is the last thing before
+// the end: it waits for none of that.
+
+class SlowRemoval : public ManagerTest {
+ protected:
+  static void save(CheckpointManager& manager, std::uint64_t number, SaveReason::Kind kind) {
+    CheckpointManager::SaveRequest request;
+    request.number = number;
+    request.reason.kind = kind;
+    manager.save(request);
+  }
+
+  CheckpointManager manager = open({.max_to_keep = 1, .recycle = false});
+};
+
+/// If the save waited, it would do so for ever, since the call is let go after it.
+TEST_F(SlowRemoval, OfAnOlderCheckpointIsNotWaitedFor) {
+  save(manager, 1, SaveReason::Kind::user);
+  on_chief([] { arm({.call = Call::close, .error = kHold, .count = kAlways, .path = "ckpt-1.h5 (deleted)"}); });
+  save(manager, 2, SaveReason::Kind::user);
+  on_chief([] {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (hits().failed == 0 && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(hits().failed, 1U) << "the space of the first checkpoint is being freed";
+  });
+  state.set(3);
+  save(manager, 3, SaveReason::Kind::preemption);
+  on_chief([] { EXPECT_EQ(disarm().failed, 1U); });
+  EXPECT_EQ(names(), (Names{"ckpt-2.h5", "ckpt-3.h5"}));
+  state.set(4);
+  ASSERT_TRUE(manager.restore_or_initialize());
+  expect_state(3);
+}
+
+TEST_F(SlowRemoval, IsLeftToTheNextSave) {
+  const auto count_removals = [] {
+    on_chief([] { arm({.call = Call::unlink, .error = EIO, .occurrence = kAlways, .path = "/ckpt-2.h5"}); });
+  };
+  const auto expect_removals = [](std::uint64_t expected) { on_chief([&] { EXPECT_EQ(disarm().seen, expected); }); };
+  save(manager, 1, SaveReason::Kind::user);
+  save(manager, 2, SaveReason::Kind::user);
+  count_removals();
+  save(manager, 3, SaveReason::Kind::preemption);
+  expect_removals(0);
+  EXPECT_EQ(names(), (Names{"ckpt-2.h5", "ckpt-3.h5"}));
+  count_removals();
+  save(manager, 4, SaveReason::Kind::user);
+  expect_removals(1);
+  EXPECT_EQ(names(), (Names{"ckpt-4.h5"}));
+}
+
+// A rank that gets fewer threads than it asks for, or none, saves all the same: never an error, never a wait.
+
+/// How many threads the last rank still gets during a save.
+class ThreadsLeft : public ManagerTest, public testing::WithParamInterface<int> {
+ protected:
+  static constexpr std::size_t kPart = 1'000'003;  // enough for buffers and threads of its own
+
+  ThreadsLeft() : large_(kPart) { add_large(state.checkpoint, large_); }
+
+  void set_state(int seed) {
+    state.set(seed);
+    std::iota(large_.begin(), large_.end(), 1e6 * seed);
+  }
+
+  /// Saves by @p save while threads are short, then restores.
+  void expect_saved_by(const std::function<void(CheckpointManager&)>& save) {
+    CheckpointManager manager = open({.io = FileIo::direct});
+    set_state(1);
+    if (world_rank() == world_size() - 1) {
+      arm({.call = Call::thread,
+           .error = EAGAIN,
+           .occurrence = static_cast<std::uint64_t>(GetParam()) + 1,
+           .count = kAlways});
+    }
+    save(manager);
+    disarm();
+    set_state(2);
+    ASSERT_TRUE(manager.restore_or_initialize());
+    expect_state(1);
+    std::vector<double> expected(kPart);
+    std::iota(expected.begin(), expected.end(), 1e6);
+    EXPECT_TRUE(large_ == expected);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+ private:
+  std::vector<double> large_;
+};
+
+TEST_P(ThreadsLeft, AreEnoughForASave) {
+  expect_saved_by([](CheckpointManager& manager) { manager.save(1); });
+}
+
+TEST_P(ThreadsLeft, AreEnoughForASaveInTheBackground) {
+  expect_saved_by([](CheckpointManager& manager) {
+    CheckpointManager::SaveRequest request;
+    request.number = 1;
+    manager.save_in_background(request);
+    manager.finish_background_save();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, ThreadsLeft, testing::Range(0, 5));
 
 }  // namespace
 }  // namespace reprieve::test
