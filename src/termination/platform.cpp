@@ -7,12 +7,14 @@
 #include <array>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
+#include "termination/signal_flag.hpp"
 
 namespace reprieve::termination {
 
@@ -39,15 +41,12 @@ constexpr std::array kPlatforms{
     PlatformTraits{.platform = Platform::slurm,
                    .name = "slurm",
                    .sign = "SLURM_JOB_ID",
+                   .warnings = {SIGINT},
                    .begin_variable = "SLURM_JOB_START_TIME",
                    .end_variable = "SLURM_JOB_END_TIME",
                    .asks_slurm = true},
-    PlatformTraits{.platform = Platform::pbs,
-                   .name = "pbs",
-                   .sign = "PBS_JOBID",
-                   .has_batch_signals = true,
-                   .wall_time_variable = "PBS_WALLTIME"},
-    PlatformTraits{.platform = Platform::lsf, .name = "lsf", .sign = "LSB_JOBID", .has_batch_signals = true},
+    PlatformTraits{.platform = Platform::pbs, .name = "pbs", .sign = "PBS_JOBID", .wall_time_variable = "PBS_WALLTIME"},
+    PlatformTraits{.platform = Platform::lsf, .name = "lsf", .sign = "LSB_JOBID", .warnings = {SIGINT}},
     PlatformTraits{.platform = Platform::kubernetes,
                    .name = "kubernetes",
                    .sign = "KUBERNETES_SERVICE_HOST",
@@ -244,12 +243,15 @@ PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path&
 }
 
 std::vector<int> signals_of(Platform platform) {
-  // SIGUSR1 everywhere: of the two, mpirun and srun hand only this one on to all ranks without ending them.
-  std::vector<int> signals{SIGTERM, SIGUSR1};
-  if (traits_of(platform).has_batch_signals) {
-    signals.push_back(SIGUSR2);
-    signals.push_back(SIGXCPU);
-  }
+  std::vector<int> signals(kUsualWarnings.begin(), kUsualWarnings.end());
+  std::ranges::copy_if(traits_of(platform).warnings, std::back_inserter(signals),
+                       [](int signal) { return signal > 0; });
+  return signals;
+}
+
+std::vector<int> free_signals_of(Platform platform) {
+  std::vector<int> signals = signals_of(platform);
+  std::erase_if(signals, [](int signal) { return !is_notice_everywhere(signal) && is_taken(signal); });
   return signals;
 }
 
