@@ -153,7 +153,7 @@ MetadataServer find_server_once(const std::vector<MetadataServer>& servers, cons
                                 std::chrono::milliseconds limit) {
   static std::mutex mutex;
   static std::map<std::string, MetadataServer> known;  // NOLINT: a cache
-  std::string key;
+  std::string key = std::to_string(limit.count()) + '\n';
   for (const MetadataServer server : servers) {
     key += metadata_endpoint(server, environment) + ' ' + metadata_server_name(server) + '\n';
   }
@@ -225,14 +225,35 @@ std::vector<MetadataServer> servers_to_probe(const EnvironmentLookup& environmen
   return servers;
 }
 
+namespace {
+
+/// A server that the firmware or the environment names may answer late, on a busy host.
+MetadataServer find_cloud(const EnvironmentLookup& environment, const Firmware& firmware,
+                          std::chrono::milliseconds limit) {
+  constexpr int kMorePatience = 10;
+  const std::vector<MetadataServer> servers = servers_to_probe(environment, firmware);
+  MetadataServer server = find_server_once(servers, environment, limit);
+  const bool is_named = servers.size() == 1 && http_problem().empty();
+  if (server == MetadataServer::none && is_named) {
+    server = find_server_once(servers, environment, limit * kMorePatience);
+    if (server == MetadataServer::none) {
+      core::log::warning(
+          "the {} gives no answer: this machine is not known as one of its cloud. Set REPRIEVE_PLATFORM to {}, or to "
+          "`other`",
+          metadata_server_name(servers.front()), to_string(platform_with(servers.front())->platform));
+    }
+  }
+  return server;
+}
+
+}  // namespace
+
 PlatformInfo find_platform(const EnvironmentLookup& environment, const fs::path& root,
                            std::chrono::milliseconds limit) {
   PlatformInfo info;
   if (auto named = platform_in_environment(environment)) {
     info = std::move(*named);
-  } else if (const auto server =
-                 find_server_once(servers_to_probe(environment, read_firmware(root)), environment, limit);
-             server != MetadataServer::none) {
+  } else if (const auto server = find_cloud(environment, read_firmware(root), limit); server != MetadataServer::none) {
     info.platform = platform_with(server)->platform;
     info.evidence = metadata_server_name(server);
   } else {
