@@ -8,6 +8,7 @@
 
 #include "cluster/entry_check.hpp"
 #include "core/log.hpp"
+#include "core/threads.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve::cluster {
@@ -198,30 +199,26 @@ void Communicator::check_usable(std::string_view what) const {
 
 void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit) {
   check_usable(what);
-  const auto start = Clock::now();
-  auto next_presence_poll = start + kPresencePoll;
+  core::RunningTime waited;
+  Clock::duration next_presence_poll = kPresencePoll;
   for (;;) {
     int done = 0;
     check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
               "MPI_Testall");
-    const auto now = Clock::now();
-    if (done != 0) {
+    const Clock::duration now = waited.look();
+    bool is_given_up = done == 0 && now >= limit;
+    if (done != 0 || now >= next_presence_poll) {
+      next_presence_poll = now + kPresencePoll;
       // A rank that comes late may still complete, with messages that the others sent before they gave up.
-      if (presence_check_seen()) {
-        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start), limit);
-      }
+      is_given_up = is_given_up || presence_check_seen();
+    }
+    if (is_given_up) {
+      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now), limit);
+    }
+    if (done != 0) {
       return;
     }
-    if (now - start >= limit) {
-      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start), limit);
-    }
-    if (now >= next_presence_poll) {
-      next_presence_poll = now + kPresencePoll;
-      if (presence_check_seen()) {
-        report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now - start), limit);
-      }
-    }
-    pause(now - start);
+    pause(now);
   }
 }
 

@@ -251,7 +251,7 @@ void RoundThread::look(bool has_news) {
   RoundVector result{};
   if (channel_.test(result)) {
     end_round(decode(result));
-  } else if (Clock::now() - round_began_ >= options_.peer_timeout) {
+  } else if (in_round_since_.look() >= options_.peer_timeout) {
     channel_.give_up();
   }
 }
@@ -290,7 +290,7 @@ void RoundThread::begin_round(bool has_news) {
     mine_ = {++number_, gate_.close() + 1, failed_, closing_, watch_.longest(), has_news || has_notice_};
   }
   in_round_ = true;
-  round_began_ = Clock::now();
+  in_round_since_ = core::RunningTime();
   channel_.begin(encode(mine_));
 }
 

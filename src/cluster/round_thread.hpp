@@ -35,6 +35,7 @@
 
 #include "cluster/agreement_vector.hpp"
 #include "cluster/communicator.hpp"
+#include "core/threads.hpp"
 
 namespace reprieve::cluster {
 
@@ -241,7 +242,7 @@ class RoundThread {
   bool listening_ = false;
   bool in_round_ = false;
   RoundView mine_{};
-  Clock::time_point round_began_{};
+  core::RunningTime in_round_since_;
 
   std::int64_t boundaries_until_glance_ = 1;  ///< these three are the main thread's alone
   std::int64_t glance_stride_ = 1;

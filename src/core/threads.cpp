@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -88,8 +89,15 @@ BackgroundTask::~BackgroundTask() {
 bool BackgroundTask::done() const noexcept { return shared_->done; }
 
 bool BackgroundTask::wait_for(std::chrono::milliseconds limit) const {
+  constexpr std::chrono::milliseconds kLook{500};
   std::unique_lock lock(shared_->mutex);
-  return shared_->ended.wait_for(lock, limit, [this] { return shared_->done.load(); });
+  const auto is_done = [this] { return shared_->done.load(); };
+  RunningTime waited;
+  for (auto left = limit; left.count() > 0 && !is_done();) {
+    static_cast<void>(shared_->ended.wait_for(lock, std::min(left, kLook), is_done));
+    left = limit - std::chrono::duration_cast<std::chrono::milliseconds>(waited.look());
+  }
+  return is_done();
 }
 
 Outcome BackgroundTask::outcome() const {

@@ -33,6 +33,31 @@ class SignalsBlocked {
   sigset_t previous_ = {};
 };
 
+// Limits of time.
+
+/// The time in which this process ran, for limits: a gap between two looks is left out, as of a job that was suspended
+/// (SIGSTOP, `scontrol suspend`) or a machine that slept. Used by one thread at a time.
+class RunningTime {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Waits look far more often.
+  static constexpr std::chrono::seconds kLongestLook{2};
+
+  explicit RunningTime(Clock::time_point now = Clock::now()) noexcept : last_(now) {}
+
+  /// Since the beginning.
+  [[nodiscard]] Clock::duration look(Clock::time_point now = Clock::now()) noexcept {
+    const auto since = now - last_;
+    last_ = now;
+    ran_ += since > kLongestLook ? Clock::duration::zero() : since;
+    return ran_;
+  }
+
+ private:
+  Clock::time_point last_;
+  Clock::duration ran_{};
+};
+
 // One piece of work on a thread of its own.
 
 /// Runs @p work on a thread that takes no signals and runs on any core. Its end can be waited for with a time limit;

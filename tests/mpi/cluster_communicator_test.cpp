@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -295,6 +298,30 @@ TEST_F(CommunicatorTest, MissingRanksAreNamedAndHearOfItWhenTheyCome) {
   }
   EXPECT_TRUE(comm.broken());
   EXPECT_THROW(comm.barrier("after that"), UnresponsiveError);
+}
+
+/// Stops this process after @p until, for @p time.
+pid_t suspend(std::chrono::milliseconds until, std::chrono::milliseconds time) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::this_thread::sleep_for(until);
+    ::kill(::getppid(), SIGSTOP);
+    std::this_thread::sleep_for(time);
+    ::kill(::getppid(), SIGCONT);
+    ::_exit(0);
+  }
+  return child;
+}
+
+TEST_F(CommunicatorTest, TheTimeOfASuspendedJobIsNoTimeOfWaiting) {
+  REPRIEVE_NEEDS_RANKS(2);
+  comm.set_timeout(3s);
+  const pid_t child = suspend(500ms, 5s);
+  if (comm.rank() == comm.size() - 1) {
+    std::this_thread::sleep_for(1s);  // the others wait when the job is stopped
+  }
+  EXPECT_NO_THROW(comm.barrier("meeting"));
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 /// Returns when all other ranks have told this one that they look who is there.

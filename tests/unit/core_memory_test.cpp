@@ -86,6 +86,15 @@ using namespace std::chrono_literals;
 
 constexpr auto kLimit = std::chrono::milliseconds(60'000);
 
+TEST(RunningTime, LeavesOutTheGapsOfASuspendedProcess) {
+  using namespace std::chrono_literals;
+  const RunningTime::Clock::time_point start{};
+  RunningTime time(start);
+  EXPECT_EQ(time.look(start + 100ms), 100ms);
+  EXPECT_EQ(time.look(start + 1h), 100ms);
+  EXPECT_EQ(time.look(start + 1h + 1s), 1100ms);
+}
+
 TEST(BackgroundTask, TellsItsEndAndWhatItThrew) {
   BackgroundTask good([] {});
   BackgroundTask bad([] { throw StorageError(ErrorCode::no_space, "full"); });
