@@ -339,7 +339,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   std::vector<storage::WriteItem> items = std::move(writer.items());
 
   std::shared_ptr<storage::PartSlot>& slot = slots_[next_];
-  if (!has_room(storage::PartSlot::bytes_for(items) + kTableBytes)) {
+  if (!has_room(storage::bytes_of_copy(items) + kTableBytes)) {
     return false;
   }
   std::optional<storage::StructureImage> image;

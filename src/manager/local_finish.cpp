@@ -33,10 +33,10 @@
 #include "core/log.hpp"
 #include "core/message.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/layout.hpp"
 #include "storage/local/part_items.hpp"
 #include "storage/read/inspect_file.hpp"
-#include "storage/write/file_plan.hpp"
 
 namespace reprieve::manager {
 
@@ -373,7 +373,7 @@ core::Bytes LocalFinisher::write_own(const ChosenParts& parts, const CopyStructu
       continue;
     }
     std::shared_ptr<const storage::Part> part;
-    storage::PartMemory data;
+    core::Mapping data;
     try_part(found, [&] {
       part = open(found);
       data = part->data();

@@ -178,7 +178,7 @@ std::optional<CheckpointInfo> RestoreFallback::local_copy(storage::Restorer& res
 /// The next file will be like this one.
 void RestoreFallback::keep_layout(storage::Restorer& restorer, const core::FileAddress& file) {
   if (manager_.comm.is_chief()) {
-    manager_.layout.take_from({file, restorer.take_index()});
+    manager_.layout.model = storage::LayoutCache::Model{file, restorer.take_index()};
   }
 }
 

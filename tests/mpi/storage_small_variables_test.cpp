@@ -110,7 +110,7 @@ class SaveAfterARestart : public SmallVariables {
   /// A program starts: nothing is known but the file.
   void start_again() {
     LayoutCache fresh;
-    on_chief([&] { fresh.take_from({file, read_index(PosixFile::open_to_read(file))}); });
+    on_chief([&] { fresh.model = LayoutCache::Model{file, read_index(PosixFile::open_to_read(file))}; });
     std::swap(cache, fresh);
   }
 

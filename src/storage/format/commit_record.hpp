@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "storage/bytes/codec.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/file_index.hpp"
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// From what all ranks have to write to the datasets of one file. Pure.
+/// From what all ranks have to write to the datasets of one file, and from these to what each rank must know of them.
+/// Pure.
 
 #include <vector>
 
@@ -24,5 +25,18 @@ namespace reprieve::storage {
 /// @throws Error (internal) if a message is cut short. Cost: of the order of all boxes, with their logarithm.
 [[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata,
                                   bool in_chunks = true);
+
+/// What the ranks must know of a file.
+struct Places {
+  Bytes common;                 ///< for all: address and shape of each dataset, and how the ranks hold the variable
+  std::vector<Bytes> of_ranks;  ///< for each rank: its offsets in per-rank variables, its parts of shared ones
+};
+
+/// @param piece_bytes  in which the writer transfers collectively; 0: it does not
+[[nodiscard]] Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes);
+
+/// Takes over the checksums that every rank sent, in the order of its rows.
+/// @throws Error (internal) if a rank sent too few
+void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank);
 
 }  // namespace reprieve::storage

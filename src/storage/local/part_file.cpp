@@ -21,7 +21,7 @@
 #include "core/memory.hpp"
 #include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
 #include "storage/format/manifest.hpp"
 
 namespace reprieve::storage {
@@ -67,57 +67,6 @@ PartName part_from_json(const nlohmann::json& from) {
   }
   require(copy.ranks > 0 && part.rank >= 0 && part.rank < copy.ranks, "a part of an impossible rank");
   return part;
-}
-
-PartMemory::~PartMemory() {
-  if (memory_ != nullptr) {
-    ::munmap(memory_, size_);
-  }
-}
-
-PartMemory::PartMemory(PartMemory&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-PartMemory& PartMemory::operator=(PartMemory&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-PartMemory PartMemory::map(int protection, int flags, int descriptor, std::uint64_t offset, std::size_t size) {
-  if (size == 0) {
-    return {};
-  }
-  void* const memory = ::mmap(nullptr, size, protection, flags, descriptor, static_cast<off_t>(offset));
-  if (memory == MAP_FAILED) {
-    throw std::bad_alloc();
-  }
-  return {static_cast<std::byte*>(memory), size};
-}
-
-PartMemory PartMemory::of_file(const PosixFile& file, std::uint64_t offset, std::size_t size) {
-  return map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.descriptor(), offset, size);
-}
-
-PartMemory PartMemory::beside(std::size_t size) {
-  PartMemory made = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, size);
-  if (size > 0) {
-    ::madvise(made.memory_, size,
-              MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
-  }
-  return made;
-}
-
-PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::size_t size) {
-  if (offset > file.size() || size > file.size() - offset) {
-    throw CorruptError(file.path().string() + ": its data end too early");
-  }
-  if (file.is_in_memory()) {
-    return map(PROT_READ, MAP_SHARED, file.descriptor(), offset, size);
-  }
-  PartMemory made = beside(size);
-  file.read_all(made.bytes(), offset);
-  return made;
 }
 
 namespace {
@@ -250,9 +199,32 @@ bool lock_soon(const core::Descriptor& file) {
   return true;
 }
 
+/// What the file holds there, to be read.
+core::Mapping read_range(const PosixFile& file, std::uint64_t offset, std::size_t size) {
+  if (offset > file.size() || size > file.size() - offset) {
+    reject(file, "its data end too early");
+  }
+  if (file.is_in_memory()) {
+    return core::Mapping::get(size, PROT_READ, MAP_SHARED, file.descriptor(), offset);
+  }
+  core::Mapping made = core::Mapping::of_process(size);
+  file.read_all(made.bytes(), offset);
+  return made;
+}
+
 void sync_unless_in_memory(const PosixFile& file) {
   if (!file.is_in_memory()) {
     file.sync();
+  }
+}
+
+/// Memory that the job's control group cannot give ends the process.
+void check_there_is_room(std::uint64_t bytes) {
+  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
+  const core::AvailableMemory memory = core::available_memory();
+  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
+  if (bytes > available - available / kStaysFree) {
+    throw std::bad_alloc();
   }
 }
 
@@ -282,18 +254,6 @@ void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartNa
   sync_unless_in_memory(file);
 }
 
-void void_part(const PosixFile& file) {
-  const Bytes zeros(static_cast<std::size_t>(std::min(file.size(), kCommitRecordBytes)));
-  file.write_all(zeros, 0);
-  sync_unless_in_memory(file);
-}
-
-bool is_void_part(const PosixFile& file) {
-  Bytes begin(static_cast<std::size_t>(std::min(file.size(), kCommitRecordBytes)));
-  file.read_all(begin, 0);
-  return is_void(begin);
-}
-
 PartName read_part_name(const PosixFile& file) { return read_head(file, read_part_commit_record(file)); }
 
 Part::Part(PosixFile file) : file_(std::move(file)) {
@@ -311,40 +271,7 @@ void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* dig
   }
 }
 
-PartMemory Part::data() const {
-  return PartMemory::read(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_));
-}
-
-namespace {
-
-/// Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
-constexpr std::size_t kRowAlignment = 64;
-constexpr std::size_t kLargeRow = std::size_t{64} << 10U;
-constexpr std::size_t kLargeRowAlignment = 4096;
-
-std::size_t aligned(std::size_t place, std::size_t alignment) {
-  return (place + alignment - 1) / alignment * alignment;
-}
-
-/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
-template <class Items, class Visit>
-std::size_t for_each_place(Items& items, Visit&& visit) {
-  std::size_t next = 0;
-  for (auto& item : items) {
-    const std::size_t size = item.bytes();
-    if (size == 0) {
-      continue;
-    }
-    if (!item.continues_row) {
-      next = aligned(next, size < kLargeRow ? kRowAlignment : kLargeRowAlignment);
-    }
-    visit(item, next);
-    next += size;
-  }
-  return next;
-}
-
-}  // namespace
+core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_)); }
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
     : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
@@ -357,26 +284,23 @@ bool PartSlot::has_name() const {
   return found.st_nlink > 0;
 }
 
-std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
-  return for_each_place(items, [](const WriteItem&, std::size_t) {});
-}
-
 /// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
 /// the process.
 void PartSlot::make_room(std::size_t size) {
   if (size <= capacity() && !is_cut()) {
     return;
   }
-  memory_ = PartMemory();
-  whole_ = PartMemory();
+  memory_ = {};
+  whole_ = {};
   if (in_memory_) {
     {
       const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
       file_.allocate(kPartDataOffset + size);
     }
-    memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
+    memory_ = core::Mapping::get(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_.descriptor(),
+                                 kPartDataOffset);
   } else {
-    memory_ = PartMemory::beside(size);
+    memory_ = core::Mapping::of_process(size);
   }
 }
 
@@ -393,22 +317,11 @@ void PartSlot::check_not_cut() const {
 }
 
 void PartSlot::copy(std::span<WriteItem> items) {
-  void_part(file_);
-  make_room(bytes_for(items));
-  rows_.clear();
-  std::byte* const memory = memory_.bytes().data();
-  state::Staging staging;
-  used_ = for_each_place(items, [&](WriteItem& item, std::size_t place) {
-    BoxView<const std::byte>& source = item.source;
-    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
-    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory + place, dense, staging);
-    source.data = memory + place;
-    source.strides_bytes = dense;
-    source.space = nullptr;
-    if (!item.continues_row) {
-      rows_.push_back(place);
-    }
-  });
+  make_void();
+  const std::size_t size = bytes_of_copy(items);
+  make_room(size);
+  rows_ = copy_items(items, memory_.bytes());
+  used_ = size;
   core::failpoint(core::Failpoint::local_copied);
 }
 
@@ -416,7 +329,7 @@ std::span<std::byte> PartSlot::whole() {
   check_not_cut();
   const auto size = static_cast<std::size_t>(file_.size());
   if (whole_.bytes().size() < size) {
-    whole_ = PartMemory::read(file_, 0, size);
+    whole_ = read_range(file_, 0, size);
   }
   return whole_.bytes();
 }
@@ -432,22 +345,8 @@ void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, 
   core::failpoint(core::Failpoint::local_record_written);
 }
 
-namespace {
-
-/// Memory that the job's control group cannot give ends the process.
-void check_there_is_room(std::uint64_t bytes) {
-  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
-  const core::AvailableMemory memory = core::available_memory();
-  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
-  if (bytes > available - available / kStaysFree) {
-    throw std::bad_alloc();
-  }
-}
-
-}  // namespace
-
 void PartSlot::begin_receiving(std::size_t size) {
-  void_part(file_);
+  make_void();
   used_ = size - kPartDataOffset;
   if (used_ > capacity() || is_cut()) {
     check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));

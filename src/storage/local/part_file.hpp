@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/directory.hpp"
+#include "core/memory.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
 #include "storage/format/commit_record.hpp"
@@ -67,37 +68,6 @@ constexpr auto fields_of(const PartName*) { return std::tuple(&PartName::copy, &
 /// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] PartName part_from_json(const nlohmann::json& from);
 
-// The memory in which the data of a part lie.
-
-/// A range of a file in memory, or memory beside it. A file on a disk is never mapped: an error of the disk would end
-/// the process by a signal.
-class PartMemory {
- public:
-  PartMemory() = default;
-  ~PartMemory();
-  PartMemory(PartMemory&& other) noexcept;
-  PartMemory& operator=(PartMemory&& other) noexcept;
-  PartMemory(const PartMemory&) = delete;
-  PartMemory& operator=(const PartMemory&) = delete;
-
-  /// To be written. The file must have the space. @param offset  of whole pages @throws std::bad_alloc
-  [[nodiscard]] static PartMemory of_file(const PosixFile& file, std::uint64_t offset, std::size_t size);
-  /// Memory of the process alone. @throws std::bad_alloc
-  [[nodiscard]] static PartMemory beside(std::size_t size);
-  /// What the file holds there, to be read. @throws StorageError, CorruptError, std::bad_alloc
-  [[nodiscard]] static PartMemory read(const PosixFile& file, std::uint64_t offset, std::size_t size);
-
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {memory_, size_}; }
-
- private:
-  PartMemory(std::byte* memory, std::size_t size) noexcept : memory_(memory), size_(size) {}
-  [[nodiscard]] static PartMemory map(int protection, int flags, int descriptor, std::uint64_t offset,
-                                      std::size_t size);
-
-  std::byte* memory_ = nullptr;
-  std::size_t size_ = 0;
-};
-
 /// Where the data of a part begin.
 inline constexpr std::uint64_t kPartDataOffset = kCommitRecordBytes;
 
@@ -113,14 +83,9 @@ struct PartTables {
 [[nodiscard]] PosixFile make_part_file(const core::Directory& directory, const std::string& name);
 
 /// Writes head, tables and commit record behind the data. Where the file lies on a disk, in such an order that a power
-/// cut leaves no commit record without what it stands for. @param data_bytes  what the data take @throws StorageError
+/// cut leaves no commit record without what it stands for. `void_commit_record` undoes it.
+/// @param data_bytes  what the data take @throws StorageError
 void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartName& name, const PartTables& tables);
-
-/// From now on the file is no part. @throws StorageError
-void void_part(const PosixFile& file);
-
-/// Whether a file is no part since nobody has completed it, or `void_part` was called. @throws StorageError
-[[nodiscard]] bool is_void_part(const PosixFile& file);
 
 /// Which part a file is. Reads a few kilobytes. @throws CorruptError if it is none, or not complete; StorageError
 [[nodiscard]] PartName read_part_name(const PosixFile& file);
@@ -142,8 +107,9 @@ class Part {
   /// virtual machine with 256 MiB and their checksum: 43 ms in pieces of 256 KiB, 180 ms in a mapping.
   /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
-  /// All data. @throws StorageError, CorruptError; std::bad_alloc
-  [[nodiscard]] PartMemory data() const;
+  /// All data, to be read: mapped where the file lies in memory. A file on a disk is never mapped: an error of the disk
+  /// would end the process by a signal. @throws StorageError, CorruptError; std::bad_alloc
+  [[nodiscard]] core::Mapping data() const;
 
  private:
   PosixFile file_;
@@ -168,14 +134,11 @@ class PartSlot {
   /// What it has for data. More is taken by `copy`.
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }
 
-  /// The memory that a part with these items needs.
-  [[nodiscard]] static std::size_t bytes_for(std::span<const WriteItem> items);
-
   /// Copies what the items refer to, and lets them refer to the copy. What the slot held is no part any more.
   void copy(std::span<WriteItem> items);
 
   /// What it holds is no part any more. @throws StorageError
-  void make_void() const { void_part(file_); }
+  void make_void() const { void_commit_record(file_); }
   /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
   /// @throws StorageError, std::bad_alloc
   [[nodiscard]] std::span<std::byte> whole();
@@ -197,8 +160,8 @@ class PartSlot {
   void check_not_cut() const;
 
   PosixFile file_;
-  PartMemory memory_;
-  PartMemory whole_;  ///< kept, since the first read of each page of a mapping is slow
+  core::Mapping memory_;
+  core::Mapping whole_;  ///< kept, since the first read of each page of a mapping is slow
   bool in_memory_;
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "storage/read/proof.hpp"
+// All ranks verify a file together, and settle who reads wrong what others read right.
+
+#include "storage/read/restorer.hpp"
 
 #include <algorithm>
 #include <string>

@@ -14,7 +14,6 @@
 #include "reprieve/memory_space.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/commit_record.hpp"
-#include "storage/read/proof.hpp"
 #include "storage/read/stored_checkpoint.hpp"
 
 namespace reprieve::storage {
