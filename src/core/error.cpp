@@ -4,10 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <system_error>
-
-#include "reprieve/error.hpp"
 
 namespace reprieve {
 
@@ -96,25 +93,6 @@ Failure described(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
-Failure failure_of(const std::exception_ptr& error) noexcept {
-  try {
-    return described(error);
-  } catch (...) {  // the copy of the message
-    return no_memory(0);
-  }
-}
-
-void throw_failure(const Failure& failure) {
-  if (failure.code == ErrorCode::no_memory && failure.origin_rank < 0) {
-    throw NoMemory(failure.asked_bytes);
-  }
-  throw_error(failure.code, failure.message, failure.origin_rank);
-}
-
-namespace {
-
 ErrorCode code_of(int error_number) {
   switch (error_number) {
     case ENOSPC:
@@ -141,6 +119,21 @@ std::string available_space(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+Failure failure_of(const std::exception_ptr& error) noexcept {
+  try {
+    return described(error);
+  } catch (...) {  // the copy of the message
+    return no_memory(0);
+  }
+}
+
+void throw_failure(const Failure& failure) {
+  if (failure.code == ErrorCode::no_memory && failure.origin_rank < 0) {
+    throw NoMemory(failure.asked_bytes);
+  }
+  throw_error(failure.code, failure.message, failure.origin_rank);
+}
 
 StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
   const bool is_full = code_of(error_number) == ErrorCode::no_space;

@@ -11,15 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <new>
-#include <optional>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
 namespace reprieve::core {
 

@@ -24,7 +24,7 @@
 #include "manager/manager_impl.hpp"
 #include "manager/restore_fallback.hpp"
 #include "storage/format/layout.hpp"
-#include "storage/local/part_items.hpp"
+#include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
 

@@ -176,9 +176,9 @@ void CheckpointManager::Impl::lock_directory() {
     throw StorageError(ErrorCode::io, fmt::format("the checkpoint directory {} was replaced while it was opened",
                                                   directory.path().string()));
   }
-  core::failpoint(core::Failpoint::open_locked);
+  core::failpoint("open.locked");
   directory.remove_left_overs();
-  core::failpoint(core::Failpoint::open_tidied);
+  core::failpoint("open.tidied");
   identity.emplace(directory.place(), options.prefix, options.durable);
   if (!options.recycle && !options.reserve) {
     directory.remove_recycled();

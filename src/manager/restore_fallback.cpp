@@ -273,7 +273,7 @@ CheckpointInfo RestoreFallback::read_as(storage::Restorer& restorer, const fs::p
   }
   restorer.restore();
   CheckpointInfo info = manager_.comm.from_chief(make_info, "restoring");
-  core::failpoint(core::Failpoint::restore_done);
+  core::failpoint("restore.done");
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   manager_.checkpoint.registry().half_restored = {};
   manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,

@@ -43,10 +43,9 @@ class BoxInMemory {
     }
     const std::uint64_t elements = state::volume(seen.extent);
     check_size(elements);
-    if (layout_.strides_bytes.empty() || state::volume(layout_.extent) == 0) {
-      return described(seen.data + layout_.first_element * type_.size_bytes, layout_.strides_bytes);
+    if (!layout_.strides_bytes.empty() && state::volume(layout_.extent) > 0) {
+      check_reach(elements);
     }
-    check_reach(elements);
     return described(seen.data + layout_.first_element * type_.size_bytes, layout_.strides_bytes);
   }
 
@@ -71,15 +70,12 @@ class BoxInMemory {
 
   void check_size(std::uint64_t elements) const {
     const bool dense = layout_.strides_bytes.empty();
-    std::uint64_t expected = layout_.memory_elements;
-    if (expected == 0 && dense) {
-      expected = state::volume(layout_.extent) + layout_.first_element;
-    }
-    if (expected != 0 || dense) {
-      if (elements != expected) {
-        reject("it was registered with a box of " + product_text(layout_.extent) + " elements in memory of " +
-               std::to_string(expected) + ", but its memory has " + std::to_string(elements) + " now");
-      }
+    const std::uint64_t expected = layout_.memory_elements == 0 && dense
+                                       ? state::volume(layout_.extent) + layout_.first_element
+                                       : layout_.memory_elements;
+    if ((expected != 0 || dense) && elements != expected) {
+      reject("it was registered with a box of " + product_text(layout_.extent) + " elements in memory of " +
+             std::to_string(expected) + ", but its memory has " + std::to_string(elements) + " now");
     }
   }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>

@@ -94,6 +94,25 @@ constexpr const char* kManifest = "manifest";
 constexpr const char* kBoxes = "table of boxes";
 constexpr const char* kChecksums = "table of checksums";
 
+std::vector<std::uint64_t> as_words(std::span<const std::byte> bytes) {
+  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
+  if (!words.empty()) {
+    std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
+  }
+  return words;
+}
+
+StructureImage decode_all(Decoder message) {
+  StructureImage image{message.get<CommitRecord>(), {}, {}};
+  std::uint64_t bytes = 0;
+  for (std::uint64_t left = message.word() / 2; left > 0; --left) {
+    bytes += image.regions.emplace_back(message.get<Region>()).size;
+  }
+  image.content = message.bytes();
+  require(bytes == image.content.size(), "the structure of a checkpoint is not as long as it says");
+  return image;
+}
+
 }  // namespace
 
 void check_table_sizes(const std::string& file_name, const CommitRecord& commit_record) {
@@ -266,29 +285,6 @@ FileIndex read_index(const PosixFile& file) {
   check_boxes_apart(index, file.path().string());
   return index;
 }
-
-namespace {
-
-std::vector<std::uint64_t> as_words(std::span<const std::byte> bytes) {
-  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
-  if (!words.empty()) {
-    std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
-  }
-  return words;
-}
-
-StructureImage decode_all(Decoder message) {
-  StructureImage image{message.get<CommitRecord>(), {}, {}};
-  std::uint64_t bytes = 0;
-  for (std::uint64_t left = message.word() / 2; left > 0; --left) {
-    bytes += image.regions.emplace_back(message.get<Region>()).size;
-  }
-  image.content = message.bytes();
-  require(bytes == image.content.size(), "the structure of a checkpoint is not as long as it says");
-  return image;
-}
-
-}  // namespace
 
 Bytes encode(const StructureImage& image) {
   Encoder message;

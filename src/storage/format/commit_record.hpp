@@ -7,7 +7,6 @@
 /// data.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>

@@ -5,10 +5,14 @@
 /// A part file: what one rank has of a node-local copy. In this order: a commit record of one page; the data, row after
 /// row of the table of boxes of this rank, each row with its elements side by side; the head (JSON); the tables: where
 /// each row begins, the checksums of its blocks, and on rank 0 the structure of the whole file. The commit record is
-/// written last: with it the part is complete.
+/// written last: with it the part is complete. And all parts together: their blocks for a restore, and one file made of
+/// them.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -22,6 +26,7 @@
 #include "storage/bytes/readers.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/read/block_reader.hpp"
 #include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
@@ -166,5 +171,60 @@ class PartSlot {
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;
 };
+
+// The blocks of a checkpoint that lies in parts.
+
+/// A row of the table of boxes that is not empty. Its elements lie side by side.
+struct PartRow {
+  std::uint64_t first_checksum = 0;  ///< which no other row has
+  std::uint64_t offset = 0;          ///< from the begin of the data
+};
+
+/// What this process can reach of a node-local copy.
+class PartsSource final : public BlockSource {
+ public:
+  /// Rows that lie in a part. It is kept open. @throws CorruptError that names the rank, if it is not of that file
+  void add(std::shared_ptr<const Part> part, const FileIndex& index);
+  /// Rows that another process has sent. @param data  to which their offsets belong @param owner  keeps that memory
+  void add(const std::vector<PartRow>& rows, std::span<const std::byte> data, std::shared_ptr<const void> owner);
+
+  /// Whether the data of this row are here. An empty row always is.
+  [[nodiscard]] bool has(const StoredVariable& variable, const BoxRow& row) const;
+
+  void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::span<std::byte> content,
+            Xxh3Stream* digest) const override;
+
+ private:
+  /// Adds what it has read to the digest if there is one.
+  using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest)>;
+  struct Row {
+    std::shared_ptr<const Read> data;
+    std::uint64_t offset = 0;
+  };
+
+  void add(const std::vector<PartRow>& rows, Read data);
+  [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
+                                           std::uint64_t number) const;
+
+  std::map<std::uint64_t, Row> rows_;  ///< by their first checksums
+  mutable StagedReader staged_;
+  // Where the blocks of the row begin that was read last.
+  mutable std::uint64_t row_of_places_ = UINT64_MAX;
+  mutable std::vector<std::uint64_t> places_;
+};
+
+// One checkpoint file, made of the parts of a node-local copy: the same, byte for byte, as a save at that step would
+// have written. Local: each process adds the parts that it can reach.
+
+/// Makes the file with its structure and without data, and without a commit record. @throws StorageError
+void begin_assembly(const core::FileAddress& file, const StructureImage& image);
+
+/// Writes the data of a part at their offsets in the begun file, and makes them durable.
+/// @param data  of the part @throws CorruptError if it is corrupt: then the file is worth nothing; StorageError
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable);
+
+/// Completes the file, in which all parts are. @param index  with all checksums @throws StorageError
+void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable);
 
 }  // namespace reprieve::storage

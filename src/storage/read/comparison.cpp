@@ -7,7 +7,6 @@
 
 #include "core/log.hpp"
 #include "storage/format/description.hpp"
-#include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
 
@@ -166,21 +165,33 @@ class FileComparison {
   Comparison result_;
 };
 
-}  // namespace
-
-Comparison compare_with_file(const Checkpoint::Registry& registry, const FileIndex& index, int rank, int size) {
-  return FileComparison(registry, index, rank, size).run();
-}
-
-namespace {
-
 void add_difference(Differences& differences, const RestoreTarget& target, const DistributedArray& array) {
   if (const std::string other = array_difference(*target.stored, array); !other.empty()) {
     differences.push_back(line_about(*target.name, other));
   }
 }
 
+/// Whether every rank's value has the same shape in both.
+bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex& b, const StoredVariable& in_b) {
+  if (in_a.box_count != in_b.box_count) {
+    return false;
+  }
+  for (std::size_t box = 0; box < in_a.box_count; ++box) {
+    if (!std::ranges::equal(a.row(in_a, box).extent, b.row(in_b, box).extent)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Elements of one item of a list.
+std::uint64_t width_of(std::span<const std::uint64_t> shape) { return shape.size() == 2 ? shape[1] : 1; }
+
 }  // namespace
+
+Comparison compare_with_file(const Checkpoint::Registry& registry, const FileIndex& index, int rank, int size) {
+  return FileComparison(registry, index, rank, size).run();
+}
 
 Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user) {
   const devices::Spaces spaces;
@@ -199,23 +210,6 @@ Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by
   return differences;
 }
 
-namespace {
-
-/// Whether every rank's value has the same shape in both.
-bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex& b, const StoredVariable& in_b) {
-  if (in_a.box_count != in_b.box_count) {
-    return false;
-  }
-  for (std::size_t box = 0; box < in_a.box_count; ++box) {
-    if (!std::ranges::equal(a.row(in_a, box).extent, b.row(in_b, box).extent)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
 bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& stored, const FileIndex& other,
                          int rank, int size) {
   Comparison mine = compare_with_file(registry, stored, rank, size);
@@ -232,13 +226,6 @@ bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& 
   return std::equal(mine.arrays.begin(), mine.arrays.end(), others.arrays.begin(), same_name) &&
          std::equal(mine.values.begin(), mine.values.end(), others.values.begin(), same_place);
 }
-
-namespace {
-
-/// Elements of one item of a list.
-std::uint64_t width_of(std::span<const std::uint64_t> shape) { return shape.size() == 2 ? shape[1] : 1; }
-
-}  // namespace
 
 std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
                              const ValueAccess& value) {

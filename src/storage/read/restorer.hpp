@@ -12,11 +12,9 @@
 /// All of them are collective, and throw the same error on every rank.
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

@@ -18,7 +18,6 @@
 #include <span>
 #include <utility>
 
-#include "cluster/communicator.hpp"
 #include "core/error.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
@@ -26,7 +25,6 @@
 #include "reprieve/version_details.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/description.hpp"
 #include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
@@ -339,18 +337,18 @@ void CheckpointWriter::write_alone() {
     throw UsageError("this writer does not work in the background");
   }
   written_ = write_directly(plan_);
-  core::failpoint(core::Failpoint::save_part_written);
+  core::failpoint("save.part_written");
   if (written_.file && options_.durable) {
     written_.file->sync();
   }
-  core::failpoint(core::Failpoint::save_part_durable);
+  core::failpoint("save.part_durable");
   durable_ = true;
 }
 
 void CheckpointWriter::write_together() {
   const std::string what = what_ + "writing";
   comm_.agree(core::capture([&] { written_ = writer_.write(comm_, plan_, what); }), what);
-  core::failpoint(core::Failpoint::save_part_written);
+  core::failpoint("save.part_written");
 }
 
 void CheckpointWriter::complete() {
@@ -377,10 +375,10 @@ void CheckpointWriter::write_checksums_and_commit_record() {
   check_structure(file);
   CommitRecord commit_record = cache_.content->file->commit_record();
   file.write_all(checksums, commit_record.checksums.region.offset);
-  core::failpoint(core::Failpoint::save_checksums_written);
+  core::failpoint("save.checksums_written");
   commit_record.checksums.digest = xxh3(checksums);
   write_commit_record(file, commit_record);
-  core::failpoint(core::Failpoint::save_record_written);
+  core::failpoint("save.record_written");
   durable_ = false;
 }
 
@@ -389,7 +387,7 @@ void CheckpointWriter::finish(const std::string& what) {
                 if (written_.file && options_.durable && !durable_) {
                   written_.file->sync();
                 }
-                core::failpoint(core::Failpoint::save_part_durable);
+                core::failpoint("save.part_durable");
                 if (written_.file) {
                   written_.file->close();
                 }

@@ -6,9 +6,7 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"

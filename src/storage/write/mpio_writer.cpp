@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <mpi.h>
 
-#include <optional>
-
 #include "cluster/communicator.hpp"
 #include "core/log.hpp"
 #include "core/threads.hpp"

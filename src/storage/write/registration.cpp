@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"

@@ -227,7 +227,7 @@ class PieceExchange {
         failure = core::capture([&] { pack(window); });
       }
       comm_.exchange(outgoing_, incoming_, what_, failure);
-      core::failpoint(core::Failpoint::save_pieces_exchanged);
+      core::failpoint("save.pieces_exchanged");
       failure = core::capture([&] { write_share(window); });
     }
     comm_.agree(failure, what_);

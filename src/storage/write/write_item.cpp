@@ -130,7 +130,7 @@ class ItemWriter {
     written_ = written.dataset.file_offset;
     for_each_content(written, after == i ? nullptr : &items_[after], feed_, [&](const Box& block, auto content) {
       checksums_[next++] = write_block(written, block, content);
-      core::failpoint(core::Failpoint::save_block_written);
+      core::failpoint("save.block_written");
     });
     if (written.fills_dataset) {
       fill_up_to(written.dataset.file_offset + volume(written.dataset.shape) * written.dataset.element_size);
