@@ -140,7 +140,7 @@ TEST_F(SaveAfterARestart, TakesTheStructureFromTheFile) {
   start_again();
   set(2);
   save_as(8, "after it, with a message of another length");
-  EXPECT_FALSE(cache.model().has_value() && world_rank() == 0) << "it was not looked at";
+  EXPECT_FALSE(cache.model.has_value() && world_rank() == 0) << "it was not looked at";
   EXPECT_EQ(places(), before);
   expect_in_a_sound_file(2);
   on_chief([&] {
