@@ -4,40 +4,18 @@
 #include <sys/statvfs.h>
 
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 
 namespace reprieve {
 
 const char* to_string(ErrorCode code) noexcept {
-  switch (code) {
-    case ErrorCode::config:
-      return "config";
-    case ErrorCode::usage:
-      return "usage";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::no_space:
-      return "no_space";
-    case ErrorCode::permission:
-      return "permission";
-    case ErrorCode::locked:
-      return "locked";
-    case ErrorCode::corrupt:
-      return "corrupt";
-    case ErrorCode::mismatch:
-      return "mismatch";
-    case ErrorCode::mpi:
-      return "mpi";
-    case ErrorCode::cluster:
-      return "cluster";
-    case ErrorCode::unresponsive:
-      return "unresponsive";
-    case ErrorCode::internal:
-      return "internal";
-    case ErrorCode::no_memory:
-      return "no_memory";
-  }
-  return "unknown";  // a number from a newer version
+  static constexpr const char* kUnknown = "unknown";  // a number from a newer version, or one that is not used
+  static constexpr const char* kNames[] = {kUnknown,     "config", "usage",        "io",       "no_space",
+                                           "permission", "locked", "corrupt",      "mismatch", "mpi",
+                                           "cluster",    kUnknown, "unresponsive", "internal", "no_memory"};
+  const auto number = static_cast<std::size_t>(code);
+  return number < std::size(kNames) ? kNames[number] : kUnknown;
 }
 
 void throw_error(ErrorCode code, const std::string& message, int origin_rank) {

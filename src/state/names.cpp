@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -48,8 +51,7 @@ constexpr std::size_t kMaxDescriptionBytes = 4096;
 
 void check_text(const std::string& name, const char* what, const std::string& text, std::size_t most_bytes) {
   if (text.size() > most_bytes) {
-    refuse(name, std::string(what) + " of " + std::to_string(text.size()) + " bytes; at most " +
-                     std::to_string(most_bytes) + " are allowed");
+    refuse(name, fmt::format("{} of {} bytes; at most {} are allowed", what, text.size(), most_bytes));
   }
   if (text.find('\0') != std::string::npos) {
     refuse(name, std::string(what) + " with a null byte");
@@ -119,22 +121,16 @@ class ListCheck {
 }  // namespace
 
 const char* to_string(Distribution distribution) noexcept {
-  switch (distribution) {
-    case Distribution::replicated:
-      return "replicated";
-    case Distribution::distributed:
-      return "distributed";
-    case Distribution::per_rank:
-      return "per_rank";
-  }
-  return "unknown";
+  static constexpr const char* kNames[] = {"replicated", "distributed", "per_rank"};
+  const auto number = static_cast<std::size_t>(distribution);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
 void check_registered_name(const std::string& name) {
   check_name(name);
   if (std::string_view(name).substr(0, name.find('/')) == kReservedPart) {
-    throw UsageError("variable name " + printable(name) + " begins with the part '" + std::string(kReservedPart) +
-                     "', which is reserved");
+    throw UsageError(
+        fmt::format("variable name {} begins with the part '{}', which is reserved", printable(name), kReservedPart));
   }
 }
 
@@ -143,8 +139,8 @@ void check_name(const std::string& name) {
     throw UsageError("a variable name must not be empty");
   }
   if (name.size() > kMaxNameBytes) {
-    throw UsageError("variable name " + printable(name) + " is " + std::to_string(name.size()) +
-                     " bytes long; at most " + std::to_string(kMaxNameBytes) + " are allowed");
+    throw UsageError(fmt::format("variable name {} is {} bytes long; at most {} are allowed", printable(name),
+                                 name.size(), kMaxNameBytes));
   }
   if (std::any_of(name.begin(), name.end(), is_control)) {
     throw UsageError("variable name " + printable(name) + " holds a control character");
@@ -178,8 +174,8 @@ void check_annotation(const std::string& name, const Annotation& annotation) {
 
 void check_dimension_names(const std::string& name, const Annotation& annotation, std::size_t dimensions) {
   if (!annotation.dims.empty() && annotation.dims.size() != dimensions) {
-    refuse(name, std::to_string(annotation.dims.size()) + " names of dimensions were given, but it has " +
-                     std::to_string(dimensions) + " dimensions");
+    refuse(name, fmt::format("{} names of dimensions were given, but it has {} dimensions", annotation.dims.size(),
+                             dimensions));
   }
 }
 

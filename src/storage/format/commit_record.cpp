@@ -156,27 +156,24 @@ Bytes commit_record_bytes(const PosixFile& file) {
 }
 
 void check_not_retired(const PosixFile& file, const Bytes& commit_record_at_begin) {
-  // Opened again: a network file system asks its server then, and forgets what it knew before.
-  const auto is_still = [&] {
+  std::string cause;
+  try {
+    // Opened again: a network file system asks its server then, and forgets what it knew before.
     const PosixFile named = PosixFile::open_to_read(file.address());
     Bytes commit_record(commit_record_at_begin.size());
-    if (!named.is(file) || named.size() < commit_record.size()) {
-      return false;
-    }
-    named.read_all_again(commit_record, 0);
-    return commit_record == commit_record_at_begin;
-  };
-  const std::string what = file.path().string() +
-                           " was removed or replaced while it was read, as a run that lives "
-                           "does with its old checkpoints: nothing can be said about it";
-  try {
-    if (is_still()) {
-      return;
+    if (named.is(file) && named.size() >= commit_record.size()) {
+      named.read_all_again(commit_record, 0);
+      if (commit_record == commit_record_at_begin) {
+        return;
+      }
     }
   } catch (const Error& error) {
-    throw StorageError(ErrorCode::io, what + " (" + error.what() + ")");
+    cause = std::string(" (") + error.what() + ")";
   }
-  throw StorageError(ErrorCode::io, what);
+  throw StorageError(ErrorCode::io, file.path().string() +
+                                        " was removed or replaced while it was read, as a run that lives does with its "
+                                        "old checkpoints: nothing can be said about it" +
+                                        cause);
 }
 
 CommitRecord read_commit_record(const PosixFile& file) {

@@ -86,32 +86,34 @@ std::string annotation_text(const Annotation& annotation) {
   return annotation.dims.empty() ? text + " without names" : text;
 }
 
-void compare(const Description& chief, const Description& other, std::size_t rank, RankDifferences& differences) {
+/// The first difference, in words; empty if there is none.
+std::string difference_of(const Description& chief, const Description& other) {
   if (other.distribution != chief.distribution) {
-    differences.add(chief.name, rank,
-                    std::string("registered it as ") + state::to_string(other.distribution) + ", rank 0 as " +
-                        state::to_string(chief.distribution));
-  } else if (other.is_shared != chief.is_shared) {
-    differences.add(chief.name, rank,
-                    std::string(other.is_shared ? "allowed" : "did not allow") + " shared elements, rank 0 did" +
-                        (chief.is_shared ? "" : " not") + " (allow_shared)");
-  } else if (other.type != chief.type) {
-    differences.add(chief.name, rank,
-                    "has elements of type " + to_string(other.type) + ", rank 0 of " + to_string(chief.type));
-  } else if (chief.distribution == Distribution::per_rank && other.shape.size() != chief.shape.size()) {
-    differences.add(
-        chief.name, rank,
-        "has " + std::to_string(other.shape.size()) + " dimensions, rank 0 has " + std::to_string(chief.shape.size()));
-  } else if (const std::string members = members_difference(other.members, chief.members, "rank 0"); !members.empty()) {
-    differences.add(chief.name, rank, "has elements with other members: " + members);
-  } else if (other.annotation != chief.annotation) {
-    differences.add(chief.name, rank,
-                    "annotated it with " + annotation_text(other.annotation) + ", rank 0 with " +
-                        annotation_text(chief.annotation));
-  } else if (chief.distribution != Distribution::per_rank && other.shape != chief.shape) {
-    differences.add(chief.name, rank,
-                    "has the shape " + core::list_text(other.shape) + ", rank 0 has " + core::list_text(chief.shape));
+    return fmt::format("registered it as {}, rank 0 as {}", state::to_string(other.distribution),
+                       state::to_string(chief.distribution));
   }
+  if (other.is_shared != chief.is_shared) {
+    return fmt::format("{} shared elements, rank 0 did{} (allow_shared)", other.is_shared ? "allowed" : "did not allow",
+                       chief.is_shared ? "" : " not");
+  }
+  if (other.type != chief.type) {
+    return fmt::format("has elements of type {}, rank 0 of {}", to_string(other.type), to_string(chief.type));
+  }
+  const bool is_per_rank = chief.distribution == Distribution::per_rank;
+  if (is_per_rank && other.shape.size() != chief.shape.size()) {
+    return fmt::format("has {} dimensions, rank 0 has {}", other.shape.size(), chief.shape.size());
+  }
+  if (const std::string members = members_difference(other.members, chief.members, "rank 0"); !members.empty()) {
+    return "has elements with other members: " + members;
+  }
+  if (other.annotation != chief.annotation) {
+    return fmt::format("annotated it with {}, rank 0 with {}", annotation_text(other.annotation),
+                       annotation_text(chief.annotation));
+  }
+  return is_per_rank || other.shape == chief.shape
+             ? ""
+             : fmt::format("has the shape {}, rank 0 has {}", core::list_text(other.shape),
+                           core::list_text(chief.shape));
 }
 
 void check_same_kinds(const ByRank& by_rank) {
@@ -119,7 +121,9 @@ void check_same_kinds(const ByRank& by_rank) {
   const auto& chief = by_rank.front();
   for (std::size_t v = 0; v < chief.size(); ++v) {
     for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
-      compare(chief[v], by_rank[rank][v], rank, differences);
+      if (const std::string difference = difference_of(chief[v], by_rank[rank][v]); !difference.empty()) {
+        differences.add(chief[v].name, rank, difference);
+      }
     }
   }
   differences.throw_if_any();
