@@ -23,7 +23,6 @@
 #include "storage/format/description.hpp"
 #include "storage/format/layout.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
-#include "storage/write/file_plan.hpp"
 #include "workload.hpp"
 
 namespace reprieve::bench {

@@ -15,7 +15,6 @@
 #include "command.hpp"
 #include "core/log.hpp"
 #include "core/setting.hpp"
-#include "core/version_details.hpp"
 #include "reprieve/error.hpp"
 #include "text.hpp"
 

@@ -6,7 +6,7 @@
 #include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
-#include "settings/settings_table.hpp"
+#include "settings/settings.hpp"
 
 namespace reprieve::bindings {
 namespace {

@@ -32,6 +32,40 @@ constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::min();
 std::int64_t rank_mark(bool set, int rank, int size) { return set ? size - rank : 0; }
 int marked_rank(std::int64_t mark, int size) { return mark == 0 ? -1 : size - static_cast<int>(mark); }
 
+using std::chrono::nanoseconds;
+using namespace std::chrono_literals;
+
+/// A check may cost one part in so many of the time of the steps.
+constexpr std::int64_t kCostShare = 100;
+
+/// The stride grows at most so much from one check to the next: a few short steps do not predict the next ones.
+/// It shrinks at once.
+constexpr std::int64_t kMaxGrowth = 4;
+
+/// While something is left of the percent of long steps: close enough for the long steps that may come again.
+constexpr std::int64_t kCloseStride = 3;
+
+/// A notice that just missed a check waits for the next one, for the boundary where all act on it, and for the end of a
+/// step on both sides: with two checks in the longest wait, all that fits into it.
+constexpr std::int64_t kChecksPerWait = 2;
+
+/// The percent of the last minute: what lies further back says nothing of what comes.
+constexpr nanoseconds kMostKept = nanoseconds(60s) / kCostShare;
+
+/// Longer steps, and pauses of hours, count as a minute: nothing overflows.
+constexpr nanoseconds kLongestStep = 60s;
+
+/// Above so many times what is usual, what was measured counts: many ranks on few cores, a slow network.
+constexpr std::int64_t kUnusual = 3;
+
+/// Measured with two ranks. The longer the step, the colder are the caches that a check meets.
+struct UsualCost {
+  nanoseconds step;
+  nanoseconds cost;
+};
+constexpr std::array<UsualCost, 5> kUsualCosts{
+    {{1us, 1400ns}, {10us, 2us}, {100us, 5500ns}, {1ms, 15us}, {10ms, 40us}}};
+
 }  // namespace
 
 AgreementVector encode(const Contribution& contribution, int rank, int size) {
@@ -74,44 +108,6 @@ Verdict decode(const AgreementVector& vector, int size) {
   verdict.written = -vector[kNegatedWritten];
   return verdict;
 }
-
-namespace {
-
-using std::chrono::nanoseconds;
-using namespace std::chrono_literals;
-
-/// A check may cost one part in so many of the time of the steps.
-constexpr std::int64_t kCostShare = 100;
-
-/// The stride grows at most so much from one check to the next: a few short steps do not predict the next ones.
-/// It shrinks at once.
-constexpr std::int64_t kMaxGrowth = 4;
-
-/// While something is left of the percent of long steps: close enough for the long steps that may come again.
-constexpr std::int64_t kCloseStride = 3;
-
-/// A notice that just missed a check waits for the next one, for the boundary where all act on it, and for the end of a
-/// step on both sides: with two checks in the longest wait, all that fits into it.
-constexpr std::int64_t kChecksPerWait = 2;
-
-/// The percent of the last minute: what lies further back says nothing of what comes.
-constexpr nanoseconds kMostKept = nanoseconds(60s) / kCostShare;
-
-/// Longer steps, and pauses of hours, count as a minute: nothing overflows.
-constexpr nanoseconds kLongestStep = 60s;
-
-/// Above so many times what is usual, what was measured counts: many ranks on few cores, a slow network.
-constexpr std::int64_t kUnusual = 3;
-
-/// Measured with two ranks. The longer the step, the colder are the caches that a check meets.
-struct UsualCost {
-  nanoseconds step;
-  nanoseconds cost;
-};
-constexpr std::array<UsualCost, 5> kUsualCosts{
-    {{1us, 1400ns}, {10us, 2us}, {100us, 5500ns}, {1ms, 15us}, {10ms, 40us}}};
-
-}  // namespace
 
 nanoseconds CheckPlan::usual_cost(nanoseconds step_time) {
   if (step_time <= kUsualCosts.front().step) {

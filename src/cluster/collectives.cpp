@@ -2,13 +2,9 @@
 // The operations of a communicator that carry data. Each is: an entry check; the sizes; the memory; an entry check in
 // which all ranks say that they have it; the data, in pieces.
 
-#include "cluster/collectives.hpp"
-
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -24,6 +20,8 @@ namespace {
 
 /// Other than that of the presence check.
 constexpr int kDataTag = 2;
+/// Of bytes that are common to all ranks.
+constexpr int kCommonTag = 3;
 
 std::uint64_t total(const std::vector<std::uint64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
@@ -39,8 +37,7 @@ core::Outcome check_parts(std::size_t parts, int ranks) {
 
 }  // namespace
 
-template <class Buffers>
-void Communicator::transfer(std::unique_ptr<Buffers>& buffers, std::string_view what) {
+void Communicator::transfer(std::unique_ptr<PartBuffers>& buffers, std::string_view what) {
   auto& b = *buffers;
   try {
     for (bool is_done = false; !is_done;) {
@@ -172,6 +169,20 @@ Bytes Communicator::scatter(const std::vector<Bytes>& parts, std::string_view wh
   return std::move(buffers->mine);
 }
 
+/// To or from all other ranks that have a part.
+std::vector<Communicator::Stream> Communicator::streams_of(Parts& parts) const {
+  std::vector<Stream> streams;
+  std::byte* next = parts.bytes.data();
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::size_t size = parts.sizes[static_cast<std::size_t>(peer)];
+    if (peer != rank_ && size > 0) {
+      streams.push_back({peer, next, size});
+    }
+    next += size;
+  }
+  return streams;
+}
+
 void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, const core::Outcome& failure) {
   Prepared& p = *prepared_;
   check_entry(Kind::exchange, 0, failure ? failure : check_parts(mine.sizes.size(), size_), what);
@@ -181,26 +192,9 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
             "MPI_Ialltoall");
   wait(request, what);
 
-  struct Buffers {
-    Parts out;
-    Parts in;
-    std::vector<Stream> sends;
-    std::vector<Stream> receives;
-    std::vector<MPI_Request> requests;
-
-    static void lay_out(Parts& parts, int rank, std::vector<Stream>& streams) {
-      std::byte* next = parts.bytes.data();
-      for (std::size_t peer = 0; peer < parts.sizes.size(); ++peer) {
-        if (static_cast<int>(peer) != rank && parts.sizes[peer] > 0) {
-          streams.push_back({static_cast<int>(peer), next, parts.sizes[peer]});
-        }
-        next += parts.sizes[peer];
-      }
-    }
-  };
-  std::unique_ptr<Buffers> buffers;
+  std::unique_ptr<PartBuffers> buffers;
   check_entry(Kind::exchange, 0, core::capture([&] {
-                buffers = std::make_unique<Buffers>();
+                buffers = std::make_unique<PartBuffers>();
                 auto& b = *buffers;
                 core::resize_or_report(theirs.bytes, total(p.sizes_in));
                 theirs.sizes.assign(p.sizes_in.begin(), p.sizes_in.end());
@@ -209,8 +203,8 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
                 }
                 b.out = std::move(mine);
                 b.in = std::move(theirs);
-                Buffers::lay_out(b.out, rank_, b.sends);
-                Buffers::lay_out(b.in, rank_, b.receives);
+                b.sends = streams_of(b.out);
+                b.receives = streams_of(b.in);
                 b.requests.resize(b.sends.size() + b.receives.size());
               }),
               what);
@@ -233,13 +227,6 @@ void Communicator::exchange(Parts& mine, Parts& theirs, std::string_view what, c
 //  3. where a rank cannot, the ranks of its node get copies instead.
 // Every rank takes part in the entry checks between the pieces, so that nobody waits longer than the time limit for
 // all.
-
-namespace {
-
-/// Other than those of the presence check and of the parts of ranks.
-constexpr int kCommonTag = 3;
-
-}  // namespace
 
 /// Memory for common bytes, and what is sent about it. It is left to MPI if anything fails.
 struct Communicator::CommonMemory {
@@ -394,26 +381,6 @@ bool Communicator::share_on_node(const Nodes& nodes, CommonMemory& memory, std::
     std::vector<std::uint64_t>().swap(memory.own);  // those of the rank that had the bytes
   }
   return !copies;
-}
-
-namespace {
-
-std::string text_of(const nlohmann::json& document) {
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-}  // namespace
-
-nlohmann::json broadcast(Communicator& comm, const nlohmann::json& document, int root, std::string_view what) {
-  return nlohmann::json::parse(comm.from_root(text_of(document), root, what));
-}
-
-nlohmann::json gather(Communicator& comm, const nlohmann::json& document, std::string_view what) {
-  nlohmann::json all = nlohmann::json::array();
-  for (const std::string& text : comm.gather_values(text_of(document), what)) {
-    all.push_back(nlohmann::json::parse(text));
-  }
-  return all;
 }
 
 }  // namespace reprieve::cluster

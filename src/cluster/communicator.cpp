@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <new>
 
-#include "cluster/entry_check.hpp"
 #include "core/log.hpp"
 #include "core/threads.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/version_details.hpp"
 
 namespace reprieve::cluster {
 
@@ -22,30 +21,6 @@ constexpr int kPresenceTag = 1;
 constexpr std::chrono::milliseconds kPresenceWindow{2000};
 /// How often a waiting rank looks for a presence check.
 constexpr std::chrono::milliseconds kPresencePoll{5};
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const auto& part : parts) {
-    text += (text.empty() ? "" : ", ") + part;
-  }
-  return text;
-}
-
-}  // namespace
-
-void check_mpi(int result, const char* call) {
-  if (result == MPI_SUCCESS) {
-    return;
-  }
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0;
-  if (MPI_Error_string(result, text, &length) != MPI_SUCCESS) {
-    length = 0;
-  }
-  throw MpiError(fmt::format("{} failed: {}", call, std::string(text, static_cast<std::size_t>(length))));
-}
-
-namespace {
 
 /// While it lives, failures on the program's communicator come back as codes, whatever the program wants for its own.
 class ErrorsReturned {
@@ -94,7 +69,30 @@ bool has_memory_for(Operation&& operation) {
   }
 }
 
+/// The first line of it: MPICH continues with how it was configured.
+std::string running_mpi() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) {
+    return "unknown";
+  }
+  const std::string whole(text.data());  // Open MPI counts the zero at its end in the length
+  return whole.substr(0, whole.find_first_of("\r\n"));
+}
+
 }  // namespace
+
+void check_mpi(int result, const char* call) {
+  if (result == MPI_SUCCESS) {
+    return;
+  }
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  if (MPI_Error_string(result, text, &length) != MPI_SUCCESS) {
+    length = 0;
+  }
+  throw MpiError(fmt::format("{} failed: {}", call, std::string(text, static_cast<std::size_t>(length))));
+}
 
 Communicator::Communicator(Unconnected, std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
 
@@ -199,26 +197,24 @@ void Communicator::check_usable(std::string_view what) const {
 
 void Communicator::wait(std::span<MPI_Request> requests, std::string_view what, std::chrono::milliseconds limit) {
   check_usable(what);
-  core::RunningTime waited;
+  core::RunningTime time;
   Clock::duration next_presence_poll = kPresencePoll;
   for (;;) {
     int done = 0;
     check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
               "MPI_Testall");
-    const Clock::duration now = waited.look();
-    bool is_given_up = done == 0 && now >= limit;
-    if (done != 0 || now >= next_presence_poll) {
-      next_presence_poll = now + kPresencePoll;
-      // A rank that comes late may still complete, with messages that the others sent before they gave up.
-      is_given_up = is_given_up || presence_check_seen();
-    }
-    if (is_given_up) {
-      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(now), limit);
+    const Clock::duration waited = time.look();
+    // Also if it is done: a rank that comes late may still complete, with messages that the others sent before they
+    // gave up.
+    const bool polls_presence = done != 0 || waited >= next_presence_poll;
+    if ((done == 0 && waited >= limit) || (polls_presence && presence_check_seen())) {
+      report_missing_ranks(what, std::chrono::duration_cast<std::chrono::milliseconds>(waited), limit);
     }
     if (done != 0) {
       return;
     }
-    pause(now);
+    next_presence_poll = polls_presence ? waited + kPresencePoll : next_presence_poll;
+    pause(waited);
   }
 }
 
@@ -269,9 +265,9 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
   }
   const std::string last_seen = last_seen_.empty() ? "" : fmt::format("; all ranks were last seen at {}", last_seen_);
   if (!missing.empty()) {
-    throw UnresponsiveError(
-        fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited), join(names), last_seen),
-        missing, rank_);
+    throw UnresponsiveError(fmt::format("{}: no answer within {} from {}{}", what, core::seconds_text(waited),
+                                        fmt::join(names, ", "), last_seen),
+                            missing, rank_);
   }
   if (present.empty() || waited < limit / 2) {
     throw UnresponsiveError(
@@ -286,3 +282,13 @@ void Communicator::report_missing_ranks(std::string_view what, std::chrono::mill
 std::string Communicator::name_of(int rank) const { return fmt::format("rank {} ({})", rank, host_of(rank)); }
 
 }  // namespace reprieve::cluster
+
+namespace reprieve {
+
+VersionDetails version_details() {
+  VersionDetails details = core::built_details();
+  details.mpi = cluster::running_mpi();
+  return details;
+}
+
+}  // namespace reprieve

@@ -237,6 +237,8 @@ class Communicator {
   struct PartBuffers {
     Bytes mine;
     std::vector<Bytes> parts;
+    Parts out;
+    Parts in;
     std::vector<Stream> sends;
     std::vector<Stream> receives;
     std::vector<MPI_Request> requests;
@@ -284,11 +286,9 @@ class Communicator {
 
   // collectives.cpp
   /// Sends and receives whole streams, piece by piece. @p buffers  own their memory, and are left to MPI if it fails
-  template <class Buffers>
-  void transfer(std::unique_ptr<Buffers>& buffers, std::string_view what);
+  void transfer(std::unique_ptr<PartBuffers>& buffers, std::string_view what);
   void broadcast_pieces(std::unique_ptr<Bytes>& buffer, int root, std::string_view what);
-
-  // collectives.cpp
+  [[nodiscard]] std::vector<Stream> streams_of(Parts& parts) const;
   const Nodes& nodes(std::string_view what);
   template <class Send>
   void in_pieces(std::uint64_t total, std::string_view what, Send&& send);
@@ -369,6 +369,13 @@ struct Communicator::Prepared {
   std::vector<std::uint64_t> sizes_in;
   std::vector<char> hosts;
 };
+
+/// The first entry check: all ranks of a program's communicator are there, and have the memory that they need
+/// (entry_check.cpp). Collective over @p parent, whose errors come back as codes. Rank 0 waits for @p timeout, the
+/// others for twice that time and two seconds, as it may have come late.
+/// @throws UnresponsiveError  that names ranks that did not come: the same on all that did
+/// @throws Error (no_memory)  on all ranks, if one has none
+void check_first_entry(MPI_Comm parent, bool has_memory, std::chrono::milliseconds timeout);
 
 // What a rank does between two checks of something that it waits for.
 

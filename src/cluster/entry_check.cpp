@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Meetings: how every operation of a communicator begins, and how ranks learn of each other's failures. Nothing in here
-// needs memory, but for the text of an error; where there is none for that, the text is shorter.
-
-#include "cluster/entry_check.hpp"
+// Entry checks: how every operation of a communicator begins, and how ranks learn of each other's failures. Nothing in
+// here needs memory, but for the text of an error; where there is none for that, the text is shorter.
+//
+// The first one comes when there is no communicator of our own yet. Ranks must not wait for ever for a rank that never
+// comes, and the error must name it. Our own messages must not get into the receives of the program. So each rank
+// reports to rank 0 by a collective call that does not block. Rank 0 answers each of them: continue, or who is missing.
+// The entries of missing ranks in the gather are still empty. MPI promises nothing of them before it is complete, but
+// writes nothing else there. Where an MPI gathers by a tree (MPICH), the ranks behind a missing one look as if they
+// were missing too.
 
 #include <algorithm>
 #include <array>
@@ -178,6 +183,16 @@ Answer be_heard(MPI_Comm parent, Memory& memory, milliseconds timeout) {
   return answer;
 }
 
+/// True if there was memory for it.
+bool append_if_possible(std::string& text, const char* more, std::size_t size) noexcept {
+  try {
+    text.append(more, size);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void check_first_entry(MPI_Comm parent, bool has_memory, milliseconds timeout) {
@@ -201,20 +216,6 @@ void check_first_entry(MPI_Comm parent, bool has_memory, milliseconds timeout) {
     report_no_memory(answer.without_memory - 1);
   }
 }
-
-namespace {
-
-/// True if there was memory for it.
-bool append_if_possible(std::string& text, const char* more, std::size_t size) noexcept {
-  try {
-    text.append(more, size);
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-}  // namespace
 
 Communicator::Entered Communicator::check_entry_for(Kind kind, std::int64_t value, const core::Failure* mine,
                                                     std::string_view what) {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cluster/round_thread.hpp"
 
-#include <algorithm>
 #include <new>
-#include <utility>
 #include <vector>
 
 #include "core/log.hpp"
@@ -24,6 +22,25 @@ constexpr std::chrono::microseconds kLookWithoutPause{300};
 constexpr std::int64_t kLongestGlanceStride = 1024;
 
 constexpr const char* kWhat = "agreement on the next check";
+
+constexpr int kWakeTag = 2;
+
+/// Flat enough for a thousand ranks in four levels; each rank has messages with at most so many and one.
+constexpr int kChildren = 8;
+
+/// Polls between two checks for ranks that have given up: these wait for two seconds.
+constexpr std::int64_t kLooksPerPresencePoll = 50;
+
+std::vector<int> neighbours_in_tree(int rank, int size) {
+  std::vector<int> neighbours;
+  if (rank > 0) {
+    neighbours.push_back((rank - 1) / kChildren);
+  }
+  for (int child = kChildren * rank + 1; child <= kChildren * rank + kChildren && child < size; ++child) {
+    neighbours.push_back(child);
+  }
+  return neighbours;
+}
 
 }  // namespace
 
@@ -330,29 +347,6 @@ void RoundThread::break_down(std::exception_ptr error) noexcept {
   }
   changed_.notify_all();
 }
-
-namespace {
-
-constexpr int kWakeTag = 2;
-
-/// Flat enough for a thousand ranks in four levels; each rank has messages with at most so many and one.
-constexpr int kChildren = 8;
-
-/// Polls between two checks for ranks that have given up: these wait for two seconds.
-constexpr std::int64_t kLooksPerPresencePoll = 50;
-
-std::vector<int> neighbours_in_tree(int rank, int size) {
-  std::vector<int> neighbours;
-  if (rank > 0) {
-    neighbours.push_back((rank - 1) / kChildren);
-  }
-  for (int child = kChildren * rank + 1; child <= kChildren * rank + kChildren && child < size; ++child) {
-    neighbours.push_back(child);
-  }
-  return neighbours;
-}
-
-}  // namespace
 
 struct MpiRoundChannel::Exchange {
   explicit Exchange(std::vector<int> ranks)

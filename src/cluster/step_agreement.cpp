@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <limits>
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"

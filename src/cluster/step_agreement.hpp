@@ -34,7 +34,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "cluster/agreement_vector.hpp"
 #include "cluster/communicator.hpp"

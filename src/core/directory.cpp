@@ -2,9 +2,7 @@
 #include "core/directory.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -14,14 +12,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -174,6 +168,125 @@ std::optional<Directory> open_made(const Directory& above, const std::string& na
     static_cast<void>(has_no_rights(errno));  // missing rights are reported when they are needed
   }
   return directory;
+}
+
+Descriptor open_below(const Directory& directory, std::filesystem::path::const_iterator name,
+                      std::filesystem::path::const_iterator last, int flags, mode_t mode, Links links) {
+  if (name == last) {
+    return directory.open_file(name->string(), flags, mode, links);
+  }
+  const Directory next = directory.open_directory(name->string());
+  return open_below(next, std::next(name), last, flags, mode, links);
+}
+
+constexpr std::string_view kWorkerPrefix = "workertemp_";
+/// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it, and
+/// on a busy machine the two can do so in step many times. Pauses of random length separate them.
+constexpr std::chrono::seconds kMostTimeToMake{10};
+constexpr std::chrono::microseconds kLongestPause{1000};
+/// A name that is taken but cannot be used may have been removed and made again in between: asked this often.
+constexpr int kMostRefusals = 3;
+/// Names inside of the checkpoint directory that are tried; whoever may write there need not take names to do harm.
+constexpr int kMostNames = 100;
+
+std::string outer_name(int rank) { return std::string(kWorkerPrefix) + std::to_string(rank); }
+
+/// `workertemp_<number>`, or with @p may_be_counted also `workertemp_<number>.<number>`.
+bool is_outer_name(const std::string& name, bool may_be_counted) {
+  if (!name.starts_with(kWorkerPrefix)) {
+    return false;
+  }
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const std::string_view rest = std::string_view(name).substr(kWorkerPrefix.size());
+  const auto dot = rest.find('.');
+  return is_number(rest.substr(0, dot)) &&
+         (dot == std::string_view::npos || (may_be_counted && is_number(rest.substr(dot + 1))));
+}
+
+bool others_may_write(const struct stat& status) { return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0; }
+
+/// Some file systems give everything in a directory to the owner of that.
+bool is_own(const Directory& directory, const Directory& place) {
+  const uid_t owner = directory.status().st_uid;
+  const struct stat above = place.status();
+  return owner == ::geteuid() || (owner == above.st_uid && !others_may_write(above));
+}
+
+bool is_this_users_alone(const Directory& directory) {
+  const struct stat status = directory.status();
+  return status.st_uid == ::geteuid() && !others_may_write(status);
+}
+
+/// `workertemp_<rank>` in @p place if it is there and nobody else's.
+std::optional<Directory> find_outer(const Directory& place, const std::string& outer) {
+  try {
+    std::optional<Directory> found = place.find_directory(outer);
+    return found && is_own(*found, place) ? std::move(found) : std::nullopt;
+  } catch (const StorageError& error) {
+    if (error.code() != ErrorCode::permission) {
+      throw;
+    }
+    return std::nullopt;  // somebody else's
+  }
+}
+
+/// Makes `<outer>/<base>`, empty. False if the name is somebody else's, or no directory.
+bool make_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
+  const auto deadline = std::chrono::steady_clock::now() + kMostTimeToMake;
+  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(deadline.time_since_epoch().count()));
+  std::uniform_int_distribution<std::chrono::microseconds::rep> pause_us(0, kLongestPause.count());
+  for (int refusals = 0; std::chrono::steady_clock::now() < deadline;) {
+    place.make_directory_if_free(outer, kOwnDirectory);  // or it is there
+    if (const auto above = find_outer(place, outer)) {
+      if (above->make_directory_if_free(base, kOwnDirectory)) {
+        return true;
+      }
+      // Of a run that died; only now, so that another job has little time to remove the parent.
+      above->remove_tree(base);
+      if (above->make_directory_if_free(base, kOwnDirectory)) {
+        return true;
+      }
+    } else if (place.contains(outer) && ++refusals == kMostRefusals) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(pause_us(random)));  // removed by another job in this moment
+  }
+  throw storage_error("make directory", place.path() / outer / base, ENOENT);
+}
+
+/// Removes `<outer>/<base>`, and `<outer>` if it is empty then.
+void remove_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
+  if (const auto above = find_outer(place, outer)) {
+    above->remove_tree(base);
+    static_cast<void>(place.remove_empty_directory(outer));
+  }
+}
+
+/// The directory above the checkpoint directory; nothing if this user may not list it.
+std::optional<Directory> open_parent(const fs::path& checkpoints) {
+  try {
+    return Directory::open(checkpoints.parent_path());
+  } catch (const StorageError& error) {
+    if (error.code() != ErrorCode::permission) {
+      throw;
+    }
+    log::debug("{}", error.what());
+    return std::nullopt;
+  }
+}
+
+void remove_write_directories_in(const Directory& place, const std::string& base, bool is_inside) {
+  for (const DirectoryEntry& entry : place.list()) {
+    if (entry.kind != EntryKind::directory || !is_outer_name(entry.name, is_inside)) {
+      continue;
+    }
+    if (const auto outer = find_outer(place, entry.name); outer && outer->contains(base)) {
+      log::info("removing {}, left behind by an earlier run", (outer->path() / base).string());
+    }
+    remove_write_directory(place, entry.name, base);  // that of a run which died before it made ours is empty
+  }
 }
 
 }  // namespace
@@ -463,19 +576,6 @@ void Directory::sync_tree() const {
 
 // NOLINTEND(cppcoreguidelines-pro-type-vararg)
 
-namespace {
-
-Descriptor open_below(const Directory& directory, std::filesystem::path::const_iterator name,
-                      std::filesystem::path::const_iterator last, int flags, mode_t mode, Links links) {
-  if (name == last) {
-    return directory.open_file(name->string(), flags, mode, links);
-  }
-  const Directory next = directory.open_directory(name->string());
-  return open_below(next, std::next(name), last, flags, mode, links);
-}
-
-}  // namespace
-
 Descriptor FileAddress::open_in_place(int flags, mode_t mode, Links links) const {
   return directory_ ? open_below(*directory_, below_.begin(), std::prev(below_.end()), flags, mode, links)
                     : open_file_by_path(path_, flags, mode, links);
@@ -513,120 +613,6 @@ int give_rights(int descriptor, mode_t mode) noexcept {
   }
   return 0;
 }
-
-namespace {
-
-constexpr std::string_view kWorkerPrefix = "workertemp_";
-/// Another job with the same parent may remove `workertemp_<rank>` between its making and that of what lies in it, and
-/// on a busy machine the two can do so in step many times. Pauses of random length separate them.
-constexpr std::chrono::seconds kMostTimeToMake{10};
-constexpr std::chrono::microseconds kLongestPause{1000};
-/// A name that is taken but cannot be used may have been removed and made again in between: asked this often.
-constexpr int kMostRefusals = 3;
-/// Names inside of the checkpoint directory that are tried; whoever may write there need not take names to do harm.
-constexpr int kMostNames = 100;
-
-std::string outer_name(int rank) { return std::string(kWorkerPrefix) + std::to_string(rank); }
-
-/// `workertemp_<number>`, or with @p may_be_counted also `workertemp_<number>.<number>`.
-bool is_outer_name(const std::string& name, bool may_be_counted) {
-  if (!name.starts_with(kWorkerPrefix)) {
-    return false;
-  }
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  const std::string_view rest = std::string_view(name).substr(kWorkerPrefix.size());
-  const auto dot = rest.find('.');
-  return is_number(rest.substr(0, dot)) &&
-         (dot == std::string_view::npos || (may_be_counted && is_number(rest.substr(dot + 1))));
-}
-
-bool others_may_write(const struct stat& status) { return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0; }
-
-/// Some file systems give everything in a directory to the owner of that.
-bool is_own(const Directory& directory, const Directory& place) {
-  const uid_t owner = directory.status().st_uid;
-  const struct stat above = place.status();
-  return owner == ::geteuid() || (owner == above.st_uid && !others_may_write(above));
-}
-
-bool is_this_users_alone(const Directory& directory) {
-  const struct stat status = directory.status();
-  return status.st_uid == ::geteuid() && !others_may_write(status);
-}
-
-/// `workertemp_<rank>` in @p place if it is there and nobody else's.
-std::optional<Directory> find_outer(const Directory& place, const std::string& outer) {
-  try {
-    std::optional<Directory> found = place.find_directory(outer);
-    return found && is_own(*found, place) ? std::move(found) : std::nullopt;
-  } catch (const StorageError& error) {
-    if (error.code() != ErrorCode::permission) {
-      throw;
-    }
-    return std::nullopt;  // somebody else's
-  }
-}
-
-/// Makes `<outer>/<base>`, empty. False if the name is somebody else's, or no directory.
-bool make_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
-  const auto deadline = std::chrono::steady_clock::now() + kMostTimeToMake;
-  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(deadline.time_since_epoch().count()));
-  std::uniform_int_distribution<std::chrono::microseconds::rep> pause_us(0, kLongestPause.count());
-  for (int refusals = 0; std::chrono::steady_clock::now() < deadline;) {
-    place.make_directory_if_free(outer, kOwnDirectory);  // or it is there
-    if (const auto above = find_outer(place, outer)) {
-      if (above->make_directory_if_free(base, kOwnDirectory)) {
-        return true;
-      }
-      // Of a run that died; only now, so that another job has little time to remove the parent.
-      above->remove_tree(base);
-      if (above->make_directory_if_free(base, kOwnDirectory)) {
-        return true;
-      }
-    } else if (place.contains(outer) && ++refusals == kMostRefusals) {
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(pause_us(random)));  // removed by another job in this moment
-  }
-  throw storage_error("make directory", place.path() / outer / base, ENOENT);
-}
-
-/// Removes `<outer>/<base>`, and `<outer>` if it is empty then.
-void remove_write_directory(const Directory& place, const std::string& outer, const std::string& base) {
-  if (const auto above = find_outer(place, outer)) {
-    above->remove_tree(base);
-    static_cast<void>(place.remove_empty_directory(outer));
-  }
-}
-
-/// The directory above the checkpoint directory; nothing if this user may not list it.
-std::optional<Directory> open_parent(const fs::path& checkpoints) {
-  try {
-    return Directory::open(checkpoints.parent_path());
-  } catch (const StorageError& error) {
-    if (error.code() != ErrorCode::permission) {
-      throw;
-    }
-    log::debug("{}", error.what());
-    return std::nullopt;
-  }
-}
-
-void remove_write_directories_in(const Directory& place, const std::string& base, bool is_inside) {
-  for (const DirectoryEntry& entry : place.list()) {
-    if (entry.kind != EntryKind::directory || !is_outer_name(entry.name, is_inside)) {
-      continue;
-    }
-    if (const auto outer = find_outer(place, entry.name); outer && outer->contains(base)) {
-      log::info("removing {}, left behind by an earlier run", (outer->path() / base).string());
-    }
-    remove_write_directory(place, entry.name, base);  // that of a run which died before it made ours is empty
-  }
-}
-
-}  // namespace
 
 WriteDirectory::WriteDirectory(const fs::path& checkpoints, int rank)
     : base_(checkpoints.filename().string()), place_(Directory::open(checkpoints)) {

@@ -4,43 +4,18 @@
 #include <sys/statvfs.h>
 
 #include <cerrno>
-#include <cstdint>
+#include <iterator>
 #include <system_error>
-
-#include "reprieve/error.hpp"
 
 namespace reprieve {
 
 const char* to_string(ErrorCode code) noexcept {
-  switch (code) {
-    case ErrorCode::config:
-      return "config";
-    case ErrorCode::usage:
-      return "usage";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::no_space:
-      return "no_space";
-    case ErrorCode::permission:
-      return "permission";
-    case ErrorCode::locked:
-      return "locked";
-    case ErrorCode::corrupt:
-      return "corrupt";
-    case ErrorCode::mismatch:
-      return "mismatch";
-    case ErrorCode::mpi:
-      return "mpi";
-    case ErrorCode::cluster:
-      return "cluster";
-    case ErrorCode::unresponsive:
-      return "unresponsive";
-    case ErrorCode::internal:
-      return "internal";
-    case ErrorCode::no_memory:
-      return "no_memory";
-  }
-  return "unknown";  // a number from a newer version
+  static constexpr const char* kUnknown = "unknown";  // a number from a newer version, or one that is not used
+  static constexpr const char* kNames[] = {kUnknown,     "config", "usage",        "io",       "no_space",
+                                           "permission", "locked", "corrupt",      "mismatch", "mpi",
+                                           "cluster",    kUnknown, "unresponsive", "internal", "no_memory"};
+  const auto number = static_cast<std::size_t>(code);
+  return number < std::size(kNames) ? kNames[number] : kUnknown;
 }
 
 void throw_error(ErrorCode code, const std::string& message, int origin_rank) {
@@ -96,25 +71,6 @@ Failure described(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
-Failure failure_of(const std::exception_ptr& error) noexcept {
-  try {
-    return described(error);
-  } catch (...) {  // the copy of the message
-    return no_memory(0);
-  }
-}
-
-void throw_failure(const Failure& failure) {
-  if (failure.code == ErrorCode::no_memory && failure.origin_rank < 0) {
-    throw NoMemory(failure.asked_bytes);
-  }
-  throw_error(failure.code, failure.message, failure.origin_rank);
-}
-
-namespace {
-
 ErrorCode code_of(int error_number) {
   switch (error_number) {
     case ENOSPC:
@@ -141,6 +97,21 @@ std::string available_space(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+Failure failure_of(const std::exception_ptr& error) noexcept {
+  try {
+    return described(error);
+  } catch (...) {  // the copy of the message
+    return no_memory(0);
+  }
+}
+
+void throw_failure(const Failure& failure) {
+  if (failure.code == ErrorCode::no_memory && failure.origin_rank < 0) {
+    throw NoMemory(failure.asked_bytes);
+  }
+  throw_error(failure.code, failure.message, failure.origin_rank);
+}
 
 StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
   const bool is_full = code_of(error_number) == ErrorCode::no_space;

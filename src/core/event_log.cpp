@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
@@ -24,15 +24,9 @@
 namespace reprieve {
 
 const char* to_string(SaveReason::Kind kind) noexcept {
-  switch (kind) {
-    case SaveReason::Kind::user:
-      return "user";
-    case SaveReason::Kind::periodic:
-      return "periodic";
-    case SaveReason::Kind::preemption:
-      return "preemption";
-  }
-  return "unknown";
+  static constexpr const char* kNames[] = {"user", "periodic", "preemption"};
+  const auto number = static_cast<std::size_t>(kind);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
 }  // namespace reprieve

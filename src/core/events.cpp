@@ -145,8 +145,6 @@ Json to_json(const SaveReason& reason) {
           {"message", reason.message}};
 }
 
-Json to_json(const events::Arrivals::OfRank& arrival) { return value_of(arrival); }
-
 OrderedJson to_json(const LoggedEvent& logged) {
   return std::visit(
       [&](const auto& event) {

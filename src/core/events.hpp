@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -215,6 +216,10 @@ struct Arrivals {
   std::vector<OfRank> ranks{};
   REPRIEVE_EVENT("arrivals", ranks)
 };
+constexpr auto fields_of(const Arrivals::OfRank*) {
+  using T = Arrivals::OfRank;
+  return std::tuple(&T::rank, &T::host, &T::source, &T::message, &T::age_s);
+}
 
 // Saves.
 
@@ -336,7 +341,6 @@ struct LoggedEvent {
 /// `event`, then the times, then the fields.
 nlohmann::ordered_json to_json(const LoggedEvent& logged);
 nlohmann::json to_json(const SaveReason& reason);
-nlohmann::json to_json(const events::Arrivals::OfRank& arrival);
 
 /// Nothing unless the line is an object with an `event`.
 std::optional<LoggedEvent> event_from_json(const nlohmann::json& line);

@@ -31,12 +31,12 @@ struct ArmedFailpoint {
 
 void failpoint(Failpoint point) {
   static const ArmedFailpoint armed;
-  if (kFailpointNames.at(static_cast<std::size_t>(point)) != armed.point) {
+  if (point.name() != armed.point) {
     return;
   }
   const bool kills_parent = armed.victim == "mpirun" && armed.rank == "0";
   if (kills_parent || armed.victim == "all" || armed.victim == armed.rank) {
-    std::ofstream(armed.mark) << kFailpointNames.at(static_cast<std::size_t>(point));
+    std::ofstream(armed.mark) << point.name();
     ::kill(kills_parent ? ::getppid() : ::getpid(), SIGKILL);
   }
 }

@@ -7,54 +7,11 @@
 /// Compiled in with the CMake option REPRIEVE_FAILPOINTS; otherwise there is no code for them at all.
 
 #include <array>
-#include <cstddef>
 #include <string_view>
 
 namespace reprieve::core {
 
-enum class Failpoint : std::size_t {
-  open_locked,
-  open_recovered,
-  open_tidied,
-  restore_index_read,
-  restore_values_read,
-  restore_done,
-  save_staged,
-  save_files_written,
-  save_recycled_taken,
-  save_laid_out,
-  save_block_written,
-  save_pieces_exchanged,
-  save_copied,
-  save_part_written,
-  save_part_durable,
-  save_checksums_written,
-  save_record_written,
-  save_durable,
-  commit_renamed,
-  commit_durable,
-  commit_done,
-  retire_begun,
-  retire_recycled_renamed,
-  retire_recycled_void,
-  retire_file_removed,
-  retire_done,
-  local_copied,
-  local_checksums_known,
-  local_record_written,
-  local_received,
-  local_partner_record_written,
-  drain_begun,
-  drain_part_written,
-  drain_completed,
-  drain_committed,
-  exit_saved,
-  exit_met,
-  count,
-};
-
-/// By Failpoint.
-inline constexpr std::array<std::string_view, static_cast<std::size_t>(Failpoint::count)> kFailpointNames{
+inline constexpr std::array<std::string_view, 37> kFailpointNames{
     "open.locked",
     "open.recovered",
     "open.tidied",
@@ -92,6 +49,22 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Failpoint
     "drain.committed",
     "exit.saved",
     "exit.met",
+};
+
+/// One of them: another name does not compile.
+class Failpoint {
+ public:
+  consteval Failpoint(const char* name) : name_(name) {
+    bool is_known = false;
+    for (const std::string_view known : kFailpointNames) {
+      is_known = is_known || known == name_;
+    }
+    name_ = is_known ? name_ : throw "there is no failpoint of that name";
+  }
+  [[nodiscard]] std::string_view name() const noexcept { return name_; }
+
+ private:
+  std::string_view name_;
 };
 
 #ifdef REPRIEVE_FAILPOINTS

@@ -11,14 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <optional>
+#include <new>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
 namespace reprieve::core {
 
@@ -86,6 +83,43 @@ void look_at_groups(const fs::path& root, const Version& version, const fs::path
   }
 }
 
+enum class Readable : std::uint8_t { yes, no, unknown };
+
+/// Without ending the process. Drivers of devices reserve addresses that are mapped, and that the host cannot touch.
+/// The kernel reads a set of signals before it finds that it does not know what to do with it, so nothing is changed.
+/// Unlike process_vm_readv, that reads what devices map too, and no sandbox forbids it.
+Readable is_readable(const std::byte* place) noexcept {
+  constexpr std::size_t set_bytes = 8;
+  constexpr int unknown_action = ~0;
+  const std::byte* const set = place - reinterpret_cast<std::uintptr_t>(place) % set_bytes;  // in the same page
+  if (::syscall(SYS_rt_sigprocmask, unknown_action, set, nullptr, set_bytes) == 0) {
+    return Readable::unknown;
+  }
+  return errno == EFAULT ? Readable::no : errno == EINVAL ? Readable::yes : Readable::unknown;
+}
+
+/// A signal undoes what a call has taken so far, so that large amounts might never be done.
+constexpr std::size_t kTakenAtOnce = std::size_t{64} << 20U;
+
+/// Past the limit of the size of files, a signal would end the program.
+bool is_allowed(std::size_t bytes) noexcept {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
+}
+
+/// Takes the memory now: what is taken when it is touched first may be refused by a signal that kills.
+bool take_memory(int descriptor, std::size_t bytes) noexcept {
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t size = std::min(kTakenAtOnce, bytes - done);
+    if (::fallocate(descriptor, 0, static_cast<off_t>(done), static_cast<off_t>(size)) == 0) {
+      done += size;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 AvailableMemory available_memory(const fs::path& root) {
@@ -112,25 +146,6 @@ AvailableMemory available_memory(const fs::path& root) {
   return found;
 }
 
-namespace {
-
-enum class Readable : std::uint8_t { yes, no, unknown };
-
-/// Without ending the process. Drivers of devices reserve addresses that are mapped, and that the host cannot touch.
-/// The kernel reads a set of signals before it finds that it does not know what to do with it, so nothing is changed.
-/// Unlike process_vm_readv, that reads what devices map too, and no sandbox forbids it.
-Readable is_readable(const std::byte* place) noexcept {
-  constexpr std::size_t set_bytes = 8;
-  constexpr int unknown_action = ~0;
-  const std::byte* const set = place - reinterpret_cast<std::uintptr_t>(place) % set_bytes;  // in the same page
-  if (::syscall(SYS_rt_sigprocmask, unknown_action, set, nullptr, set_bytes) == 0) {
-    return Readable::unknown;
-  }
-  return errno == EFAULT ? Readable::no : errno == EINVAL ? Readable::yes : Readable::unknown;
-}
-
-}  // namespace
-
 bool is_mapped(const void* first, std::size_t bytes) noexcept {
   if (bytes == 0) {
     return true;
@@ -152,38 +167,35 @@ bool is_mapped(const void* first, std::size_t bytes) noexcept {
   return msync(address - within_page, within_page + bytes, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
-namespace {
-
-/// A signal undoes what a call has taken so far, so that large amounts might never be done.
-constexpr std::size_t kTakenAtOnce = std::size_t{64} << 20U;
-
-/// Past the limit of the size of files, a signal would end the program.
-bool is_allowed(std::size_t bytes) noexcept {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
+Mapping::~Mapping() {
+  if (!memory_.empty()) {
+    static_cast<void>(::munmap(memory_.data(), memory_.size()));  // fails only for addresses that are none
+  }
 }
 
-/// Takes the memory now: what is taken when it is touched first may be refused by a signal that kills.
-bool take_memory(int descriptor, std::size_t bytes) noexcept {
-  for (std::size_t done = 0; done < bytes;) {
-    const std::size_t size = std::min(kTakenAtOnce, bytes - done);
-    if (::fallocate(descriptor, 0, static_cast<off_t>(done), static_cast<off_t>(size)) == 0) {
-      done += size;
-    } else if (errno != EINTR) {
-      return false;
-    }
+Mapping Mapping::find(std::size_t size, int protection, int flags, int descriptor, std::uint64_t offset) noexcept {
+  Mapping made;
+  if (size > 0) {
+    void* const memory = ::mmap(nullptr, size, protection, flags, descriptor, static_cast<off_t>(offset));
+    made.memory_ = memory == MAP_FAILED ? std::span<std::byte>() : std::span(static_cast<std::byte*>(memory), size);
   }
-  return true;
+  return made;
 }
 
-}  // namespace
-
-std::optional<SharedMemory> SharedMemory::map(int descriptor, std::size_t bytes, int protection) noexcept {
-  void* const memory = ::mmap(nullptr, bytes, protection, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED) {
-    return std::nullopt;
+Mapping Mapping::get(std::size_t size, int protection, int flags, int descriptor, std::uint64_t offset) {
+  Mapping made = find(size, protection, flags, descriptor, offset);
+  if (made.bytes().size() != size) {
+    throw std::bad_alloc();
   }
-  return SharedMemory(static_cast<std::byte*>(memory), bytes);
+  return made;
+}
+
+Mapping Mapping::of_process(std::size_t size) {
+  Mapping made = get(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  if (size > 0) {
+    ::madvise(made.memory_.data(), size, MADV_HUGEPAGE);  // a hint: where the kernel does not follow it is only slower
+  }
+  return made;
 }
 
 std::optional<SharedMemory> SharedMemory::create(std::size_t bytes) noexcept {
@@ -193,11 +205,12 @@ std::optional<SharedMemory> SharedMemory::create(std::size_t bytes) noexcept {
       ::fstat(file.get(), &facts) != 0) {
     return std::nullopt;
   }
-  std::optional<SharedMemory> made = map(file.get(), bytes, PROT_READ | PROT_WRITE);
-  if (made) {
-    made->address_ = {::getpid(), file.get(), facts.st_dev, facts.st_ino, bytes};
-    made->file_ = std::move(file);
+  SharedMemory made(Mapping::find(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get()));
+  if (made.bytes().empty()) {
+    return std::nullopt;
   }
+  made.address_ = {::getpid(), file.get(), facts.st_dev, facts.st_ino, bytes};
+  made.file_ = std::move(file);
   return made;
 }
 
@@ -217,27 +230,8 @@ std::optional<SharedMemory> SharedMemory::open(const SharedMemoryAddress& addres
       facts.st_ino != address.inode || static_cast<std::uint64_t>(facts.st_size) != address.bytes) {
     return std::nullopt;
   }
-  return map(file.get(), static_cast<std::size_t>(address.bytes), PROT_READ);
-}
-
-SharedMemory::~SharedMemory() {
-  if (memory_ != nullptr) {
-    static_cast<void>(::munmap(memory_, size_));  // fails only for addresses that are none
-  }
-}
-
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : file_(std::move(other.file_)),
-      address_(other.address_),
-      memory_(std::exchange(other.memory_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
-  std::swap(file_, other.file_);
-  std::swap(address_, other.address_);
-  std::swap(memory_, other.memory_);
-  std::swap(size_, other.size_);
-  return *this;
+  SharedMemory opened(Mapping::find(static_cast<std::size_t>(address.bytes), PROT_READ, MAP_SHARED, file.get()));
+  return opened.bytes().empty() ? std::nullopt : std::optional(std::move(opened));
 }
 
 }  // namespace reprieve::core

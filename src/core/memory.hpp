@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "core/directory.hpp"
 
@@ -40,6 +41,37 @@ constexpr auto fields_of(const AvailableMemory*) {
 /// calls: one walks the process's mappings, not its pages.
 [[nodiscard]] bool is_mapped(const void* first, std::size_t bytes) noexcept;
 
+// Memory that the system has mapped.
+
+/// Mapped addresses, until this is gone.
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  /// What mmap(2) gives for these arguments; nothing for no bytes, or if it gives none.
+  [[nodiscard]] static Mapping find(std::size_t size, int protection, int flags, int descriptor = -1,
+                                    std::uint64_t offset = 0) noexcept;
+  /// The same. @throws std::bad_alloc if it gives none
+  [[nodiscard]] static Mapping get(std::size_t size, int protection, int flags, int descriptor = -1,
+                                   std::uint64_t offset = 0);
+  /// Memory of this process alone, from the system itself and not from the heap: what is given back is free for others,
+  /// and the pages can be large ones. @throws std::bad_alloc
+  [[nodiscard]] static Mapping of_process(std::size_t size);
+
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return memory_; }
+
+ private:
+  std::span<std::byte> memory_;
+};
+
 // Memory that processes of one machine share.
 
 /// Where another process of the machine finds it. Plain words, to be sent as they are.
@@ -59,26 +91,19 @@ class SharedMemory {
   [[nodiscard]] static std::optional<SharedMemory> create(std::size_t bytes) noexcept;
   /// To be read only. Nothing if it cannot be reached: in another machine or container, or after `close_door`.
   [[nodiscard]] static std::optional<SharedMemory> open(const SharedMemoryAddress& address) noexcept;
-  ~SharedMemory();
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&& other) noexcept;
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
 
   /// Only who created it may write.
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {memory_, size_}; }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return memory_.bytes(); }
   [[nodiscard]] SharedMemoryAddress address() const noexcept { return address_; }
   /// Those who have opened it keep it; from now on nobody else can.
   void close_door() noexcept { file_ = Descriptor(); }
 
  private:
-  SharedMemory(std::byte* memory, std::size_t size) noexcept : memory_(memory), size_(size) {}
-  [[nodiscard]] static std::optional<SharedMemory> map(int descriptor, std::size_t bytes, int protection) noexcept;
+  explicit SharedMemory(Mapping memory) noexcept : memory_(std::move(memory)) {}
 
   Descriptor file_;
   SharedMemoryAddress address_;
-  std::byte* memory_ = nullptr;
-  std::size_t size_ = 0;
+  Mapping memory_;
 };
 
 }  // namespace reprieve::core

@@ -10,7 +10,6 @@
 /// Every number takes 64 bits, little-endian as the machines are. The bytes say nothing of the types: who reads them
 /// knows these.
 
-#include <array>
 #include <bit>
 #include <chrono>
 #include <cstddef>

@@ -2,7 +2,6 @@
 #include "core/process.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>

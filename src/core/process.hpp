@@ -12,8 +12,9 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "reprieve/version_details.hpp"
 
 namespace reprieve::core {
 
@@ -35,6 +36,9 @@ using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 /// The name of this host; empty if it is not known.
 [[nodiscard]] std::string host_name();
+
+/// What the build knows of the library: all but the MPI that is running (`reprieve::version_details`).
+[[nodiscard]] VersionDetails built_details();
 
 // System calls that a signal may interrupt.
 

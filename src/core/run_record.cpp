@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <mutex>
@@ -48,6 +47,24 @@ std::shared_ptr<const int> take_place() {
           }};
 }
 
+/// A step that a drill does not ask for is left out.
+std::optional<std::uint64_t> step_in(const nlohmann::json& orders, const char* key) {
+  return orders.contains(key) ? std::optional(orders.at(key).get<std::uint64_t>()) : std::nullopt;
+}
+
+void put_step(nlohmann::json& orders, const char* key, const std::optional<std::uint64_t>& step) {
+  if (step) {
+    orders[key] = *step;
+  }
+}
+
+/// Whoever tests the lock holds it for an instant.
+constexpr int kTries = 50;
+constexpr std::chrono::milliseconds kPause{10};
+
+/// Fields of /proc/<pid>/stat behind the name, which may hold anything: the state is the first of them.
+constexpr int kStartField = 19;
+
 }  // namespace
 
 RunRecord open_run_record(const std::string& host) {
@@ -60,21 +77,6 @@ RunRecord open_run_record(const std::string& host) {
   EventLog log(std::filesystem::path(directory) / fmt::format("{}.{}{}{}", host, ::getpid(), number, kRunRecordSuffix));
   return {std::move(log), std::move(place)};
 }
-
-namespace {
-
-/// A step that a drill does not ask for is left out.
-std::optional<std::uint64_t> step_in(const nlohmann::json& orders, const char* key) {
-  return orders.contains(key) ? std::optional(orders.at(key).get<std::uint64_t>()) : std::nullopt;
-}
-
-void put_step(nlohmann::json& orders, const char* key, const std::optional<std::uint64_t>& step) {
-  if (step) {
-    orders[key] = *step;
-  }
-}
-
-}  // namespace
 
 std::string read_drill_orders() {
   const char* directory = std::getenv(kRunDirectoryVariable);
@@ -109,17 +111,6 @@ std::string to_text(const DrillOrders& orders) {
   put_step(json, "leave_at", orders.leave_at);
   return json.dump();
 }
-
-namespace {
-
-/// Whoever tests the lock holds it for an instant.
-constexpr int kTries = 50;
-constexpr std::chrono::milliseconds kPause{10};
-
-/// Fields of /proc/<pid>/stat behind the name, which may hold anything: the state is the first of them.
-constexpr int kStartField = 19;
-
-}  // namespace
 
 Worker Worker::self(int rank, std::string host) {
   return {rank, std::move(host), ::getpid(), start_of_process(::getpid())};

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <numeric>
-#include <optional>
 #include <regex>
 
 #include "core/strict_json.hpp"

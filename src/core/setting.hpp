@@ -223,11 +223,11 @@ Setting<Options> optional(std::optional<T> Options::*member, Setting<Holder<T>> 
           row.same_on_all_ranks};
 }
 
-/// The rows of @p inner as rows of the structure that holds it, under the section @p name.
+/// The rows of @p inner as rows of the structure that holds it, under the section @p name, or none.
 template <class Outer, class Inner>
 void append_section(Table<Outer>& table, const std::string& name, Inner Outer::*member, const Table<Inner>& inner) {
   for (const auto& row : inner) {
-    table.push_back({name + "." + row.key, row.meaning, row.rule,
+    table.push_back({name.empty() ? row.key : name + "." + row.key, row.meaning, row.rule,
                      [member, get = row.get](const Outer& options) { return get(options.*member); },
                      [member, set = row.set](Outer& options, const Json& value) { set(options.*member, value); },
                      row.from_environment, row.same_on_all_ranks});

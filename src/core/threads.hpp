@@ -2,12 +2,15 @@
 #pragma once
 
 /// @file
-/// Helper threads: without signals, for one piece of work each.
+/// Helper threads: without signals, for one piece of work each, or to watch over calls that nothing else ends.
 
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "core/error.hpp"
@@ -84,6 +87,33 @@ class BackgroundTask {
   struct Shared;
   std::shared_ptr<Shared> shared_;
   std::thread thread_;
+};
+
+// A time limit on calls that cannot be interrupted.
+
+/// Aborts the process if a stage takes longer than the limit, after one line on stderr that names it. Only for calls
+/// that nothing else ends, such as a collective MPI-IO call in which one rank has failed.
+class Watchdog {
+ public:
+  Watchdog(std::string who, std::chrono::milliseconds limit);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// A new stage with the whole of the time limit.
+  void enter(std::string stage);
+
+ private:
+  void watch();
+
+  const std::string who_;
+  const std::chrono::milliseconds limit_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string stage_ = "start";
+  std::chrono::steady_clock::time_point deadline_;
+  bool done_ = false;
+  std::thread thread_;  ///< last: it uses the others
 };
 
 }  // namespace reprieve::core

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The build says it by REPRIEVE_BUILT_... (package/version_details.cmake).
 
-#include "core/version_details.hpp"
-
+#include "core/process.hpp"
 #include "reprieve/version.hpp"
 
 namespace reprieve {

@@ -117,7 +117,7 @@ void leave_together(const ExitContext& context) {
   const auto end = Clock::now() + kLeaveTimeout;
   // First all ranks meet, then the flush: under a launcher that tears the job down, output can block for good.
   wait_for_all(context.comm, end);
-  core::failpoint(core::Failpoint::exit_met);
+  core::failpoint("exit.met");
   flush();
   finalize(context.exit_code, end);
   _exit(context.exit_code);

@@ -12,7 +12,6 @@
 #include "manager/opening.hpp"
 #include "manager/save.hpp"
 #include "settings/settings.hpp"
-#include "settings/settings_table.hpp"
 #include "storage/write/registration.hpp"
 
 namespace reprieve {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handler/run_log.hpp"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cluster/collectives.hpp"
+#include "cluster/communicator.hpp"
 #include "core/event_log.hpp"
 #include "core/process.hpp"
 #include "termination/notice_sources.hpp"
@@ -116,10 +115,7 @@ void DryRun::send_arrivals(cluster::Communicator& comm, const std::optional<term
     arrival.message = mine->message;
     arrival.age_s = seconds_since(mine->time);
   }
-  const auto all = cluster::gather(comm, core::to_json(arrival), "telling where the notice arrived");
-  if (const auto event = core::event_from_json({{"event", events::Arrivals::kName}, {"ranks", all}})) {
-    log_.write(event->event);
-  }
+  log_.write(events::Arrivals{comm.gather_values(arrival, "telling where the notice arrived")});
 }
 
 }  // namespace reprieve::handler

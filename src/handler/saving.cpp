@@ -362,7 +362,7 @@ void PreemptionCheckpointHandler::Impl::leave() {
   }
   manager.impl().remove_local_left_overs();
   give_back_local_copies();
-  core::failpoint(core::Failpoint::exit_saved);
+  core::failpoint("exit.saved");
   threads_.rest();
   ended = true;  // if the exit function throws, the ranks unwind without a further agreement
   config.exit_fn(context);

@@ -300,9 +300,9 @@ void CheckpointDirectory::commit(StagedName staged, bool has_files) {
   const std::string name = staged_name(staged, kCheckpointSuffix);
   staging_place.set_file_mode(name, place().file_mode());
   staging_place.rename(name, place(), file_name(staged.number));
-  core::failpoint(core::Failpoint::commit_renamed);
+  core::failpoint("commit.renamed");
   make_durable();
-  core::failpoint(core::Failpoint::commit_durable);
+  core::failpoint("commit.durable");
   if (has_files) {
     install_files(staged);
   } else {
@@ -358,7 +358,7 @@ void CheckpointDirectory::recover_files(const std::string& staged_name) {
   const auto staged = parse_staged_name(prefix_, staged_name, kFilesSuffix);
   if (staged && place().contains(file_name(staged->number)) && belong_to_a_checkpoint(*staged)) {
     install_files(*staged);
-    core::failpoint(core::Failpoint::open_recovered);
+    core::failpoint("open.recovered");
     core::log::info("put the files of checkpoint {} in place, which its run could not do any more", staged->number);
   }
 }
@@ -455,7 +455,7 @@ std::shared_ptr<core::Descriptor> CheckpointDirectory::held_open(const std::stri
 void CheckpointDirectory::remove(std::uint64_t number) {
   std::shared_ptr<core::Descriptor> content = held_open(file_name(number));
   place().remove_tree(file_name(number));
-  core::failpoint(core::Failpoint::retire_file_removed);
+  core::failpoint("retire.file_removed");
   if (content) {
     freeing_ = std::make_unique<Freeing>(std::move(content));
   }
@@ -509,13 +509,13 @@ bool CheckpointDirectory::make_recycled(std::uint64_t number) {
   const bool is_as_committed = !committed.empty() && committed.mapped().is(*retired);
   recycled_left_.reset();
   place().rename(file_name(number), place(), kRecycledName);
-  core::failpoint(core::Failpoint::retire_recycled_renamed);
+  core::failpoint("retire.recycled_renamed");
   make_durable();
   try {
     const storage::PosixFile opened = storage::PosixFile::open_to_write(recycled());
     if (!opened.is_shared()) {
       storage::void_commit_record(opened);
-      core::failpoint(core::Failpoint::retire_recycled_void);
+      core::failpoint("retire.recycled_void");
       if (is_as_committed) {
         note_recycled(committed.mapped().save);
       }
@@ -555,7 +555,7 @@ std::optional<CheckpointDirectory::RecycledFile> CheckpointDirectory::take_recyc
     if (!opened.is_shared()) {
       storage::void_commit_record(opened);
       place().rename(kRecycledName, open_staging(), staged_name(staged, kCheckpointSuffix));
-      core::failpoint(core::Failpoint::save_recycled_taken);
+      core::failpoint("save.recycled_taken");
       return recycled_file;
     }
   } catch (const StorageError& error) {

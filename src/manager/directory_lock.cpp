@@ -20,7 +20,6 @@
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "reprieve/error.hpp"
-#include "storage/bytes/codec.hpp"
 #include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::manager {

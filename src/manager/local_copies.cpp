@@ -361,7 +361,7 @@ bool LocalCopies::copy(const CheckpointManager::SaveRequest& request) {
   std::vector<storage::WriteItem> items = std::move(writer.items());
 
   const std::size_t number = is_sending_ ? kUnsentSlot : next_;
-  if (!has_room(storage::PartSlot::bytes_for(items) + kTableBytes, number)) {
+  if (!has_room(storage::bytes_of_copy(items) + kTableBytes, number)) {
     return false;
   }
   std::shared_ptr<storage::PartSlot>& slot = slots_.at(number);

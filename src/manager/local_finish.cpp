@@ -33,10 +33,10 @@
 #include "core/log.hpp"
 #include "core/message.hpp"
 #include "manager/checkpoint_list.hpp"
-#include "storage/bytes/codec.hpp"
-#include "storage/local/part_items.hpp"
+#include "storage/bytes/posix_file.hpp"
+#include "storage/format/layout.hpp"
+#include "storage/local/part_file.hpp"
 #include "storage/read/inspect_file.hpp"
-#include "storage/write/file_plan.hpp"
 
 namespace reprieve::manager {
 
@@ -356,7 +356,7 @@ bool LocalFinisher::write(const ChosenParts& parts, CopyStructure& structure) {
     storage::end_assembly(checkpoints_.staged_file(staged), structure.image, structure.index, options_.durable);
     options_.check_lock();
     checkpoints_.commit(staged, false);
-    core::failpoint(core::Failpoint::drain_committed);
+    core::failpoint("drain.committed");
     options_.committed(structure.index.metadata);
     checkpoints_.recover();
     remove_flushed_parts(checkpoints_.place(), options_.prefix, copy.save);
@@ -373,7 +373,7 @@ core::Bytes LocalFinisher::write_own(const ChosenParts& parts, const CopyStructu
       continue;
     }
     std::shared_ptr<const storage::Part> part;
-    storage::PartMemory data;
+    core::Mapping data;
     try_part(found, [&] {
       part = open(found);
       data = part->data();

@@ -23,8 +23,8 @@
 #include "manager/local_finish.hpp"
 #include "manager/manager_impl.hpp"
 #include "manager/restore_fallback.hpp"
-#include "storage/local/part_items.hpp"
-#include "storage/write/file_plan.hpp"
+#include "storage/format/layout.hpp"
+#include "storage/local/part_file.hpp"
 
 namespace reprieve::manager {
 

@@ -26,7 +26,6 @@
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
 #include "storage/write/checkpoint_writer.hpp"
-#include "storage/write/writers.hpp"
 
 namespace reprieve {
 
@@ -177,9 +176,9 @@ void CheckpointManager::Impl::lock_directory() {
     throw StorageError(ErrorCode::io, fmt::format("the checkpoint directory {} was replaced while it was opened",
                                                   directory.path().string()));
   }
-  core::failpoint(core::Failpoint::open_locked);
+  core::failpoint("open.locked");
   directory.remove_left_overs();
-  core::failpoint(core::Failpoint::open_tidied);
+  core::failpoint("open.tidied");
   identity.emplace(directory.place(), options.prefix, options.durable);
   if (!options.recycle && !options.reserve) {
     directory.remove_recycled();
@@ -312,7 +311,7 @@ void CheckpointManager::Impl::get_ready_to_save() {
 
 void CheckpointManager::Impl::save_in_background(const SaveRequest& request) {
   check_not_in_save_fn("save_in_background");
-  if (storage::row_of(options.writer).make_alone == nullptr) {
+  if (!detail::kWriters.at(static_cast<std::size_t>(options.writer)).in_background) {
     throw UsageError("this writer does not save in the background");
   }
   get_ready_to_save();

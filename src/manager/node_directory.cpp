@@ -108,7 +108,7 @@ std::optional<FoundPart> look_at(const core::Directory& directory, const std::st
     try {
       return FoundPart{file, storage::read_part_name(part), part.size(), {}};
     } catch (const CorruptError& error) {
-      if (corrupt != nullptr && !storage::is_void_part(part)) {
+      if (corrupt != nullptr && !storage::is_void(storage::commit_record_bytes(part))) {
         corrupt->emplace_back(error.what());
       }
       throw;
@@ -308,7 +308,7 @@ void NodeDirectory::make_partner_parts_void(const std::string& launch, const std
       const std::string name = partner_part_name(launch, rank, slot);
       const auto part = place->contains(name) ? look_at(*place, name) : std::nullopt;
       if (part && part->name.copy.save.save < save) {
-        storage::void_part({core::FileAddress(place->path() / name), place->open_file(name, O_RDWR)});
+        storage::void_commit_record({core::FileAddress(place->path() / name), place->open_file(name, O_RDWR)});
       }
     }
   }

@@ -17,7 +17,6 @@
 #include "manager/directory_lock.hpp"
 #include "reprieve/error.hpp"
 #include "settings/settings.hpp"
-#include "settings/settings_table.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
 

@@ -178,7 +178,7 @@ std::optional<CheckpointInfo> RestoreFallback::local_copy(storage::Restorer& res
 /// The next file will be like this one.
 void RestoreFallback::keep_layout(storage::Restorer& restorer, const core::FileAddress& file) {
   if (manager_.comm.is_chief()) {
-    manager_.layout.take_from({file, restorer.take_index()});
+    manager_.layout.model = storage::LayoutCache::Model{file, restorer.take_index()};
   }
 }
 
@@ -273,7 +273,7 @@ CheckpointInfo RestoreFallback::read_as(storage::Restorer& restorer, const fs::p
   }
   restorer.restore();
   CheckpointInfo info = manager_.comm.from_chief(make_info, "restoring");
-  core::failpoint(core::Failpoint::restore_done);
+  core::failpoint("restore.done");
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   manager_.checkpoint.registry().half_restored = {};
   manager_.record(events::Restored{file.filename().string(), info.number, info.world_size, info.size_bytes,

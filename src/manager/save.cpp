@@ -145,7 +145,7 @@ void Save::begin() {
         retire_left_over();
         metadata_.identity = manager_.identity->next_save();
         metadata_.constants = manager_.constants();
-        core::failpoint(core::Failpoint::save_staged);
+        core::failpoint("save.staged");
         return std::tuple(number, wall_clock_us(), metadata_.identity->save, request_.number.has_value());
       },
       step("preparing"));
@@ -191,7 +191,7 @@ void Save::run_save_fn() {
         files_written = comm.is_chief() && manager_.directory.keep_staged_files(staged_);
       }),
       step("the save function"));
-  core::failpoint(core::Failpoint::save_files_written);
+  core::failpoint("save.files_written");
   has_files_ = comm.max(files_written ? 1 : 0, step("the save function")) != 0;
 }
 
@@ -219,7 +219,7 @@ void Save::lay_out() {
                             !std::exchange(manager_.has_compared_replicated, true)},
       manager_.layout);
   writer_->plan(manager_.checkpoint.registry(), metadata);
-  core::failpoint(core::Failpoint::save_laid_out);
+  core::failpoint("save.laid_out");
 }
 
 bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) {
@@ -232,7 +232,7 @@ bool Save::write_in_background(const std::shared_ptr<storage::StateCopy>& copy) 
   bool has_room = true;
   try {
     writer_->copy_state(*copy);
-    core::failpoint(core::Failpoint::save_copied);
+    core::failpoint("save.copied");
   } catch (const std::bad_alloc&) {
     has_room = false;
   }
@@ -268,9 +268,9 @@ SaveReport Save::finish() {
     await_written();
   }
   writer_->complete();
-  core::failpoint(core::Failpoint::save_durable);
+  core::failpoint("save.durable");
   commit();
-  core::failpoint(core::Failpoint::commit_done);
+  core::failpoint("commit.done");
   if (manager_.local) {
     manager_.local->forget_older_than(save_);
   }
@@ -335,7 +335,7 @@ void Save::retire_left_over() {
 /// The checkpoint is committed: what goes wrong from here on is not an error of the save.
 void Save::retire() {
   try {
-    core::failpoint(core::Failpoint::retire_begun);
+    core::failpoint("retire.begun");
     if (manager_.drill && manager_.drill->save_at && request_.run_calls >= manager_.drill->save_at) {
       return;  // the drill still needs that step
     }
@@ -345,7 +345,7 @@ void Save::retire() {
     // A program that must end at once does not wait for a file system to free space.
     const bool may_take_time = request_.reason.kind != SaveReason::Kind::preemption;
     manager_.retire(staged_.number, {.recycle = manager_.options.recycle, .remove = may_take_time});
-    core::failpoint(core::Failpoint::retire_done);
+    core::failpoint("retire.done");
     if (manager_.options.reserve) {
       manager_.directory.reserve(fs::file_size(manager_.directory.file(staged_.number)));
     }

@@ -8,7 +8,6 @@
 #include <cctype>
 #include <cerrno>
 #include <fstream>
-#include <map>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -16,9 +15,7 @@
 #include "core/log.hpp"
 #include "core/run_record.hpp"
 #include "core/strict_json.hpp"
-#include "reprieve/settings.hpp"
 #include "reprieve/version.hpp"
-#include "settings/settings_table.hpp"
 
 namespace reprieve {
 
@@ -238,19 +235,6 @@ std::string variable_of(const std::string& key) {
   return name;
 }
 
-namespace {
-
-/// The former setting whose variable @p name was; null if there is none.
-const FormerSetting* former_setting_of(const std::string& name) {
-  const auto former = former_settings();
-  const auto found = std::find_if(former.begin(), former.end(), [&](const FormerSetting& each) {
-    return variable_of(std::string(each.key)) == name;
-  });
-  return found == former.end() ? nullptr : &*found;
-}
-
-}  // namespace
-
 Variables own_variables() {
   Variables variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -281,7 +265,7 @@ FromEnvironment read(const Variables& variables) {
       problems.add(name, "only the program itself can set this, in its code or its settings file");
     } else if (std::find(kOtherVariables.begin(), kOtherVariables.end(), name) != kOtherVariables.end()) {
       continue;
-    } else if (const FormerSetting* const former = former_setting_of(name)) {
+    } else if (const FormerSetting* const former = former_setting(name)) {
       problems.add(name, std::string(former->fate));
     } else if (const auto likely = likely_variables(name, table)) {
       problems.add(name, "unknown; did you mean " + *likely + "?");

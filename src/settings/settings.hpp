@@ -2,14 +2,50 @@
 #pragma once
 
 /// @file
-/// Settings from the environment: what the variables REPRIEVE_... mean. Pure, but for `own_variables`.
+/// The settings of a handler and of a manager: what they may be, and what the variables REPRIEVE_... mean. Pure, but
+/// for `own_variables`.
 
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/setting.hpp"
+#include "reprieve/manager_options.hpp"
 #include "reprieve/settings.hpp"
+#include "reprieve/termination_config.hpp"
+
+namespace reprieve {
+
+inline constexpr double kYear = 31'536'000;  ///< in seconds; the longest of most times
+
+/// Keys without a section. Functions and what is not a setting are left out.
+core::Table<TerminationConfig> termination_settings();
+core::Table<ManagerOptions> manager_settings();
+
+/// Every setting of the library, under its full key. Drives JSON, environment and schema.
+core::Table<Settings> all_settings();
+
+/// A setting of an earlier version.
+struct FormerSetting {
+  std::string_view key;   ///< its full one
+  std::string_view fate;  ///< what became of it, as an error says it
+};
+std::span<const FormerSetting> former_settings();
+/// @param name  a key, or its variable; null if it never was one
+const FormerSetting* former_setting(std::string_view name);
+
+/// The JSON schema of a settings file: the content of configs/reprieve.schema.json.
+core::OrderedJson settings_schema();
+
+/// @throws ConfigError that names every setting out of range and says what is allowed
+void validate(const TerminationConfig& config);
+void validate(const ManagerOptions& options);
+
+}  // namespace reprieve
+
+// Settings from the environment.
 
 namespace reprieve::settings {
 

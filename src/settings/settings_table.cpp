@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "settings/settings_table.hpp"
-
 #include <array>
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
+#include "settings/settings.hpp"
 #include "termination/platform.hpp"
 #include "termination/signal_flag.hpp"
 
@@ -30,7 +29,7 @@ core::Names<int> notice_signals() {
   return names;
 }
 
-/// Each has the name of its platform.
+/// Each metadata server has the name of its platform.
 core::Names<MetadataServer> metadata_servers() {
   core::Names<MetadataServer> names{{"none", MetadataServer::none}};
   for (const auto& row : termination::platforms()) {
@@ -41,16 +40,14 @@ core::Names<MetadataServer> metadata_servers() {
   return names;
 }
 
-core::Names<Platform> platform_names() {
-  core::Names<Platform> names;
-  for (const auto& row : termination::platforms()) {
-    names.emplace_back(row.name, row.platform);
+/// Of the rows of a table.
+template <class T, class Row>
+core::Names<T> names_in(std::span<const Row> rows, const T Row::*value) {
+  core::Names<T> names;
+  for (const Row& row : rows) {
+    names.emplace_back(row.name, row.*value);
   }
   return names;
-}
-
-core::Names<Device> device_names() {
-  return {{to_string(Device::cpu), Device::cpu}, {to_string(Device::gpu), Device::gpu}};
 }
 
 /// In seconds since 1970, as `date +%s` writes it.
@@ -76,11 +73,13 @@ core::Setting<TerminationConfig> end_time_setting() {
 /// They stand at the top, so that their variables are REPRIEVE_PLATFORM and REPRIEVE_DEVICE.
 core::Table<TerminationConfig> platform_settings() {
   using C = TerminationConfig;
-  using P = core::Holder<Platform>;
-  using D = core::Holder<Device>;
-  return {core::optional(&C::platform, core::choice("platform", &P::value, platform_names(), "where the job runs"),
+  const auto platforms = names_in(termination::platforms(), &termination::PlatformTraits::platform);
+  const core::Names<Device> devices{{to_string(Device::cpu), Device::cpu}, {to_string(Device::gpu), Device::gpu}};
+  return {core::optional(&C::platform,
+                         core::choice("platform", &core::Holder<Platform>::value, platforms, "where the job runs"),
                          "found out"),
-          core::optional(&C::device, core::choice("device", &D::value, device_names(), "what the job computes on"),
+          core::optional(&C::device,
+                         core::choice("device", &core::Holder<Device>::value, devices, "what the job computes on"),
                          "found out")};
 }
 
@@ -153,12 +152,7 @@ core::Table<TerminationConfig> termination_settings() {
 core::Table<Settings> all_settings() {
   core::Table<Settings> table{
       core::text("directory", &Settings::directory, "directory of the checkpoints; empty: the application decides")};
-  for (const auto& row : platform_settings()) {
-    table.push_back(
-        {row.key, row.meaning, row.rule,
-         [get = row.get](const Settings& settings) { return get(settings.termination); },
-         [set = row.set](Settings& settings, const core::Json& value) { set(settings.termination, value); }});
-  }
+  core::append_section(table, "", &Settings::termination, platform_settings());
   core::append_section(table, "termination", &Settings::termination, termination_settings());
   core::append_section(table, "checkpoints", &Settings::manager, manager_settings());
   core::append_section(table, "log", &Settings::log, log_settings());
@@ -178,9 +172,9 @@ std::span<const FormerSetting> former_settings() {
   return kFormer;
 }
 
-const FormerSetting* former_setting(std::string_view key) {
+const FormerSetting* former_setting(std::string_view name) {
   for (const FormerSetting& former : former_settings()) {
-    if (former.key == key) {
+    if (former.key == name || settings::variable_of(std::string(former.key)) == name) {
       return &former;
     }
   }
@@ -215,22 +209,11 @@ OrderedJson settings_schema() {
 
 void validate(const TerminationConfig& config) { core::check_all(termination_settings(), config); }
 
-namespace {
-
-core::Names<WriterKind> writer_names() {
-  core::Names<WriterKind> names;
-  for (const detail::WriterTraits& writer : detail::kWriters) {
-    names.emplace_back(writer.name, writer.kind);
-  }
-  return names;
-}
-
-}  // namespace
-
 // A prefix has at most 180 bytes: file systems allow names of 255, and number, time and suffixes take up to 60.
 core::Table<ManagerOptions> manager_settings() {
   using core::duration;
   using O = ManagerOptions;
+  const auto writers = names_in(std::span<const detail::WriterTraits>(detail::kWriters), &detail::WriterTraits::kind);
   return {
       // A program that looks for other files than it has written would begin at zero.
       core::only_in_code(core::text("prefix", &O::prefix, "checkpoint files are called <prefix>-<number>.h5",
@@ -239,7 +222,7 @@ core::Table<ManagerOptions> manager_settings() {
       core::whole_number("max_to_keep", &O::max_to_keep, {0, 1e9}, "newest checkpoints to keep; 0: all"),
       duration<Second>("keep_every_s", &O::keep_every, {0, kYear},
                        "beyond max_to_keep, keep one checkpoint for every such span of time; 0: off"),
-      core::choice("writer", &O::writer, writer_names(),
+      core::choice("writer", &O::writer, writers,
                    "how the data reach the file: each rank by itself, or collectively through MPI-IO"),
       core::choice("io", &O::io,
                    {{"auto", FileIo::automatic}, {"page_cache", FileIo::page_cache}, {"direct", FileIo::direct}},

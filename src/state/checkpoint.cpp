@@ -44,6 +44,51 @@ void check_access(const std::string& name, const std::unique_ptr<ValueAccess>& a
   }
 }
 
+/// The part of a checkpoint that belongs to one component, under the names that the component knows.
+class StoredComponent final : public StoredState {
+ public:
+  StoredComponent(const StoredState& whole, const std::string& prefix) : whole_(whole), prefix_(prefix) {}
+
+  [[nodiscard]] std::vector<std::string> names() const override {
+    std::vector<std::string> own;
+    for (const std::string& name : whole_.names()) {
+      if (name.starts_with(prefix_)) {
+        own.push_back(name.substr(prefix_.size()));
+      }
+    }
+    return own;
+  }
+  [[nodiscard]] bool contains(const std::string& name) const override { return whole_.contains(prefix_ + name); }
+  [[nodiscard]] ElementType type(const std::string& name) const override { return whole_.type(prefix_ + name); }
+  [[nodiscard]] Extents shape(const std::string& name) const override { return whole_.shape(prefix_ + name); }
+  [[nodiscard]] const PerRankPieces& pieces(const std::string& name) const override {
+    return whole_.pieces(prefix_ + name);
+  }
+  void read_value(const std::string& name, ValueAccess& value) const override {
+    whole_.read_value(prefix_ + name, value);
+  }
+  void read_distributed(const std::string& name, const DistributedArray& array) const override {
+    whole_.read_distributed(prefix_ + name, array);
+  }
+
+ private:
+  const StoredState& whole_;
+  const std::string& prefix_;
+};
+
+state::Variable& registered(Variables& variables, const std::string& name) {
+  const auto found = variables.find(name);
+  if (found == variables.end()) {
+    throw UsageError("no variable '" + name + "' is registered: register it first");
+  }
+  return found->second;
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint() : registry_(std::make_unique<Registry>()) {}
@@ -107,55 +152,6 @@ void Checkpoint::add_distributed_array(std::string name, ElementType type, std::
   variable.declared = std::move(declared);
   add(registry_->variables, std::move(name), std::move(variable));
 }
-
-namespace {
-
-/// The part of a checkpoint that belongs to one component, under the names that the component knows.
-class StoredComponent final : public StoredState {
- public:
-  StoredComponent(const StoredState& whole, const std::string& prefix) : whole_(whole), prefix_(prefix) {}
-
-  [[nodiscard]] std::vector<std::string> names() const override {
-    std::vector<std::string> own;
-    for (const std::string& name : whole_.names()) {
-      if (name.starts_with(prefix_)) {
-        own.push_back(name.substr(prefix_.size()));
-      }
-    }
-    return own;
-  }
-  [[nodiscard]] bool contains(const std::string& name) const override { return whole_.contains(prefix_ + name); }
-  [[nodiscard]] ElementType type(const std::string& name) const override { return whole_.type(prefix_ + name); }
-  [[nodiscard]] Extents shape(const std::string& name) const override { return whole_.shape(prefix_ + name); }
-  [[nodiscard]] const PerRankPieces& pieces(const std::string& name) const override {
-    return whole_.pieces(prefix_ + name);
-  }
-  void read_value(const std::string& name, ValueAccess& value) const override {
-    whole_.read_value(prefix_ + name, value);
-  }
-  void read_distributed(const std::string& name, const DistributedArray& array) const override {
-    whole_.read_distributed(prefix_ + name, array);
-  }
-
- private:
-  const StoredState& whole_;
-  const std::string& prefix_;
-};
-
-state::Variable& registered(Variables& variables, const std::string& name) {
-  const auto found = variables.find(name);
-  if (found == variables.end()) {
-    throw UsageError("no variable '" + name + "' is registered: register it first");
-  }
-  return found->second;
-}
-
-template <class T>
-void append(std::vector<T>& to, std::vector<T> from) {
-  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-}
-
-}  // namespace
 
 void Checkpoint::add_component(const std::string& name, Checkpoint part) {
   registry_->check_open(name);

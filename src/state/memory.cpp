@@ -18,13 +18,7 @@ namespace reprieve {
 
 namespace {
 
-std::string product_text(const Extents& extents) {
-  std::string text;
-  for (const std::uint64_t length : extents) {
-    text += (text.empty() ? "" : " x ") + std::to_string(length);
-  }
-  return text;
-}
+std::string product_text(const Extents& extents) { return fmt::format("{}", fmt::join(extents, " x ")); }
 
 /// A box of a distributed array in the memory that a function finds.
 class BoxInMemory {
@@ -43,10 +37,9 @@ class BoxInMemory {
     }
     const std::uint64_t elements = state::volume(seen.extent);
     check_size(elements);
-    if (layout_.strides_bytes.empty() || state::volume(layout_.extent) == 0) {
-      return described(seen.data + layout_.first_element * type_.size_bytes, layout_.strides_bytes);
+    if (!layout_.strides_bytes.empty() && state::volume(layout_.extent) > 0) {
+      check_reach(elements);
     }
-    check_reach(elements);
     return described(seen.data + layout_.first_element * type_.size_bytes, layout_.strides_bytes);
   }
 
@@ -61,8 +54,8 @@ class BoxInMemory {
 
   void check_view(const detail::SeenMemory& seen) const {
     if (seen.extent != layout_.extent) {
-      reject("it was registered with a box of " + product_text(layout_.extent) + " elements, but its memory has " +
-             product_text(seen.extent) + " now");
+      reject(fmt::format("it was registered with a box of {} elements, but its memory has {} now",
+                         product_text(layout_.extent), product_text(seen.extent)));
     }
     if (!layout_.strides_bytes.empty()) {
       reject("its layout has strides, and its memory is a view with strides of its own: leave out one of them");
@@ -71,15 +64,12 @@ class BoxInMemory {
 
   void check_size(std::uint64_t elements) const {
     const bool dense = layout_.strides_bytes.empty();
-    std::uint64_t expected = layout_.memory_elements;
-    if (expected == 0 && dense) {
-      expected = state::volume(layout_.extent) + layout_.first_element;
-    }
-    if (expected != 0 || dense) {
-      if (elements != expected) {
-        reject("it was registered with a box of " + product_text(layout_.extent) + " elements in memory of " +
-               std::to_string(expected) + ", but its memory has " + std::to_string(elements) + " now");
-      }
+    const std::uint64_t expected = layout_.memory_elements == 0 && dense
+                                       ? state::volume(layout_.extent) + layout_.first_element
+                                       : layout_.memory_elements;
+    if ((expected != 0 || dense) && elements != expected) {
+      reject(fmt::format("it was registered with a box of {} elements in memory of {}, but its memory has {} now",
+                         product_text(layout_.extent), expected, elements));
     }
   }
 
@@ -88,9 +78,10 @@ class BoxInMemory {
     const state::Reach reach = state::reach_of(layout_.extent, layout_.strides_bytes, type_.size_bytes);
     const auto first = static_cast<std::ptrdiff_t>(layout_.first_element * type_.size_bytes);
     if (first + reach.begin < 0 || reach.end > static_cast<std::ptrdiff_t>(elements * type_.size_bytes) - first) {
-      reject("its box of " + product_text(layout_.extent) + " elements reaches out of its memory of " +
-             std::to_string(elements) + " elements, as its strides and its first element " +
-             std::to_string(layout_.first_element) + " say");
+      reject(
+          fmt::format("its box of {} elements reaches out of its memory of {} elements, as its strides and its first "
+                      "element {} say",
+                      product_text(layout_.extent), elements, layout_.first_element));
     }
   }
 
@@ -128,9 +119,8 @@ namespace {
 
 void check_same_dimensions(const Extents& extent, const Extents& other, const char* other_name) {
   if (extent.size() != other.size()) {
-    throw UsageError("the extent " + core::list_text(extent) + " has " + std::to_string(extent.size()) +
-                     " dimensions, but " + other_name + " " + core::list_text(other) + " has " +
-                     std::to_string(other.size()));
+    throw UsageError(fmt::format("the extent {} has {} dimensions, but {} {} has {}", core::list_text(extent),
+                                 extent.size(), other_name, core::list_text(other), other.size()));
   }
 }
 
@@ -179,8 +169,8 @@ void check_global_shape(const std::string& name, const DistributedArray& array) 
     reject(name, "the global shape has no dimensions; a scalar is a replicated or a per-rank variable");
   }
   if (array.global_shape.size() > kMostDimensions) {
-    reject(name, "it has " + std::to_string(array.global_shape.size()) + " dimensions; HDF5 allows at most " +
-                     std::to_string(kMostDimensions));
+    reject(name,
+           fmt::format("it has {} dimensions; HDF5 allows at most {}", array.global_shape.size(), kMostDimensions));
   }
   if (array.type.size_bytes == 0) {
     reject(name, "the element type has the size 0");
@@ -202,15 +192,14 @@ void check_strides(const std::string& name, const MemoryBox& box, std::uint32_t 
     return;
   }
   if (box.strides_bytes.size() != box.extent.size()) {
-    reject(name, "it has " + std::to_string(box.strides_bytes.size()) + " strides for " +
-                     std::to_string(box.extent.size()) + " dimensions");
+    reject(name, fmt::format("it has {} strides for {} dimensions", box.strides_bytes.size(), box.extent.size()));
   }
   for (std::size_t d = 0; d < box.extent.size(); ++d) {
     const std::ptrdiff_t stride = box.strides_bytes[d];
     const bool overlaps = stride > -static_cast<std::ptrdiff_t>(element_size) && stride < std::ptrdiff_t{element_size};
     if (box.extent[d] > 1 && overlaps) {
-      reject(name, "the stride of " + std::to_string(stride) + " bytes in dimension " + std::to_string(d) +
-                       " is smaller than an element of " + std::to_string(element_size) + " bytes");
+      reject(name, fmt::format("the stride of {} bytes in dimension {} is smaller than an element of {} bytes", stride,
+                               d, element_size));
     }
   }
 }
@@ -218,8 +207,9 @@ void check_strides(const std::string& name, const MemoryBox& box, std::uint32_t 
 void check_box(const std::string& name, const DistributedArray& array, const MemoryBox& box) {
   const std::size_t dimensions = array.global_shape.size();
   if (box.offset.size() != dimensions || box.extent.size() != dimensions) {
-    reject(name, "the offset " + core::list_text(box.offset) + " and the extent " + core::list_text(box.extent) +
-                     " must have the dimensions of the global shape " + core::list_text(array.global_shape));
+    reject(name,
+           fmt::format("the offset {} and the extent {} must have the dimensions of the global shape {}",
+                       core::list_text(box.offset), core::list_text(box.extent), core::list_text(array.global_shape)));
   }
   check_strides(name, box, array.type.size_bytes);
   if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) {
@@ -228,8 +218,9 @@ void check_box(const std::string& name, const DistributedArray& array, const Mem
   for (std::size_t d = 0; d < dimensions; ++d) {
     const std::uint64_t length = array.global_shape[d];
     if (box.extent[d] > length || box.offset[d] > length - box.extent[d]) {
-      reject(name, "the box at " + core::list_text(box.offset) + " of extent " + core::list_text(box.extent) +
-                       " is not inside of the global shape " + core::list_text(array.global_shape));
+      reject(name,
+             fmt::format("the box at {} of extent {} is not inside of the global shape {}", core::list_text(box.offset),
+                         core::list_text(box.extent), core::list_text(array.global_shape)));
     }
   }
 }

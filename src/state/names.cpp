@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -39,49 +42,6 @@ void check_part(const std::string& name, std::string_view part) {
   }
 }
 
-}  // namespace
-
-const char* to_string(Distribution distribution) noexcept {
-  switch (distribution) {
-    case Distribution::replicated:
-      return "replicated";
-    case Distribution::distributed:
-      return "distributed";
-    case Distribution::per_rank:
-      return "per_rank";
-  }
-  return "unknown";
-}
-
-void check_registered_name(const std::string& name) {
-  check_name(name);
-  if (std::string_view(name).substr(0, name.find('/')) == kReservedPart) {
-    throw UsageError("variable name " + printable(name) + " begins with the part '" + std::string(kReservedPart) +
-                     "', which is reserved");
-  }
-}
-
-void check_name(const std::string& name) {
-  if (name.empty()) {
-    throw UsageError("a variable name must not be empty");
-  }
-  if (name.size() > kMaxNameBytes) {
-    throw UsageError("variable name " + printable(name) + " is " + std::to_string(name.size()) +
-                     " bytes long; at most " + std::to_string(kMaxNameBytes) + " are allowed");
-  }
-  if (std::any_of(name.begin(), name.end(), is_control)) {
-    throw UsageError("variable name " + printable(name) + " holds a control character");
-  }
-  std::string_view rest = name;
-  for (auto slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
-    check_part(name, rest.substr(0, slash));
-    rest.remove_prefix(slash + 1);
-  }
-  check_part(name, rest);
-}
-
-namespace {
-
 constexpr std::size_t kMaxUnitsBytes = 255;
 constexpr std::size_t kMaxDescriptionBytes = 4096;
 
@@ -91,43 +51,12 @@ constexpr std::size_t kMaxDescriptionBytes = 4096;
 
 void check_text(const std::string& name, const char* what, const std::string& text, std::size_t most_bytes) {
   if (text.size() > most_bytes) {
-    refuse(name, std::string(what) + " of " + std::to_string(text.size()) + " bytes; at most " +
-                     std::to_string(most_bytes) + " are allowed");
+    refuse(name, fmt::format("{} of {} bytes; at most {} are allowed", what, text.size(), most_bytes));
   }
   if (text.find('\0') != std::string::npos) {
     refuse(name, std::string(what) + " with a null byte");
   }
 }
-
-}  // namespace
-
-void check_annotation(const std::string& name, const Annotation& annotation) {
-  check_text(name, "units", annotation.units, kMaxUnitsBytes);
-  check_text(name, "a description", annotation.description, kMaxDescriptionBytes);
-  const auto& dims = annotation.dims;
-  for (auto dim = dims.begin(); dim != dims.end(); ++dim) {
-    try {
-      check_name(*dim);
-    } catch (const UsageError& error) {
-      refuse(name, std::string("the name of a dimension is like that of a variable: ") + error.what());
-    }
-    if (dim->find('/') != std::string::npos) {
-      refuse(name, "the name of dimension '" + *dim + "' holds a '/'");
-    }
-    if (std::find(dims.begin(), dim, *dim) != dim) {
-      refuse(name, "two dimensions are called '" + *dim + "'");
-    }
-  }
-}
-
-void check_dimension_names(const std::string& name, const Annotation& annotation, std::size_t dimensions) {
-  if (!annotation.dims.empty() && annotation.dims.size() != dimensions) {
-    refuse(name, std::to_string(annotation.dims.size()) + " names of dimensions were given, but it has " +
-                     std::to_string(dimensions) + " dimensions");
-  }
-}
-
-namespace {
 
 /// HDF5 describes a struct in a message of its own, of at most 64 KiB.
 constexpr std::size_t kMostListBytes = std::size_t{32} << 10U;
@@ -190,6 +119,65 @@ class ListCheck {
 };
 
 }  // namespace
+
+const char* to_string(Distribution distribution) noexcept {
+  static constexpr const char* kNames[] = {"replicated", "distributed", "per_rank"};
+  const auto number = static_cast<std::size_t>(distribution);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
+}
+
+void check_registered_name(const std::string& name) {
+  check_name(name);
+  if (std::string_view(name).substr(0, name.find('/')) == kReservedPart) {
+    throw UsageError(
+        fmt::format("variable name {} begins with the part '{}', which is reserved", printable(name), kReservedPart));
+  }
+}
+
+void check_name(const std::string& name) {
+  if (name.empty()) {
+    throw UsageError("a variable name must not be empty");
+  }
+  if (name.size() > kMaxNameBytes) {
+    throw UsageError(fmt::format("variable name {} is {} bytes long; at most {} are allowed", printable(name),
+                                 name.size(), kMaxNameBytes));
+  }
+  if (std::any_of(name.begin(), name.end(), is_control)) {
+    throw UsageError("variable name " + printable(name) + " holds a control character");
+  }
+  std::string_view rest = name;
+  for (auto slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
+    check_part(name, rest.substr(0, slash));
+    rest.remove_prefix(slash + 1);
+  }
+  check_part(name, rest);
+}
+
+void check_annotation(const std::string& name, const Annotation& annotation) {
+  check_text(name, "units", annotation.units, kMaxUnitsBytes);
+  check_text(name, "a description", annotation.description, kMaxDescriptionBytes);
+  const auto& dims = annotation.dims;
+  for (auto dim = dims.begin(); dim != dims.end(); ++dim) {
+    try {
+      check_name(*dim);
+    } catch (const UsageError& error) {
+      refuse(name, std::string("the name of a dimension is like that of a variable: ") + error.what());
+    }
+    if (dim->find('/') != std::string::npos) {
+      refuse(name, "the name of dimension '" + *dim + "' holds a '/'");
+    }
+    if (std::find(dims.begin(), dim, *dim) != dim) {
+      refuse(name, "two dimensions are called '" + *dim + "'");
+    }
+  }
+}
+
+void check_dimension_names(const std::string& name, const Annotation& annotation, std::size_t dimensions) {
+  if (!annotation.dims.empty() && annotation.dims.size() != dimensions) {
+    refuse(name, fmt::format("{} names of dimensions were given, but it has {} dimensions", annotation.dims.size(),
+                             dimensions));
+  }
+}
 
 void check_members(const std::string& name, const Members& members, ElementType type) {
   try {

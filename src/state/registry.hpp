@@ -111,10 +111,6 @@ constexpr auto fields_of(const Member*) {
   return std::tuple(&Member::name, &Member::type, &Member::offset, &Member::shape, &Member::members);
 }
 
-}  // namespace reprieve
-
-namespace reprieve {
-
 struct [[gnu::visibility("hidden")]] Checkpoint::Registry {
   /// Sorted by name, so that all ranks see one order whatever the order of registration.
   std::map<std::string, state::Variable> variables;

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "core/log.hpp"

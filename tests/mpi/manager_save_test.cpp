@@ -533,7 +533,7 @@ class LayoutAhead : public ManagerTest {
     }
   }
 
-  static bool is_laid_out(const CheckpointManager& manager) { return manager.impl().layout.content() != nullptr; }
+  static bool is_laid_out(const CheckpointManager& manager) { return manager.impl().layout.content.has_value(); }
 
   std::vector<std::vector<int>> many_;
 };

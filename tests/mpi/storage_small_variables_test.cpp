@@ -110,7 +110,7 @@ class SaveAfterARestart : public SmallVariables {
   /// A program starts: nothing is known but the file.
   void start_again() {
     LayoutCache fresh;
-    on_chief([&] { fresh.take_from({file, read_index(PosixFile::open_to_read(file))}); });
+    on_chief([&] { fresh.model = LayoutCache::Model{file, read_index(PosixFile::open_to_read(file))}; });
     std::swap(cache, fresh);
   }
 
@@ -140,7 +140,7 @@ TEST_F(SaveAfterARestart, TakesTheStructureFromTheFile) {
   start_again();
   set(2);
   save_as(8, "after it, with a message of another length");
-  EXPECT_FALSE(cache.model().has_value() && world_rank() == 0) << "it was not looked at";
+  EXPECT_FALSE(cache.model.has_value() && world_rank() == 0) << "it was not looked at";
   EXPECT_EQ(places(), before);
   expect_in_a_sound_file(2);
   on_chief([&] {

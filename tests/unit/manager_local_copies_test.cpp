@@ -399,7 +399,7 @@ TEST_F(FlushedPartsTest, OneThatIsWrittenAnewMeanwhileIsNotTaken) {
     int asked = 0;
     const bool was_flushed = flush([&] {
       if (asked++ == at) {
-        storage::void_part(part);
+        storage::void_commit_record(part);
       }
       return true;
     });

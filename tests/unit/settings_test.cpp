@@ -11,7 +11,6 @@
 
 #include "core/log.hpp"
 #include "settings/settings.hpp"
-#include "settings/settings_table.hpp"
 #include "support/error_text.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"

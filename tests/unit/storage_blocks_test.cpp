@@ -10,7 +10,7 @@
 
 #include "core/log.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/read/proof.hpp"
+#include "storage/read/restorer.hpp"
 
 namespace reprieve::storage {
 namespace {

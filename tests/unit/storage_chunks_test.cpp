@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
 #include "storage/format/dataset.hpp"
 #include "storage/write/data_stream.hpp"
 #include "support/small_files.hpp"

@@ -7,7 +7,6 @@
 
 #include "storage/format/file_index.hpp"
 #include "storage/format/layout.hpp"
-#include "storage/hdf5/dimension_scales.hpp"
 
 namespace reprieve::storage {
 namespace {

@@ -59,7 +59,7 @@ TEST_P(PartFileTest, HoldsWhatWasWritten) {
 TEST_P(PartFileTest, IsNoPartAnyMoreOnceItIsVoid) {
   make();
   const auto open = [&] { return PosixFile::open_to_write(directory / "part"); };
-  void_part(open());
+  void_commit_record(open());
   EXPECT_THROW(static_cast<void>(read_part_name(open())), CorruptError);
   EXPECT_THROW(Part{open()}, CorruptError);
 }

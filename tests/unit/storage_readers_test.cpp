@@ -16,11 +16,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/write/mpio_writer.hpp"
 #include "support/small_files.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -463,7 +463,7 @@ TEST(WatchdogDeathTest, AbortsAndNamesTheStage) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {
-        Watchdog watchdog("rank 3 on node7", std::chrono::milliseconds(50));
+        core::Watchdog watchdog("rank 3 on node7", std::chrono::milliseconds(50));
         watchdog.enter("closing the file");
         std::this_thread::sleep_for(std::chrono::seconds(60));
       },
@@ -471,7 +471,7 @@ TEST(WatchdogDeathTest, AbortsAndNamesTheStage) {
 }
 
 TEST(Watchdog, LetsStagesTakeTheirTimeEach) {
-  Watchdog watchdog("rank 0", std::chrono::seconds(4));
+  core::Watchdog watchdog("rank 0", std::chrono::seconds(4));
   for (int stage = 0; stage < 5; ++stage) {
     watchdog.enter("stage");
     std::this_thread::sleep_for(std::chrono::seconds(1));

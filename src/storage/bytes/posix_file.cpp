@@ -18,9 +18,7 @@
 #include <memory>
 #include <new>
 #include <system_error>
-#include <utility>
 
-#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 

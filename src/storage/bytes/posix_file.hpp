@@ -15,11 +15,15 @@
 
 #include "core/directory.hpp"
 #include "core/error.hpp"
+#include "core/message.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
 
 namespace reprieve::storage {
 
+using core::Bytes;
+using core::Decoder;
+using core::Encoder;
 using core::storage_error;
 
 /// Throws StorageError (no_space) if this process may not make a file of @p size bytes (RLIMIT_FSIZE); a write beyond

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -50,6 +49,23 @@ std::size_t bytes_to_next_line(const std::byte* place) noexcept {
 }
 #endif
 
+constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
+constexpr std::size_t kWindows = 4;
+constexpr std::uint64_t kDirectPage = 4096;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
+
+constexpr std::size_t kStagePage = 4096;
+constexpr std::size_t kCacheLine = 64;
+
+std::uintptr_t address_of(const std::byte* place) noexcept {
+  return reinterpret_cast<std::uintptr_t>(place);
+}  // NOLINT
+
+/// Smaller parts are mostly in the page cache when they are read: the kernel reads ahead itself.
+constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
+/// Smaller parts are read right where they belong.
+constexpr std::size_t kLeastStaged = std::size_t{256} << 10U;
+
 }  // namespace
 
 void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) noexcept {
@@ -66,15 +82,6 @@ void streaming_copy(std::span<const std::byte> from, std::span<std::byte> to) no
   std::memcpy(to.data(), from.data(), from.size());
 #endif
 }
-
-namespace {
-
-constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20U;
-constexpr std::size_t kWindows = 4;
-constexpr std::uint64_t kDirectPage = 4096;
-constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
-
-}  // namespace
 
 /// The threads, and what they read: windows one after the other, as many as there is memory for.
 class SequentialReader::Ahead {
@@ -302,17 +309,6 @@ void WindowReader::load(std::uint64_t offset) {
   end_ = offset + static_cast<std::uint64_t>(std::max<ssize_t>(got, 0));
 }
 
-namespace {
-
-constexpr std::size_t kStagePage = 4096;
-constexpr std::size_t kCacheLine = 64;
-
-std::uintptr_t address_of(const std::byte* place) noexcept {
-  return reinterpret_cast<std::uintptr_t>(place);
-}  // NOLINT
-
-}  // namespace
-
 bool StagedReader::is_faster(const std::byte* to, std::uint64_t offset) noexcept {
   return address_of(to) % kCacheLine != offset % kCacheLine;
 }
@@ -338,15 +334,6 @@ void StagedReader::read(const PosixFile& file, std::span<std::byte> to, std::uin
     offset += bytes.size();
   }
 }
-
-namespace {
-
-/// Smaller parts are mostly in the page cache when they are read: the kernel reads ahead itself.
-constexpr std::size_t kLeastAhead = std::size_t{512} << 10U;
-/// Smaller parts are read right where they belong.
-constexpr std::size_t kLeastStaged = std::size_t{256} << 10U;
-
-}  // namespace
 
 bool FileReader::read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
   if (to.size() >= kLeastAhead && !file_.seems_cached(offset, to.size()) && ahead_.read(to, offset, digest)) {

@@ -181,16 +181,6 @@ void add_range(const Extents& shape, std::size_t dimension, Box place, std::uint
   add_part(first + head + rows * inner, count - head - rows * inner);
 }
 
-}  // namespace
-
-std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t first, std::uint64_t count) {
-  std::vector<Box> boxes;
-  add_range(shape, 0, whole(shape), first, count, boxes);
-  return boxes;
-}
-
-namespace {
-
 using Indexes = std::vector<std::size_t>;
 
 /// Sets of boxes up to this size are compared pair by pair.
@@ -255,20 +245,6 @@ Indexes overlap_in(const std::vector<Box>& boxes, const Indexes& set) {
   return found.empty() ? overlap_in(boxes, best.above) : found;
 }
 
-}  // namespace
-
-std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes) {
-  Indexes set;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    if (volume(boxes[i].extent) > 0) {
-      set.push_back(i);
-    }
-  }
-  return overlap_in(boxes, set);
-}
-
-namespace {
-
 /// 0 for scalars too.
 std::size_t most_divided_dimension(const std::vector<Box>& boxes) {
   std::size_t best = 0;
@@ -292,6 +268,22 @@ std::size_t most_divided_dimension(const std::vector<Box>& boxes) {
 }
 
 }  // namespace
+
+std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t first, std::uint64_t count) {
+  std::vector<Box> boxes;
+  add_range(shape, 0, whole(shape), first, count, boxes);
+  return boxes;
+}
+
+std::vector<std::size_t> find_overlap(const std::vector<Box>& boxes) {
+  Indexes set;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (volume(boxes[i].extent) > 0) {
+      set.push_back(i);
+    }
+  }
+  return overlap_in(boxes, set);
+}
 
 BoxSearch::BoxSearch(std::vector<Box> boxes) : boxes_(std::move(boxes)), dimension_(most_divided_dimension(boxes_)) {
   order_.resize(boxes_.size());

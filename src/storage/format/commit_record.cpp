@@ -94,6 +94,25 @@ constexpr const char* kManifest = "manifest";
 constexpr const char* kBoxes = "table of boxes";
 constexpr const char* kChecksums = "table of checksums";
 
+std::vector<std::uint64_t> as_words(std::span<const std::byte> bytes) {
+  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
+  if (!words.empty()) {
+    std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
+  }
+  return words;
+}
+
+StructureImage decode_all(Decoder message) {
+  StructureImage image{message.get<CommitRecord>(), {}, {}};
+  std::uint64_t bytes = 0;
+  for (std::uint64_t left = message.word() / 2; left > 0; --left) {
+    bytes += image.regions.emplace_back(message.get<Region>()).size;
+  }
+  image.content = message.bytes();
+  require(bytes == image.content.size(), "the structure of a checkpoint is not as long as it says");
+  return image;
+}
+
 }  // namespace
 
 void check_table_sizes(const std::string& file_name, const CommitRecord& commit_record) {
@@ -137,27 +156,24 @@ Bytes commit_record_bytes(const PosixFile& file) {
 }
 
 void check_not_retired(const PosixFile& file, const Bytes& commit_record_at_begin) {
-  // Opened again: a network file system asks its server then, and forgets what it knew before.
-  const auto is_still = [&] {
+  std::string cause;
+  try {
+    // Opened again: a network file system asks its server then, and forgets what it knew before.
     const PosixFile named = PosixFile::open_to_read(file.address());
     Bytes commit_record(commit_record_at_begin.size());
-    if (!named.is(file) || named.size() < commit_record.size()) {
-      return false;
-    }
-    named.read_all_again(commit_record, 0);
-    return commit_record == commit_record_at_begin;
-  };
-  const std::string what = file.path().string() +
-                           " was removed or replaced while it was read, as a run that lives "
-                           "does with its old checkpoints: nothing can be said about it";
-  try {
-    if (is_still()) {
-      return;
+    if (named.is(file) && named.size() >= commit_record.size()) {
+      named.read_all_again(commit_record, 0);
+      if (commit_record == commit_record_at_begin) {
+        return;
+      }
     }
   } catch (const Error& error) {
-    throw StorageError(ErrorCode::io, what + " (" + error.what() + ")");
+    cause = std::string(" (") + error.what() + ")";
   }
-  throw StorageError(ErrorCode::io, what);
+  throw StorageError(ErrorCode::io, file.path().string() +
+                                        " was removed or replaced while it was read, as a run that lives does with its "
+                                        "old checkpoints: nothing can be said about it" +
+                                        cause);
 }
 
 CommitRecord read_commit_record(const PosixFile& file) {
@@ -266,29 +282,6 @@ FileIndex read_index(const PosixFile& file) {
   check_boxes_apart(index, file.path().string());
   return index;
 }
-
-namespace {
-
-std::vector<std::uint64_t> as_words(std::span<const std::byte> bytes) {
-  std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
-  if (!words.empty()) {
-    std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
-  }
-  return words;
-}
-
-StructureImage decode_all(Decoder message) {
-  StructureImage image{message.get<CommitRecord>(), {}, {}};
-  std::uint64_t bytes = 0;
-  for (std::uint64_t left = message.word() / 2; left > 0; --left) {
-    bytes += image.regions.emplace_back(message.get<Region>()).size;
-  }
-  image.content = message.bytes();
-  require(bytes == image.content.size(), "the structure of a checkpoint is not as long as it says");
-  return image;
-}
-
-}  // namespace
 
 Bytes encode(const StructureImage& image) {
   Encoder message;

@@ -7,12 +7,10 @@
 /// data.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "storage/bytes/codec.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/file_index.hpp"
 

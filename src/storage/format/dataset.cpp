@@ -6,7 +6,6 @@
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <vector>
 
 namespace reprieve::storage {
 
@@ -51,6 +50,198 @@ void chunk_range(const Dataset& dataset, const Box& box, Extents& first, Extents
     chunks[d] = (box.offset[d] + box.extent[d] - 1) / dataset.chunk[d] - first[d] + 1;
   }
 }
+
+/// The ranks exchange smaller arrays fast enough.
+constexpr std::uint64_t kLeastChunkdBytes = std::uint64_t{2} << 20U;
+/// Where boxes are small themselves, chunks that are worth no write of their own are still better than rows, if a box
+/// has no more of them.
+constexpr std::uint64_t kMostSmallChunksOfBox = 8;
+/// Where borders cut chunks: of a box, no more may lie in such chunks.
+constexpr double kMostCutPart = 0.5;
+/// Each chunk has a checksum at least, and the tables of a file a limit.
+constexpr std::uint64_t kMostFineChunks = std::uint64_t{1} << 23U;
+/// Chunks that are too large for HDF5 are cut by divisors up to this one.
+constexpr std::uint64_t kMostDivisor = 1 << 16U;
+/// The rows of a chunk are not shorter than two cache lines, unless those of the box are.
+constexpr std::uint64_t kLeastRowBytes = 128;
+/// Padding may take that part of the array.
+constexpr std::uint64_t kMostPadding = 4;
+
+std::uint64_t bytes_in(const Extents& extent, std::size_t element_size) { return volume(extent) * element_size; }
+
+bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
+  return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
+    return volume(box.extent) > 0 && run_length(box, shape) * element_size < kLeastChunkBytes;
+  });
+}
+
+/// In each dimension the greatest common divisor of all indices where a box begins or ends; without the ends of the
+/// array itself, if chunks may be padded there.
+Extents common_chunk(const Extents& shape, std::span<const Box> boxes, bool padded) {
+  Extents chunk(shape.size(), 0);
+  for (const Box& box : boxes) {
+    if (volume(box.extent) == 0) {
+      continue;
+    }
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const std::uint64_t end = box.offset[d] + box.extent[d];
+      chunk[d] = std::gcd(chunk[d], box.offset[d]);
+      chunk[d] = padded && end == shape[d] ? chunk[d] : std::gcd(chunk[d], end);
+    }
+  }
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    chunk[d] = chunk[d] == 0 ? shape[d] : chunk[d];  // nobody cuts this dimension
+  }
+  return chunk;
+}
+
+std::uint64_t least_divisor(std::uint64_t number) {
+  for (std::uint64_t divisor = 2; divisor <= kMostDivisor && divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) {
+      return divisor;
+    }
+  }
+  return number;
+}
+
+/// Cuts a chunk that is too large for HDF5, in the first dimensions, so that boxes are still made of whole ones.
+Extents made_possible(Extents chunk, const Extents& shape, std::size_t element_size) {
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    while (chunk[d] > 1 && chunk != shape && !is_possible_chunk(shape, chunk, element_size)) {
+      chunk[d] /= least_divisor(chunk[d]);
+    }
+  }
+  return chunk;
+}
+
+/// In each dimension the median of all boxes.
+Extents usual_extent(const Extents& shape, std::span<const Box> boxes) {
+  Extents usual(shape.size(), 0);
+  std::vector<std::uint64_t> lengths;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    lengths.clear();
+    for (const Box& box : boxes) {
+      if (volume(box.extent) > 0) {
+        lengths.push_back(box.extent[d]);
+      }
+    }
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    usual[d] = *middle;
+  }
+  return usual;
+}
+
+/// The box, cut in as many parts as possible along each dimension that the ranks cut, with chunks that are still worth
+/// a write.
+Extents fine_chunk(const Extents& shape, const Extents& box, std::size_t element_size) {
+  const std::uint64_t least_row = std::min(box.back(), (kLeastRowBytes - 1) / element_size + 1);
+  const auto cut = [&](std::uint64_t parts) {
+    Extents chunk(box);
+    for (std::size_t d = 0; d < chunk.size(); ++d) {
+      chunk[d] = box[d] == shape[d] ? box[d] : std::max<std::uint64_t>(box[d] / parts, 1);
+    }
+    chunk.back() = std::max(chunk.back(), least_row);
+    return chunk;
+  };
+  const std::uint64_t least = std::max(kLeastChunkBytes, bytes_in(shape, element_size) / kMostFineChunks);
+  const std::uint64_t most = *std::max_element(box.begin(), box.end());
+  std::uint64_t parts = 1;
+  while (parts < most && bytes_in(cut(parts + 1), element_size) >= least) {
+    ++parts;
+  }
+  return cut(parts);
+}
+
+/// Of a box, what lies in chunks that its borders cut, if these fall anywhere.
+double cut_part(const Extents& shape, const Extents& box, const Extents& chunk) {
+  double whole_part = 1;
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    if (box[d] < shape[d]) {
+      whole_part *= 1 - std::min(1.0, static_cast<double>(chunk[d]) / static_cast<double>(box[d]));
+    }
+  }
+  return 1 - whole_part;
+}
+
+bool pads_little(const Extents& shape, const Extents& chunk, std::size_t element_size) {
+  std::uint64_t stored = 0;
+  const std::uint64_t bytes = bytes_in(shape, element_size);
+  return stored_bytes(shape, chunk, element_size, stored) && stored - bytes <= bytes / kMostPadding;
+}
+
+/// Reads the runs of a block in ascending order. Short ones that lie close to each other are read together with what is
+/// between them: a call for each would cost more than the bytes. (Data sieving: Thakur, Gropp, Lusk,
+/// "Data sieving and collective I/O in ROMIO", 1999.)
+class RunReader {
+ public:
+  RunReader(const PosixFile& file, const Dataset& dataset, const Box& block, ReadFrom from) : file_(file), from_(from) {
+    const std::uint64_t run = run_length(block, dataset.shape) * dataset.element_size;
+    if (run == 0 || run > kLongestSieved) {
+      return;
+    }
+    const Strides strides = dense_strides(dataset.shape, dataset.element_size);
+    const auto offset_of = [&](const Extents& index) {
+      return dataset.file_offset + static_cast<std::uint64_t>(state::distance(index, strides, strides.size()));
+    };
+    Extents last = block.offset;
+    for (std::size_t d = 0; d < last.size(); ++d) {
+      last[d] += block.extent[d] - 1;
+    }
+    end_of_block_ = offset_of(last) + dataset.element_size;
+    const std::uint64_t hull = end_of_block_ - offset_of(block.offset);
+    sieves_ = run < hull && hull <= kMostPerByte * bytes_of(block, dataset.element_size);
+  }
+
+  /// Adds what it has read to @p digest, if there is one.
+  void read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
+    if (!sieves_) {
+      read_bytes(to, offset, digest);
+      return;
+    }
+    if (offset + to.size() > end_) {
+      load(offset);
+    }
+    std::memcpy(to.data(), window_.get() + (offset - begin_), to.size());
+    if (digest != nullptr) {
+      digest->update(to);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kLongestSieved = std::uint64_t{64} << 10U;
+  static constexpr std::uint64_t kWindow = std::uint64_t{1} << 20U;
+  /// Bytes that are read for one that is wanted.
+  static constexpr std::uint64_t kMostPerByte = 8;
+
+  void load(std::uint64_t offset) {
+    if (!window_) {
+      window_ = std::make_unique_for_overwrite<std::byte[]>(kWindow);
+    }
+    begin_ = offset;
+    end_ = std::min(offset + kWindow, end_of_block_);
+    read_bytes({window_.get(), static_cast<std::size_t>(end_ - begin_)}, begin_, nullptr);
+  }
+
+  void read_bytes(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
+    if (from_ == ReadFrom::cache) {
+      file_.read_and_digest(to, offset, digest);
+      return;
+    }
+    file_.read_all_again(to, offset);
+    if (digest != nullptr) {
+      digest->update(to);
+    }
+  }
+
+  const PosixFile& file_;
+  ReadFrom from_;
+  bool sieves_ = false;
+  std::uint64_t end_of_block_ = 0;
+  std::unique_ptr<std::byte[]> window_;  ///< the file from `begin_` to `end_`
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+};
 
 }  // namespace
 
@@ -203,129 +394,6 @@ std::vector<std::uint64_t> ChunkedSplit::chunks_that_intersect(const Box& common
   return numbers;
 }
 
-namespace {
-
-/// The ranks exchange smaller arrays fast enough.
-constexpr std::uint64_t kLeastChunkdBytes = std::uint64_t{2} << 20U;
-/// Where boxes are small themselves, chunks that are worth no write of their own are still better than rows, if a box
-/// has no more of them.
-constexpr std::uint64_t kMostSmallChunksOfBox = 8;
-/// Where borders cut chunks: of a box, no more may lie in such chunks.
-constexpr double kMostCutPart = 0.5;
-/// Each chunk has a checksum at least, and the tables of a file a limit.
-constexpr std::uint64_t kMostFineChunks = std::uint64_t{1} << 23U;
-/// Chunks that are too large for HDF5 are cut by divisors up to this one.
-constexpr std::uint64_t kMostDivisor = 1 << 16U;
-/// The rows of a chunk are not shorter than two cache lines, unless those of the box are.
-constexpr std::uint64_t kLeastRowBytes = 128;
-/// Padding may take that part of the array.
-constexpr std::uint64_t kMostPadding = 4;
-
-std::uint64_t bytes_in(const Extents& extent, std::size_t element_size) { return volume(extent) * element_size; }
-
-bool has_short_rows(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
-  return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
-    return volume(box.extent) > 0 && run_length(box, shape) * element_size < kLeastChunkBytes;
-  });
-}
-
-/// In each dimension the greatest common divisor of all indices where a box begins or ends; without the ends of the
-/// array itself, if chunks may be padded there.
-Extents common_chunk(const Extents& shape, std::span<const Box> boxes, bool padded) {
-  Extents chunk(shape.size(), 0);
-  for (const Box& box : boxes) {
-    if (volume(box.extent) == 0) {
-      continue;
-    }
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      const std::uint64_t end = box.offset[d] + box.extent[d];
-      chunk[d] = std::gcd(chunk[d], box.offset[d]);
-      chunk[d] = padded && end == shape[d] ? chunk[d] : std::gcd(chunk[d], end);
-    }
-  }
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    chunk[d] = chunk[d] == 0 ? shape[d] : chunk[d];  // nobody cuts this dimension
-  }
-  return chunk;
-}
-
-std::uint64_t least_divisor(std::uint64_t number) {
-  for (std::uint64_t divisor = 2; divisor <= kMostDivisor && divisor * divisor <= number; ++divisor) {
-    if (number % divisor == 0) {
-      return divisor;
-    }
-  }
-  return number;
-}
-
-/// Cuts a chunk that is too large for HDF5, in the first dimensions, so that boxes are still made of whole ones.
-Extents made_possible(Extents chunk, const Extents& shape, std::size_t element_size) {
-  for (std::size_t d = 0; d < chunk.size(); ++d) {
-    while (chunk[d] > 1 && chunk != shape && !is_possible_chunk(shape, chunk, element_size)) {
-      chunk[d] /= least_divisor(chunk[d]);
-    }
-  }
-  return chunk;
-}
-
-/// In each dimension the median of all boxes.
-Extents usual_extent(const Extents& shape, std::span<const Box> boxes) {
-  Extents usual(shape.size(), 0);
-  std::vector<std::uint64_t> lengths;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    lengths.clear();
-    for (const Box& box : boxes) {
-      if (volume(box.extent) > 0) {
-        lengths.push_back(box.extent[d]);
-      }
-    }
-    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-    std::nth_element(lengths.begin(), middle, lengths.end());
-    usual[d] = *middle;
-  }
-  return usual;
-}
-
-/// The box, cut in as many parts as possible along each dimension that the ranks cut, with chunks that are still worth
-/// a write.
-Extents fine_chunk(const Extents& shape, const Extents& box, std::size_t element_size) {
-  const std::uint64_t least_row = std::min(box.back(), (kLeastRowBytes - 1) / element_size + 1);
-  const auto cut = [&](std::uint64_t parts) {
-    Extents chunk(box);
-    for (std::size_t d = 0; d < chunk.size(); ++d) {
-      chunk[d] = box[d] == shape[d] ? box[d] : std::max<std::uint64_t>(box[d] / parts, 1);
-    }
-    chunk.back() = std::max(chunk.back(), least_row);
-    return chunk;
-  };
-  const std::uint64_t least = std::max(kLeastChunkBytes, bytes_in(shape, element_size) / kMostFineChunks);
-  const std::uint64_t most = *std::max_element(box.begin(), box.end());
-  std::uint64_t parts = 1;
-  while (parts < most && bytes_in(cut(parts + 1), element_size) >= least) {
-    ++parts;
-  }
-  return cut(parts);
-}
-
-/// Of a box, what lies in chunks that its borders cut, if these fall anywhere.
-double cut_part(const Extents& shape, const Extents& box, const Extents& chunk) {
-  double whole_part = 1;
-  for (std::size_t d = 0; d < chunk.size(); ++d) {
-    if (box[d] < shape[d]) {
-      whole_part *= 1 - std::min(1.0, static_cast<double>(chunk[d]) / static_cast<double>(box[d]));
-    }
-  }
-  return 1 - whole_part;
-}
-
-bool pads_little(const Extents& shape, const Extents& chunk, std::size_t element_size) {
-  std::uint64_t stored = 0;
-  const std::uint64_t bytes = bytes_in(shape, element_size);
-  return stored_bytes(shape, chunk, element_size, stored) && stored - bytes <= bytes / kMostPadding;
-}
-
-}  // namespace
-
 Extents choose_chunk(const Extents& shape, std::size_t element_size, std::span<const Box> boxes) {
   if (shape.size() < 2 || bytes_in(shape, element_size) <= kLeastChunkdBytes ||
       !has_short_rows(shape, element_size, boxes)) {
@@ -346,83 +414,6 @@ Extents choose_chunk(const Extents& shape, std::size_t element_size, std::span<c
   const Extents fine = fine_chunk(shape, usual, element_size);
   return cut_part(shape, usual, fine) <= kMostCutPart && fits(fine) ? fine : Extents{};
 }
-
-namespace {
-
-/// Reads the runs of a block in ascending order. Short ones that lie close to each other are read together with what is
-/// between them: a call for each would cost more than the bytes. (Data sieving: Thakur, Gropp, Lusk,
-/// "Data sieving and collective I/O in ROMIO", 1999.)
-class RunReader {
- public:
-  RunReader(const PosixFile& file, const Dataset& dataset, const Box& block, ReadFrom from) : file_(file), from_(from) {
-    const std::uint64_t run = run_length(block, dataset.shape) * dataset.element_size;
-    if (run == 0 || run > kLongestSieved) {
-      return;
-    }
-    const Strides strides = dense_strides(dataset.shape, dataset.element_size);
-    const auto offset_of = [&](const Extents& index) {
-      return dataset.file_offset + static_cast<std::uint64_t>(state::distance(index, strides, strides.size()));
-    };
-    Extents last = block.offset;
-    for (std::size_t d = 0; d < last.size(); ++d) {
-      last[d] += block.extent[d] - 1;
-    }
-    end_of_block_ = offset_of(last) + dataset.element_size;
-    const std::uint64_t hull = end_of_block_ - offset_of(block.offset);
-    sieves_ = run < hull && hull <= kMostPerByte * bytes_of(block, dataset.element_size);
-  }
-
-  /// Adds what it has read to @p digest, if there is one.
-  void read(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
-    if (!sieves_) {
-      read_bytes(to, offset, digest);
-      return;
-    }
-    if (offset + to.size() > end_) {
-      load(offset);
-    }
-    std::memcpy(to.data(), window_.get() + (offset - begin_), to.size());
-    if (digest != nullptr) {
-      digest->update(to);
-    }
-  }
-
- private:
-  static constexpr std::uint64_t kLongestSieved = std::uint64_t{64} << 10U;
-  static constexpr std::uint64_t kWindow = std::uint64_t{1} << 20U;
-  /// Bytes that are read for one that is wanted.
-  static constexpr std::uint64_t kMostPerByte = 8;
-
-  void load(std::uint64_t offset) {
-    if (!window_) {
-      window_ = std::make_unique_for_overwrite<std::byte[]>(kWindow);
-    }
-    begin_ = offset;
-    end_ = std::min(offset + kWindow, end_of_block_);
-    read_bytes({window_.get(), static_cast<std::size_t>(end_ - begin_)}, begin_, nullptr);
-  }
-
-  void read_bytes(std::span<std::byte> to, std::uint64_t offset, Xxh3Stream* digest) {
-    if (from_ == ReadFrom::cache) {
-      file_.read_and_digest(to, offset, digest);
-      return;
-    }
-    file_.read_all_again(to, offset);
-    if (digest != nullptr) {
-      digest->update(to);
-    }
-  }
-
-  const PosixFile& file_;
-  ReadFrom from_;
-  bool sieves_ = false;
-  std::uint64_t end_of_block_ = 0;
-  std::unique_ptr<std::byte[]> window_;  ///< the file from `begin_` to `end_`
-  std::uint64_t begin_ = 0;
-  std::uint64_t end_ = 0;
-};
-
-}  // namespace
 
 std::optional<std::uint64_t> offset_if_dense(const Dataset& dataset, const Box& block) {
   if (!dataset.chunk.empty()) {

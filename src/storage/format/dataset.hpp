@@ -43,6 +43,12 @@ void read_block(const PosixFile& file, const Dataset& dataset, const Box& block,
 // (HDF5's chunks). Chunks at the far edges of the array are stored whole, with padding. An array without chunks is one
 // chunk of its own shape. Pure.
 
+/// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.
+inline constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{256} << 10U;
+/// Chunks of one rank alone go to the file by themselves from this size on: a write of them is no dearer than a
+/// message.
+inline constexpr std::uint64_t kLeastOwnChunkBytes = std::uint64_t{16} << 10U;
+
 /// No chunk is smaller: what is known of each takes memory in a reader.
 inline constexpr std::uint64_t kSmallestChunkBytes = 4096;
 /// Chunks of less are not worth a write of their own.

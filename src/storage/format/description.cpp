@@ -5,7 +5,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <tuple>
-#include <utility>
 
 #include "core/log.hpp"
 #include "core/memory.hpp"
@@ -94,70 +93,6 @@ LocalVariable collect_value(const std::string& name, const state::Variable& vari
   return collected;
 }
 
-}  // namespace
-
-std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry) {
-  const devices::Spaces spaces;
-  std::vector<LocalVariable> variables;
-  variables.reserve(registry.variables.size());
-  for (const auto& [name, variable] : registry.variables) {
-    check_texts(name, variable.annotation);
-    check_member_names(name, variable.members);
-    const bool distributed = variable.distribution == state::Distribution::distributed;
-    variables.push_back(distributed ? collect_array(name, variable, spaces) : collect_value(name, variable, spaces));
-    if (variables.back().description.shape.size() > kMaxDimensions) {
-      throw UsageError("variable '" + name + "' has more than " + std::to_string(kMaxDimensions) + " dimensions");
-    }
-    state::check_dimension_names(name, variable.annotation, variables.back().description.shape.size());
-    variables.back().description.annotation = variable.annotation;
-    state::check_members(name, variable.members, variables.back().description.type);
-    variables.back().description.members = variable.members;
-  }
-  add_copies(variables);
-  return variables;
-}
-
-void check_texts(const std::string& name, const Annotation& annotation) {
-  check_utf8(name, name, "the variable name");
-  check_utf8(annotation.units, name, "the units");
-  check_utf8(annotation.description, name, "the description");
-  for (const std::string& dim : annotation.dims) {
-    check_utf8(dim, name, "the name of a dimension");
-  }
-}
-
-void check_member_names(const std::string& name, const Members& members) {
-  for (const Member& member : members) {
-    check_utf8(member.name, name, "the name of a member");
-    check_member_names(name, member.members);
-  }
-}
-
-MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named) {
-  return named != nullptr && value.checks_space(named) ? nullptr : named;
-}
-
-MemorySpace* check_value_memory(const std::string& name, std::span<const std::byte> memory,
-                                const devices::Spaces& spaces, MemorySpace* named) {
-  try {
-    if (MemorySpace* const space = spaces.find(memory.data(), memory.size(), named)) {
-      return space;
-    }
-  } catch (const UsageError& error) {
-    throw UsageError("variable '" + name + "': " + error.what());
-  } catch (const StorageError& error) {
-    throw StorageError(error.code(), "variable '" + name + "': " + error.what());
-  }
-  if (!core::is_mapped(memory.data(), memory.size())) {
-    throw UsageError("variable '" + name + "': its memory of " + std::to_string(memory.size()) +
-                     " bytes is not the program's (any more): it was freed or moved after it was registered. Register "
-                     "the container itself, or a function that tells where the memory is");
-  }
-  return nullptr;
-}
-
-namespace {
-
 using Distribution = state::Distribution;
 using Words = std::vector<std::uint64_t>;
 
@@ -244,7 +179,154 @@ DescriptionMessage encode_all(std::span<const Variable> variables) {
   return {facts.take(), numbers.take()};
 }
 
+using Texts = std::vector<std::string>;
+
+constexpr ElementType kBytes{ElementClass::opaque, 1};
+constexpr ElementType kText{ElementClass::text, 1};
+
+/// A text of one byte is a part of a text: the elements of an array have at least two.
+constexpr std::uint64_t kLeastLength = 2;
+constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
+/// How much larger an array may be than the texts themselves.
+constexpr std::uint64_t kMostGrowth = 4;
+constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
+
+/// From the bytes of a value in memory.
+Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
+  if (type == kText) {
+    return {core::to_text(bytes)};
+  }
+  Texts texts;
+  Serializer<Texts>::load(texts, bytes);
+  return texts;
+}
+
+/// What an array of all texts of a variable would need.
+class ArrayOfTexts {
+ public:
+  /// @param bytes  that the texts take in memory
+  void add(const TextLengths& texts, std::uint64_t bytes) {
+    length_ = std::max(length_, texts.longest);
+    count_ += texts.count;
+    bytes_ += bytes;
+  }
+  /// The length of its elements, if there should be one.
+  [[nodiscard]] std::optional<std::uint64_t> length() const {
+    const bool is_small = length_ <= kMostLength && count_ <= (kRoomInAnyCase + kMostGrowth * bytes_) / length_;
+    return is_small ? std::optional(length_) : std::nullopt;
+  }
+
+ private:
+  std::uint64_t length_ = kLeastLength;
+  std::uint64_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+/// The shape and the type of the value in the file.
+void arrange(Description& description, std::uint64_t length) {
+  const bool is_list = description.type == kBytes;
+  description.shape = is_list ? Extents{description.texts ? description.texts->count : 0} : Extents{};
+  description.type = {ElementClass::text, static_cast<std::uint32_t>(length)};
+  if (!is_list) {
+    Annotation annotation = description.annotation;
+    annotation.dims.clear();  // the one dimension of the dataset is that of the ranks
+    description.annotation = std::move(annotation);
+  }
+}
+
+void arrange_replicated(GatheredVariable& variable) {
+  ArrayOfTexts array;
+  array.add(*variable.chiefs.texts, volume(variable.chiefs.shape));
+  if (const auto length = array.length()) {
+    arrange(variable.chiefs, *length);
+  }
+  variable.numbers.clear();
+}
+
+/// The numbers of each rank are the shape of its value, and the number and length of its texts.
+void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
+  const std::size_t dimensions = variable.chiefs.shape.size();
+  const std::vector<std::uint64_t> all = std::exchange(variable.numbers, {});
+  const auto of_rank = [&](std::size_t rank) {
+    return std::span(all).subspan(rank * (dimensions + 2), dimensions + 2);
+  };
+  ArrayOfTexts array;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto numbers = of_rank(rank);
+    array.add({numbers[dimensions], numbers[dimensions + 1]}, volume(numbers.first(dimensions)));
+  }
+  const auto length = array.length();
+  if (length) {
+    arrange(variable.chiefs, *length);
+  }
+  const std::size_t kept = variable.chiefs.shape.size();  // a list has the number of its texts, a text nothing
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto shape = of_rank(rank).subspan(length ? dimensions : 0, kept);
+    variable.numbers.insert(variable.numbers.end(), shape.begin(), shape.end());
+  }
+}
+
 }  // namespace
+
+std::vector<LocalVariable> collect_variables(const Checkpoint::Registry& registry) {
+  const devices::Spaces spaces;
+  std::vector<LocalVariable> variables;
+  variables.reserve(registry.variables.size());
+  for (const auto& [name, variable] : registry.variables) {
+    check_texts(name, variable.annotation);
+    check_member_names(name, variable.members);
+    const bool distributed = variable.distribution == state::Distribution::distributed;
+    variables.push_back(distributed ? collect_array(name, variable, spaces) : collect_value(name, variable, spaces));
+    if (variables.back().description.shape.size() > kMaxDimensions) {
+      throw UsageError("variable '" + name + "' has more than " + std::to_string(kMaxDimensions) + " dimensions");
+    }
+    state::check_dimension_names(name, variable.annotation, variables.back().description.shape.size());
+    variables.back().description.annotation = variable.annotation;
+    state::check_members(name, variable.members, variables.back().description.type);
+    variables.back().description.members = variable.members;
+  }
+  add_copies(variables);
+  return variables;
+}
+
+void check_texts(const std::string& name, const Annotation& annotation) {
+  check_utf8(name, name, "the variable name");
+  check_utf8(annotation.units, name, "the units");
+  check_utf8(annotation.description, name, "the description");
+  for (const std::string& dim : annotation.dims) {
+    check_utf8(dim, name, "the name of a dimension");
+  }
+}
+
+void check_member_names(const std::string& name, const Members& members) {
+  for (const Member& member : members) {
+    check_utf8(member.name, name, "the name of a member");
+    check_member_names(name, member.members);
+  }
+}
+
+MemorySpace* space_to_check(ValueAccess& value, MemorySpace* named) {
+  return named != nullptr && value.checks_space(named) ? nullptr : named;
+}
+
+MemorySpace* check_value_memory(const std::string& name, std::span<const std::byte> memory,
+                                const devices::Spaces& spaces, MemorySpace* named) {
+  try {
+    if (MemorySpace* const space = spaces.find(memory.data(), memory.size(), named)) {
+      return space;
+    }
+  } catch (const UsageError& error) {
+    throw UsageError("variable '" + name + "': " + error.what());
+  } catch (const StorageError& error) {
+    throw StorageError(error.code(), "variable '" + name + "': " + error.what());
+  }
+  if (!core::is_mapped(memory.data(), memory.size())) {
+    throw UsageError("variable '" + name + "': its memory of " + std::to_string(memory.size()) +
+                     " bytes is not the program's (any more): it was freed or moved after it was registered. Register "
+                     "the container itself, or a function that tells where the memory is");
+  }
+  return nullptr;
+}
 
 DescriptionMessage encode_descriptions(std::span<const Description> descriptions) { return encode_all(descriptions); }
 DescriptionMessage encode_descriptions(std::span<const LocalVariable> variables) { return encode_all(variables); }
@@ -310,66 +392,6 @@ Gathered gather_numbers(std::vector<Description> chiefs, std::vector<Description
   return all;
 }
 
-namespace {
-
-using Texts = std::vector<std::string>;
-using state::Distribution;
-
-constexpr ElementType kBytes{ElementClass::opaque, 1};
-constexpr ElementType kText{ElementClass::text, 1};
-
-/// A text of one byte is a part of a text: the elements of an array have at least two.
-constexpr std::uint64_t kLeastLength = 2;
-constexpr std::uint64_t kMostLength = std::uint64_t{1} << 20U;
-/// How much larger an array may be than the texts themselves.
-constexpr std::uint64_t kMostGrowth = 4;
-constexpr std::uint64_t kRoomInAnyCase = std::uint64_t{64} << 10U;
-
-/// From the bytes of a value in memory.
-Texts texts_in(ElementType type, std::span<const std::byte> bytes) {
-  if (type == kText) {
-    return {core::to_text(bytes)};
-  }
-  Texts texts;
-  Serializer<Texts>::load(texts, bytes);
-  return texts;
-}
-
-/// What an array of all texts of a variable would need.
-class ArrayOfTexts {
- public:
-  /// @param bytes  that the texts take in memory
-  void add(const TextLengths& texts, std::uint64_t bytes) {
-    length_ = std::max(length_, texts.longest);
-    count_ += texts.count;
-    bytes_ += bytes;
-  }
-  /// The length of its elements, if there should be one.
-  [[nodiscard]] std::optional<std::uint64_t> length() const {
-    const bool is_small = length_ <= kMostLength && count_ <= (kRoomInAnyCase + kMostGrowth * bytes_) / length_;
-    return is_small ? std::optional(length_) : std::nullopt;
-  }
-
- private:
-  std::uint64_t length_ = kLeastLength;
-  std::uint64_t count_ = 0;
-  std::uint64_t bytes_ = 0;
-};
-
-/// The shape and the type of the value in the file.
-void arrange(Description& description, std::uint64_t length) {
-  const bool is_list = description.type == kBytes;
-  description.shape = is_list ? Extents{description.texts ? description.texts->count : 0} : Extents{};
-  description.type = {ElementClass::text, static_cast<std::uint32_t>(length)};
-  if (!is_list) {
-    Annotation annotation = description.annotation;
-    annotation.dims.clear();  // the one dimension of the dataset is that of the ranks
-    description.annotation = std::move(annotation);
-  }
-}
-
-}  // namespace
-
 bool may_be_texts(const state::Variable& variable) {
   const ValueAccess& value = *variable.value;
   const bool is_text_of_rank =
@@ -391,42 +413,6 @@ std::optional<TextLengths> lengths_of(const state::Variable& variable, std::span
   }
   return lengths;
 }
-
-namespace {
-
-void arrange_replicated(GatheredVariable& variable) {
-  ArrayOfTexts array;
-  array.add(*variable.chiefs.texts, volume(variable.chiefs.shape));
-  if (const auto length = array.length()) {
-    arrange(variable.chiefs, *length);
-  }
-  variable.numbers.clear();
-}
-
-/// The numbers of each rank are the shape of its value, and the number and length of its texts.
-void arrange_per_rank(GatheredVariable& variable, std::size_t ranks) {
-  const std::size_t dimensions = variable.chiefs.shape.size();
-  const std::vector<std::uint64_t> all = std::exchange(variable.numbers, {});
-  const auto of_rank = [&](std::size_t rank) {
-    return std::span(all).subspan(rank * (dimensions + 2), dimensions + 2);
-  };
-  ArrayOfTexts array;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto numbers = of_rank(rank);
-    array.add({numbers[dimensions], numbers[dimensions + 1]}, volume(numbers.first(dimensions)));
-  }
-  const auto length = array.length();
-  if (length) {
-    arrange(variable.chiefs, *length);
-  }
-  const std::size_t kept = variable.chiefs.shape.size();  // a list has the number of its texts, a text nothing
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto shape = of_rank(rank).subspan(length ? dimensions : 0, kept);
-    variable.numbers.insert(variable.numbers.end(), shape.begin(), shape.end());
-  }
-}
-
-}  // namespace
 
 void arrange_texts(Gathered& all) {
   for (GatheredVariable& variable : all.variables) {

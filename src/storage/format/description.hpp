@@ -13,7 +13,7 @@
 
 #include "state/registry.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/file_index.hpp"
 

@@ -2,9 +2,7 @@
 #include "storage/format/file_index.hpp"
 
 #include <algorithm>
-#include <utility>
 
-#include "state/registry.hpp"
 #include "storage/format/description.hpp"
 #include "storage/format/manifest.hpp"
 
@@ -27,134 +25,6 @@ std::size_t end_of(std::size_t begin, std::size_t end, const ComesFirst& comes_f
   }
   return begin;
 }
-
-}  // namespace
-
-void BoxTableBuilder::add(const BoxRow& row) {
-  words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
-  for (const auto& numbers : {row.offset, row.extent}) {
-    words_.insert(words_.end(), numbers.begin(), numbers.end());
-    words_.insert(words_.end(), dimensions_ - numbers.size(), 0);
-  }
-}
-
-BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents) const {
-  const auto words = words_.span().subspan(index * row_words(), row_words());
-  return {words[0], words[1], words[2], words.subspan(kFixedWords, offsets),
-          words.subspan(kFixedWords + dimensions_, extents)};
-}
-
-bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const {
-  const auto numbers = words_.span().subspan(index * row_words() + kFixedWords, 2 * dimensions_);
-  const auto is_zero = [](std::uint64_t word) { return word == 0; };
-  const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
-  const auto unused_extents = numbers.last(dimensions_).subspan(extents);
-  return std::all_of(unused_offsets.begin(), unused_offsets.end(), is_zero) &&
-         std::all_of(unused_extents.begin(), unused_extents.end(), is_zero);
-}
-
-std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
-  const bool per_rank = variable.distribution == state::Distribution::per_rank;
-  return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
-}
-
-BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const& {
-  return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
-}
-
-RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const {
-  const auto begin_of = [&](std::uint64_t rank) {
-    const auto is_before = [&](std::size_t row) { return boxes.rank_of(row) < rank; };
-    return end_of(variable.first_box, variable.first_box + variable.box_count, is_before) - variable.first_box;
-  };
-  return {begin_of(first), begin_of(end)};
-}
-
-/// Most boxes are smaller than a block.
-std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRow& row) {
-  const std::span<const std::uint64_t> extent = row.extent;
-  const std::uint64_t chunks = chunk_count(variable.chunk, row.offset, extent);
-  if (!variable.chunk.empty() && volume(variable.chunk) <= kMaxBlockBytes / variable.type.size_bytes) {
-    return chunks;
-  }
-  if (chunks > 1) {
-    return blocks_of(variable, row).count();
-  }
-  const std::uint64_t elements = volume(extent);
-  if (elements <= kMaxBlockBytes / variable.type.size_bytes) {
-    return elements > 0 ? 1 : 0;
-  }
-  return BlockSplit(dataset_box(variable, row), variable.type.size_bytes).count();
-}
-
-Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
-  const bool is_piece = variable.distribution == state::Distribution::per_rank;
-  return {to_extents(row.offset), is_piece ? Extents{volume(row.extent)} : to_extents(row.extent)};
-}
-
-std::vector<Box> FileIndex::dataset_boxes(const StoredVariable& variable, RowRange rows) const {
-  std::vector<Box> found;
-  found.reserve(rows.end - rows.begin);
-  for (std::size_t b = rows.begin; b < rows.end; ++b) {
-    found.push_back(dataset_box(variable, row(variable, b)));
-  }
-  return found;
-}
-
-bool FileIndex::have_same_boxes(const StoredVariable& a, const StoredVariable& b) const {
-  if (a.distribution != b.distribution || a.box_count != b.box_count || a.shape.size() != b.shape.size()) {
-    return false;
-  }
-  for (std::size_t box = 0; box < a.box_count; ++box) {
-    const BoxRow in_a = row(a, box);
-    const BoxRow in_b = row(b, box);
-    if (!std::ranges::equal(in_a.offset, in_b.offset) || !std::ranges::equal(in_a.extent, in_b.extent)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-ChunkedSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& row) {
-  return {variable.dataset(), dataset_box(variable, row)};
-}
-
-int FileIndex::format_version() const {
-  const bool has_chunks =
-      std::any_of(variables.begin(), variables.end(), [](const StoredVariable& v) { return !v.chunk.empty(); });
-  return has_chunks ? 2 : 1;
-}
-
-const StoredVariable* FileIndex::find(const std::string& name) const {
-  const auto found = std::lower_bound(variables.begin(), variables.end(), name,
-                                      [](const StoredVariable& v, const std::string& n) { return v.name < n; });
-  return found != variables.end() && found->name == name ? &*found : nullptr;
-}
-
-std::uint64_t FileIndex::state_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const StoredVariable& variable : variables) {
-    bytes += variable.bytes();
-  }
-  return bytes;
-}
-
-std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end) {
-  std::sort(taken.begin(), taken.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
-  std::vector<Region> gaps;
-  for (const Region& region : taken) {
-    if (region.offset > begin) {
-      gaps.push_back({begin, region.offset - begin});
-    }
-    begin = std::max(begin, region.offset + region.size);
-  }
-  if (end > begin) {
-    gaps.push_back({begin, end - begin});
-  }
-  return gaps;
-}
-
-namespace {
 
 using storage::require;
 
@@ -388,36 +258,6 @@ auto named_in_errors(const std::string& file_name, const Parse& parse_it) {
   }
 }
 
-}  // namespace
-
-FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Rows rows) {
-  return named_in_errors(file_name, [&] { return parse(bytes, rows); });
-}
-
-FileMetadata parse_metadata(std::span<const std::byte> manifest, const std::string& file_name) {
-  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest(manifest, nullptr)); });
-}
-
-void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader, int readers) {
-  const StoredVariable* apart = nullptr;  // many variables often lie on one grid
-  for (std::size_t v = static_cast<std::size_t>(reader); v < index.variables.size();
-       v += static_cast<std::size_t>(readers)) {
-    const StoredVariable& variable = index.variables[v];
-    if (variable.distribution != state::Distribution::distributed ||
-        (apart != nullptr && index.have_same_boxes(*apart, variable))) {
-      continue;
-    }
-    const std::vector<Box> boxes = index.dataset_boxes(variable);
-    if (const auto overlap = find_overlap(boxes); !overlap.empty()) {
-      throw CorruptError(file_name + " contradicts itself: variable '" + variable.name + "': the boxes " +
-                         text_of(boxes[overlap[0]]) + " and " + text_of(boxes[overlap[1]]) + " overlap");
-    }
-    apart = &variable;
-  }
-}
-
-namespace {
-
 /// A member as differences name it.
 struct Flat {
   std::string name;
@@ -448,6 +288,156 @@ std::uint64_t most_bytes(const Members& members) {
 }
 
 }  // namespace
+
+void BoxTableBuilder::add(const BoxRow& row) {
+  words_.insert(words_.end(), {row.variable, row.rank, row.first_checksum});
+  for (const auto& numbers : {row.offset, row.extent}) {
+    words_.insert(words_.end(), numbers.begin(), numbers.end());
+    words_.insert(words_.end(), dimensions_ - numbers.size(), 0);
+  }
+}
+
+BoxRow BoxTable::row(std::size_t index, std::size_t offsets, std::size_t extents) const {
+  const auto words = words_.span().subspan(index * row_words(), row_words());
+  return {words[0], words[1], words[2], words.subspan(kFixedWords, offsets),
+          words.subspan(kFixedWords + dimensions_, extents)};
+}
+
+bool BoxTable::padded_with_zeros(std::size_t index, std::size_t offsets, std::size_t extents) const {
+  const auto numbers = words_.span().subspan(index * row_words() + kFixedWords, 2 * dimensions_);
+  const auto is_zero = [](std::uint64_t word) { return word == 0; };
+  const auto unused_offsets = numbers.first(dimensions_).subspan(offsets);
+  const auto unused_extents = numbers.last(dimensions_).subspan(extents);
+  return std::all_of(unused_offsets.begin(), unused_offsets.end(), is_zero) &&
+         std::all_of(unused_extents.begin(), unused_extents.end(), is_zero);
+}
+
+std::size_t FileIndex::row_dimensions(const StoredVariable& variable) {
+  const bool per_rank = variable.distribution == state::Distribution::per_rank;
+  return per_rank ? static_cast<std::size_t>(variable.piece_dimensions) : variable.shape.size();
+}
+
+BoxRow FileIndex::row(const StoredVariable& variable, std::size_t box) const& {
+  return boxes.row(variable.first_box + box, variable.shape.size(), row_dimensions(variable));
+}
+
+RowRange FileIndex::rows_of(const StoredVariable& variable, std::uint64_t first, std::uint64_t end) const {
+  const auto begin_of = [&](std::uint64_t rank) {
+    const auto is_before = [&](std::size_t row) { return boxes.rank_of(row) < rank; };
+    return end_of(variable.first_box, variable.first_box + variable.box_count, is_before) - variable.first_box;
+  };
+  return {begin_of(first), begin_of(end)};
+}
+
+/// Most boxes are smaller than a block.
+std::uint64_t FileIndex::block_count(const StoredVariable& variable, const BoxRow& row) {
+  const std::span<const std::uint64_t> extent = row.extent;
+  const std::uint64_t chunks = chunk_count(variable.chunk, row.offset, extent);
+  if (!variable.chunk.empty() && volume(variable.chunk) <= kMaxBlockBytes / variable.type.size_bytes) {
+    return chunks;
+  }
+  if (chunks > 1) {
+    return blocks_of(variable, row).count();
+  }
+  const std::uint64_t elements = volume(extent);
+  if (elements <= kMaxBlockBytes / variable.type.size_bytes) {
+    return elements > 0 ? 1 : 0;
+  }
+  return BlockSplit(dataset_box(variable, row), variable.type.size_bytes).count();
+}
+
+Box FileIndex::dataset_box(const StoredVariable& variable, const BoxRow& row) {
+  const bool is_piece = variable.distribution == state::Distribution::per_rank;
+  return {to_extents(row.offset), is_piece ? Extents{volume(row.extent)} : to_extents(row.extent)};
+}
+
+std::vector<Box> FileIndex::dataset_boxes(const StoredVariable& variable, RowRange rows) const {
+  std::vector<Box> found;
+  found.reserve(rows.end - rows.begin);
+  for (std::size_t b = rows.begin; b < rows.end; ++b) {
+    found.push_back(dataset_box(variable, row(variable, b)));
+  }
+  return found;
+}
+
+bool FileIndex::have_same_boxes(const StoredVariable& a, const StoredVariable& b) const {
+  if (a.distribution != b.distribution || a.box_count != b.box_count || a.shape.size() != b.shape.size()) {
+    return false;
+  }
+  for (std::size_t box = 0; box < a.box_count; ++box) {
+    const BoxRow in_a = row(a, box);
+    const BoxRow in_b = row(b, box);
+    if (!std::ranges::equal(in_a.offset, in_b.offset) || !std::ranges::equal(in_a.extent, in_b.extent)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ChunkedSplit FileIndex::blocks_of(const StoredVariable& variable, const BoxRow& row) {
+  return {variable.dataset(), dataset_box(variable, row)};
+}
+
+int FileIndex::format_version() const {
+  const bool has_chunks =
+      std::any_of(variables.begin(), variables.end(), [](const StoredVariable& v) { return !v.chunk.empty(); });
+  return has_chunks ? 2 : 1;
+}
+
+const StoredVariable* FileIndex::find(const std::string& name) const {
+  const auto found = std::lower_bound(variables.begin(), variables.end(), name,
+                                      [](const StoredVariable& v, const std::string& n) { return v.name < n; });
+  return found != variables.end() && found->name == name ? &*found : nullptr;
+}
+
+std::uint64_t FileIndex::state_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const StoredVariable& variable : variables) {
+    bytes += variable.bytes();
+  }
+  return bytes;
+}
+
+std::vector<Region> gaps_between(std::vector<Region> taken, std::uint64_t begin, std::uint64_t end) {
+  std::sort(taken.begin(), taken.end(), [](const Region& a, const Region& b) { return a.offset < b.offset; });
+  std::vector<Region> gaps;
+  for (const Region& region : taken) {
+    if (region.offset > begin) {
+      gaps.push_back({begin, region.offset - begin});
+    }
+    begin = std::max(begin, region.offset + region.size);
+  }
+  if (end > begin) {
+    gaps.push_back({begin, end - begin});
+  }
+  return gaps;
+}
+
+FileIndex parse_index(const IndexBytes& bytes, const std::string& file_name, Rows rows) {
+  return named_in_errors(file_name, [&] { return parse(bytes, rows); });
+}
+
+FileMetadata parse_metadata(std::span<const std::byte> manifest, const std::string& file_name) {
+  return named_in_errors(file_name, [&] { return decode_metadata(read_manifest(manifest, nullptr)); });
+}
+
+void check_boxes_apart(const FileIndex& index, const std::string& file_name, int reader, int readers) {
+  const StoredVariable* apart = nullptr;  // many variables often lie on one grid
+  for (std::size_t v = static_cast<std::size_t>(reader); v < index.variables.size();
+       v += static_cast<std::size_t>(readers)) {
+    const StoredVariable& variable = index.variables[v];
+    if (variable.distribution != state::Distribution::distributed ||
+        (apart != nullptr && index.have_same_boxes(*apart, variable))) {
+      continue;
+    }
+    const std::vector<Box> boxes = index.dataset_boxes(variable);
+    if (const auto overlap = find_overlap(boxes); !overlap.empty()) {
+      throw CorruptError(file_name + " contradicts itself: variable '" + variable.name + "': the boxes " +
+                         text_of(boxes[overlap[0]]) + " and " + text_of(boxes[overlap[1]]) + " overlap");
+    }
+    apart = &variable;
+  }
+}
 
 std::string members_difference(const Members& own, const Members& other, const std::string& others) {
   std::vector<Flat> mine;

@@ -2,6 +2,7 @@
 #include "storage/format/layout.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -9,8 +10,6 @@
 #include "core/log.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/dataset.hpp"
-#include "storage/format/description.hpp"
-#include "storage/format/file_index.hpp"
 #include "storage/format/shared_copies.hpp"
 
 namespace reprieve::storage {
@@ -87,32 +86,34 @@ std::string annotation_text(const Annotation& annotation) {
   return annotation.dims.empty() ? text + " without names" : text;
 }
 
-void compare(const Description& chief, const Description& other, std::size_t rank, RankDifferences& differences) {
+/// The first difference, in words; empty if there is none.
+std::string difference_of(const Description& chief, const Description& other) {
   if (other.distribution != chief.distribution) {
-    differences.add(chief.name, rank,
-                    std::string("registered it as ") + state::to_string(other.distribution) + ", rank 0 as " +
-                        state::to_string(chief.distribution));
-  } else if (other.is_shared != chief.is_shared) {
-    differences.add(chief.name, rank,
-                    std::string(other.is_shared ? "allowed" : "did not allow") + " shared elements, rank 0 did" +
-                        (chief.is_shared ? "" : " not") + " (allow_shared)");
-  } else if (other.type != chief.type) {
-    differences.add(chief.name, rank,
-                    "has elements of type " + to_string(other.type) + ", rank 0 of " + to_string(chief.type));
-  } else if (chief.distribution == Distribution::per_rank && other.shape.size() != chief.shape.size()) {
-    differences.add(
-        chief.name, rank,
-        "has " + std::to_string(other.shape.size()) + " dimensions, rank 0 has " + std::to_string(chief.shape.size()));
-  } else if (const std::string members = members_difference(other.members, chief.members, "rank 0"); !members.empty()) {
-    differences.add(chief.name, rank, "has elements with other members: " + members);
-  } else if (other.annotation != chief.annotation) {
-    differences.add(chief.name, rank,
-                    "annotated it with " + annotation_text(other.annotation) + ", rank 0 with " +
-                        annotation_text(chief.annotation));
-  } else if (chief.distribution != Distribution::per_rank && other.shape != chief.shape) {
-    differences.add(chief.name, rank,
-                    "has the shape " + core::list_text(other.shape) + ", rank 0 has " + core::list_text(chief.shape));
+    return fmt::format("registered it as {}, rank 0 as {}", state::to_string(other.distribution),
+                       state::to_string(chief.distribution));
   }
+  if (other.is_shared != chief.is_shared) {
+    return fmt::format("{} shared elements, rank 0 did{} (allow_shared)", other.is_shared ? "allowed" : "did not allow",
+                       chief.is_shared ? "" : " not");
+  }
+  if (other.type != chief.type) {
+    return fmt::format("has elements of type {}, rank 0 of {}", to_string(other.type), to_string(chief.type));
+  }
+  const bool is_per_rank = chief.distribution == Distribution::per_rank;
+  if (is_per_rank && other.shape.size() != chief.shape.size()) {
+    return fmt::format("has {} dimensions, rank 0 has {}", other.shape.size(), chief.shape.size());
+  }
+  if (const std::string members = members_difference(other.members, chief.members, "rank 0"); !members.empty()) {
+    return "has elements with other members: " + members;
+  }
+  if (other.annotation != chief.annotation) {
+    return fmt::format("annotated it with {}, rank 0 with {}", annotation_text(other.annotation),
+                       annotation_text(chief.annotation));
+  }
+  return is_per_rank || other.shape == chief.shape
+             ? ""
+             : fmt::format("has the shape {}, rank 0 has {}", core::list_text(other.shape),
+                           core::list_text(chief.shape));
 }
 
 void check_same_kinds(const ByRank& by_rank) {
@@ -120,7 +121,9 @@ void check_same_kinds(const ByRank& by_rank) {
   const auto& chief = by_rank.front();
   for (std::size_t v = 0; v < chief.size(); ++v) {
     for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
-      compare(chief[v], by_rank[rank][v], rank, differences);
+      if (const std::string difference = difference_of(chief[v], by_rank[rank][v]); !difference.empty()) {
+        differences.add(chief[v].name, rank, difference);
+      }
     }
   }
   differences.throw_if_any();
@@ -315,6 +318,182 @@ FileIndex plan_gathered(Gathered all, const FileMetadata& metadata, bool in_chun
   return index;
 }
 
+std::uint64_t most_pieces(const FileIndex& index, const StoredVariable& variable, int ranks,
+                          std::uint64_t piece_bytes) {
+  std::vector<std::uint64_t> pieces(static_cast<std::size_t>(ranks), 0);
+  std::uint64_t most = 0;
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRow row = index.row(variable, b);
+    const Box box = FileIndex::dataset_box(variable, row);
+    std::uint64_t& count = pieces[static_cast<std::size_t>(row.rank)];
+    count += BlockSplit(box, variable.type.size_bytes, piece_bytes).count();
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+/// A rank has parts of chunks, or chunks, that are too small.
+bool has_small_parts(const FileIndex& index, const StoredVariable& variable) {
+  const Dataset dataset = variable.dataset();
+  if (volume(dataset.chunk) * dataset.element_size < kLeastOwnChunkBytes) {
+    return true;
+  }
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRow row = index.row(variable, b);
+    if (is_whole_chunks(dataset.shape, dataset.chunk, row.offset, row.extent)) {
+      continue;  // which is how most boxes are
+    }
+    const std::vector<ChunkPart> parts = chunk_parts(dataset, FileIndex::dataset_box(variable, index.row(variable, b)));
+    if (std::ranges::any_of(parts, [&](const ChunkPart& part) {
+          return !part.is_all && run_length(part.within, dataset.chunk) * dataset.element_size < kLeastDirectBytes;
+        })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool has_short_rows(const FileIndex& index, const StoredVariable& variable) {
+  std::span<const std::uint64_t> before;
+  for (std::size_t b = 0; b < variable.box_count; ++b) {
+    const BoxRow row = index.row(variable, b);
+    if (std::ranges::equal(row.extent, before)) {
+      continue;  // of a box of the same extent it is known
+    }
+    before = row.extent;
+    const Box box = FileIndex::dataset_box(variable, index.row(variable, b));
+    if (run_length(box, variable.shape) * variable.type.size_bytes < kLeastDirectBytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_scattered(const FileIndex& index, const StoredVariable& variable) {
+  return variable.chunk.empty() ? has_short_rows(index, variable) : has_small_parts(index, variable);
+}
+
+Bytes encode_common(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
+  Encoder message;
+  message.put(index.state_bytes());
+  for (const StoredVariable& variable : index.variables) {
+    message.put(variable.dataset());
+    message.put(piece_bytes > 0 ? most_pieces(index, variable, ranks, piece_bytes) : 0);
+    message.put(is_scattered(index, variable));
+  }
+  return message.take();
+}
+
+Bytes encode_of_rank(const FileIndex& index, std::size_t rank) {
+  Encoder message;
+  for (const StoredVariable& variable : index.variables) {
+    if (variable.distribution == Distribution::per_rank) {
+      message.put(index.row(variable, rank).offset[0]);
+    }
+    if (variable.is_shared) {
+      message.put(parts_written_by(index, variable, rank));
+    }
+  }
+  return message.take();
+}
+
+/// The group of a path, with a `/` at its end; empty for the uppermost one.
+std::string group_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+/// The group above one that is not the uppermost.
+std::string group_above(const std::string& group) { return group_of(group.substr(0, group.size() - 1)); }
+
+class ScalePlanner {
+ public:
+  explicit ScalePlanner(const FileIndex& index) : index_(index) {}
+
+  std::vector<DimensionScale> run() && {
+    collect_taken();
+    for (std::size_t v = 0; v < index_.variables.size(); ++v) {
+      const StoredVariable& variable = index_.variables[v];
+      if (shows_dimensions(variable)) {
+        for (std::size_t d = 0; d < variable.shape.size(); ++d) {
+          use(v, d);
+        }
+      }
+    }
+    std::vector<DimensionScale> scales;
+    for (auto& [path, scale] : scales_) {
+      scales.push_back(std::move(scale));
+    }
+    return scales;
+  }
+
+ private:
+  /// All variables and all groups.
+  void collect_taken() {
+    for (const StoredVariable& variable : index_.variables) {
+      taken_.insert(variable.name);
+      for (std::string group = group_of(variable.name); !group.empty(); group = group_above(group)) {
+        taken_.insert(group.substr(0, group.size() - 1));
+      }
+    }
+  }
+
+  void use(std::size_t v, std::size_t d) {
+    const StoredVariable& variable = index_.variables[v];
+    const std::string path = path_of(group_of(variable.name), variable.annotation->dims[d], variable.shape[d]);
+    DimensionScale& scale = scales_[path];
+    scale.path = path;
+    scale.length = variable.shape[d];
+    scale.is_variable = taken_.contains(path);
+    if (path != variable.name) {  // no scale is on itself
+      scale.uses.push_back({v, d});
+    }
+  }
+
+  [[nodiscard]] std::string path_of(const std::string& group, const std::string& dim, std::uint64_t length) const {
+    bool is_other = false;  // a dimension of that name and another length lies above
+    for (std::string above = group;; above = group_above(above)) {
+      if (const auto coordinates = length_of_coordinates(above, dim); coordinates == length) {
+        return above + dim;
+      } else if (coordinates) {
+        is_other = true;
+      }
+      if (above.empty()) {
+        break;
+      }
+    }
+    std::string path = group + dim;
+    if (is_other || !is_free(path, length)) {
+      path += "_" + std::to_string(length);
+    }
+    while (!is_free(path, length)) {
+      path += "_";
+    }
+    return path;
+  }
+
+  /// Of a variable that is one dimension's coordinates.
+  [[nodiscard]] std::optional<std::uint64_t> length_of_coordinates(const std::string& group,
+                                                                   const std::string& dim) const {
+    const StoredVariable* const variable = index_.find(group + dim);
+    if (variable == nullptr || variable->shape.size() != 1 || variable->type == ElementType{ElementClass::text, 1} ||
+        variable->distribution == state::Distribution::per_rank) {
+      return std::nullopt;
+    }
+    const auto& dims = variable->annotation->dims;
+    return dims.empty() || dims.front() == dim ? std::optional(variable->shape.front()) : std::nullopt;
+  }
+
+  [[nodiscard]] bool is_free(const std::string& path, std::uint64_t length) const {
+    const auto scale = scales_.find(path);
+    return !taken_.contains(path) && (scale == scales_.end() || scale->second.length == length);
+  }
+
+  const FileIndex& index_;
+  std::set<std::string> taken_;
+  std::map<std::string, DimensionScale> scales_;
+};
+
 }  // namespace
 
 FileIndex plan_file(std::vector<std::vector<Description>> by_rank, const FileMetadata& metadata, bool in_chunks) {
@@ -342,5 +521,41 @@ FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& me
   }
   return plan_file(std::move(by_rank), metadata, in_chunks);
 }
+
+Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes) {
+  Places places{encode_common(index, ranks, piece_bytes), {}};
+  places.of_ranks.reserve(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    places.of_ranks.push_back(encode_of_rank(index, static_cast<std::size_t>(rank)));
+  }
+  return places;
+}
+
+void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank) {
+  std::vector<std::uint64_t> table(index.checksums.size());
+  const auto bytes = std::as_writable_bytes(std::span(table));
+  std::vector<std::size_t> taken(by_rank.size(), 0);
+  for (std::size_t i = 0; i < index.boxes.size(); ++i) {
+    const BoxRow row = index.boxes.row(i, 0, 0);
+    const std::uint64_t end =
+        i + 1 < index.boxes.size() ? index.boxes.row(i + 1, 0, 0).first_checksum : index.checksums.size();
+    const auto rank = static_cast<std::size_t>(row.rank);
+    const auto size = static_cast<std::size_t>(end - row.first_checksum) * sizeof(std::uint64_t);
+    if (size > by_rank[rank].size() - taken[rank]) {
+      throw Error(ErrorCode::internal, "rank " + std::to_string(rank) + " sent too few checksums");
+    }
+    std::copy_n(by_rank[rank].data() + taken[rank], size, bytes.data() + row.first_checksum * sizeof(std::uint64_t));
+    taken[rank] += size;
+  }
+  index.checksums = SharedWords(std::move(table));
+}
+
+bool shows_dimensions(const StoredVariable& variable) {
+  return !variable.annotation->dims.empty() && variable.annotation->dims.size() == variable.shape.size() &&
+         (variable.type != ElementType{ElementClass::text, 1} ||
+          variable.distribution == state::Distribution::distributed);
+}
+
+std::vector<DimensionScale> plan_scales(const FileIndex& index) { return ScalePlanner(index).run(); }
 
 }  // namespace reprieve::storage

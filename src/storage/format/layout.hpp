@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// From what all ranks have to write to the datasets of one file. Pure.
+/// From what all ranks have to write to the datasets of one file, and from these to what each rank must know of them.
+/// Pure.
 
 #include <vector>
 
@@ -24,5 +25,46 @@ namespace reprieve::storage {
 /// @throws Error (internal) if a message is cut short. Cost: of the order of all boxes, with their logarithm.
 [[nodiscard]] FileIndex plan_file(std::vector<DescriptionMessage> told, const FileMetadata& metadata,
                                   bool in_chunks = true);
+
+/// What the ranks must know of a file.
+struct Places {
+  Bytes common;                 ///< for all: address and shape of each dataset, and how the ranks hold the variable
+  std::vector<Bytes> of_ranks;  ///< for each rank: its offsets in per-rank variables, its parts of shared ones
+};
+
+/// @param piece_bytes  in which the writer transfers collectively; 0: it does not
+[[nodiscard]] Places places_in(const FileIndex& index, int ranks, std::uint64_t piece_bytes);
+
+/// Takes over the checksums that every rank sent, in the order of its rows.
+/// @throws Error (internal) if a rank sent too few
+void place_checksums(FileIndex& index, const std::vector<Bytes>& by_rank);
+
+// Dimensions that variables name (Annotation::dims), as dimension scales: one dataset for each dimension, which all
+// datasets on it refer to.
+
+/// A dimension, and who is on it.
+struct DimensionScale {
+  struct Use {
+    std::size_t variable;   ///< position in the index
+    std::size_t dimension;  ///< which of its dimensions
+  };
+
+  std::string path;  ///< below /state
+  std::uint64_t length = 0;
+  bool is_variable = false;  ///< a variable of the program holds the coordinates; else the scale has no data
+  std::vector<Use> uses{};   ///< in ascending order
+};
+
+/// The scales of all dimensions that have names, and are dimensions of a dataset.
+///
+/// The scale of a dimension `x` is the variable `x` in the group of the variable that names it, or in one above, if it
+/// has one dimension of that length: it holds the coordinates. Otherwise it is a dataset of its own in the group of the
+/// variable, called `x`, or if that name means something else there (a dimension `x` of another length, say)
+/// `x_<length>`.
+[[nodiscard]] std::vector<DimensionScale> plan_scales(const FileIndex& index);
+
+/// Whether the dataset of a variable has the dimensions that its annotation names. Texts are single strings there, and
+/// values of several dimensions of which every rank has its own lie one after the other.
+[[nodiscard]] bool shows_dimensions(const StoredVariable& variable);
 
 }  // namespace reprieve::storage

@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdint>
 #include <optional>
 #include <ranges>
 #include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
-#include "core/strict_json.hpp"
 #include "state/registry.hpp"
 #include "storage/format/description.hpp"
 
@@ -192,63 +188,6 @@ json encode_variable(const StoredVariable& variable) {
   return entry;
 }
 
-}  // namespace
-
-FileMetadata decode_metadata(const json& from) {
-  const json& reason = from.at("reason");
-  FileMetadata metadata;
-  metadata.format_version = integer<int>(from.at("format_version"));
-  metadata.number = integer<std::uint64_t>(from.at("number"));
-  metadata.identity = decode_identity(from);
-  metadata.world_size = integer<int>(from.at("world_size"));
-  metadata.time_us = integer<std::int64_t>(from.at("time_us"));
-  metadata.reason.kind = named<SaveReason::Kind>(kReasonNames, reason.at("kind").get_ref<const std::string&>());
-  metadata.reason.rank = integer<int>(reason.at("rank"));
-  metadata.reason.host = reason.at("host").get<std::string>();
-  metadata.reason.source = reason.at("source").get<std::string>();
-  metadata.reason.message = reason.at("message").get<std::string>();
-  metadata.run_calls = decode_run_calls(from, metadata);
-  if (from.contains("constants")) {
-    from.at("constants").get_to(metadata.constants);
-  }
-  metadata.has_files = from.at("has_files").get<bool>();
-  metadata.library_version = from.at("library_version").get<std::string>();
-  metadata.mpi_version = from.at("mpi_version").get<std::string>();
-  metadata.hdf5_version = from.at("hdf5_version").get<std::string>();
-  require(metadata.world_size > 0, "written by no ranks");
-  return metadata;
-}
-
-std::string encode_fields(const FileIndex& index) {
-  json fields = encode_metadata(index.metadata);
-  fields["box_dimensions"] = index.boxes.dimensions();
-  // Names are UTF-8 (checked when they are collected); the free text of a notice need not be.
-  std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.pop_back();  // the closing brace
-  return text;
-}
-
-std::string encode_manifest(const FileIndex& index, std::size_t room) {
-  std::string text = encode_fields(index);
-  text.append(room, ' ');
-  text += kListBegins;
-  const char* separator = "";
-  for (const StoredVariable& variable : index.variables) {
-    text += std::exchange(separator, ",");
-    text += encode_variable(variable).dump();
-  }
-  return text + "]}";
-}
-
-std::size_t place_of_list(std::span<const std::byte> manifest) {
-  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
-  const std::size_t place = text.find(kListBegins);  // within a text its quotes would be escaped
-  require(place != std::string_view::npos, "no list of variables");
-  return place;
-}
-
-namespace {
-
 /// Reads JSON from front to end without a document in memory: a manifest can have an entry for each of a hundred
 /// thousand variables. Texts and numbers in the form in which this library writes most of them are taken as they stand,
 /// which is ten times as fast; the JSON library reads all other values, and says what is wrong.
@@ -412,63 +351,52 @@ class JsonCursor {
   std::string text_;  ///< the last one that was not plain
 };
 
-constexpr std::array<std::string_view, 10> kFields{"class", "distribution", "file_offset", "name",  "piece_dimensions",
-                                                   "shape", "size_bytes",   "copy",        "texts", "tile"};
-constexpr unsigned kRequired = (1U << 7U) - 1;  ///< the first seven, which every variable has
+using In = JsonCursor;
+using Out = StoredVariable;
 
-/// Reads the field with that number.
-void read_field(JsonCursor& in, std::size_t field, StoredVariable& variable, bool& is_texts) {
-  switch (field) {
-    case 0:
-      variable.type.element_class = element_class_named(in.text());
-      return;
-    case 1:
-      variable.distribution = named<state::Distribution>(kDistributionNames, in.text());
-      return;
-    case 2:
-      variable.file_offset = in.number<std::uint64_t>();
-      return;
-    case 3:
-      variable.name = in.text();
-      return;
-    case 4:
-      variable.piece_dimensions = in.number<std::uint64_t>();
-      return;
-    case 5:
-      variable.shape = in.numbers();
-      return;
-    case 6:
-      variable.type.size_bytes = in.number<std::uint32_t>();
-      return;
-    case 7:
-      variable.is_copy = in.value().get<bool>();
-      return;
-    case 8:
-      is_texts = in.value().get<bool>();
-      return;
-    default:
-      variable.chunk = in.numbers();
-      require(!variable.chunk.empty(), "chunks without a shape");
-  }
-}
+/// A field that is read without a document in memory.
+struct Field {
+  std::string_view name;
+  bool is_required;
+  void (*read)(In& in, Out& variable, bool& is_texts);
+};
+constexpr std::array<Field, 10> kFields{{
+    {"class", true, [](In& in, Out& v, bool&) { v.type.element_class = element_class_named(in.text()); }},
+    {"distribution", true,
+     [](In& in, Out& v, bool&) { v.distribution = named<state::Distribution>(kDistributionNames, in.text()); }},
+    {"file_offset", true, [](In& in, Out& v, bool&) { v.file_offset = in.number<std::uint64_t>(); }},
+    {"name", true, [](In& in, Out& v, bool&) { v.name = in.text(); }},
+    {"piece_dimensions", true, [](In& in, Out& v, bool&) { v.piece_dimensions = in.number<std::uint64_t>(); }},
+    {"shape", true, [](In& in, Out& v, bool&) { v.shape = in.numbers(); }},
+    {"size_bytes", true, [](In& in, Out& v, bool&) { v.type.size_bytes = in.number<std::uint32_t>(); }},
+    {"copy", false, [](In& in, Out& v, bool&) { v.is_copy = in.value().get<bool>(); }},
+    {"texts", false, [](In& in, Out&, bool& is_texts) { is_texts = in.value().get<bool>(); }},
+    {"tile", false,
+     [](In& in, Out& v, bool&) {
+       v.chunk = in.numbers();
+       require(!v.chunk.empty(), "chunks without a shape");
+     }},
+}};
 
 StoredVariable read_variable(JsonCursor& in) {
   StoredVariable variable;
-  unsigned seen = 0;
+  std::array<bool, kFields.size()> seen{};
   bool is_texts = false;
   json others;  // what few variables have
   in.object([&](std::string_view key) {
-    const auto field = static_cast<std::size_t>(std::ranges::find(kFields, key) - kFields.begin());
-    if (field == kFields.size()) {
+    const auto field = std::ranges::find(kFields, key, &Field::name);
+    if (field == kFields.end()) {
       const std::string name(key);
       others[name] = in.value();
     } else {
-      read_field(in, field, variable, is_texts);
-      seen |= 1U << field;
+      field->read(in, variable, is_texts);
+      seen.at(static_cast<std::size_t>(field - kFields.begin())) = true;
     }
     return true;
   });
-  require((seen & kRequired) == kRequired, "a variable without one of its fields");
+  for (std::size_t i = 0; i < kFields.size(); ++i) {
+    require(seen.at(i) || !kFields.at(i).is_required, "a variable without one of its fields");
+  }
   if (is_texts) {
     require(variable.type.element_class == ElementClass::opaque && variable.type.size_bytes > 1, "impossible texts");
     variable.type.element_class = ElementClass::text;
@@ -489,6 +417,59 @@ constexpr const char* kVariables = "variables";
 constexpr std::size_t kLikelyEntryBytes = 160;
 
 }  // namespace
+
+FileMetadata decode_metadata(const json& from) {
+  const json& reason = from.at("reason");
+  FileMetadata metadata;
+  metadata.format_version = integer<int>(from.at("format_version"));
+  metadata.number = integer<std::uint64_t>(from.at("number"));
+  metadata.identity = decode_identity(from);
+  metadata.world_size = integer<int>(from.at("world_size"));
+  metadata.time_us = integer<std::int64_t>(from.at("time_us"));
+  metadata.reason.kind = named<SaveReason::Kind>(kReasonNames, reason.at("kind").get_ref<const std::string&>());
+  metadata.reason.rank = integer<int>(reason.at("rank"));
+  metadata.reason.host = reason.at("host").get<std::string>();
+  metadata.reason.source = reason.at("source").get<std::string>();
+  metadata.reason.message = reason.at("message").get<std::string>();
+  metadata.run_calls = decode_run_calls(from, metadata);
+  if (from.contains("constants")) {
+    from.at("constants").get_to(metadata.constants);
+  }
+  metadata.has_files = from.at("has_files").get<bool>();
+  metadata.library_version = from.at("library_version").get<std::string>();
+  metadata.mpi_version = from.at("mpi_version").get<std::string>();
+  metadata.hdf5_version = from.at("hdf5_version").get<std::string>();
+  require(metadata.world_size > 0, "written by no ranks");
+  return metadata;
+}
+
+std::string encode_fields(const FileIndex& index) {
+  json fields = encode_metadata(index.metadata);
+  fields["box_dimensions"] = index.boxes.dimensions();
+  // Names are UTF-8 (checked when they are collected); the free text of a notice need not be.
+  std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.pop_back();  // the closing brace
+  return text;
+}
+
+std::string encode_manifest(const FileIndex& index, std::size_t room) {
+  std::string text = encode_fields(index);
+  text.append(room, ' ');
+  text += kListBegins;
+  const char* separator = "";
+  for (const StoredVariable& variable : index.variables) {
+    text += std::exchange(separator, ",");
+    text += encode_variable(variable).dump();
+  }
+  return text + "]}";
+}
+
+std::size_t place_of_list(std::span<const std::byte> manifest) {
+  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
+  const std::size_t place = text.find(kListBegins);  // within a text its quotes would be escaped
+  require(place != std::string_view::npos, "no list of variables");
+  return place;
+}
 
 json read_manifest(std::span<const std::byte> manifest, std::vector<StoredVariable>* variables) {
   json fields = json::object();

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "storage/format/blocks.hpp"
-
 namespace reprieve::storage {
 
 namespace {
@@ -38,6 +36,16 @@ void cut_out(Box box, const Box& hole, std::vector<Box>& parts) {
     box.offset[d] = hole.offset[d];
     box.extent[d] = hole.extent[d];
   }
+}
+
+/// A part was cut from the first box that holds all of it: what earlier boxes hold belongs to them.
+std::optional<std::size_t> owner_of(const BoxSearch& search, const std::vector<Box>& boxes, const Box& part) {
+  for (const std::size_t box : search.intersecting(part)) {
+    if (intersection(boxes[box], part) == part) {
+      return box;
+    }
+  }
+  return std::nullopt;
 }
 
 std::size_t position_of(const std::vector<LocalVariable>& variables, const std::string& name) {
@@ -125,15 +133,11 @@ PartsOfBoxes owned_parts(const std::vector<Box>& boxes) {
 }
 
 std::vector<Copy> copies_of(const std::vector<Box>& boxes, std::span<const Box> owned) {
-  // A part was cut from the first box that holds all of it: what earlier boxes hold belongs to them.
   const BoxSearch search(boxes);
   std::vector<std::vector<Box>> owned_by(boxes.size());
   for (const Box& part : owned) {
-    for (const std::size_t box : search.intersecting(part)) {
-      if (intersection(boxes[box], part) == part) {
-        owned_by[box].push_back(part);
-        break;
-      }
+    if (const auto box = owner_of(search, boxes, part)) {
+      owned_by[*box].push_back(part);
     }
   }
   std::vector<Copy> copies;
@@ -199,13 +203,10 @@ void split_shared(std::vector<LocalVariable>& variables, std::size_t shared, std
   const BoxSearch search(boxes);
   std::vector<BoxView<const std::byte>> parts;
   for (const Box& part : owned) {
-    for (const std::size_t box : search.intersecting(part)) {
-      const auto& view = variable.views[box];
-      if (intersection(view.box, part) == part) {
-        parts.push_back({view.data + displacement(view.box, view.strides_bytes, part.offset), part, view.strides_bytes,
-                         view.space});
-        break;
-      }
+    if (const auto box = owner_of(search, boxes, part)) {
+      const auto& view = variable.views[*box];
+      parts.push_back(
+          {view.data + displacement(view.box, view.strides_bytes, part.offset), part, view.strides_bytes, view.space});
     }
   }
   variable.views = std::move(parts);

@@ -2,21 +2,17 @@
 #include "storage/hdf5/hdf5_annotations.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <string>
 
-#include "storage/hdf5/dimension_scales.hpp"
-#include "storage/hdf5/hdf5_handle.hpp"
+#include "storage/format/layout.hpp"
 
 namespace reprieve::storage {
 
 namespace {
 
-class Attributes {
+class AttributeWriter {
  public:
-  enum class Mode { create, replace };
-
-  Attributes(hid_t group, Mode mode)
+  AttributeWriter(hid_t group, Attributes mode)
       : group_(group), mode_(mode), scalar_(H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace") {}
 
   void write(const FileMetadata& metadata) {
@@ -50,8 +46,9 @@ class Attributes {
 
   void number(const char* name, hid_t type, const void* value) {
     const std::string action = std::string("write the attribute ") + name;
-    const hid_t id = mode_ == Mode::create ? H5Acreate2(group_, name, type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT)
-                                           : H5Aopen(group_, name, H5P_DEFAULT);
+    const hid_t id = mode_ == Attributes::create
+                         ? H5Acreate2(group_, name, type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT)
+                         : H5Aopen(group_, name, H5P_DEFAULT);
     Hdf5Handle attribute(id, H5Aclose, action);
     check_hdf5(H5Awrite(attribute.get(), type, value), action);
     attribute.close(action);
@@ -65,21 +62,9 @@ class Attributes {
   }
 
   hid_t group_;
-  Mode mode_;
+  Attributes mode_;
   Hdf5Handle scalar_;
 };
-
-}  // namespace
-
-void create_metadata_attributes(hid_t group, const FileMetadata& metadata) {
-  Attributes(group, Attributes::Mode::create).write(metadata);
-}
-
-void replace_metadata_attributes(hid_t group, const FileMetadata& metadata) {
-  Attributes(group, Attributes::Mode::replace).write(metadata);
-}
-
-namespace {
 
 constexpr const char* kAction = "annotate a variable";
 
@@ -230,6 +215,10 @@ class AnnotationWriter {
 bool is_annotated(const StoredVariable& variable) { return variable.annotation.is_set(); }
 
 }  // namespace
+
+void write_metadata_attributes(hid_t group, const FileMetadata& metadata, Attributes mode) {
+  AttributeWriter(group, mode).write(metadata);
+}
 
 void write_annotations(hid_t state, const FileIndex& index) {
   if (std::any_of(index.variables.begin(), index.variables.end(), is_annotated)) {

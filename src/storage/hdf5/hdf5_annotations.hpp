@@ -4,7 +4,7 @@
 /// @file
 /// What variables mean, in HDF5's terms: attributes of their datasets, and dimension scales.
 
-#include <vector>
+#include <cstdint>
 
 #include "storage/format/file_index.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
@@ -14,14 +14,10 @@ namespace reprieve::storage {
 // The metadata of a checkpoint once more, as attributes of a group, which HDF5 tools show at once. Reprieve itself
 // reads the manifest.
 
-/// Makes the attributes. The size of each does not depend on its value, so another value can replace it. A longer text
-/// is cut.
-/// @throws StorageError
-void create_metadata_attributes(hid_t group, const FileMetadata& metadata);
-
-/// Gives the attributes, which are there, other values.
-/// @throws StorageError
-void replace_metadata_attributes(hid_t group, const FileMetadata& metadata);
+/// Makes the attributes, or gives those that are there other values. The size of each does not depend on its value, so
+/// that another one can replace it. A longer text is cut. @throws StorageError
+enum class Attributes : std::uint8_t { create, replace };
+void write_metadata_attributes(hid_t group, const FileMetadata& metadata, Attributes mode);
 
 /// Gives the datasets of a file that is being laid out their attributes, and makes the scales. Scales that are not
 /// variables have a length, and take no space for data.

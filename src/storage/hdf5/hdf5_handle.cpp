@@ -3,7 +3,6 @@
 
 #include <array>
 #include <charconv>
-#include <string>
 #include <vector>
 
 #include "core/log.hpp"
@@ -38,40 +37,6 @@ int error_number_in(const std::string& stack) {
   }
   return number;
 }
-
-}  // namespace
-
-QuietHdf5::QuietHdf5() {
-  if (H5Eget_auto2(H5E_DEFAULT, &function_, &data_) < 0 || H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
-    core::log::debug("HDF5 continues printing its errors");
-  }
-}
-
-QuietHdf5::~QuietHdf5() {
-  if (H5Eset_auto2(H5E_DEFAULT, function_, data_) < 0) {
-    core::log::debug("HDF5's printing of errors could not be restored");
-  }
-}
-
-void throw_hdf5_error(const std::string& action) {
-  const std::string stack = take_error_stack();
-  const ErrorCode code = storage_error("", "", error_number_in(stack)).code();
-  throw StorageError(code, "HDF5 cannot " + action + ":" + stack);
-}
-
-Hdf5Handle::~Hdf5Handle() {
-  if (id_ >= 0 && close_(id_) < 0) {
-    core::log::error("an HDF5 object could not be closed:{}", take_error_stack());
-  }
-}
-
-void Hdf5Handle::close(const std::string& action) { check_hdf5(close_(std::exchange(id_, -1)), action); }
-
-Hdf5Handle make_property_list(hid_t property_class) {
-  return {H5Pcreate(property_class), H5Pclose, "make a property list"};
-}
-
-namespace {
 
 [[noreturn]] void reject(ElementType type) {
   throw UsageError("no HDF5 type for elements of type " + to_string(type) + " (" + std::to_string(type.size_bytes) +
@@ -147,7 +112,48 @@ Hdf5Handle make_opaque(ElementType type) {
   return opaque;
 }
 
+Hdf5Handle make_member_type(const Member& member) {
+  Hdf5Handle type =
+      member.members.empty() ? make_hdf5_type(member.type) : make_hdf5_compound(member.members, member.type.size_bytes);
+  if (member.shape.empty()) {
+    return type;
+  }
+  const std::vector<hsize_t> lengths(member.shape.begin(), member.shape.end());
+  return {H5Tarray_create2(type.get(), static_cast<unsigned>(lengths.size()), lengths.data()), H5Tclose,
+          "make the type of an array"};
+}
+
 }  // namespace
+
+QuietHdf5::QuietHdf5() {
+  if (H5Eget_auto2(H5E_DEFAULT, &function_, &data_) < 0 || H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
+    core::log::debug("HDF5 continues printing its errors");
+  }
+}
+
+QuietHdf5::~QuietHdf5() {
+  if (H5Eset_auto2(H5E_DEFAULT, function_, data_) < 0) {
+    core::log::debug("HDF5's printing of errors could not be restored");
+  }
+}
+
+void throw_hdf5_error(const std::string& action) {
+  const std::string stack = take_error_stack();
+  const ErrorCode code = storage_error("", "", error_number_in(stack)).code();
+  throw StorageError(code, "HDF5 cannot " + action + ":" + stack);
+}
+
+Hdf5Handle::~Hdf5Handle() {
+  if (id_ >= 0 && close_(id_) < 0) {
+    core::log::error("an HDF5 object could not be closed:{}", take_error_stack());
+  }
+}
+
+void Hdf5Handle::close(const std::string& action) { check_hdf5(close_(std::exchange(id_, -1)), action); }
+
+Hdf5Handle make_property_list(hid_t property_class) {
+  return {H5Pcreate(property_class), H5Pclose, "make a property list"};
+}
 
 Hdf5Handle make_hdf5_string(std::size_t size) {
   Hdf5Handle text = copy_of(H5T_C_S1);
@@ -175,21 +181,6 @@ Hdf5Handle make_hdf5_type(ElementType type) {
   }
   reject(type);
 }
-
-namespace {
-
-Hdf5Handle make_member_type(const Member& member) {
-  Hdf5Handle type =
-      member.members.empty() ? make_hdf5_type(member.type) : make_hdf5_compound(member.members, member.type.size_bytes);
-  if (member.shape.empty()) {
-    return type;
-  }
-  const std::vector<hsize_t> lengths(member.shape.begin(), member.shape.end());
-  return {H5Tarray_create2(type.get(), static_cast<unsigned>(lengths.size()), lengths.data()), H5Tclose,
-          "make the type of an array"};
-}
-
-}  // namespace
 
 Hdf5Handle make_hdf5_compound(const Members& members, std::size_t size_bytes) {
   Hdf5Handle compound(H5Tcreate(H5T_COMPOUND, size_bytes), H5Tclose, "make the type of a struct");

@@ -4,16 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <vector>
 
 #include "core/log.hpp"
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/posix_file.hpp"
-#include "storage/format/dataset.hpp"
-#include "storage/format/file_index.hpp"
 #include "storage/hdf5/hdf5_annotations.hpp"
-#include "storage/hdf5/hdf5_handle.hpp"
 
 namespace reprieve::storage {
 
@@ -74,32 +69,6 @@ std::uint64_t start_of_addresses() {
   }
   throw Error(ErrorCode::internal, "this version of HDF5 stores chunks in another way than expected");
 }
-
-}  // namespace
-
-Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk) {
-  Hdf5Handle chunked(H5Pcopy(creation.get()), H5Pclose, kChunking);
-  const std::vector<hsize_t> lengths(chunk.begin(), chunk.end());
-  check_hdf5(H5Pset_chunk(chunked.get(), static_cast<int>(lengths.size()), lengths.data()), kChunking);
-  return chunked;
-}
-
-std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected) {
-  static const std::uint64_t start = start_of_addresses();
-  Dataset chunks(expected);
-  chunks.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
-  Box corner = whole(expected.shape);  // the first element of the last chunk
-  for (std::size_t d = 0; d < corner.offset.size(); ++d) {
-    corner.offset[d] = (expected.shape[d] - 1) / expected.chunk[d] * expected.chunk[d];
-    corner.extent[d] = 1;
-  }
-  if (start + address_of_chunk(dataset, corner.offset) != chunk_part(chunks, corner).dataset.file_offset) {
-    throw Error(ErrorCode::internal, "this version of HDF5 does not store chunks one after the other");
-  }
-  return chunks.file_offset;
-}
-
-namespace {
 
 /// Datasets from this size on begin at a multiple of the page size; smaller ones are packed, which writes faster.
 constexpr hsize_t kAlignFromBytes = hsize_t{64} << 10U;
@@ -267,7 +236,7 @@ class Layouter {
 
   CommitRecord describe() {
     const Hdf5Handle group = create_group("reprieve");
-    create_metadata_attributes(group.get(), index_.metadata);
+    write_metadata_attributes(group.get(), index_.metadata, Attributes::create);
     CommitRecord commit_record;
     commit_record.boxes = write_boxes(group.get());
     commit_record.checksums.region = create_checksums(group.get());
@@ -363,18 +332,6 @@ class Layouter {
   Hdf5Handle bare_creation_;  ///< of datasets without attributes
 };
 
-/// No less than the file will take.
-std::uint64_t most_bytes(const FileIndex& index) {
-  std::uint64_t bytes = index.state_bytes() + 2 * most_structure_bytes(index) + index.boxes.words().size_bytes() +
-                        index.checksums.size() * sizeof(std::uint64_t);
-  constexpr std::uint64_t per_dimension = 24;  // a number of 64 bits in the manifest
-  for (const StoredVariable& variable : index.variables) {
-    bytes += kAlignmentBytes + 2 * variable.name.size() + 2 * per_dimension * variable.shape.size() +
-             (variable.stored_bytes() - variable.bytes());
-  }
-  return bytes;
-}
-
 /// Returns the digest of what was copied.
 std::uint64_t copy(const PosixFile& from, const PosixFile& to, const std::vector<Region>& regions) {
   Xxh3Stream digest;
@@ -464,6 +421,28 @@ bool are_alike(const FileIndex& stored, const FileIndex& index) {
 
 }  // namespace
 
+Hdf5Handle chunked_creation(const Hdf5Handle& creation, const Extents& chunk) {
+  Hdf5Handle chunked(H5Pcopy(creation.get()), H5Pclose, kChunking);
+  const std::vector<hsize_t> lengths(chunk.begin(), chunk.end());
+  check_hdf5(H5Pset_chunk(chunked.get(), static_cast<int>(lengths.size()), lengths.data()), kChunking);
+  return chunked;
+}
+
+std::uint64_t place_of_chunks(hid_t dataset, const Dataset& expected) {
+  static const std::uint64_t start = start_of_addresses();
+  Dataset chunks(expected);
+  chunks.file_offset = start + address_of_chunk(dataset, Extents(expected.shape.size(), 0));
+  Box corner = whole(expected.shape);  // the first element of the last chunk
+  for (std::size_t d = 0; d < corner.offset.size(); ++d) {
+    corner.offset[d] = (expected.shape[d] - 1) / expected.chunk[d] * expected.chunk[d];
+    corner.extent[d] = 1;
+  }
+  if (start + address_of_chunk(dataset, corner.offset) != chunk_part(chunks, corner).dataset.file_offset) {
+    throw Error(ErrorCode::internal, "this version of HDF5 does not store chunks one after the other");
+  }
+  return chunks.file_offset;
+}
+
 LaidOutFile::LaidOutFile(FileIndex index) : index_(std::move(index)), layout_(PosixFile::create_in_memory()) {
   const QuietHdf5 quiet;
   commit_record_ = Layouter(layout_.path(), index_).run();
@@ -512,7 +491,7 @@ bool LaidOutFile::replace_metadata(const FileMetadata& metadata) {
   Hdf5Handle file(H5Fopen(layout_.path().c_str(), H5F_ACC_RDWR, make_access().get()), H5Fclose, action);
   {
     const Hdf5Handle group(H5Gopen2(file.get(), "reprieve", H5P_DEFAULT), H5Gclose, action);
-    replace_metadata_attributes(group.get(), index_.metadata);
+    write_metadata_attributes(group.get(), index_.metadata, Attributes::replace);
   }
   file.close("change the attributes of a layout");
   layout_.write_all(std::as_bytes(std::span(fields)), commit_record_.manifest.region.offset);
@@ -554,6 +533,15 @@ StructureImage LaidOutFile::image() const {
   return image;
 }
 
-std::uint64_t most_file_bytes(const FileIndex& index) { return most_bytes(index); }
+std::uint64_t most_file_bytes(const FileIndex& index) {
+  std::uint64_t bytes = index.state_bytes() + 2 * most_structure_bytes(index) + index.boxes.words().size_bytes() +
+                        index.checksums.size() * sizeof(std::uint64_t);
+  constexpr std::uint64_t per_dimension = 24;  // a number of 64 bits in the manifest
+  for (const StoredVariable& variable : index.variables) {
+    bytes += kAlignmentBytes + 2 * variable.name.size() + 2 * per_dimension * variable.shape.size() +
+             (variable.stored_bytes() - variable.bytes());
+  }
+  return bytes;
+}
 
 }  // namespace reprieve::storage

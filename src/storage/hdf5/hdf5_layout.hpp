@@ -5,9 +5,7 @@
 /// Lays out a checkpoint file with HDF5: every dataset with its address and description, but no data.
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "storage/bytes/posix_file.hpp"

@@ -12,16 +12,12 @@
 #include <chrono>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <thread>
 #include <utility>
 
-#include "core/directory.hpp"
 #include "core/failpoint.hpp"
-#include "core/memory.hpp"
 #include "core/threads.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/codec.hpp"
 #include "storage/format/manifest.hpp"
 
 namespace reprieve::storage {
@@ -67,57 +63,6 @@ PartName part_from_json(const nlohmann::json& from) {
   }
   require(copy.ranks > 0 && part.rank >= 0 && part.rank < copy.ranks, "a part of an impossible rank");
   return part;
-}
-
-PartMemory::~PartMemory() {
-  if (memory_ != nullptr) {
-    ::munmap(memory_, size_);
-  }
-}
-
-PartMemory::PartMemory(PartMemory&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-PartMemory& PartMemory::operator=(PartMemory&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-PartMemory PartMemory::map(int protection, int flags, int descriptor, std::uint64_t offset, std::size_t size) {
-  if (size == 0) {
-    return {};
-  }
-  void* const memory = ::mmap(nullptr, size, protection, flags, descriptor, static_cast<off_t>(offset));
-  if (memory == MAP_FAILED) {
-    throw std::bad_alloc();
-  }
-  return {static_cast<std::byte*>(memory), size};
-}
-
-PartMemory PartMemory::of_file(const PosixFile& file, std::uint64_t offset, std::size_t size) {
-  return map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.descriptor(), offset, size);
-}
-
-PartMemory PartMemory::beside(std::size_t size) {
-  PartMemory made = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0, size);
-  if (size > 0) {
-    ::madvise(made.memory_, size,
-              MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
-  }
-  return made;
-}
-
-PartMemory PartMemory::read(const PosixFile& file, std::uint64_t offset, std::size_t size) {
-  if (offset > file.size() || size > file.size() - offset) {
-    throw CorruptError(file.path().string() + ": its data end too early");
-  }
-  if (file.is_in_memory()) {
-    return map(PROT_READ, MAP_SHARED, file.descriptor(), offset, size);
-  }
-  PartMemory made = beside(size);
-  file.read_all(made.bytes(), offset);
-  return made;
 }
 
 namespace {
@@ -250,10 +195,100 @@ bool lock_soon(const core::Descriptor& file) {
   return true;
 }
 
+/// What the file holds there, to be read.
+core::Mapping read_range(const PosixFile& file, std::uint64_t offset, std::size_t size) {
+  if (offset > file.size() || size > file.size() - offset) {
+    reject(file, "its data end too early");
+  }
+  if (file.is_in_memory()) {
+    return core::Mapping::get(size, PROT_READ, MAP_SHARED, file.descriptor(), offset);
+  }
+  core::Mapping made = core::Mapping::of_process(size);
+  file.read_all(made.bytes(), offset);
+  return made;
+}
+
 void sync_unless_in_memory(const PosixFile& file) {
   if (!file.is_in_memory()) {
     file.sync();
   }
+}
+
+/// Memory that the job's control group cannot give ends the process.
+void check_there_is_room(std::uint64_t bytes) {
+  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
+  const core::AvailableMemory memory = core::available_memory();
+  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
+  if (bytes > available - available / kStaysFree) {
+    throw std::bad_alloc();
+  }
+}
+
+[[noreturn]] void reject(const Part& part, const char* why) {
+  throw CorruptError("the part of rank " + std::to_string(part.name().rank) + " of a node-local copy " + why);
+}
+
+/// Calls @p visit(variable, row, offset) for each row of the part that is not empty.
+template <class Visit>
+void for_each_row(const Part& part, const FileIndex& index, Visit&& visit) {
+  const auto rank = static_cast<std::uint64_t>(part.name().rank);
+  const std::vector<std::uint64_t>& places = part.tables().rows;
+  std::size_t next = 0;
+  for (const StoredVariable& variable : index.variables) {
+    const RowRange rows = index.rows_of(variable, rank, rank + 1);
+    for (std::size_t b = rows.begin; b < rows.end; ++b) {
+      const BoxRow row = index.row(variable, b);
+      const std::uint64_t bytes = volume(row.extent) * variable.type.size_bytes;
+      if (bytes == 0) {
+        continue;
+      }
+      if (next == places.size() || places[next] > part.data_bytes() || bytes > part.data_bytes() - places[next]) {
+        reject(part, "does not hold what the table of boxes says");
+      }
+      visit(variable, row, places[next++]);
+    }
+  }
+  if (next != places.size()) {
+    reject(part, "holds more than the table of boxes says");
+  }
+}
+
+void add_item(std::vector<WriteItem>& items, Dataset dataset, Box box, const std::byte* data, bool is_all) {
+  Strides dense = dense_strides(box.extent, dataset.element_size);
+  items.push_back({std::move(dataset), {data, std::move(box), std::move(dense)}, is_all});
+}
+
+/// The rows of a part, ascending. @throws CorruptError if it is not of that file
+std::vector<PartRow> rows_of(const Part& part, const FileIndex& index) {
+  std::vector<PartRow> rows;
+  rows.reserve(part.tables().rows.size());
+  std::uint64_t blocks = 0;
+  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
+    rows.push_back({row.first_checksum, offset});
+    blocks += FileIndex::blocks_of(variable, row).count();
+  });
+  if (blocks != part.tables().checksums.size()) {
+    reject(part, "holds another number of checksums than the table of boxes says");
+  }
+  return rows;
+}
+
+/// The same as items that can be written into the file. @param data  of the part, to which the items refer
+std::vector<WriteItem> items_of(const Part& part, std::span<const std::byte> data, const FileIndex& index) {
+  std::vector<WriteItem> items;
+  for_each_row(part, index, [&](const StoredVariable& variable, const BoxRow& row, std::uint64_t offset) {
+    const Box box = FileIndex::dataset_box(variable, row);
+    if (variable.chunk.empty()) {
+      add_item(items, variable.dataset(), box, data.data() + offset, false);
+      return;
+    }
+    for (ChunkPart& chunk : chunk_parts(variable.dataset(), box)) {
+      const std::size_t bytes = bytes_of(chunk.within, variable.type.size_bytes);
+      add_item(items, std::move(chunk.dataset), std::move(chunk.within), data.data() + offset, chunk.is_all);
+      offset += bytes;
+    }
+  });
+  return items;
 }
 
 }  // namespace
@@ -282,18 +317,6 @@ void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartNa
   sync_unless_in_memory(file);
 }
 
-void void_part(const PosixFile& file) {
-  const Bytes zeros(static_cast<std::size_t>(std::min(file.size(), kCommitRecordBytes)));
-  file.write_all(zeros, 0);
-  sync_unless_in_memory(file);
-}
-
-bool is_void_part(const PosixFile& file) {
-  Bytes begin(static_cast<std::size_t>(std::min(file.size(), kCommitRecordBytes)));
-  file.read_all(begin, 0);
-  return is_void(begin);
-}
-
 PartName read_part_name(const PosixFile& file) { return read_head(file, read_part_commit_record(file)); }
 
 Part::Part(PosixFile file) : file_(std::move(file)) {
@@ -311,40 +334,7 @@ void Part::read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* dig
   }
 }
 
-PartMemory Part::data() const {
-  return PartMemory::read(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_));
-}
-
-namespace {
-
-/// Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
-constexpr std::size_t kRowAlignment = 64;
-constexpr std::size_t kLargeRow = std::size_t{64} << 10U;
-constexpr std::size_t kLargeRowAlignment = 4096;
-
-std::size_t aligned(std::size_t place, std::size_t alignment) {
-  return (place + alignment - 1) / alignment * alignment;
-}
-
-/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
-template <class Items, class Visit>
-std::size_t for_each_place(Items& items, Visit&& visit) {
-  std::size_t next = 0;
-  for (auto& item : items) {
-    const std::size_t size = item.bytes();
-    if (size == 0) {
-      continue;
-    }
-    if (!item.continues_row) {
-      next = aligned(next, size < kLargeRow ? kRowAlignment : kLargeRowAlignment);
-    }
-    visit(item, next);
-    next += size;
-  }
-  return next;
-}
-
-}  // namespace
+core::Mapping Part::data() const { return read_range(file_, kPartDataOffset, static_cast<std::size_t>(data_bytes_)); }
 
 PartSlot::PartSlot(const core::Directory& directory, const std::string& name)
     : file_(make_part_file(directory, name)), in_memory_(file_.is_in_memory()) {}
@@ -357,26 +347,23 @@ bool PartSlot::has_name() const {
   return found.st_nlink > 0;
 }
 
-std::size_t PartSlot::bytes_for(std::span<const WriteItem> items) {
-  return for_each_place(items, [](const WriteItem&, std::size_t) {});
-}
-
 /// Of a file in memory the space is taken before it is mapped: a write to a page that the system cannot give would end
 /// the process.
 void PartSlot::make_room(std::size_t size) {
   if (size <= capacity() && !is_cut()) {
     return;
   }
-  memory_ = PartMemory();
-  whole_ = PartMemory();
+  memory_ = {};
+  whole_ = {};
   if (in_memory_) {
     {
       const core::SignalsBlocked blocked;  // a signal would undo it, and a timer's never let it end
       file_.allocate(kPartDataOffset + size);
     }
-    memory_ = PartMemory::of_file(file_, kPartDataOffset, size);
+    memory_ = core::Mapping::get(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_.descriptor(),
+                                 kPartDataOffset);
   } else {
-    memory_ = PartMemory::beside(size);
+    memory_ = core::Mapping::of_process(size);
   }
 }
 
@@ -393,30 +380,19 @@ void PartSlot::check_not_cut() const {
 }
 
 void PartSlot::copy(std::span<WriteItem> items) {
-  void_part(file_);
-  make_room(bytes_for(items));
-  rows_.clear();
-  std::byte* const memory = memory_.bytes().data();
-  state::Staging staging;
-  used_ = for_each_place(items, [&](WriteItem& item, std::size_t place) {
-    BoxView<const std::byte>& source = item.source;
-    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
-    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory + place, dense, staging);
-    source.data = memory + place;
-    source.strides_bytes = dense;
-    source.space = nullptr;
-    if (!item.continues_row) {
-      rows_.push_back(place);
-    }
-  });
-  core::failpoint(core::Failpoint::local_copied);
+  make_void();
+  const std::size_t size = bytes_of_copy(items);
+  make_room(size);
+  rows_ = copy_items(items, memory_.bytes());
+  used_ = size;
+  core::failpoint("local.copied");
 }
 
 std::span<std::byte> PartSlot::whole() {
   check_not_cut();
   const auto size = static_cast<std::size_t>(file_.size());
   if (whole_.bytes().size() < size) {
-    whole_ = PartMemory::read(file_, 0, size);
+    whole_ = read_range(file_, 0, size);
   }
   return whole_.bytes();
 }
@@ -424,30 +400,16 @@ std::span<std::byte> PartSlot::whole() {
 void PartSlot::complete(std::span<const WriteItem> items, const PartName& name, std::optional<StructureImage> image) {
   check_not_cut();
   const PartTables tables{rows_, checksums_of(items), std::move(image)};
-  core::failpoint(core::Failpoint::local_checksums_known);
+  core::failpoint("local.checksums_known");
   if (!in_memory_) {
     file_.write_all(memory_.bytes().first(used_), kPartDataOffset);
   }
   complete_part(file_, used_, name, tables);
-  core::failpoint(core::Failpoint::local_record_written);
+  core::failpoint("local.record_written");
 }
-
-namespace {
-
-/// Memory that the job's control group cannot give ends the process.
-void check_there_is_room(std::uint64_t bytes) {
-  constexpr std::uint64_t kStaysFree = 16;  // one part in so many
-  const core::AvailableMemory memory = core::available_memory();
-  const std::uint64_t available = std::min(memory.of_node, memory.of_group);
-  if (bytes > available - available / kStaysFree) {
-    throw std::bad_alloc();
-  }
-}
-
-}  // namespace
 
 void PartSlot::begin_receiving(std::size_t size) {
-  void_part(file_);
+  make_void();
   used_ = size - kPartDataOffset;
   if (used_ > capacity() || is_cut()) {
     check_there_is_room(size - std::min<std::uint64_t>(size, file_.size()));
@@ -456,9 +418,100 @@ void PartSlot::begin_receiving(std::size_t size) {
 }
 
 void PartSlot::commit_received(std::span<const std::byte> commit_record) {
-  core::failpoint(core::Failpoint::local_received);
+  core::failpoint("local.received");
   file_.write_all(commit_record, 0);
-  core::failpoint(core::Failpoint::local_partner_record_written);
+  core::failpoint("local.partner_record_written");
+}
+
+void PartsSource::add(std::shared_ptr<const Part> part, const FileIndex& index) {
+  const std::vector<PartRow> rows = rows_of(*part, index);
+  add(rows, [this, part = std::move(part)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    part->read(offset, into, digest, staged_);
+  });
+}
+
+void PartsSource::add(const std::vector<PartRow>& rows, std::span<const std::byte> data,
+                      std::shared_ptr<const void> owner) {
+  add(rows, [data, owner = std::move(owner)](std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest) {
+    const auto found = data.subspan(static_cast<std::size_t>(offset), into.size());
+    std::ranges::copy(found, into.begin());
+    if (digest != nullptr) {
+      digest->update(found);
+    }
+  });
+}
+
+void PartsSource::add(const std::vector<PartRow>& rows, Read data) {
+  const auto shared = std::make_shared<const Read>(std::move(data));
+  for (const PartRow& row : rows) {
+    rows_.insert_or_assign(row.first_checksum, Row{shared, row.offset});
+  }
+}
+
+bool PartsSource::has(const StoredVariable& variable, const BoxRow& row) const {
+  return volume(row.extent) * variable.type.size_bytes == 0 || rows_.contains(row.first_checksum);
+}
+
+/// Blocks lie one after the other.
+std::uint64_t PartsSource::place_in_row(const StoredVariable& variable, const BoxRow& row, std::uint64_t number) const {
+  if (number == 0) {
+    return 0;
+  }
+  if (row_of_places_ != row.first_checksum) {
+    const ChunkedSplit split = FileIndex::blocks_of(variable, row);
+    places_.clear();
+    std::uint64_t next = 0;
+    for (std::uint64_t i = 0; i < split.count(); ++i) {
+      places_.push_back(next);
+      next += bytes_of(split.block(i), variable.type.size_bytes);
+    }
+    row_of_places_ = row.first_checksum;
+  }
+  return places_.at(static_cast<std::size_t>(number));
+}
+
+void PartsSource::read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number,
+                       std::span<std::byte> content, Xxh3Stream* digest) const {
+  const auto found = rows_.find(row.first_checksum);
+  if (found == rows_.end()) {
+    throw CorruptError("the part of rank " + std::to_string(row.rank) + " of a node-local copy is not on this host");
+  }
+  (*found->second.data)(found->second.offset + place_in_row(variable, row, number), content, digest);
+}
+
+void begin_assembly(const core::FileAddress& file, const StructureImage& image) {
+  check_file_size_limit(file, image.commit_record.file_size);
+  PosixFile made = PosixFile::create(file);
+  image.put_into(made);
+  made.close();
+  core::failpoint("drain.begun");
+}
+
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable) {
+  const std::vector<WriteItem> items = items_of(part, data, index);
+  PosixFile target = PosixFile::open_to_write(file);
+  DataStream stream(target, durable ? FileIo::automatic : FileIo::page_cache, data.size());
+  const std::vector<std::uint64_t> checksums = write_items(stream, items);
+  stream.finish();
+  if (checksums != part.tables().checksums) {
+    reject(part, "is corrupt (checksum differs)");
+  }
+  if (durable) {
+    target.sync();
+  }
+  target.close();
+  core::failpoint("drain.part_written");
+}
+
+void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable) {
+  PosixFile target = PosixFile::open_to_write(file);
+  complete_file(target, image.commit_record, index.checksums.span());
+  if (durable) {
+    target.sync();
+  }
+  target.close();
+  core::failpoint("drain.completed");
 }
 
 }  // namespace reprieve::storage

@@ -5,10 +5,14 @@
 /// A part file: what one rank has of a node-local copy. In this order: a commit record of one page; the data, row after
 /// row of the table of boxes of this rank, each row with its elements side by side; the head (JSON); the tables: where
 /// each row begins, the checksums of its blocks, and on rank 0 the structure of the whole file. The commit record is
-/// written last: with it the part is complete.
+/// written last: with it the part is complete. And all parts together: their blocks for a restore, and one file made of
+/// them.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -17,10 +21,12 @@
 #include <vector>
 
 #include "core/directory.hpp"
+#include "core/memory.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/bytes/readers.hpp"
 #include "storage/format/commit_record.hpp"
 #include "storage/format/file_index.hpp"
+#include "storage/read/block_reader.hpp"
 #include "storage/write/write_item.hpp"
 
 namespace reprieve::storage {
@@ -67,37 +73,6 @@ constexpr auto fields_of(const PartName*) { return std::tuple(&PartName::copy, &
 /// @throws CorruptError, nlohmann::json::exception
 [[nodiscard]] PartName part_from_json(const nlohmann::json& from);
 
-// The memory in which the data of a part lie.
-
-/// A range of a file in memory, or memory beside it. A file on a disk is never mapped: an error of the disk would end
-/// the process by a signal.
-class PartMemory {
- public:
-  PartMemory() = default;
-  ~PartMemory();
-  PartMemory(PartMemory&& other) noexcept;
-  PartMemory& operator=(PartMemory&& other) noexcept;
-  PartMemory(const PartMemory&) = delete;
-  PartMemory& operator=(const PartMemory&) = delete;
-
-  /// To be written. The file must have the space. @param offset  of whole pages @throws std::bad_alloc
-  [[nodiscard]] static PartMemory of_file(const PosixFile& file, std::uint64_t offset, std::size_t size);
-  /// Memory of the process alone. @throws std::bad_alloc
-  [[nodiscard]] static PartMemory beside(std::size_t size);
-  /// What the file holds there, to be read. @throws StorageError, CorruptError, std::bad_alloc
-  [[nodiscard]] static PartMemory read(const PosixFile& file, std::uint64_t offset, std::size_t size);
-
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {memory_, size_}; }
-
- private:
-  PartMemory(std::byte* memory, std::size_t size) noexcept : memory_(memory), size_(size) {}
-  [[nodiscard]] static PartMemory map(int protection, int flags, int descriptor, std::uint64_t offset,
-                                      std::size_t size);
-
-  std::byte* memory_ = nullptr;
-  std::size_t size_ = 0;
-};
-
 /// Where the data of a part begin.
 inline constexpr std::uint64_t kPartDataOffset = kCommitRecordBytes;
 
@@ -113,14 +88,9 @@ struct PartTables {
 [[nodiscard]] PosixFile make_part_file(const core::Directory& directory, const std::string& name);
 
 /// Writes head, tables and commit record behind the data. Where the file lies on a disk, in such an order that a power
-/// cut leaves no commit record without what it stands for. @param data_bytes  what the data take @throws StorageError
+/// cut leaves no commit record without what it stands for. `void_commit_record` undoes it.
+/// @param data_bytes  what the data take @throws StorageError
 void complete_part(const PosixFile& file, std::uint64_t data_bytes, const PartName& name, const PartTables& tables);
-
-/// From now on the file is no part. @throws StorageError
-void void_part(const PosixFile& file);
-
-/// Whether a file is no part since nobody has completed it, or `void_part` was called. @throws StorageError
-[[nodiscard]] bool is_void_part(const PosixFile& file);
 
 /// Which part a file is. Reads a few kilobytes. @throws CorruptError if it is none, or not complete; StorageError
 [[nodiscard]] PartName read_part_name(const PosixFile& file);
@@ -142,8 +112,9 @@ class Part {
   /// virtual machine with 256 MiB and their checksum: 43 ms in pieces of 256 KiB, 180 ms in a mapping.
   /// @param offset  from the begin of the data @throws StorageError, CorruptError if the data end before that
   void read(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest, StagedReader& staged) const;
-  /// All data. @throws StorageError, CorruptError; std::bad_alloc
-  [[nodiscard]] PartMemory data() const;
+  /// All data, to be read: mapped where the file lies in memory. A file on a disk is never mapped: an error of the disk
+  /// would end the process by a signal. @throws StorageError, CorruptError; std::bad_alloc
+  [[nodiscard]] core::Mapping data() const;
 
  private:
   PosixFile file_;
@@ -168,14 +139,11 @@ class PartSlot {
   /// What it has for data. More is taken by `copy`.
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }
 
-  /// The memory that a part with these items needs.
-  [[nodiscard]] static std::size_t bytes_for(std::span<const WriteItem> items);
-
   /// Copies what the items refer to, and lets them refer to the copy. What the slot held is no part any more.
   void copy(std::span<WriteItem> items);
 
   /// What it holds is no part any more. @throws StorageError
-  void make_void() const { void_part(file_); }
+  void make_void() const { void_commit_record(file_); }
   /// The whole file, with a complete part in it. Of one in memory. It stays while this lives and `whole` is not called.
   /// @throws StorageError, std::bad_alloc
   [[nodiscard]] std::span<std::byte> whole();
@@ -197,11 +165,66 @@ class PartSlot {
   void check_not_cut() const;
 
   PosixFile file_;
-  PartMemory memory_;
-  PartMemory whole_;  ///< kept, since the first read of each page of a mapping is slow
+  core::Mapping memory_;
+  core::Mapping whole_;  ///< kept, since the first read of each page of a mapping is slow
   bool in_memory_;
   std::size_t used_ = 0;
   std::vector<std::uint64_t> rows_;
 };
+
+// The blocks of a checkpoint that lies in parts.
+
+/// A row of the table of boxes that is not empty. Its elements lie side by side.
+struct PartRow {
+  std::uint64_t first_checksum = 0;  ///< which no other row has
+  std::uint64_t offset = 0;          ///< from the begin of the data
+};
+
+/// What this process can reach of a node-local copy.
+class PartsSource final : public BlockSource {
+ public:
+  /// Rows that lie in a part. It is kept open. @throws CorruptError that names the rank, if it is not of that file
+  void add(std::shared_ptr<const Part> part, const FileIndex& index);
+  /// Rows that another process has sent. @param data  to which their offsets belong @param owner  keeps that memory
+  void add(const std::vector<PartRow>& rows, std::span<const std::byte> data, std::shared_ptr<const void> owner);
+
+  /// Whether the data of this row are here. An empty row always is.
+  [[nodiscard]] bool has(const StoredVariable& variable, const BoxRow& row) const;
+
+  void read(const StoredVariable& variable, const BoxRow& row, std::uint64_t number, std::span<std::byte> content,
+            Xxh3Stream* digest) const override;
+
+ private:
+  /// Adds what it has read to the digest if there is one.
+  using Read = std::function<void(std::uint64_t offset, std::span<std::byte> into, Xxh3Stream* digest)>;
+  struct Row {
+    std::shared_ptr<const Read> data;
+    std::uint64_t offset = 0;
+  };
+
+  void add(const std::vector<PartRow>& rows, Read data);
+  [[nodiscard]] std::uint64_t place_in_row(const StoredVariable& variable, const BoxRow& row,
+                                           std::uint64_t number) const;
+
+  std::map<std::uint64_t, Row> rows_;  ///< by their first checksums
+  mutable StagedReader staged_;
+  // Where the blocks of the row begin that was read last.
+  mutable std::uint64_t row_of_places_ = UINT64_MAX;
+  mutable std::vector<std::uint64_t> places_;
+};
+
+// One checkpoint file, made of the parts of a node-local copy: the same, byte for byte, as a save at that step would
+// have written. Local: each process adds the parts that it can reach.
+
+/// Makes the file with its structure and without data, and without a commit record. @throws StorageError
+void begin_assembly(const core::FileAddress& file, const StructureImage& image);
+
+/// Writes the data of a part at their offsets in the begun file, and makes them durable.
+/// @param data  of the part @throws CorruptError if it is corrupt: then the file is worth nothing; StorageError
+void add_part(const core::FileAddress& file, const Part& part, std::span<const std::byte> data, const FileIndex& index,
+              bool durable);
+
+/// Completes the file, in which all parts are. @param index  with all checksums @throws StorageError
+void end_assembly(const core::FileAddress& file, const StructureImage& image, const FileIndex& index, bool durable);
 
 }  // namespace reprieve::storage

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/log.hpp"
-#include "storage/format/blocks.hpp"
 
 namespace reprieve::storage {
 

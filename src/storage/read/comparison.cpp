@@ -7,7 +7,6 @@
 
 #include "core/log.hpp"
 #include "storage/format/description.hpp"
-#include "storage/format/file_index.hpp"
 
 namespace reprieve::storage {
 
@@ -16,6 +15,12 @@ namespace {
 using Distribution = state::Distribution;
 
 std::string line_about(const std::string& name, const std::string& what) { return "variable '" + name + "': " + what; }
+
+void add_line(std::vector<std::string>& lines, const std::string& name, const std::string& difference) {
+  if (!difference.empty()) {
+    lines.push_back(line_about(name, difference));
+  }
+}
 
 std::string type_difference(ElementType registered, ElementType stored) {
   return registered == stored
@@ -80,15 +85,9 @@ class FileComparison {
       missing(name, variable);
       return;
     }
-    if (const std::string other = difference(variable, *stored); !other.empty()) {
-      result_.differences.push_back(line_about(name, other));
-    }
-    if (const std::string other = stored_members_difference(variable.members, stored->members); !other.empty()) {
-      result_.differences.push_back(line_about(name, other));
-    }
-    if (const std::string other = units_difference(variable.annotation, stored->annotation); !other.empty()) {
-      result_.warnings.push_back(line_about(name, other));
-    }
+    add_line(result_.differences, name, difference(variable, *stored));
+    add_line(result_.differences, name, stored_members_difference(variable.members, stored->members));
+    add_line(result_.warnings, name, units_difference(variable.annotation, stored->annotation));
     auto& targets = variable.distribution == Distribution::distributed ? result_.arrays : result_.values;
     targets.push_back({&name, stored, &variable});
   }
@@ -166,41 +165,6 @@ class FileComparison {
   Comparison result_;
 };
 
-}  // namespace
-
-Comparison compare_with_file(const Checkpoint::Registry& registry, const FileIndex& index, int rank, int size) {
-  return FileComparison(registry, index, rank, size).run();
-}
-
-namespace {
-
-void add_difference(Differences& differences, const RestoreTarget& target, const DistributedArray& array) {
-  if (const std::string other = array_difference(*target.stored, array); !other.empty()) {
-    differences.push_back(line_about(*target.name, other));
-  }
-}
-
-}  // namespace
-
-Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user) {
-  const devices::Spaces spaces;
-  Differences differences;
-  for (RestoreTarget& target : arrays) {
-    if (target.variable->described_by_user != described_by_user) {
-      if (const auto& declared = target.variable->declared; declared && !described_by_user) {
-        add_difference(differences, target, *declared);
-      }
-      continue;
-    }
-    target.array = target.variable->describe();
-    state::check_array(*target.name, target.array, spaces, target.variable->space.get());
-    add_difference(differences, target, target.array);
-  }
-  return differences;
-}
-
-namespace {
-
 /// Whether every rank's value has the same shape in both.
 bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex& b, const StoredVariable& in_b) {
   if (in_a.box_count != in_b.box_count) {
@@ -214,7 +178,31 @@ bool same_pieces(const FileIndex& a, const StoredVariable& in_a, const FileIndex
   return true;
 }
 
+/// Elements of one item of a list.
+std::uint64_t width_of(std::span<const std::uint64_t> shape) { return shape.size() == 2 ? shape[1] : 1; }
+
 }  // namespace
+
+Comparison compare_with_file(const Checkpoint::Registry& registry, const FileIndex& index, int rank, int size) {
+  return FileComparison(registry, index, rank, size).run();
+}
+
+Differences compare_arrays(std::vector<RestoreTarget>& arrays, bool described_by_user) {
+  const devices::Spaces spaces;
+  Differences differences;
+  for (RestoreTarget& target : arrays) {
+    if (target.variable->described_by_user != described_by_user) {
+      if (const auto& declared = target.variable->declared; declared && !described_by_user) {
+        add_line(differences, *target.name, array_difference(*target.stored, *declared));
+      }
+      continue;
+    }
+    target.array = target.variable->describe();
+    state::check_array(*target.name, target.array, spaces, target.variable->space.get());
+    add_line(differences, *target.name, array_difference(*target.stored, target.array));
+  }
+  return differences;
+}
 
 bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& stored, const FileIndex& other,
                          int rank, int size) {
@@ -232,13 +220,6 @@ bool overwrites_the_same(const Checkpoint::Registry& registry, const FileIndex& 
   return std::equal(mine.arrays.begin(), mine.arrays.end(), others.arrays.begin(), same_name) &&
          std::equal(mine.values.begin(), mine.values.end(), others.values.begin(), same_place);
 }
-
-namespace {
-
-/// Elements of one item of a list.
-std::uint64_t width_of(std::span<const std::uint64_t> shape) { return shape.size() == 2 ? shape[1] : 1; }
-
-}  // namespace
 
 std::string value_difference(const FileIndex& index, const StoredVariable& stored, std::size_t box,
                              const ValueAccess& value) {

@@ -5,7 +5,6 @@
 #include "storage/read/inspect_file.hpp"
 
 #include "reprieve/error.hpp"
-#include "storage/format/commit_record.hpp"
 #include "storage/read/block_reader.hpp"
 
 namespace reprieve::storage {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "storage/read/proof.hpp"
+// All ranks verify a file together, and settle who reads wrong what others read right.
 
 #include <algorithm>
 #include <string>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/log.hpp"
+#include "storage/read/restorer.hpp"
 
 namespace reprieve::storage {
 
@@ -121,11 +123,11 @@ class Proof {
       }
     }
     const Suspect& first = suspects.front();
-    throw StorageError(ErrorCode::io, "rank " + std::to_string(first.finder) + " on host " +
-                                          comm_.host_of(static_cast<int>(first.finder)) + " reads wrong bits from " +
-                                          file_ +
-                                          ", which are right when they are read again: the checkpoint is valid, but "
-                                          "that host's memory or its way to the disk is not; start again without it");
+    throw StorageError(ErrorCode::io,
+                       fmt::format("rank {} on host {} reads wrong bits from {}, which are right when they are read "
+                                   "again: the checkpoint is valid, but that host's memory or its way to the disk is "
+                                   "not; start again without it",
+                                   first.finder, comm_.host_of(static_cast<int>(first.finder)), file_));
   }
 
   [[nodiscard]] std::string in_words(const Suspect& suspect) const {

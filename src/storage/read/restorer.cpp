@@ -3,19 +3,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <iterator>
 #include <map>
-#include <span>
-#include <utility>
 
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "reprieve/memory_space.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/commit_record.hpp"
-#include "storage/read/proof.hpp"
-#include "storage/read/stored_checkpoint.hpp"
 
 namespace reprieve::storage {
 
@@ -78,7 +72,7 @@ void Restorer::look() {
   if (!index_) {
     load_index();
   }
-  core::failpoint(core::Failpoint::restore_index_read);
+  core::failpoint("restore.index_read");
   compare([&] {
     comparison_ = compare_with_file(registry_, *index_, comm_.rank(), comm_.size());
     add_differences(compare_arrays(comparison_.arrays, false));
@@ -398,7 +392,7 @@ void Restorer::fill_arrays() {
     for (const RestoreTarget* target : same_splits_) {
       restore_copies(*stored_, *target->stored, target->array, comm_.rank());
     }
-    core::failpoint(core::Failpoint::restore_values_read);
+    core::failpoint("restore.values_read");
   });
 }
 

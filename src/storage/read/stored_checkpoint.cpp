@@ -2,13 +2,33 @@
 #include "storage/read/stored_checkpoint.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "storage/format/description.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/read/comparison.hpp"
 
 namespace reprieve::storage {
+
+namespace {
+
+/// A per-rank variable that stands beside another one; null if the file has none.
+const StoredVariable* beside(const FileIndex& index, const std::string& name) {
+  const StoredVariable* const found = index.find(name);
+  return found != nullptr && found->is_copy && found->distribution == state::Distribution::per_rank ? found : nullptr;
+}
+
+/// The boxes of an array that hold anything, as they were described when they were saved.
+std::vector<BoxView<std::byte>> views_of(const DistributedArray& array) {
+  std::vector<BoxView<std::byte>> views;
+  for (const MemoryBox& box : array.boxes) {
+    if (volume(box.extent) > 0) {
+      views.push_back(view_of<std::byte>(box, array.type.size_bytes));
+    }
+  }
+  return views;
+}
+
+}  // namespace
 
 int StoredPieces::count() const { return checkpoint_.index().metadata.world_size; }
 
@@ -124,40 +144,11 @@ Bytes StoredCheckpoint::content_of(const StoredVariable& variable, const BoxRow&
 }
 
 void StoredCheckpoint::fill(const StoredVariable& variable, const DistributedArray& array) const {
-  for (const MemoryBox& box : array.boxes) {
-    if (volume(box.extent) > 0) {
-      reader_.fill(variable, view_of<std::byte>(box, array.type.size_bytes));
-    }
+  for (const BoxView<std::byte>& view : views_of(array)) {
+    reader_.fill(variable, view);
   }
   reader_.finish();
 }
-
-namespace {
-
-/// A per-rank variable that stands beside another one; null if the file has none.
-const StoredVariable* beside(const FileIndex& index, const std::string& name) {
-  const StoredVariable* const found = index.find(name);
-  return found != nullptr && found->is_copy && found->distribution == state::Distribution::per_rank ? found : nullptr;
-}
-
-/// The boxes of an array that hold anything, as they were described when they were saved.
-std::vector<BoxView<std::byte>> views_of(const DistributedArray& array) {
-  std::vector<BoxView<std::byte>> views;
-  for (const MemoryBox& box : array.boxes) {
-    if (volume(box.extent) > 0) {
-      views.push_back(view_of<std::byte>(box, array.type.size_bytes));
-    }
-  }
-  return views;
-}
-
-Bytes read_piece(const StoredCheckpoint& stored, const StoredVariable& variable, const BoxRow& row) {
-  Bytes content(bytes_of(FileIndex::dataset_box(variable, row), variable.type.size_bytes));
-  stored.reader().read_box(variable, row, content);
-  return content;
-}
-
-}  // namespace
 
 bool has_copies(const FileIndex& index, const StoredVariable& variable, int ranks) {
   return index.metadata.world_size == ranks && beside(index, boxes_name(variable.name)) != nullptr &&
@@ -170,7 +161,7 @@ bool had_these_boxes(const StoredCheckpoint& stored, const StoredVariable& varia
   const std::vector<Box> present = boxes_of(views_of(array));
   const BoxRow row = stored.index().row(boxes, static_cast<std::size_t>(rank));
   return boxes.type == kBoxWord && to_extents(row.extent) == Extents{present.size(), 2 * variable.shape.size()} &&
-         read_piece(stored, boxes, row) == words_of(present);
+         stored.content_of(boxes, row) == words_of(present);
 }
 
 void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variable, const DistributedArray& array,
@@ -179,7 +170,7 @@ void restore_copies(const StoredCheckpoint& stored, const StoredVariable& variab
   const StoredVariable& values = *beside(index, copies_name(variable.name));
   const std::vector<BoxView<std::byte>> views = views_of(array);
   const auto copies = copies_of(boxes_of(views), parts_written_by(index, variable, static_cast<std::uint64_t>(rank)));
-  const Bytes content = read_piece(stored, values, index.row(values, static_cast<std::size_t>(rank)));
+  const Bytes content = stored.content_of(values, index.row(values, static_cast<std::size_t>(rank)));
   std::size_t wanted = 0;
   for (const Copy& copy : copies) {
     wanted += bytes_of(copy.place, variable.type.size_bytes);

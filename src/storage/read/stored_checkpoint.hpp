@@ -57,7 +57,6 @@ class StoredCheckpoint final : public StoredState {
   void fill(const StoredVariable& variable, const DistributedArray& array) const;
 
   [[nodiscard]] const FileIndex& index() const noexcept { return index_; }
-  [[nodiscard]] const BlockReader& reader() const noexcept { return reader_; }
 
  private:
   [[nodiscard]] const StoredVariable& find(const std::string& name) const;

@@ -13,27 +13,22 @@
 
 #include "storage/write/checkpoint_writer.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <span>
 #include <utility>
 
-#include "cluster/communicator.hpp"
 #include "core/error.hpp"
 #include "core/failpoint.hpp"
 #include "core/log.hpp"
 #include "reprieve/version.hpp"
+#include "reprieve/version_details.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/blocks.hpp"
-#include "storage/format/description.hpp"
 #include "storage/format/layout.hpp"
 #include "storage/format/shared_copies.hpp"
 #include "storage/hdf5/hdf5_handle.hpp"
 #include "storage/hdf5/hdf5_layout.hpp"
-#include "storage/write/file_plan.hpp"
 #include "storage/write/registration.hpp"
 
 namespace reprieve::storage {
@@ -42,11 +37,8 @@ namespace {
 
 /// "Open MPI v4.1.4" of a text that continues with the package, the date and more.
 std::string mpi_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  cluster::check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  const std::string version(text.data(), static_cast<std::size_t>(length));
-  return version.substr(0, version.find_first_of(",\n"));
+  const std::string version = version_details().mpi;
+  return version.substr(0, version.find(','));
 }
 
 std::string hdf5_version() {
@@ -57,15 +49,7 @@ std::string hdf5_version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-}  // namespace
-
-void fill_versions(FileMetadata& metadata) {
-  metadata.library_version = REPRIEVE_VERSION;
-  metadata.mpi_version = mpi_version();
-  metadata.hdf5_version = hdf5_version();
-}
-
-namespace {
+using Distribution = state::Distribution;
 
 constexpr std::size_t kMostBytesOfOne = std::size_t{4} << 20U;
 constexpr std::size_t kMostBytesOfAll = std::size_t{64} << 20U;
@@ -78,7 +62,7 @@ bool has_padding(const ElementType& type) {
 }
 
 bool is_compared(const LocalVariable& variable) {
-  return variable.description.distribution == state::Distribution::replicated &&
+  return variable.description.distribution == Distribution::replicated &&
          variable.description.type.element_class != ElementClass::opaque && !has_padding(variable.description.type) &&
          variable.views.size() == 1 && variable.views.front().space == nullptr;
 }
@@ -112,6 +96,12 @@ std::int64_t first_other(const std::vector<std::uint64_t>& digests, const std::v
 
 }  // namespace
 
+void fill_versions(FileMetadata& metadata) {
+  metadata.library_version = REPRIEVE_VERSION;
+  metadata.mpi_version = mpi_version();
+  metadata.hdf5_version = hdf5_version();
+}
+
 void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what) {
   if (comm.size() == 1) {
@@ -133,33 +123,9 @@ void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVari
   }
 }
 
-namespace {
-
-using Distribution = state::Distribution;
-
-}  // namespace
-
-struct LayoutCache::Content {
-  WriterKind writer;
-  DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
-  Bytes common;                       ///< what rank 0 sent to all ranks
-  Bytes places;                       ///< what it sent to this one
-  std::unique_ptr<LaidOutFile> file;  ///< rank 0's
-};
-
-LayoutCache::LayoutCache() = default;
-LayoutCache::~LayoutCache() = default;
-LayoutCache::LayoutCache(LayoutCache&&) noexcept = default;
-LayoutCache& LayoutCache::operator=(LayoutCache&&) noexcept = default;
-
 CheckpointWriter::CheckpointWriter(cluster::Communicator& comm, core::FileAddress file, const WriteOptions& options,
                                    LayoutCache& cache)
-    : comm_(comm),
-      options_(options),
-      writer_(row_of(options.writer)),
-      laid_out_(cache.content()),
-      model_(cache.model()),
-      history_(cache.history()) {
+    : comm_(comm), options_(options), writer_(kWriterRows.at(static_cast<std::size_t>(options.writer))), cache_(cache) {
   plan_.file = std::move(file);
   // What need not be durable is done when it is in the page cache.
   plan_.io = options.io == FileIo::automatic && !options.durable ? FileIo::page_cache : options.io;
@@ -174,8 +140,8 @@ void CheckpointWriter::plan(const Checkpoint::Registry& registry, const FileMeta
     compare_replicated(comm_, variables_, what_ + "comparing the replicated values");
   }
   bool rewrites = false;
-  comm_.on_chief([&] { rewrites = laid_out_->file->put_on_disk(plan_.file, options_.recycle); }, what);
-  apply_places(laid_out_->common, laid_out_->places);
+  comm_.on_chief([&] { rewrites = cache_.content->file->put_on_disk(plan_.file, options_.recycle); }, what);
+  apply_places(cache_.content->common, cache_.content->places);
   look_for_unchanged(rewrites, metadata, what);
 }
 
@@ -186,9 +152,10 @@ void CheckpointWriter::look_for_unchanged(bool rewrites, const FileMetadata& met
   }
   const bool is_last = metadata.reason.kind == SaveReason::Kind::preemption;
   const auto over = comm_.max(rewrites ? static_cast<std::int64_t>(options_.left_by_save) : 0, what);
-  comm_.agree(
-      core::capture([&] { plan_.ranges = history_.begin(static_cast<std::uint64_t>(over), options_.save, is_last); }),
-      what);
+  comm_.agree(core::capture([&] {
+                plan_.ranges = cache_.history.begin(static_cast<std::uint64_t>(over), options_.save, is_last);
+              }),
+              what);
 }
 
 void CheckpointWriter::plan_ahead(const Checkpoint::Registry& registry, const FileMetadata& metadata) {
@@ -204,10 +171,10 @@ void CheckpointWriter::plan_in_memory(const Checkpoint::Registry& registry, cons
   collect(registry, what_ + "collecting the variables");
   const std::string what = what_ + "laying out the file";
   find_layout(describe(what), metadata, what);
-  apply_places(laid_out_->common, laid_out_->places);
+  apply_places(cache_.content->common, cache_.content->places);
 }
 
-StructureImage CheckpointWriter::image() const { return laid_out_->file->image(); }
+StructureImage CheckpointWriter::image() const { return cache_.content->file->image(); }
 
 void CheckpointWriter::collect(const Checkpoint::Registry& registry, const std::string& what) {
   core::Outcome outcome = core::capture([&] { variables_ = collect_variables(registry); });
@@ -227,11 +194,11 @@ DescriptionMessage CheckpointWriter::describe(const std::string& what) const {
 void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata metadata, const std::string& what) {
   metadata.world_size = comm_.size();
   fill_versions(metadata);
-  const bool differs =
-      !laid_out_ || laid_out_->writer != options_.writer || laid_out_->described != digest_of(description);
-  const Agreement agreement = compare_facts(comm_, description.facts, differs, what);
-  if (agreement.any_differs || !kept_layout_takes(metadata, what)) {
-    lay_out_anew(std::move(description), agreement.same_facts, metadata, what);
+  const bool differs = !cache_.content || cache_.content->writer != options_.writer ||
+                       cache_.content->described != digest_of(description);
+  const auto [same_facts, any_differs] = comm_.compare(xxh3(description.facts), differs ? 1 : 0, what);
+  if (any_differs != 0 || !kept_layout_takes(metadata, what)) {
+    lay_out_anew(std::move(description), same_facts, metadata, what);
   }
 }
 
@@ -239,10 +206,10 @@ void CheckpointWriter::find_layout(DescriptionMessage description, FileMetadata 
 bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std::string& what) {
   bool takes = true;
   const auto bring_up_to_date = [&] {
-    auto kept = std::move(laid_out_);
+    auto kept = std::exchange(cache_.content, std::nullopt);
     check_file_size_limit(plan_.file, kept->file->index().file_size);
     takes = kept->file->replace_metadata(metadata);
-    laid_out_ = std::move(kept);
+    cache_.content = std::move(kept);
   };
   comm_.on_chief(bring_up_to_date, what);
   return comm_.max(takes ? 0 : 1, what) == 0;
@@ -250,10 +217,10 @@ bool CheckpointWriter::kept_layout_takes(const FileMetadata& metadata, const std
 
 void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_facts, const FileMetadata& metadata,
                                     const std::string& what) {
-  laid_out_.reset();
+  cache_.content.reset();
   const DescriptionDigest described = digest_of(description);
   auto told = send_to_rank_0(comm_, std::move(description), same_facts, what);
-  std::unique_ptr<LaidOutFile> file;
+  std::shared_ptr<LaidOutFile> file;
   Places places;
   comm_.on_chief(
       [&] {
@@ -262,7 +229,7 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
         check_file_size_limit(plan_.file, most_file_bytes(index));
         file = laid_out_as_before(index);
         if (!file) {
-          file = std::make_unique<LaidOutFile>(std::move(index));
+          file = std::make_shared<LaidOutFile>(std::move(index));
         }
         check_table_sizes(plan_.file.string(), file->commit_record());  // before any data are written
         places = places_in(file->index(), comm_.size(), writer_.piece_bytes);
@@ -270,14 +237,14 @@ void CheckpointWriter::lay_out_anew(DescriptionMessage description, bool same_fa
       what);
   comm_.broadcast(places.common, 0, what);
   Bytes own = comm_.scatter(places.of_ranks, what);
-  laid_out_ = std::make_unique<LayoutCache::Content>(
-      LayoutCache::Content{options_.writer, described, std::move(places.common), std::move(own), std::move(file)});
+  cache_.content =
+      LayoutCache::Content{options_.writer, described, std::move(places.common), std::move(own), std::move(file)};
 }
 
 /// The first save after a start is often the one before the end, and HDF5 takes its time to make thousands of datasets.
 /// Those of the restored file have their addresses already. Nothing if that file is another one.
 std::unique_ptr<LaidOutFile> CheckpointWriter::laid_out_as_before(FileIndex& index) {
-  std::optional<LayoutCache::Model> model = std::exchange(model_, std::nullopt);
+  std::optional<LayoutCache::Model> model = std::exchange(cache_.model, std::nullopt);
   if (!model) {
     return nullptr;
   }
@@ -366,22 +333,22 @@ void CheckpointWriter::add_chunks(const BoxView<const std::byte>& view, const Da
 std::uint64_t CheckpointWriter::own_bytes() const { return plan_.own_bytes(); }
 
 void CheckpointWriter::write_alone() {
-  if (writer_.make_alone == nullptr) {
+  if (!detail::kWriters.at(static_cast<std::size_t>(options_.writer)).in_background) {
     throw UsageError("this writer does not work in the background");
   }
-  written_ = writer_.make_alone()->write(plan_);
-  core::failpoint(core::Failpoint::save_part_written);
+  written_ = write_directly(plan_);
+  core::failpoint("save.part_written");
   if (written_.file && options_.durable) {
     written_.file->sync();
   }
-  core::failpoint(core::Failpoint::save_part_durable);
+  core::failpoint("save.part_durable");
   durable_ = true;
 }
 
 void CheckpointWriter::write_together() {
   const std::string what = what_ + "writing";
-  comm_.agree(core::capture([&] { written_ = writer_.make(comm_, plan_, what)->write(plan_); }), what);
-  core::failpoint(core::Failpoint::save_part_written);
+  comm_.agree(core::capture([&] { written_ = writer_.write(comm_, plan_, what); }), what);
+  core::failpoint("save.part_written");
 }
 
 void CheckpointWriter::complete() {
@@ -393,25 +360,25 @@ void CheckpointWriter::gather_and_write_checksums(const std::string& what) {
   const std::vector<Bytes> by_rank = comm_.gather(std::as_bytes(std::span(written_.checksums)), what);
   comm_.on_chief(
       [&] {
-        place_checksums(laid_out_->file->index(), by_rank);
+        place_checksums(cache_.content->file->index(), by_rank);
         write_checksums_and_commit_record();
       },
       what);
 }
 
 void CheckpointWriter::write_checksums_and_commit_record() {
-  const auto checksums = std::as_bytes(laid_out_->file->index().checksums.span());
+  const auto checksums = std::as_bytes(cache_.content->file->index().checksums.span());
   if (!written_.file) {
     written_.file.emplace(PosixFile::open_to_write(plan_.file));
   }
   const PosixFile& file = *written_.file;
   check_structure(file);
-  CommitRecord commit_record = laid_out_->file->commit_record();
+  CommitRecord commit_record = cache_.content->file->commit_record();
   file.write_all(checksums, commit_record.checksums.region.offset);
-  core::failpoint(core::Failpoint::save_checksums_written);
+  core::failpoint("save.checksums_written");
   commit_record.checksums.digest = xxh3(checksums);
   write_commit_record(file, commit_record);
-  core::failpoint(core::Failpoint::save_record_written);
+  core::failpoint("save.record_written");
   durable_ = false;
 }
 
@@ -420,7 +387,7 @@ void CheckpointWriter::finish(const std::string& what) {
                 if (written_.file && options_.durable && !durable_) {
                   written_.file->sync();
                 }
-                core::failpoint(core::Failpoint::save_part_durable);
+                core::failpoint("save.part_durable");
                 if (written_.file) {
                   written_.file->close();
                 }
@@ -430,9 +397,9 @@ void CheckpointWriter::finish(const std::string& what) {
 
 /// If HDF5 opened the file for writing, it must have left the structure as it was laid out.
 void CheckpointWriter::check_structure(const PosixFile& file) const {
-  const CommitRecord& commit_record = laid_out_->file->commit_record();
-  if (writer_.opens_structure && structure_digest(file, laid_out_->file->index(), commit_record.checksums.region) !=
-                                     commit_record.structure_digest) {
+  const CommitRecord& commit_record = cache_.content->file->commit_record();
+  if (writer_.opens_structure && structure_digest(file, cache_.content->file->index(),
+                                                  commit_record.checksums.region) != commit_record.structure_digest) {
     throw CorruptError(plan_.file.string() + ": its structure changed while the data were written");
   }
 }
@@ -441,7 +408,7 @@ std::uint64_t most_checkpoint_bytes(cluster::Communicator& comm, const Checkpoin
   constexpr const char* what = "telling the size of a checkpoint";
   const auto tell = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
-    const bool same_facts = compare_facts(comm, mine.facts, false, what).same_facts;
+    const bool same_facts = comm.compare(xxh3(mine.facts), 0, what).is_equal;
     auto told = send_to_rank_0(comm, std::move(mine), same_facts, what);
     const std::uint64_t bytes = comm.is_chief() ? most_file_bytes(plan_file(std::move(told), {})) : 0;
     return static_cast<std::uint64_t>(comm.max(static_cast<std::int64_t>(bytes), what));

@@ -6,9 +6,7 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cluster/communicator.hpp"
@@ -29,36 +27,28 @@ void fill_versions(FileMetadata& metadata);
 
 // The layout of a file, kept from one save to the next.
 
+class LaidOutFile;
+
 /// What a rank keeps from one save to the next. As long as no rank registers other variables or shapes than before, the
 /// file is not laid out again, and the ranks exchange no descriptions.
-class LayoutCache {
- public:
-  /// A complete file, and what it says about itself.
+struct LayoutCache {
+  struct Content {
+    WriterKind writer;
+    DescriptionDigest described;        ///< what this rank said of its variables, for which the layout was made
+    Bytes common;                       ///< what rank 0 sent to all ranks
+    Bytes places;                       ///< what it sent to this one
+    std::shared_ptr<LaidOutFile> file;  ///< rank 0's
+  };
+  /// A file that is complete, as one that has just been restored, and what it says about itself.
   struct Model {
     core::FileAddress file;
     FileIndex index;
   };
 
-  LayoutCache();
-  ~LayoutCache();
-  LayoutCache(LayoutCache&&) noexcept;
-  LayoutCache& operator=(LayoutCache&&) noexcept;
-
-  /// A file that is complete, as one that has just been restored: if the first save has the same variables, it takes
-  /// the structure from there. Counts on rank 0. Local.
-  void take_from(Model model) { model_ = std::move(model); }
-
-  /// What this rank has written before, into files that may be written over.
-  [[nodiscard]] WriteHistory& history() noexcept { return history_; }
-
-  struct Content;
-  [[nodiscard]] std::unique_ptr<Content>& content() noexcept { return content_; }
-  [[nodiscard]] std::optional<Model>& model() noexcept { return model_; }
-
- private:
-  std::unique_ptr<Content> content_;  ///< nothing before the first save
-  std::optional<Model> model_;
-  WriteHistory history_;
+  std::optional<Content> content;  ///< nothing before the first save
+  /// Rank 0's: if the first save has the same variables, it takes the structure from there.
+  std::optional<Model> model;
+  WriteHistory history;  ///< what this rank has written before, into files that may be written over
 };
 
 // Whether what is registered as equal on all ranks is equal.
@@ -69,8 +59,6 @@ class LayoutCache {
 /// small reduction if all are equal. @param variables  the same ones on all ranks @throws as any collective call
 void compare_replicated(cluster::Communicator& comm, const std::vector<LocalVariable>& variables,
                         const std::string& what);
-
-class LaidOutFile;
 
 struct WriteOptions {
   WriterKind writer = WriterKind::direct;
@@ -157,9 +145,7 @@ class CheckpointWriter {
   std::vector<LocalVariable> variables_;  ///< until it is known where they lie
   std::vector<Bytes> contents_;           ///< of those that no program registered
   WritePlan plan_;
-  std::unique_ptr<LayoutCache::Content>& laid_out_;
-  std::optional<LayoutCache::Model>& model_;
-  WriteHistory& history_;
+  LayoutCache& cache_;
   WrittenPart written_;
   bool durable_ = false;  ///< this rank's part is
 };

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <new>
 #include <system_error>
-#include <utility>
 
 #include "core/log.hpp"
 #include "core/threads.hpp"

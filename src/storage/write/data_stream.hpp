@@ -19,6 +19,7 @@
 
 #include "reprieve/save.hpp"
 #include "storage/bytes/posix_file.hpp"
+#include "storage/format/dataset.hpp"
 
 namespace reprieve::storage {
 
@@ -100,12 +101,6 @@ class WriteQueue {
 
 /// Past the page cache, bytes go through `kMaxPendingWrites` buffers of this size: 20 MiB in all.
 inline constexpr std::size_t kStreamBufferBytes = std::size_t{4} << 20U;
-
-/// Less than that in one piece goes through the page cache: it is not worth a direct write of its own.
-inline constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{256} << 10U;
-/// Chunks of one rank alone go to the file by themselves from this size on: a write of them is no dearer than a
-/// message.
-inline constexpr std::uint64_t kLeastOwnChunkBytes = std::uint64_t{16} << 10U;
 
 /// Bytes that follow each other in the file are collected in page-aligned buffers, which are written with O_DIRECT,
 /// several at a time. What cannot be written that way (the ends of a piece that share a page with something else, small

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "storage/write/mpio_writer.hpp"
-
 #include <mpi.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <optional>
 
 #include "cluster/communicator.hpp"
 #include "core/log.hpp"
@@ -14,50 +8,6 @@
 #include "storage/write/writers.hpp"
 
 namespace reprieve::storage {
-
-namespace {
-
-[[noreturn]] void give_up(const std::string& message) {
-  // Straight to the descriptor: the thread that hangs may hold the locks of any stream. If stderr is gone, abort
-  // anyway.
-  static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
-  std::abort();
-}
-
-}  // namespace
-
-Watchdog::Watchdog(std::string who, std::chrono::milliseconds limit)
-    : who_(std::move(who)), limit_(limit), deadline_(std::chrono::steady_clock::now() + limit) {
-  const core::SignalsBlocked blocked;  // inherited by the thread
-  thread_ = std::thread([this] { watch(); });
-}
-
-Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-}
-
-void Watchdog::enter(std::string stage) {
-  const std::lock_guard lock(mutex_);
-  stage_ = std::move(stage);
-  deadline_ = std::chrono::steady_clock::now() + limit_;
-}
-
-void Watchdog::watch() {
-  std::unique_lock lock(mutex_);
-  while (!done_) {
-    const auto deadline = deadline_;
-    changed_.wait_until(lock, deadline, [this] { return done_; });
-    if (!done_ && std::chrono::steady_clock::now() >= deadline_) {
-      give_up("reprieve: " + who_ + ": no answer from '" + stage_ + "' for " + std::to_string(limit_.count()) +
-              " ms; aborting, because a hanging MPI-IO call cannot be left in any other way\n");
-    }
-  }
-}
 
 namespace {
 
@@ -176,36 +126,23 @@ class CollectiveTransfer {
   }
 
   const WritePlan& plan_;
-  Watchdog watchdog_;
+  core::Watchdog watchdog_;
   Hdf5Handle transfer_;
   Hdf5Handle file_;
   BlockFeed feed_;
   core::Outcome failure_;
 };
 
-class MpioWriter final : public Writer {
- public:
-  explicit MpioWriter(cluster::Communicator& comm) : comm_(comm) {}
-
-  WrittenPart write(const WritePlan& plan) override {
-    const QuietHdf5 quiet;
-    comm_.agree(core::capture([&] { CollectiveTransfer(comm_, plan).run(); }), "writing through MPI-IO");
-    // MPI-IO can lose data without a word: what counts is what can be read back. Any rank may have written for others,
-    // so every rank keeps the file open to make it durable.
-    WrittenPart part{checksums_of(plan.items), PosixFile::open_to_write(plan.file)};
-    check_items(*part.file, plan.items, part.checksums);
-    return part;
-  }
-
- private:
-  cluster::Communicator& comm_;
-};
-
 }  // namespace
 
-std::unique_ptr<Writer> make_mpio_writer(cluster::Communicator& comm, const WritePlan& /*plan*/,
-                                         const std::string& /*what*/) {
-  return std::make_unique<MpioWriter>(comm);
+WrittenPart write_by_mpio(cluster::Communicator& comm, const WritePlan& plan, const std::string& /*what*/) {
+  const QuietHdf5 quiet;
+  comm.agree(core::capture([&] { CollectiveTransfer(comm, plan).run(); }), "writing through MPI-IO");
+  // MPI-IO can lose data without a word: what counts is what can be read back. Any rank may have written for others,
+  // so every rank keeps the file open to make it durable.
+  WrittenPart part{checksums_of(plan.items), PosixFile::open_to_write(plan.file)};
+  check_items(*part.file, plan.items, part.checksums);
+  return part;
 }
 
 }  // namespace reprieve::storage

@@ -5,18 +5,12 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "reprieve/error.hpp"
 #include "storage/bytes/checksum.hpp"
 #include "storage/format/layout.hpp"
 
 namespace reprieve::storage {
-
-Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs, std::string_view what) {
-  const auto compared = comm.compare(xxh3(facts), differs ? 1 : 0, what);
-  return {compared.is_equal, compared.greatest != 0};
-}
 
 std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine, bool same_facts,
                                                std::string_view what) {
@@ -112,7 +106,7 @@ void compare_registration(cluster::Communicator& comm, const Checkpoint::Registr
   std::vector<LocalVariable> variables = all_declared(registry);
   check_same_constants(comm, constants_text(registry));
   DescriptionMessage mine = encode_descriptions(variables);
-  const bool same_facts = compare_facts(comm, mine.facts, false, kComparing).same_facts;
+  const bool same_facts = comm.compare(xxh3(mine.facts), 0, kComparing).is_equal;
   if (same_facts) {
     std::erase_if(variables, [](const LocalVariable& variable) {
       const Description& description = variable.description;
@@ -143,7 +137,7 @@ void check_descriptions(cluster::Communicator& comm, const Checkpoint::Registry&
   }
   const auto compare = [&] {
     DescriptionMessage mine = encode_descriptions(collect_variables(registry));
-    const bool same_facts = compare_facts(comm, mine.facts, false, kComparing).same_facts;
+    const bool same_facts = comm.compare(xxh3(mine.facts), 0, kComparing).is_equal;
     compare_on_chief(comm, std::move(mine), same_facts);
   };
   comm.together(compare, kComparing);

@@ -15,15 +15,6 @@ namespace reprieve::storage {
 
 // What the ranks send to rank 0 about their variables: as little as it needs to plan a file.
 
-/// The result of one reduction.
-struct Agreement {
-  bool same_facts = true;    ///< all ranks have the same variables
-  bool any_differs = false;  ///< some rank's are not what they were
-};
-/// Collective. @param differs  whether this rank's are not what they were
-[[nodiscard]] Agreement compare_facts(cluster::Communicator& comm, const Bytes& facts, bool differs,
-                                      std::string_view what);
-
 /// The messages of all ranks, on rank 0; nothing on the others. The facts are rank 0's alone if the ranks have the same
 /// ones. Otherwise of each rank, for the error that lists the differences. Takes @p mine. Collective.
 [[nodiscard]] std::vector<DescriptionMessage> send_to_rank_0(cluster::Communicator& comm, DescriptionMessage mine,

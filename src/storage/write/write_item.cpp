@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage/write/write_item.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -44,6 +42,165 @@ constexpr std::size_t kMostSaves = 32;
 /// Scattered, since states repeat themselves at powers of two.
 bool is_sample(std::uint64_t range) { return (range * 0x9E3779B97F4A7C15U) >> 60U == 0; }
 static_assert(kSampleOf == 16);
+
+/// Calls @p visit(block) for every block of every item.
+template <class Visit>
+void for_each_block(std::span<const WriteItem> items, Visit&& visit) {
+  for (const WriteItem& item : items) {
+    const BlockSplit split(item.source.box, item.dataset.element_size);
+    for (std::uint64_t i = 0; i < split.count(); ++i) {
+      visit(item, split.block(i));
+    }
+  }
+}
+
+const std::byte* first_of(const BoxView<const std::byte>& view, const Box& block) {
+  return view.data + displacement(view.box, view.strides_bytes, block.offset);
+}
+
+/// Calls @p visit(block, bytes) for every block of an item: while it uses one, the next comes from its device.
+/// @param next  the item after it, whose first block is begun; or null
+template <class Visit>
+void for_each_content(const WriteItem& item, const WriteItem* next, BlockFeed& feed, Visit&& visit) {
+  const std::size_t element_size = item.dataset.element_size;
+  const BlockSplit split(item.source.box, element_size);
+  for (std::uint64_t i = 0; i < split.count(); ++i) {
+    const Box block = split.block(i);
+    const std::span<const std::byte> content = feed.take(item.source, block, element_size);
+    if (i + 1 < split.count()) {
+      feed.expect(item.source, split.block(i + 1), element_size);
+    } else if (next != nullptr) {
+      if (const BlockSplit of_next(next->source.box, next->dataset.element_size); of_next.count() > 0) {
+        feed.expect(next->source, of_next.block(0), next->dataset.element_size);
+      }
+    }
+    visit(block, content);
+  }
+}
+
+/// Writes bytes in pieces that stay in the processor's cache between the checksum and the copy.
+void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
+    digest.update(piece);
+    stream.write(piece, offset);
+    offset += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+/// The same, but for what the file holds already.
+void write_changes(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest,
+                   WrittenRanges& ranges) {
+  std::size_t begin = 0;  // of what comes before the piece and was left out so far
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::uint64_t to_next_range = kRangeBytes - (offset + at) % kRangeBytes;
+    const auto piece = bytes.subspan(at, std::min<std::uint64_t>(bytes.size() - at, to_next_range));
+    digest.update(piece);
+    at += piece.size();
+    if (ranges.holds(piece, offset + at - piece.size())) {
+      continue;
+    }
+    const std::size_t gap = at - piece.size() - begin;
+    if (gap >= kLeastGapBytes) {
+      stream.leave_out(gap);
+      begin += gap;
+    }
+    stream.write(bytes.subspan(begin, at - begin), offset + begin);
+    begin = at;
+  }
+  stream.leave_out(bytes.size() - begin);
+}
+
+/// Writes items one by one, in any order, and keeps their checksums in the order of the items.
+class ItemWriter {
+ public:
+  ItemWriter(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges)
+      : stream_(stream), items_(items), ranges_(ranges) {
+    for (const WriteItem& item : items) {
+      first_checksum_.push_back(checksums_.size());
+      checksums_.resize(checksums_.size() + item.block_count());
+    }
+  }
+
+  /// @param after  what is written next, or the same
+  void write(std::size_t i, std::size_t after) {
+    std::size_t next = first_checksum_[i];
+    const WriteItem& written = items_[i];
+    written_ = written.dataset.file_offset;
+    for_each_content(written, after == i ? nullptr : &items_[after], feed_, [&](const Box& block, auto content) {
+      checksums_[next++] = write_block(written, block, content);
+      core::failpoint("save.block_written");
+    });
+    if (written.fills_dataset) {
+      fill_up_to(written.dataset.file_offset + volume(written.dataset.shape) * written.dataset.element_size);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> take_checksums() { return std::move(checksums_); }
+
+ private:
+  std::uint64_t write_block(const WriteItem& item, const Box& block, std::span<const std::byte> content) {
+    digest_.reset();
+    for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
+      const std::size_t size = static_cast<std::size_t>(count) * item.dataset.element_size;
+      const std::uint64_t offset = item.dataset.file_offset + first * item.dataset.element_size;
+      if (item.fills_dataset) {
+        fill_up_to(offset);
+        written_ = offset + size;
+      }
+      if (ranges_ != nullptr && size >= kRangeBytes) {
+        write_changes(stream_, content.first(size), offset, digest_, *ranges_);
+      } else {
+        write_run(stream_, content.first(size), offset, digest_);
+      }
+      content = content.subspan(size);
+    });
+    return digest_.digest();
+  }
+
+  /// Zeros from the last byte written up to @p offset: the runs of an item ascend in the file.
+  void fill_up_to(std::uint64_t offset) {
+    static constexpr std::array<std::byte, 4096> kZeros{};
+    while (written_ < offset) {
+      const auto zeros = std::span(kZeros).first(std::min<std::uint64_t>(kZeros.size(), offset - written_));
+      stream_.write(zeros, written_);
+      written_ += zeros.size();
+    }
+  }
+
+  DataStream& stream_;
+  std::span<const WriteItem> items_;
+  WrittenRanges* ranges_;                    ///< or null
+  std::uint64_t written_ = 0;                ///< where the item that fills its dataset has been written up to
+  std::vector<std::size_t> first_checksum_;  ///< by item
+  std::vector<std::uint64_t> checksums_;
+  Xxh3Stream digest_;
+  BlockFeed feed_;
+};
+
+/// Calls @p visit(item, place) for each item that is not empty; returns the size of the whole.
+template <class Items, class Visit>
+std::size_t for_each_place(Items items, Visit&& visit) {
+  // Copied with full cache lines; and large rows so that they can be handed to direct I/O as they are.
+  constexpr std::size_t row_alignment = 64;
+  constexpr std::size_t large_row = std::size_t{64} << 10U;
+  constexpr std::size_t large_row_alignment = 4096;
+  std::size_t next = 0;
+  for (auto& item : items) {
+    const std::size_t size = item.bytes();
+    if (size == 0) {
+      continue;
+    }
+    if (!item.continues_row) {
+      const std::size_t alignment = size < large_row ? row_alignment : large_row_alignment;
+      next = (next + alignment - 1) / alignment * alignment;
+    }
+    visit(item, next);
+    next += size;
+  }
+  return next;
+}
 
 }  // namespace
 
@@ -133,146 +290,6 @@ void WriteHistory::learn_from_last() {
   last_.reset();
 }
 
-namespace {
-
-/// Calls @p visit(block) for every block of every item.
-template <class Visit>
-void for_each_block(std::span<const WriteItem> items, Visit&& visit) {
-  for (const WriteItem& item : items) {
-    const BlockSplit split(item.source.box, item.dataset.element_size);
-    for (std::uint64_t i = 0; i < split.count(); ++i) {
-      visit(item, split.block(i));
-    }
-  }
-}
-
-const std::byte* first_of(const BoxView<const std::byte>& view, const Box& block) {
-  return view.data + displacement(view.box, view.strides_bytes, block.offset);
-}
-
-/// Calls @p visit(block, bytes) for every block of an item: while it uses one, the next comes from its device.
-/// @param next  the item after it, whose first block is begun; or null
-template <class Visit>
-void for_each_content(const WriteItem& item, const WriteItem* next, BlockFeed& feed, Visit&& visit) {
-  const std::size_t element_size = item.dataset.element_size;
-  const BlockSplit split(item.source.box, element_size);
-  for (std::uint64_t i = 0; i < split.count(); ++i) {
-    const Box block = split.block(i);
-    const std::span<const std::byte> content = feed.take(item.source, block, element_size);
-    if (i + 1 < split.count()) {
-      feed.expect(item.source, split.block(i + 1), element_size);
-    } else if (next != nullptr) {
-      if (const BlockSplit of_next(next->source.box, next->dataset.element_size); of_next.count() > 0) {
-        feed.expect(next->source, of_next.block(0), next->dataset.element_size);
-      }
-    }
-    visit(block, content);
-  }
-}
-
-/// Writes bytes in pieces that stay in the processor's cache between the checksum and the copy.
-void write_run(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest) {
-  while (!bytes.empty()) {
-    const auto piece = bytes.first(std::min(bytes.size(), kCachedBytes));
-    digest.update(piece);
-    stream.write(piece, offset);
-    offset += piece.size();
-    bytes = bytes.subspan(piece.size());
-  }
-}
-
-/// The same, but for what the file holds already.
-void write_changes(DataStream& stream, std::span<const std::byte> bytes, std::uint64_t offset, Xxh3Stream& digest,
-                   WrittenRanges& ranges) {
-  std::size_t begin = 0;  // of what comes before the piece and was left out so far
-  for (std::size_t at = 0; at < bytes.size();) {
-    const std::uint64_t to_next_range = kRangeBytes - (offset + at) % kRangeBytes;
-    const auto piece = bytes.subspan(at, std::min<std::uint64_t>(bytes.size() - at, to_next_range));
-    digest.update(piece);
-    at += piece.size();
-    if (ranges.holds(piece, offset + at - piece.size())) {
-      continue;
-    }
-    const std::size_t gap = at - piece.size() - begin;
-    if (gap >= kLeastGapBytes) {
-      stream.leave_out(gap);
-      begin += gap;
-    }
-    stream.write(bytes.subspan(begin, at - begin), offset + begin);
-    begin = at;
-  }
-  stream.leave_out(bytes.size() - begin);
-}
-
-/// Writes items one by one, in any order, and keeps their checksums in the order of the items.
-class ItemWriter {
- public:
-  ItemWriter(DataStream& stream, std::span<const WriteItem> items, WrittenRanges* ranges)
-      : stream_(stream), items_(items), ranges_(ranges) {
-    for (const WriteItem& item : items) {
-      first_checksum_.push_back(checksums_.size());
-      checksums_.resize(checksums_.size() + item.block_count());
-    }
-  }
-
-  /// @param after  what is written next, or the same
-  void write(std::size_t i, std::size_t after) {
-    std::size_t next = first_checksum_[i];
-    const WriteItem& written = items_[i];
-    written_ = written.dataset.file_offset;
-    for_each_content(written, after == i ? nullptr : &items_[after], feed_, [&](const Box& block, auto content) {
-      checksums_[next++] = write_block(written, block, content);
-      core::failpoint(core::Failpoint::save_block_written);
-    });
-    if (written.fills_dataset) {
-      fill_up_to(written.dataset.file_offset + volume(written.dataset.shape) * written.dataset.element_size);
-    }
-  }
-
-  [[nodiscard]] std::vector<std::uint64_t> take_checksums() { return std::move(checksums_); }
-
- private:
-  std::uint64_t write_block(const WriteItem& item, const Box& block, std::span<const std::byte> content) {
-    digest_.reset();
-    for_each_run(block, item.dataset.shape, [&](std::uint64_t first, std::uint64_t count) {
-      const std::size_t size = static_cast<std::size_t>(count) * item.dataset.element_size;
-      const std::uint64_t offset = item.dataset.file_offset + first * item.dataset.element_size;
-      if (item.fills_dataset) {
-        fill_up_to(offset);
-        written_ = offset + size;
-      }
-      if (ranges_ != nullptr && size >= kRangeBytes) {
-        write_changes(stream_, content.first(size), offset, digest_, *ranges_);
-      } else {
-        write_run(stream_, content.first(size), offset, digest_);
-      }
-      content = content.subspan(size);
-    });
-    return digest_.digest();
-  }
-
-  /// Zeros from the last byte written up to @p offset: the runs of an item ascend in the file.
-  void fill_up_to(std::uint64_t offset) {
-    static constexpr std::array<std::byte, 4096> kZeros{};
-    while (written_ < offset) {
-      const auto zeros = std::span(kZeros).first(std::min<std::uint64_t>(kZeros.size(), offset - written_));
-      stream_.write(zeros, written_);
-      written_ += zeros.size();
-    }
-  }
-
-  DataStream& stream_;
-  std::span<const WriteItem> items_;
-  WrittenRanges* ranges_;                    ///< or null
-  std::uint64_t written_ = 0;                ///< where the item that fills its dataset has been written up to
-  std::vector<std::size_t> first_checksum_;  ///< by item
-  std::vector<std::uint64_t> checksums_;
-  Xxh3Stream digest_;
-  BlockFeed feed_;
-};
-
-}  // namespace
-
 std::uint64_t WriteItem::run_bytes() const {
   return (fills_dataset ? volume(dataset.shape) : run_length(source.box, dataset.shape)) * dataset.element_size;
 }
@@ -353,69 +370,158 @@ void check_items(const PosixFile& file, std::span<const WriteItem> items, std::s
   });
 }
 
-namespace {
-
-/// So that the parts can be handed to direct I/O as they are, and copied with full cache lines.
-constexpr std::size_t kAlignment = 4096;
-/// What is smaller than a page is packed more closely.
-constexpr std::size_t kSmallAlignment = 64;
-
-std::size_t round_up(std::size_t size, std::size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
-
-/// Calls @p visit(item, place) with the offset of each item in the copy; returns the size of the whole.
-template <class Visit>
-std::size_t for_each_place(std::span<WriteItem> items, Visit&& visit) {
-  std::size_t next = 0;
-  for (WriteItem& item : items) {
-    const std::size_t size = item.bytes();
-    next = round_up(next, size < kAlignment ? kSmallAlignment : kAlignment);
-    visit(item, next);
-    next += size;
+RowCursor::RowCursor(const WriteItem& item, state::Staging& staging)
+    : item_(&item),
+      file_strides_(dense_strides(item.dataset.shape, item.dataset.element_size)),
+      outer_(state::outer_dimensions(item.source.box.extent, file_strides_, item.dataset.element_size)),
+      row_extent_(item.source.box.extent.begin() + static_cast<std::ptrdiff_t>(outer_), item.source.box.extent.end()),
+      row_strides_(item.source.strides_bytes.begin() + static_cast<std::ptrdiff_t>(outer_),
+                   item.source.strides_bytes.end()),
+      row_bytes_(volume(row_extent_) * item.dataset.element_size),
+      dense_(item.source.space == nullptr && is_dense(row_extent_, row_strides_, item.dataset.element_size)),
+      index_(outer_, 0),
+      rows_left_(item.bytes() == 0 ? 0 : item.bytes() / row_bytes_),
+      staging_(&staging) {
+  if (!done()) {
+    enter_row();
   }
-  return next;
 }
 
-}  // namespace
-
-StateCopy::~StateCopy() { release(); }
-
-void StateCopy::release() noexcept {
-  if (memory_ != nullptr) {
-    ::munmap(memory_, capacity_);
+std::uint64_t RowCursor::first_offset(const WriteItem& item) {
+  std::uint64_t elements = 0;
+  for (std::size_t d = 0; d < item.dataset.shape.size(); ++d) {
+    elements = elements * item.dataset.shape[d] + item.source.box.offset[d];
   }
-  memory_ = nullptr;
-  capacity_ = 0;
+  return item.dataset.file_offset + elements * item.dataset.element_size;
 }
 
-/// From the system itself, not from the heap: what is given back is free for others, and the pages can be large ones.
-void StateCopy::reserve(std::size_t size) {
-  if (size <= capacity_) {
+void RowCursor::enter_row() {
+  const BoxView<const std::byte>& source = item_->source;
+  const std::ptrdiff_t first = state::distance(source.box.offset, file_strides_, file_strides_.size());
+  row_offset_ =
+      item_->dataset.file_offset + static_cast<std::uint64_t>(first + state::distance(index_, file_strides_, outer_));
+  taken_ = 0;
+  if (copied_rows_ > 1) {
+    --copied_rows_;
+    row_ += row_bytes_;
+  } else {
+    copied_rows_ = 0;
+    row_ = source.data + state::distance(index_, source.strides_bytes, outer_);
+  }
+}
+
+void RowCursor::copy_row() {
+  const std::size_t element_size = item_->dataset.element_size;
+  copy_.resize(row_bytes_);
+  copy_box(copy_.data(), dense_strides(row_extent_, element_size), row_, row_strides_, row_extent_, element_size);
+  row_ = copy_.data();
+  copied_rows_ = 1;
+}
+
+/// Those that begin before @p end in the file, as far as they are neighbours in the last dimension that is stepped
+/// through: one copy from the device gets them all.
+void RowCursor::copy_rows(std::uint64_t end) {
+  const BoxView<const std::byte>& source = item_->source;
+  Extents extent = row_extent_;
+  Strides strides = row_strides_;
+  copied_rows_ = 1;
+  if (outer_ > 0) {
+    const std::size_t last = outer_ - 1;
+    const auto apart = static_cast<std::uint64_t>(file_strides_[last]);
+    copied_rows_ = std::min(source.box.extent[last] - index_[last], (end - row_offset_ - 1) / apart + 1);
+    extent.insert(extent.begin(), copied_rows_);
+    strides.insert(strides.begin(), source.strides_bytes[last]);
+  }
+  copy_.resize(copied_rows_ * row_bytes_);
+  const std::size_t element_size = item_->dataset.element_size;
+  copy_from({row_, {Extents(extent.size(), 0), extent}, strides, source.space}, row_, extent, element_size,
+            copy_.data(), dense_strides(extent, element_size), *staging_);
+  row_ = copy_.data();
+}
+
+std::span<const std::byte> RowCursor::piece(std::uint64_t end) {
+  if (!dense_ && !has_copy()) {
+    if (item_->source.space != nullptr) {
+      copy_rows(end);
+    } else {
+      copy_row();
+    }
+  }
+  return {row_ + taken_, static_cast<std::size_t>(std::min(row_bytes_ - taken_, end - offset()))};
+}
+
+void RowCursor::advance(std::uint64_t bytes) {
+  taken_ += bytes;
+  if (taken_ < row_bytes_) {
     return;
   }
-  release();
-  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw std::bad_alloc();
+  if (--rows_left_ > 0) {
+    static_cast<void>(state::next_index(index_, item_->source.box.extent, outer_));
+    enter_row();
+  } else {
+    Bytes().swap(copy_);  // there may be very many cursors
   }
-  ::madvise(memory, size, MADV_HUGEPAGE);  // a hint: where the kernel does not follow it the copy is only slower
-  memory_ = static_cast<std::byte*>(memory);
-  capacity_ = size;
+}
+
+std::uint64_t WritePlan::own_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const WriteItem& item : items) {
+    bytes += item.bytes();
+  }
+  return bytes;
+}
+
+std::uint64_t WritePlan::end_in_file() const {
+  std::uint64_t end = 0;
+  for (const Variable& variable : variables) {
+    end = std::max(end, variable.file_offset + variable.bytes);
+  }
+  return end;
+}
+
+WrittenPart write_directly(const WritePlan& plan) {
+  WrittenPart part;
+  if (plan.items.empty()) {
+    return part;
+  }
+  check_file_size_limit(plan.file, plan.end_in_file());  // this rank may have another one than rank 0
+  part.file.emplace(PosixFile::open_to_write(plan.file));
+  DataStream stream(*part.file, plan.io, plan.own_bytes(), plan.least_direct_bytes());
+  part.checksums = write_items(stream, plan.items, plan.ranges.get());
+  stream.finish();
+  return part;
+}
+
+std::size_t bytes_of_copy(std::span<const WriteItem> items) {
+  return for_each_place(items, [](const WriteItem&, std::size_t) {});
+}
+
+std::vector<std::uint64_t> copy_items(std::span<WriteItem> items, std::span<std::byte> memory) {
+  state::Staging staging;
+  for_each_place(items, [&](const WriteItem& item, std::size_t place) {
+    const BoxView<const std::byte>& source = item.source;
+    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
+    copy_from(source, source.data, source.box.extent, item.dataset.element_size, &memory[place], dense, staging);
+  });
+  // Only now: if a device fails, the items are as they were.
+  std::vector<std::uint64_t> rows;
+  for_each_place(items, [&](WriteItem& item, std::size_t place) {
+    item.source.data = &memory[place];
+    item.source.strides_bytes = dense_strides(item.source.box.extent, item.dataset.element_size);
+    item.source.space = nullptr;
+    if (!item.continues_row) {
+      rows.push_back(place);
+    }
+  });
+  return rows;
 }
 
 void StateCopy::take(std::span<WriteItem> items) {
-  reserve(for_each_place(items, [](const WriteItem&, std::size_t) {}));
-  state::Staging staging;
-  for_each_place(items, [&](WriteItem& item, std::size_t place) {
-    BoxView<const std::byte>& source = item.source;
-    const Strides dense = dense_strides(source.box.extent, item.dataset.element_size);
-    copy_from(source, source.data, source.box.extent, item.dataset.element_size, memory_ + place, dense, staging);
-  });
-  // Only now: if a device fails, the items are as they were.
-  for_each_place(items, [this](WriteItem& item, std::size_t place) {
-    item.source.data = memory_ + place;
-    item.source.strides_bytes = dense_strides(item.source.box.extent, item.dataset.element_size);
-    item.source.space = nullptr;
-  });
+  if (const std::size_t size = bytes_of_copy(items); size > capacity()) {
+    memory_ = {};
+    memory_ = core::Mapping::of_process(size);
+  }
+  copy_items(items, memory_.bytes());
 }
 
 }  // namespace reprieve::storage

@@ -6,14 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "core/directory.hpp"
+#include "core/memory.hpp"
+#include "reprieve/save.hpp"
 #include "storage/bytes/checksum.hpp"
-#include "storage/bytes/codec.hpp"
 #include "storage/bytes/posix_file.hpp"
 #include "storage/format/blocks.hpp"
 #include "storage/format/dataset.hpp"
@@ -133,29 +136,115 @@ void add_checksums(const WriteItem& item, BlockFeed& feed, std::vector<std::uint
 /// Reads all items back and compares them with the checksums. @throws CorruptError, StorageError
 void check_items(const PosixFile& file, std::span<const WriteItem> items, std::span<const std::uint64_t> checksums);
 
+/// Steps through the rows of an item: the ranges that lie side by side in the file.
+class RowCursor {
+ public:
+  /// @param item  must outlive the cursor. A row that does not lie side by side in memory is copied while the cursor is
+  /// in it; of rows on a device those up to the end of a piece are copied together.
+  /// @param staging  for these; must outlive the cursor too
+  RowCursor(const WriteItem& item, state::Staging& staging);
+
+  /// Where in the file the first byte of an item belongs.
+  [[nodiscard]] static std::uint64_t first_offset(const WriteItem& item);
+
+  [[nodiscard]] bool done() const noexcept { return rows_left_ == 0; }
+  /// Where in the file the next byte belongs.
+  [[nodiscard]] std::uint64_t offset() const noexcept { return row_offset_ + taken_; }
+  /// The rest of the row, or what of it lies before @p end in the file; `offset()` must. Valid until `advance`.
+  [[nodiscard]] std::span<const std::byte> piece(std::uint64_t end);
+  /// Continues behind the next @p bytes, at most the rest of the row.
+  void advance(std::uint64_t bytes);
+
+ private:
+  void enter_row();
+  void copy_row();
+  void copy_rows(std::uint64_t end);
+  [[nodiscard]] bool has_copy() const noexcept { return copied_rows_ > 0; }
+
+  const WriteItem* item_;
+  Strides file_strides_;  ///< in bytes
+  std::size_t outer_;     ///< dimensions that are stepped through from row to row
+  Extents row_extent_;    ///< of the other dimensions
+  Strides row_strides_;   ///< in memory
+  std::uint64_t row_bytes_;
+  bool dense_;     ///< a row lies side by side in memory
+  Extents index_;  ///< of the row
+  std::uint64_t rows_left_;
+  std::uint64_t row_offset_ = 0;
+  const std::byte* row_ = nullptr;
+  std::uint64_t taken_ = 0;  ///< bytes of the row
+  Bytes copy_;
+  std::uint64_t copied_rows_ = 0;  ///< that lie there, from `row_` on
+  state::Staging* staging_;
+};
+
+// Writing a part of a file.
+
+/// Everything a rank needs to write its part of a file: offsets from rank 0, and the memory that goes there.
+/// Made collectively; from then on the direct writer needs neither MPI nor HDF5.
+struct WritePlan {
+  /// One variable, as much as all ranks must know of it to write it together.
+  struct Variable {
+    std::string name;
+    ElementType type;
+    std::uint64_t file_offset = 0;  ///< of the dataset
+    std::uint64_t bytes = 0;        ///< of the whole dataset
+    std::uint64_t most_pieces = 0;  ///< where the ranks write it together: the greatest number that any has
+    bool scattered = false;         ///< some rank has it in pieces too small for a write of their own
+    std::size_t first_item = 0;     ///< this rank's boxes of it
+    std::size_t item_count = 0;
+  };
+
+  core::FileAddress file;
+  FileIo io = FileIo::automatic;  ///< how bytes go to the file system
+  std::vector<Variable> variables;
+  std::vector<WriteItem> items;  ///< by variable
+  /// What the file holds already, of this rank; null: nothing is known of that.
+  std::shared_ptr<WrittenRanges> ranges;
+  std::uint64_t state_bytes = 0;  ///< of all ranks
+
+  /// For the stream: with ranges that are left out, the pieces between them are shorter.
+  [[nodiscard]] std::uint64_t least_direct_bytes() const {
+    return ranges && ranges->leaves_out() ? kRangeBytes : kLeastDirectBytes;
+  }
+  /// What this rank writes.
+  [[nodiscard]] std::uint64_t own_bytes() const;
+  /// Where the last dataset ends.
+  [[nodiscard]] std::uint64_t end_in_file() const;
+};
+
+/// This rank's part of a file, written but not yet durable.
+struct WrittenPart {
+  std::vector<std::uint64_t> checksums;  ///< of the blocks of the plan's items
+  /// The file, if this rank wrote anything. It stays open until it is synced: the kernel reports a failed write-back to
+  /// those who had the file open.
+  std::optional<PosixFile> file;
+};
+
+/// Every rank its own items at their offsets, in the file that is laid out. Needs neither MPI nor HDF5, on any thread.
+/// @throws StorageError
+[[nodiscard]] WrittenPart write_directly(const WritePlan& plan);
+
 // A copy of one rank's part of the state, so that the program can continue while it is written.
+
+/// What a copy of items takes: row after row of the table of boxes, each with its elements side by side.
+[[nodiscard]] std::size_t bytes_of_copy(std::span<const WriteItem> items);
+
+/// Copies what the items refer to, and lets them refer to the copy. Returns where each row that is not empty begins.
+/// @param memory  for so many bytes @throws what a device's memory throws: then the items are as they were
+std::vector<std::uint64_t> copy_items(std::span<WriteItem> items, std::span<std::byte> memory);
 
 /// Memory for one copy, kept from one save to the next: only the first pays for getting it from the system.
 /// Not thread-safe.
 class StateCopy {
  public:
-  StateCopy() = default;
-  ~StateCopy();
-  StateCopy(const StateCopy&) = delete;
-  StateCopy& operator=(const StateCopy&) = delete;
-
-  /// Copies what the items refer to and lets them refer to the copy, which lies side by side. It lives until the next
-  /// call. @throws std::bad_alloc, or what a device's memory throws: the items are as they were
+  /// As `copy_items`. The copy lives until the next call. @throws std::bad_alloc too
   void take(std::span<WriteItem> items);
 
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.bytes().size(); }
 
  private:
-  void reserve(std::size_t size);
-  void release() noexcept;
-
-  std::byte* memory_ = nullptr;
-  std::size_t capacity_ = 0;
+  core::Mapping memory_;
 };
 
 }  // namespace reprieve::storage

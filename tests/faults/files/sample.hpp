@@ -12,7 +12,7 @@
 
 #include "faults/files/forked_reader.hpp"
 #include "reprieve/checkpoint.hpp"
-#include "storage/bytes/codec.hpp"
+#include "storage/bytes/posix_file.hpp"
 
 namespace reprieve::test {
 
