@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
-#include "common/text.hpp"
+#include "common/table.hpp"
 #include "core/log.hpp"
 
 namespace reprieve::bench {

@@ -6,6 +6,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -23,6 +24,14 @@
 #include "common/ranks.hpp"
 
 namespace apps {
+
+// Numbers and times as people read them.
+
+/// "1 rank", "4 ranks".
+std::string ranks_text(int count);
+
+/// "7.3 s", "42 s", "3:05", "1:02:03".
+std::string format_duration(std::chrono::duration<double> duration);
 
 // Parts of the JSON summary that every program writes for scripts.
 
@@ -83,7 +92,7 @@ int run_program(const char* name, int argc, char** argv, RunFunction run);
 /// A model under a handler.
 /// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its
 ///                 Outcome
-/// @tparam Report  resumed, after_step, preempted and finished: what people see
+/// @tparam Report  resumed, after_step, preempted and finished: what people see; called on rank 0 alone
 template <class Model, class Report>
 class Job {
  public:
@@ -116,7 +125,9 @@ class Job {
     while (!model_.finished()) {
       handler_->run([this] { model_.step(); });
       note_save();
-      report_.after_step(model_);
+      if (ranks_.is_chief()) {
+        report_.after_step(model_);
+      }
     }
     if (!had_nothing_to_do) {
       save_result();  // before the end: the directory remembers a run as finished, and this is its last state
@@ -125,7 +136,9 @@ class Job {
     handler_->finish();
     const auto summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
-    report_.finished(summary, had_nothing_to_do);
+    if (ranks_.is_chief()) {
+      report_.finished(summary, had_nothing_to_do);
+    }
   }
 
  private:
@@ -133,7 +146,9 @@ class Job {
     if (const auto& from = handler_->restored_from()) {
       model_.check_restored();
       restored_digest_ = model_.digest();
-      report_.resumed(*from, model_, *restored_digest_);
+      if (ranks_.is_chief()) {
+        report_.resumed(*from, model_, *restored_digest_);
+      }
     }
   }
 
@@ -174,7 +189,9 @@ class Job {
     try {
       auto summary = summarize();
       summary.preemption = preemption_of(context, summary.run_calls);
-      report_.preempted(summary, context.exit_code);
+      if (ranks_.is_chief()) {
+        report_.preempted(summary, context.exit_code);
+      }
       write(summary);
       checkpoints_changed_();
     } catch (const std::exception& error) {
