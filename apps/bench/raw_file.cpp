@@ -222,7 +222,6 @@ void settle(const std::filesystem::path& directory) {
 
 namespace {
 
-using cluster::check_mpi;
 using storage::check_hdf5;
 using storage::Hdf5Handle;
 using storage::make_property_list;
@@ -234,10 +233,9 @@ enum class Direction { write, read };
 
 class Hdf5Transfer {
  public:
-  Hdf5Transfer(MPI_Comm comm, Workload& workload, Transfer transfer, Direction direction)
+  Hdf5Transfer(MPI_Comm comm, Workload& workload, Direction direction)
       : comm_(comm), workload_(workload), direction_(direction), properties_(make_property_list(H5P_DATASET_XFER)) {
-    const auto mode = transfer == Transfer::collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT;
-    check_hdf5(H5Pset_dxpl_mpio(properties_.get(), mode), "set up transfers");
+    check_hdf5(H5Pset_dxpl_mpio(properties_.get(), H5FD_MPIO_COLLECTIVE), "set up transfers");
   }
 
   void run(const std::filesystem::path& path) {
@@ -285,7 +283,7 @@ class Hdf5Transfer {
       return 1;  // no rank can have more
     }
     std::uint64_t most = 0;
-    check_mpi(MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, comm_), "MPI_Allreduce");
+    cluster::check_mpi(MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, comm_), "MPI_Allreduce");
     return most;
   }
 
@@ -314,48 +312,14 @@ class Hdf5Transfer {
   Hdf5Handle properties_;
 };
 
-/// A communicator's file that is closed in any case.
-class MpiFile {
- public:
-  MpiFile(MPI_Comm comm, const std::filesystem::path& path) {
-    check_mpi(MPI_File_open(comm, path.c_str(), MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file_),
-              "MPI_File_open");
-  }
-  ~MpiFile() { MPI_File_close(&file_); }
-  MpiFile(const MpiFile&) = delete;
-  MpiFile& operator=(const MpiFile&) = delete;
-  [[nodiscard]] MPI_File get() const { return file_; }
-
- private:
-  MPI_File file_ = MPI_FILE_NULL;
-};
-
 }  // namespace
 
-void save_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file, Transfer transfer) {
-  Hdf5Transfer(comm, workload, transfer, Direction::write).run(file);
+void save_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file) {
+  Hdf5Transfer(comm, workload, Direction::write).run(file);
 }
 
-void restore_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file, Transfer transfer) {
-  Hdf5Transfer(comm, workload, transfer, Direction::read).run(file);
-}
-
-void save_mpi_io(MPI_Comm comm, Workload& workload, const std::filesystem::path& file) {
-  const MpiFile open(comm, file);
-  std::span<std::byte> rest = workload.padded_bytes();
-  auto offset = static_cast<MPI_Offset>(workload.padded_offset());
-  constexpr std::size_t most = std::size_t{1} << 29U;
-  std::uint64_t pieces = (rest.size() + most - 1) / most;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &pieces, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
-  for (; pieces > 0; --pieces) {
-    const auto piece = rest.first(std::min(rest.size(), most));
-    check_mpi(MPI_File_write_at_all(open.get(), offset, piece.data(), static_cast<int>(piece.size()), MPI_BYTE,
-                                    MPI_STATUS_IGNORE),
-              "MPI_File_write_at_all");
-    offset += static_cast<MPI_Offset>(piece.size());
-    rest = rest.subspan(piece.size());
-  }
-  check_mpi(MPI_File_sync(open.get()), "MPI_File_sync");
+void restore_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file) {
+  Hdf5Transfer(comm, workload, Direction::read).run(file);
 }
 
 }  // namespace reprieve::bench
