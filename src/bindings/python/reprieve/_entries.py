@@ -355,32 +355,11 @@ class BytesEntry(Entry):
 
     def restored(self) -> None:
         if self.incoming is not None:
-            data = memoryview(self.incoming)[: self.incoming_size]
-            self.incoming = None
-            self.take(data)
-
-    def take(self, data: memoryview) -> None:
-        """Makes the value from its bytes: in place where it can be."""
-        self.outgoing = None
-        value = self.slot.get()
-        if self.is_packed:
-            value.load_state_dict(_records.unpack(data))
-        elif isinstance(value, Custom):
-            value.load(bytes(data))
-        elif isinstance(value, Pickled):
-            value.value = pickle.loads(data)
-        elif isinstance(value, bytearray):
-            value[:] = data
-        elif _records.generator_state(value) is not None:
-            _records.set_generator_state(value, _records.from_text(bytes(data)))
-        else:
-            new = self.decode(data)
-            if isinstance(value, list) and isinstance(new, list):
-                value[:] = new
-            else:
-                self.slot.set(new)
+            data, self.incoming = memoryview(self.incoming)[: self.incoming_size], None
+            self.assign(self.decode(data))
 
     def assign(self, value: Any) -> None:
+        """Makes it the value: in place where it can be."""
         self.incoming = self.outgoing = None
         present = self.slot.get()
         if self.is_packed:
@@ -391,18 +370,17 @@ class BytesEntry(Entry):
             present.value = value
         elif _records.generator_state(present) is not None:
             _records.set_generator_state(present, value)
+        elif isinstance(present, bytearray) or isinstance(present, list) and isinstance(value, list):
+            present[:] = value
         else:
             self.slot.set(value)
 
     def decode(self, data: Any) -> Any:
-        value = self.slot.get()
         if self.is_packed:
             return _records.unpack(data)
-        if isinstance(value, Pickled):
+        if isinstance(self.slot.get(), Pickled):
             return pickle.loads(data)
-        if not self.is_text:
-            return bytes(data)
-        return _records.from_text(bytes(data))
+        return _records.from_text(bytes(data)) if self.is_text else bytes(data)
 
 
 #: Values that are stored as a text, which says what it is.

@@ -101,16 +101,7 @@ class Handler(_open.Opened):
             config.set_exit("later" if return_when_saved else exit)
             config.set_functions(step, save_files, watcher, abort)
 
-        self._open(
-            comm,
-            directory,
-            state,
-            configure,
-            when_values_restored=when_values_restored,
-            constants=constants,
-            dropped=dropped,
-            on_migration=on_migration,
-        )
+        self._open(comm, directory, state, configure, when_values_restored, constants, dropped, on_migration)
         try:
             if self.restored_from is not None:
                 self._registry.restored()
@@ -293,5 +284,3 @@ class Handler(_open.Opened):
         else:
             with contextlib.suppress(Error, Preempted):
                 self.close()
-
-

@@ -63,7 +63,7 @@ class Config:
             def leave(_comm: Any, code: int, path: bytes, _user: Any) -> None:
                 way(self._comm, code, os.fsdecode(path))
 
-            call("config_set_exit_fn", self.handle, self._registry.callback("exit_fn", leave), None)
+            self._set("exit_fn", "exit_fn", leave)
         elif way in _WAYS:
             call("config_set_exit", self.handle, CONSTANTS[_WAYS[way]])
         else:
@@ -77,32 +77,33 @@ class Config:
         abort: Callable[[Any, int], None] | None = None,
     ) -> None:
         """Functions of the program, which the handler calls."""
-        callback = self._registry.callback
         if step is not None:
             count = step  # not None
 
             def report_step(_user: Any) -> int:
                 return checked_range(int(count()), "the program's own count of steps", 0, NO_LIMIT - 1)
 
-            call("config_set_step_fn", self.handle, callback("step_fn", report_step, 0), None)
+            self._set("step_fn", "step_fn", report_step, 0)
         if save_files is not None:
             save = save_files
 
             def files(directory: bytes, number: int, is_chief: int, _user: Any) -> None:
                 save(os.fsdecode(directory), number, bool(is_chief))
 
-            call("config_set_save_fn", self.handle, callback("save_files_fn", files), None)
+            self._set("save_fn", "save_files_fn", files)
         if watcher is not None:
             ask = watcher
 
             def watch(message: int, size: int, time_left: Any, _user: Any) -> int:
                 return _tell(ask(), message, size, time_left)
 
-            call("config_set_watcher_fn", self.handle, callback("watcher_fn", watch, 0), None)
+            self._set("watcher_fn", "watcher_fn", watch, 0)
         if abort is not None:
             end = abort
-            run = callback("abort_fn", lambda _comm, code, _user: end(self._comm, code))
-            call("config_set_abort_fn", self.handle, run, None)
+            self._set("abort_fn", "abort_fn", lambda _comm, code, _user: end(self._comm, code))
+
+    def _set(self, name: str, kind: str, run: Callable[..., Any], at_error: int = 1) -> None:
+        call("config_set_" + name, self.handle, self._registry.callback(kind, run, at_error), None)
 
     def destroy(self) -> None:
         call("config_destroy", ctypes.byref(self.handle))
@@ -136,7 +137,6 @@ class Opened:
         directory: str | os.PathLike[str] | None,
         state: Any,
         configure: Callable[[Config], None],
-        *,
         when_values_restored: Callable[[], None] | None,
         constants: Mapping[str, Any] | None,
         dropped: Sequence[str],
