@@ -167,6 +167,31 @@ std::uint64_t memory_status(const std::string& key) {
   return 0;
 }
 
+/// How a cost grows: exponents over the whole curve, and from its last but one point to its last.
+struct Growth {
+  double fitted = 0;
+  double at_the_end = 0;
+};
+
+/// Nothing where there is no power law: a cost of 0, or a single point.
+std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
+  std::vector<double> sizes;
+  std::vector<double> values;
+  for (const Point& point : curve.points) {
+    sizes.push_back(point.x);
+    values.push_back(point.values[cost]);
+  }
+  const auto last_two = [](const std::vector<double>& all) { return std::vector<double>(all.end() - 2, all.end()); };
+  if (sizes.size() < 2 || std::ranges::any_of(values, [](double value) { return value <= 0; })) {
+    return std::nullopt;
+  }
+  return Growth{fitted_exponent(sizes, values), fitted_exponent(last_two(sizes), last_two(values))};
+}
+
+std::string text_of(const Cost& cost, double value) {
+  return cost.is_bytes ? core::size_text(static_cast<std::uint64_t>(value)) : format_seconds(value);
+}
+
 }  // namespace
 
 std::uint64_t reset_peak_memory() {
@@ -266,35 +291,6 @@ void Experiment::add_to(Report& report) const {
   }
   report.table(title_, {"what", "median", "quartiles", "GiB/s", "compared", "memory", ""}, rows);
 }
-
-namespace {
-
-/// How a cost grows: exponents over the whole curve, and from its last but one point to its last.
-struct Growth {
-  double fitted = 0;
-  double at_the_end = 0;
-};
-
-/// Nothing where there is no power law: a cost of 0, or a single point.
-std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
-  std::vector<double> sizes;
-  std::vector<double> values;
-  for (const Point& point : curve.points) {
-    sizes.push_back(point.x);
-    values.push_back(point.values[cost]);
-  }
-  const auto last_two = [](const std::vector<double>& all) { return std::vector<double>(all.end() - 2, all.end()); };
-  if (sizes.size() < 2 || std::ranges::any_of(values, [](double value) { return value <= 0; })) {
-    return std::nullopt;
-  }
-  return Growth{fitted_exponent(sizes, values), fitted_exponent(last_two(sizes), last_two(values))};
-}
-
-std::string text_of(const Cost& cost, double value) {
-  return cost.is_bytes ? core::size_text(static_cast<std::uint64_t>(value)) : format_seconds(value);
-}
-
-}  // namespace
 
 void Curve::add_to(Report& report, const nlohmann::json& facts) const {
   Row columns{x_name};
