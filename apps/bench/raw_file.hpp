@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
 
 #include "workload.hpp"
 

@@ -4,8 +4,6 @@
 /// @file
 /// The state that is saved and restored, the same for every candidate; and the work that stands for a step.
 
-#include <mpi.h>
-
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>

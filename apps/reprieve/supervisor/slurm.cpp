@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "reprieve/error.hpp"
 
 namespace reprieve::supervisor {
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from . import _open
 from ._errors import Error, Preempted, UsageError
-from ._facts import CheckpointInfo, Notice, SaveReport
 from ._native import (
     CONSTANTS,
     NO_LIMIT,
@@ -24,6 +23,7 @@ from ._native import (
     call,
     function,
 )
+from ._open import CheckpointInfo, Notice, SaveReport
 
 
 def watch_signals() -> None:

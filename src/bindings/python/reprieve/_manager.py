@@ -13,8 +13,8 @@ import numpy as np
 
 from . import _open
 from ._errors import ClusterError
-from ._facts import CheckpointInfo
 from ._native import NO_LIMIT, CheckpointInfoStruct, function
+from ._open import CheckpointInfo
 from ._registry import checked_range
 
 
