@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Page{"apps/guide/coming_from.md", "tests/scenarios/programs/tensorflow.cpp", 4, "cpp"},
                     Page{"apps/guide/python.md", "tests/python/page_test.py", 4, "python"},
                     Page{"apps/guide/pytorch/README.md", "apps/guide/pytorch/train.py", 1, "python"},
-                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/staggered.f90", 4, "fortran"},
+                    Page{"apps/guide/real_codes.md", "tests/e2e/codes/staggered.f90", 3, "fortran"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes/nodes.cpp", 3, "cpp"},
                     Page{"apps/guide/real_codes.md", "tests/e2e/codes/particles.c", 2, "c"},
                     Page{"apps/guide/state.md", "tests/mpi/state_page_test.cpp", 7, "cpp"}),
