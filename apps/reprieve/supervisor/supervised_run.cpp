@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/error.hpp"
 #include "core/event_log.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
