@@ -265,8 +265,9 @@ double Experiment::reference_of(const Candidate& candidate) const {
 
 void Experiment::add_to(Report& report) const {
   std::vector<Row> rows;
-  for (const auto& [candidate, seconds, memory_bytes] : results_) {
-    const Summary time = summarize(seconds);
+  for (const Result& result : results_) {
+    const Candidate& candidate = result.candidate;
+    const Summary time = summarize(result.seconds);
     const bool has_limit = std::ranges::any_of(
         results_, [&](const Result& other) { return other.candidate.limit == candidate.reference; });
     const double reference = candidate.reference.empty() ? 0 : reference_of(candidate);
@@ -276,7 +277,7 @@ void Experiment::add_to(Report& report) const {
     rows.push_back({candidate.name, format_seconds(time.median), quartiles(time),
                     bytes_ > 0 ? fmt::format("{:.2f}", static_cast<double>(bytes_) / time.median / (1U << 30U)) : "-",
                     is_compared ? fmt::format("{:.3f} {} {}", ratio, has_limit ? "of" : "x", candidate.reference) : "-",
-                    fmt::format("{:.1f} MiB", static_cast<double>(memory_bytes) / (1U << 20U)), candidate.note});
+                    fmt::format("{:.1f} MiB", static_cast<double>(result.memory_bytes) / (1U << 20U)), candidate.note});
     report.record({{"workload", title_},
                    {"what", candidate.name},
                    {"bytes", bytes_},
@@ -286,7 +287,7 @@ void Experiment::add_to(Report& report) const {
                    {"rounds", time.count},
                    {"of", candidate.reference},
                    {"ratio", is_compared ? nlohmann::json(ratio) : nlohmann::json()},
-                   {"memory_bytes", memory_bytes},
+                   {"memory_bytes", result.memory_bytes},
                    {"note", candidate.note}});
   }
   report.table(title_, {"what", "median", "quartiles", "GiB/s", "compared", "memory", ""}, rows);
