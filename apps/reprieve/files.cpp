@@ -301,7 +301,7 @@ void for_each_run(const std::vector<fs::path>& tops, const std::function<void(co
     require_directory(top);
     for (const fs::path& found : run_directories(top)) {
       const fs::path directory = found.lexically_normal();
-      if (!seen.insert(directory).second) {
+      if (!seen.insert(directory.has_filename() ? directory : directory.parent_path()).second) {  // "run/" is "run"
         continue;
       }
       const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
