@@ -20,7 +20,6 @@ Examples:
   mpirun -n 2 reprieve-bench save --directory /scratch/me --sizes-mib 512
   mpirun -n 4 reprieve-bench restore --directory /scratch/me --saved-by 2 --ranks 4
   mpirun -n 2 reprieve-bench local
-  mpirun -n 2 reprieve-bench start
   mpirun -n 16 --oversubscribe reprieve-bench scale
   mpirun -n 1 reprieve-bench scale --pretend-ranks 1000 10000 --variables 10
 
@@ -38,7 +37,6 @@ int run(int argc, char** argv) {
   reprieve::bench::add_background_command(app, json);
   reprieve::bench::add_local_command(app, json);
   reprieve::bench::add_restore_command(app, json);
-  reprieve::bench::add_start_command(app, json);
   reprieve::bench::add_scale_command(app, json);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

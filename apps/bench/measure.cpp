@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "cluster/communicator.hpp"
-#include "common/text.hpp"
+#include "common/table.hpp"
 #include "core/log.hpp"
 
 namespace reprieve::bench {
@@ -167,6 +167,31 @@ std::uint64_t memory_status(const std::string& key) {
   return 0;
 }
 
+/// How a cost grows: exponents over the whole curve, and from its last but one point to its last.
+struct Growth {
+  double fitted = 0;
+  double at_the_end = 0;
+};
+
+/// Nothing where there is no power law: a cost of 0, or a single point.
+std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
+  std::vector<double> sizes;
+  std::vector<double> values;
+  for (const Point& point : curve.points) {
+    sizes.push_back(point.x);
+    values.push_back(point.values[cost]);
+  }
+  const auto last_two = [](const std::vector<double>& all) { return std::vector<double>(all.end() - 2, all.end()); };
+  if (sizes.size() < 2 || std::ranges::any_of(values, [](double value) { return value <= 0; })) {
+    return std::nullopt;
+  }
+  return Growth{fitted_exponent(sizes, values), fitted_exponent(last_two(sizes), last_two(values))};
+}
+
+std::string text_of(const Cost& cost, double value) {
+  return cost.is_bytes ? core::size_text(static_cast<std::uint64_t>(value)) : format_seconds(value);
+}
+
 }  // namespace
 
 std::uint64_t reset_peak_memory() {
@@ -240,8 +265,9 @@ double Experiment::reference_of(const Candidate& candidate) const {
 
 void Experiment::add_to(Report& report) const {
   std::vector<Row> rows;
-  for (const auto& [candidate, seconds, memory_bytes] : results_) {
-    const Summary time = summarize(seconds);
+  for (const Result& result : results_) {
+    const Candidate& candidate = result.candidate;
+    const Summary time = summarize(result.seconds);
     const bool has_limit = std::ranges::any_of(
         results_, [&](const Result& other) { return other.candidate.limit == candidate.reference; });
     const double reference = candidate.reference.empty() ? 0 : reference_of(candidate);
@@ -251,7 +277,7 @@ void Experiment::add_to(Report& report) const {
     rows.push_back({candidate.name, format_seconds(time.median), quartiles(time),
                     bytes_ > 0 ? fmt::format("{:.2f}", static_cast<double>(bytes_) / time.median / (1U << 30U)) : "-",
                     is_compared ? fmt::format("{:.3f} {} {}", ratio, has_limit ? "of" : "x", candidate.reference) : "-",
-                    fmt::format("{:.1f} MiB", static_cast<double>(memory_bytes) / (1U << 20U)), candidate.note});
+                    fmt::format("{:.1f} MiB", static_cast<double>(result.memory_bytes) / (1U << 20U)), candidate.note});
     report.record({{"workload", title_},
                    {"what", candidate.name},
                    {"bytes", bytes_},
@@ -261,40 +287,11 @@ void Experiment::add_to(Report& report) const {
                    {"rounds", time.count},
                    {"of", candidate.reference},
                    {"ratio", is_compared ? nlohmann::json(ratio) : nlohmann::json()},
-                   {"memory_bytes", memory_bytes},
+                   {"memory_bytes", result.memory_bytes},
                    {"note", candidate.note}});
   }
   report.table(title_, {"what", "median", "quartiles", "GiB/s", "compared", "memory", ""}, rows);
 }
-
-namespace {
-
-/// How a cost grows: exponents over the whole curve, and from its last but one point to its last.
-struct Growth {
-  double fitted = 0;
-  double at_the_end = 0;
-};
-
-/// Nothing where there is no power law: a cost of 0, or a single point.
-std::optional<Growth> growth_of(const Curve& curve, std::size_t cost) {
-  std::vector<double> sizes;
-  std::vector<double> values;
-  for (const Point& point : curve.points) {
-    sizes.push_back(point.x);
-    values.push_back(point.values[cost]);
-  }
-  const auto last_two = [](const std::vector<double>& all) { return std::vector<double>(all.end() - 2, all.end()); };
-  if (sizes.size() < 2 || std::ranges::any_of(values, [](double value) { return value <= 0; })) {
-    return std::nullopt;
-  }
-  return Growth{fitted_exponent(sizes, values), fitted_exponent(last_two(sizes), last_two(values))};
-}
-
-std::string text_of(const Cost& cost, double value) {
-  return cost.is_bytes ? core::size_text(static_cast<std::uint64_t>(value)) : format_seconds(value);
-}
-
-}  // namespace
 
 void Curve::add_to(Report& report, const nlohmann::json& facts) const {
   Row columns{x_name};

@@ -7,15 +7,17 @@
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "bench/statistics.hpp"
 
 namespace reprieve::bench {
 
@@ -31,8 +33,6 @@ void add_background_command(CLI::App& app, const bool& json);
 void add_local_command(CLI::App& app, const bool& json);
 /// How fast a state is read back, from the page cache and from the disk.
 void add_restore_command(CLI::App& app, const bool& json);
-/// How long it takes until a handler is there.
-void add_start_command(CLI::App& app, const bool& json);
 /// How costs grow, also for numbers of ranks that are not there.
 void add_scale_command(CLI::App& app, const bool& json);
 
@@ -88,6 +88,54 @@ struct CommonOptions {
 void add_options(CLI::App& command, CommonOptions& options);
 /// Sizes of the state. They are greater than zero.
 void add_sizes(CLI::App& command, std::vector<double>& sizes_mib);
+
+// Statistics of repeated measurements.
+
+struct Summary {
+  double median = 0;
+  double low = 0;   ///< first quartile
+  double high = 0;  ///< third quartile
+  double max = 0;
+  std::size_t count = 0;
+};
+
+/// The quantile by linear interpolation between the two nearest values.
+inline double quantile(const std::vector<double>& sorted, double q) {
+  const double position = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const auto above = std::min(below + 1, sorted.size() - 1);
+  const double fraction = position - static_cast<double>(below);
+  return sorted[below] * (1 - fraction) + sorted[above] * fraction;
+}
+
+/// @param values  at least one
+inline Summary summarize(std::vector<double> values) {
+  if (values.empty()) {
+    throw std::invalid_argument("no measurement to summarise");
+  }
+  std::sort(values.begin(), values.end());
+  return {quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75), values.back(), values.size()};
+}
+
+/// The exponent k of the power law y ~ x^k that fits best: least squares in logarithms.
+/// @param xs, ys  two or more, greater than zero; not all xs are equal
+inline double fitted_exponent(const std::vector<double>& xs, const std::vector<double>& ys) {
+  const auto n = static_cast<double>(xs.size());
+  double mean_x = 0;
+  double mean_y = 0;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    mean_x += std::log(xs[i]) / n;
+    mean_y += std::log(ys[i]) / n;
+  }
+  double covariance = 0;
+  double variance = 0;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const double x = std::log(xs[i]) - mean_x;
+    covariance += x * (std::log(ys[i]) - mean_y);
+    variance += x * x;
+  }
+  return covariance / variance;
+}
 
 // How results are written.
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
 
 #include "workload.hpp"
 
@@ -73,17 +72,12 @@ void read_into_cache(const std::filesystem::path& file);
 /// not pay for the one before.
 void settle(const std::filesystem::path& directory);
 
-// The same state through plain parallel HDF5 and MPI-IO, as textbooks have it.
-
-enum class Transfer { collective, independent };
+// The same state through plain parallel HDF5, as textbooks have it, by collective transfers.
 
 /// Writes one dataset per variable into a new file, and returns when it is durable. Collective.
-void save_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file, Transfer transfer);
+void save_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file);
 
 /// Reads it back into the workload. Collective.
-void restore_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file, Transfer transfer);
-
-/// MPI_File_write_at_all of each rank's whole part, then MPI_File_sync. Collective.
-void save_mpi_io(MPI_Comm comm, Workload& workload, const std::filesystem::path& file);
+void restore_hdf5(MPI_Comm comm, Workload& workload, const std::filesystem::path& file);
 
 }  // namespace reprieve::bench

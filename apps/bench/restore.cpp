@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `restore` and `start`: how fast a state is read back, and how long it takes until a handler is there.
+// `restore`: how fast a state is read back.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -79,12 +79,8 @@ std::vector<RestorePath> restore_paths(MPI_Comm comm, Workload& workload, const 
   add_reprieve("Reprieve, the newest checkpoint", "reprieve", true, true);
   add_reprieve("Reprieve, a chosen file", "reader", true, false);
   add_reprieve("Reprieve, checksums not verified", "hasty-reader", false, false);
-  for (const auto& [transfer, name] :
-       {std::pair{Transfer::collective, "HDF5, collective"}, std::pair{Transfer::independent, "HDF5, independent"}}) {
-    paths.push_back(
-        {{name, [comm, &workload, plain, how = transfer] { restore_hdf5(comm, workload, plain, how); }, {}, kRawLimit},
-         plain});
-  }
+  paths.push_back(
+      {{"HDF5, collective", [comm, &workload, plain] { restore_hdf5(comm, workload, plain); }, {}, kRawLimit}, plain});
   return paths;
 }
 
@@ -141,7 +137,7 @@ void write_files(const WorkloadSpec& spec, const FirstRanks& savers, const fs::p
     Workload workload(spec, rank_in(savers.comm()), ranks);
     CheckpointManager manager(savers.comm(), workload.checkpoint(), directory / "reprieve");
     manager.save(1);
-    save_hdf5(savers.comm(), workload, directory / "plain.h5", Transfer::collective);
+    save_hdf5(savers.comm(), workload, directory / "plain.h5");
   });
 }
 
@@ -216,86 +212,6 @@ void add_restore_command(CLI::App& app, const bool& json) {
   command->add_option("--ranks", options->ranks, "Number of ranks that restore (default: all)");
   command->add_option("--only", options->only, "Paths with one of these texts in their name");
   add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
-}
-
-namespace {
-
-/// Handlers that are made where nothing was saved yet, and where something was.
-class Starting {
- public:
-  explicit Starting(fs::path directory) : directory_(std::move(directory)), values_(1000, 1.0) {
-    state_.add_per_rank("values", values_);
-    const auto handler = make(directory_ / "saved");
-    handler->request_checkpoint();
-    handler->run([] {});
-    handler->finish();
-  }
-
-  [[nodiscard]] std::vector<Candidate> candidates() {
-    const std::string raw = "a directory and a file, durable";
-    const auto clear = [this] { this->clear(); };
-    return {{raw, [this] { make_raw(); }, clear},
-            {"a start, nothing saved yet", [this] { handler_ = make(place_); }, clear, raw},
-            {"a start that restores", [this] { handler_ = make(directory_ / "saved"); }, clear, raw}};
-  }
-
-  void clear() {
-    if (handler_) {
-      handler_->finish();
-      handler_.reset();
-    }
-    place_ = directory_ / std::to_string(++places_);
-  }
-
- private:
-  /// The platform is given: to find it, a server may be asked, once in the life of a process.
-  std::unique_ptr<PreemptionCheckpointHandler> make(const fs::path& place) {
-    TerminationConfig config;
-    config.platform = Platform::other;
-    ManagerOptions options;
-    options.restart_finished = true;  // each round ends what it has started
-    return std::make_unique<PreemptionCheckpointHandler>(MPI_COMM_WORLD, state_, place, std::move(config),
-                                                         std::move(options));
-  }
-
-  /// The least that a start has to do, so that two runs do not share a directory.
-  void make_raw() {
-    if (rank_in(MPI_COMM_WORLD) == 0) {
-      fs::create_directory(place_);
-      const RawFile file(place_ / "file", O_CREAT | O_WRONLY);
-      file.sync();
-      const RawFile folder(place_, O_RDONLY | O_DIRECTORY);
-      folder.sync();
-    }
-    meet(MPI_COMM_WORLD);
-  }
-
-  fs::path directory_;
-  std::vector<double> values_;
-  Checkpoint state_;
-  std::unique_ptr<PreemptionCheckpointHandler> handler_;
-  fs::path place_;
-  int places_ = 0;
-};
-
-void run(const CommonOptions& options, bool json) {
-  const Scratch scratch(options.directory);
-  Starting starting(scratch.path());
-  Experiment experiment(MPI_COMM_WORLD, "Until a handler is there");
-  experiment.measure(starting.candidates(), options.rounds, 1);
-  starting.clear();
-  Report report("start", json);
-  experiment.add_to(report);
-  report.finish();
-}
-
-}  // namespace
-
-void add_start_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<CommonOptions>();
-  CLI::App* command = app.add_subcommand("start", "What a handler adds to the start of a program");
-  add_options(*command, *options);
   command->callback([options, &json] { run(*options, json); });
 }
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `save` and `background`: how soon a state is durable, and what that costs the program.
+// `save`: how soon a state is durable.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "measure.hpp"
@@ -68,22 +65,6 @@ class SavePaths {
                      kRewrittenFile, kRewrittenFile});
   }
 
-  void add_file_per_rank() {
-    const fs::path own = directory_ / fmt::format("raw-own-{}", rank_in(MPI_COMM_WORLD));
-    paths.push_back({"raw, file per rank, buffered",
-                     [this, own] {
-                       const RawFile created(own, O_RDWR | O_CREAT | O_EXCL);
-                       created.write(workload_.limit_bytes(), 0, RawMethod::buffered);
-                       created.sync();
-                       meet(MPI_COMM_WORLD);
-                     },
-                     [this, own] {
-                       fs::remove(own);
-                       start_afresh(directory_, {});
-                     },
-                     kNewFile});
-  }
-
   /// Each save writes over the file of the one before the last.
   void add_recycled(const std::string& name, Workload::Change change) {
     const auto save = managed({.max_to_keep = 1});
@@ -103,12 +84,11 @@ class SavePaths {
          kNewFile});
   }
 
-  /// @param write  returns when the file is written, durable or not
-  void add_library(const std::string& name, std::function<void(const fs::path&)> write) {
-    const fs::path file = directory_ / fmt::format("library-{}", paths.size());
-    paths.push_back({name,
-                     [file, write = std::move(write)] {
-                       write(file);
+  void add_hdf5() {
+    const fs::path file = directory_ / "plain.h5";
+    paths.push_back({"HDF5, collective",
+                     [this, file] {
+                       save_hdf5(MPI_COMM_WORLD, workload_, file);
                        RawFile(file, O_RDWR).sync();
                        meet(MPI_COMM_WORLD);
                      },
@@ -155,7 +135,6 @@ void add_all(SavePaths& to, Workload& workload) {
   to.add_raw(RawMethod::started, "sync_file_range");
   to.add_raw(RawMethod::uncached, "RWF_DONTCACHE");
   to.add_raw(RawMethod::direct_threads, "O_DIRECT, 4 threads");
-  to.add_file_per_rank();
   to.add_recycled("Reprieve, recycled file", Workload::Change::everywhere);
   to.add_recycled("Reprieve, recycled file, 80 % unchanged", Workload::Change::every_fifth_mib);
   const ManagerOptions options{.max_to_keep = 0, .recycle = false};
@@ -168,18 +147,10 @@ void add_all(SavePaths& to, Workload& workload) {
   other = options;
   other.writer = WriterKind::mpio;
   to.add_new_file("Reprieve, mpio writer", other);
-  for (const auto& [transfer, name] :
-       {std::pair{Transfer::collective, "collective"}, std::pair{Transfer::independent, "independent"}}) {
-    to.add_library(std::string("HDF5, ") + name, [&workload, kind = transfer](const fs::path& file) {
-      save_hdf5(MPI_COMM_WORLD, workload, file, kind);
-    });
-  }
-  if (workload.large_part().shape.size() == 1) {  // this one writes each rank's part in one piece
-    to.add_library("MPI_File_write_at_all",
-                   [&workload](const fs::path& file) { save_mpi_io(MPI_COMM_WORLD, workload, file); });
-  }
+  to.add_hdf5();
   to.paths.push_back({"the checksum alone, in memory", [&workload, all = std::uint64_t{0}]() mutable {
                         all ^= storage::xxh3(workload.bytes());  // kept, so that the compiler keeps the work
+                        static_cast<void>(all);
                       }});
 }
 
@@ -222,87 +193,6 @@ void add_save_command(CLI::App& app, const bool& json) {
                    "disk decides how fast it is written over, for as long as it is there")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  add_options(*command, options->common);
-  command->callback([options, &json] { run(*options, json); });
-}
-
-namespace {
-
-struct BackgroundOptions {
-  std::vector<double> sizes_mib{64, 512};
-  double loop_s = 0.3;
-  CommonOptions common;
-};
-
-/// Saves of one workload, and what they are compared with.
-class BackgroundSaves {
- public:
-  BackgroundSaves(Workload& workload, const fs::path& directory, double loop_s)
-      : workload_(workload),
-        manager_(MPI_COMM_WORLD, workload.checkpoint(), directory, {.max_to_keep = 1}),
-        copy_(workload.bytes().size()),
-        iterations_(work_.iterations(loop_s)) {}
-
-  [[nodiscard]] std::vector<Candidate> candidates() {
-    const auto nothing_under_way = [this] { manager_.finish_background_save(); };
-    const auto begin = [this] {
-      CheckpointManager::SaveRequest request;
-      request.number = ++number_;
-      manager_.save_in_background(request);
-    };
-    const auto all_written = [this, begin] {
-      begin();
-      while (!manager_.background_save_written()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    };
-    const std::string memcpy = "memcpy of the state";
-    const std::string loop = "a loop of work";
-    return {{memcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, nothing_under_way},
-            {"to begin a save in the background", begin, nothing_under_way, memcpy},
-            {"to commit it once it is written", [this] { manager_.finish_background_save(); }, all_written, memcpy},
-            {"to begin it and wait for the commit",
-             [this, begin] {
-               begin();
-               manager_.finish_background_save();
-             },
-             nothing_under_way, memcpy},
-            {"an ordinary save", [this] { manager_.save(++number_); }, nothing_under_way, memcpy},
-            {loop, [this] { Work::run(iterations_); }, nothing_under_way},
-            {"the same loop while a save is written", [this] { Work::run(iterations_); }, begin, loop}};
-  }
-
- private:
-  Workload& workload_;
-  CheckpointManager manager_;
-  std::vector<std::byte> copy_;
-  Work work_;
-  std::uint64_t iterations_;
-  std::uint64_t number_ = 0;
-};
-
-void run(const BackgroundOptions& options, bool json) {
-  Report report("background", json);
-  for (const double mib : options.sizes_mib) {
-    const Scratch scratch(options.common.directory);
-    const WorkloadSpec spec{.large_mib = mib};
-    Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
-    BackgroundSaves saves(workload, scratch.path() / "run", options.loop_s);
-    Experiment experiment(MPI_COMM_WORLD, "Saves in the background: " + spec.name());
-    experiment.measure(saves.candidates(), options.common.rounds);
-    experiment.add_to(report);
-  }
-  report.finish();
-}
-
-}  // namespace
-
-void add_background_command(CLI::App& app, const bool& json) {
-  auto options = std::make_shared<BackgroundOptions>();
-  CLI::App* command = app.add_subcommand(
-      "background", "For how long a save in the background stops the program, and how much it slows it down");
-  add_sizes(*command, options->sizes_mib);
-  command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
   add_options(*command, options->common);
   command->callback([options, &json] { run(*options, json); });
 }

@@ -29,16 +29,6 @@ double element_at(std::uint64_t place) {
   return 1.0 + static_cast<double>((bits ^ (bits >> 31U)) >> 11U) * 0x1.0p-53;
 }
 
-/// The first element of a rank's part. Uneven parts weigh 2, 3, 2, 3, ..., moved by a few elements off any boundary.
-std::uint64_t first_of(std::uint64_t total, int rank, int ranks, bool uneven) {
-  const auto weight_before = [uneven](int r) { return uneven ? r * 2 + r / 2 : r; };
-  if (rank == 0 || rank == ranks) {
-    return rank == 0 ? 0 : total;
-  }
-  const auto exact = static_cast<double>(total) * weight_before(rank) / weight_before(ranks);
-  return std::min(total, static_cast<std::uint64_t>(exact) + (uneven ? 7 : 0));
-}
-
 /// The greatest divisor that is not above the root.
 std::uint64_t divisor_near_root(std::uint64_t number, double degree) {
   auto divisor = static_cast<std::uint64_t>(std::pow(static_cast<double>(number), 1 / degree) + 1e-6);
@@ -70,10 +60,11 @@ ArrayPart grid_part(std::uint64_t count, std::uint64_t rank, std::uint64_t ranks
 void add_options(CLI::App& command, StateOptions& options) {
   add_sizes(command, options.sizes_mib);
   command
-      .add_option("--shapes", options.shapes,
-                  "Other states: small (64 MiB and 2,000 variables of 4 KiB), uneven (parts of different sizes), rows "
-                  "(an array that is cut along its last dimension), grid (one that is cut along three), or none")
-      ->check(CLI::IsMember(std::vector<std::string>{"none", "small", "uneven", "rows", "grid"}))
+      .add_option(
+          "--shapes", options.shapes,
+          "Other states: small (64 MiB and 2,000 variables of 4 KiB), rows (an array that is cut along its last "
+          "dimension), grid (one that is cut along three), or none")
+      ->check(CLI::IsMember(std::vector<std::string>{"none", "small", "rows", "grid"}))
       ->capture_default_str();
 }
 
@@ -84,7 +75,6 @@ std::vector<WorkloadSpec> states(const StateOptions& options) {
   }
   const std::vector<std::pair<std::string, WorkloadSpec>> others{
       {"small", {.large_mib = 64, .small_count = 2000}},
-      {"uneven", {.large_mib = 256, .uneven = true}},
       {"rows", {.large_mib = 256, .row_bytes = 4096}},
       {"grid", {.large_mib = 256, .grid = true}},
   };
@@ -132,33 +122,28 @@ std::string WorkloadSpec::name() const {
   if (row_bytes > 0) {
     text += fmt::format(" in rows of {} bytes", row_bytes);
   }
-  text += grid ? " of a 3-D grid" : "";
-  return uneven ? text + ", uneven" : text;
-}
-
-std::uint64_t Workload::bytes_of_rank(int rank, int ranks) const {
-  const std::uint64_t large =
-      first_of(large_total_, rank + 1, ranks, spec_.uneven) - first_of(large_total_, rank, ranks, spec_.uneven);
-  return large * sizeof(double) + spec_.small_count * small_elements() * sizeof(double);
+  return grid ? text + " of a 3-D grid" : text;
 }
 
 Workload::Workload(const WorkloadSpec& spec, int rank, int ranks)
     : spec_(spec), rank_(static_cast<std::uint64_t>(rank)), ranks_(static_cast<std::uint64_t>(ranks)) {
-  large_total_ = static_cast<std::uint64_t>(std::llround(spec.large_mib * kMib / sizeof(double) * ranks));
-  large_offset_ = first_of(large_total_, rank, ranks, spec.uneven);
-  large_count_ = first_of(large_total_, rank + 1, ranks, spec.uneven) - large_offset_;
-  for (int r = 0; r < ranks; ++r) {
-    if (r == rank) {
-      padded_offset_ = padded_total_;
-    }
-    padded_total_ += whole_pages(bytes_of_rank(r, ranks));
-    total_ += bytes_of_rank(r, ranks);
+  const auto large_total = static_cast<std::uint64_t>(std::llround(spec.large_mib * kMib / sizeof(double) * ranks));
+  const auto first_of = [&](std::uint64_t r) { return large_total * r / ranks_; };
+  const auto bytes_of = [&](std::uint64_t r) {
+    return (first_of(r + 1) - first_of(r) + spec.small_count * small_elements()) * sizeof(double);
+  };
+  large_offset_ = first_of(rank_);
+  large_count_ = first_of(rank_ + 1) - large_offset_;
+  for (std::uint64_t r = 0; r < ranks_; ++r) {
+    padded_offset_ = r == rank_ ? padded_total_ : padded_offset_;
+    padded_total_ += whole_pages(bytes_of(r));
+    total_ += bytes_of(r);
   }
-  size_ = bytes_of_rank(rank, ranks);
+  size_ = bytes_of(rank_);
   padded_ = whole_pages(size_);
   memory_ = make_room(false);
   fill();
-  large_part_ = {{large_total_}, {large_offset_}, {large_count_}};
+  large_part_ = {{large_total}, {large_offset_}, {large_count_}};
   if (spec.row_bytes > 0) {
     const std::uint64_t row = spec.row_bytes / sizeof(double);
     large_part_ = {{large_count_ / row, row * ranks_}, {0, row * rank_}, {large_count_ / row, row}};

@@ -4,8 +4,6 @@
 /// @file
 /// The state that is saved and restored, the same for every candidate; and the work that stands for a step.
 
-#include <mpi.h>
-
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -29,17 +27,16 @@ struct WorkloadSpec {
   std::uint64_t row_bytes = 0;
   /// The large array has three dimensions, and the ranks cut it in as many as their number allows, the last one first.
   bool grid = false;
-  bool uneven = false;  ///< the ranks' parts of the large array differ by up to half, and end anywhere
 
   [[nodiscard]] std::string name() const;
-  /// Of one dimension, in even parts: the same array on any number of ranks.
-  [[nodiscard]] bool is_one_large_array() const { return small_count == 0 && row_bytes == 0 && !grid && !uneven; }
+  /// Of one dimension: the same array on any number of ranks.
+  [[nodiscard]] bool is_one_large_array() const { return small_count == 0 && row_bytes == 0 && !grid; }
 };
 
 /// Which states a benchmark measures: large arrays of some sizes, and states of other shapes.
 struct StateOptions {
   std::vector<double> sizes_mib{64, 512};
-  std::vector<std::string> shapes{"small", "uneven", "rows", "grid"};
+  std::vector<std::string> shapes{"small", "rows", "grid"};
 };
 void add_options(CLI::App& command, StateOptions& options);
 [[nodiscard]] std::vector<WorkloadSpec> states(const StateOptions& options);
@@ -112,7 +109,6 @@ class Workload {
   [[nodiscard]] std::span<double> elements() noexcept {
     return {reinterpret_cast<double*>(memory()), size_ / sizeof(double)};
   }
-  [[nodiscard]] std::uint64_t bytes_of_rank(int rank, int ranks) const;
   using Memory = std::unique_ptr<std::byte, Free>;
   static constexpr std::size_t kAfterPage = 16;
   /// Where the state begins.
@@ -123,7 +119,6 @@ class Workload {
   WorkloadSpec spec_;
   std::uint64_t rank_;
   std::uint64_t ranks_;
-  std::uint64_t large_total_ = 0;
   std::uint64_t large_offset_ = 0;
   std::uint64_t large_count_ = 0;
   ArrayPart large_part_;

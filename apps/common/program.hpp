@@ -2,10 +2,13 @@
 #pragma once
 
 /// @file
-/// The main function of a program that works under MPI and survives preemption.
+/// The main function of a program that works under MPI and survives preemption; and its command line, which goes before
+/// the environment, which goes before a JSON file: for its own options and for the library's settings.
 
 #include <mpi.h>
 
+#include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -15,14 +18,73 @@
 #include <optional>
 #include <reprieve/checkpoint_manager.hpp>
 #include <reprieve/reprieve.hpp>
+#include <reprieve/settings.hpp>
 #include <reprieve/termination_config.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "common/command_line.hpp"
 #include "common/ranks.hpp"
 
 namespace apps {
+
+// Options.
+
+/// A group of options.
+inline constexpr const char* kForTests = "For tests and demonstrations";
+
+/// A range that is not repeated in the help, where the text says what matters.
+template <class T>
+CLI::Validator between(T least, T greatest) {
+  return CLI::Range(least, greatest).description("");
+}
+
+/// The options that all step-by-step programs share.
+struct ProgramOptions {
+  std::string answer;  ///< not empty: this is shown instead of running the program (--help, --version)
+  std::filesystem::path summary;
+  std::chrono::milliseconds step_delay{0};
+
+  /// Those of the library: command line over environment over file over defaults.
+  reprieve::Settings settings;
+};
+
+/// The command line of one program. Its own options are added to `app()`, before `parse`.
+class CommandLine {
+ public:
+  /// @param name  of the program
+  /// @param section  of the settings file that holds the program's own options
+  CommandLine(const std::string& description, std::string name, std::string section);
+
+  [[nodiscard]] CLI::App& app() noexcept { return app_; }
+
+  /// Adds the options that belong to the library, and the delay of steps.
+  void add_common_options(ProgramOptions& options);
+
+  /// Fills in what the options of all programs have in common, and what was bound to `app()`.
+  /// @throws reprieve::ConfigError, reprieve::StorageError
+  void parse(int argc, const char* const* argv, ProgramOptions& options);
+
+ private:
+  void add_library_options();
+  std::string parse_or_answer(int argc, const char* const* argv);
+  [[nodiscard]] reprieve::Settings library_settings() const;
+
+  template <class T, class Apply>
+  CLI::Option* add_library_option(const std::string& name, Apply apply, const std::string& help);
+
+  CLI::App app_;
+  std::string section_;
+  std::vector<std::function<void(reprieve::Settings&)>> overrides_;
+};
+
+// Numbers and times as people read them.
+
+/// "1 rank", "4 ranks".
+std::string ranks_text(int count);
+
+/// "7.3 s", "42 s", "3:05", "1:02:03".
+std::string format_duration(std::chrono::duration<double> duration);
 
 // Parts of the JSON summary that every program writes for scripts.
 
@@ -83,7 +145,7 @@ int run_program(const char* name, int argc, char** argv, RunFunction run);
 /// A model under a handler.
 /// @tparam Model   register_state, check_restored, total_steps, finished, step and digest; summary_of(model) makes its
 ///                 Outcome
-/// @tparam Report  resumed, after_step, preempted and finished: what people see
+/// @tparam Report  resumed, after_step, preempted and finished: what people see; called on rank 0 alone
 template <class Model, class Report>
 class Job {
  public:
@@ -116,7 +178,9 @@ class Job {
     while (!model_.finished()) {
       handler_->run([this] { model_.step(); });
       note_save();
-      report_.after_step(model_);
+      if (ranks_.is_chief()) {
+        report_.after_step(model_);
+      }
     }
     if (!had_nothing_to_do) {
       save_result();  // before the end: the directory remembers a run as finished, and this is its last state
@@ -125,7 +189,9 @@ class Job {
     handler_->finish();
     const auto summary = summarize();
     ranks_.on_every_rank([&] { write(summary); });
-    report_.finished(summary, had_nothing_to_do);
+    if (ranks_.is_chief()) {
+      report_.finished(summary, had_nothing_to_do);
+    }
   }
 
  private:
@@ -133,7 +199,9 @@ class Job {
     if (const auto& from = handler_->restored_from()) {
       model_.check_restored();
       restored_digest_ = model_.digest();
-      report_.resumed(*from, model_, *restored_digest_);
+      if (ranks_.is_chief()) {
+        report_.resumed(*from, model_, *restored_digest_);
+      }
     }
   }
 
@@ -174,7 +242,9 @@ class Job {
     try {
       auto summary = summarize();
       summary.preemption = preemption_of(context, summary.run_calls);
-      report_.preempted(summary, context.exit_code);
+      if (ranks_.is_chief()) {
+        report_.preempted(summary, context.exit_code);
+      }
       write(summary);
       checkpoints_changed_();
     } catch (const std::exception& error) {

@@ -8,9 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

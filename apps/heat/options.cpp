@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "heat/options.hpp"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <vector>
+
+#include "heat/simulation.hpp"
 
 namespace heat {
 namespace {

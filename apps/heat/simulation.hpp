@@ -2,18 +2,93 @@
 #pragma once
 
 /// @file
-/// The simulation itself: one time step at a time.
+/// The simulation: what it is asked to do, the ranks as a Cartesian grid that exchange ghost layers, and one time step
+/// at a time.
 
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <reprieve/checkpoint.hpp>
-#include <string>
 #include <vector>
 
+#include "common/program.hpp"
 #include "heat/grid.hpp"
-#include "heat/halo.hpp"
-#include "heat/options.hpp"
 
 namespace heat {
+
+struct Options : apps::ProgramOptions {
+  Index points{64, 64, 64};
+  Boundary boundary = Boundary::dirichlet;
+  Modes modes{1, 1, 1};
+  double diffusivity = 1;
+  double time_step_fraction = 0.9;  ///< of the longest stable time step
+  std::uint64_t steps = 2000;
+  Index ranks{};               ///< per dimension; 0: as MPI likes
+  std::filesystem::path xdmf;  ///< the side file for ParaView; empty: none
+  std::chrono::milliseconds progress_interval{2000};
+};
+
+/// Reads the command line, the file that `--config` names, and the environment. Not collective.
+/// @throws reprieve::ConfigError, reprieve::StorageError
+Options parse_options(int argc, const char* const* argv);
+
+/// A Cartesian communicator: which part of the grid each rank has, and who its neighbours are.
+class Topology {
+ public:
+  /// Collective. @p wanted gives the number of ranks per dimension; 0 leaves it to MPI.
+  /// @throws reprieve::ConfigError if the ranks cannot be arranged so, or there are too many for the grid
+  Topology(MPI_Comm comm, const Grid& grid, const Index& wanted);
+  ~Topology();
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+
+  /// The ranks in the order of the Cartesian grid.
+  [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
+  [[nodiscard]] const Index& ranks() const noexcept { return ranks_; }
+  [[nodiscard]] const Box& my_box() const noexcept { return box_; }
+  /// MPI_PROC_NULL beyond a Dirichlet boundary.
+  [[nodiscard]] int lower_neighbour(std::size_t dimension) const noexcept { return lower_[dimension]; }
+  [[nodiscard]] int upper_neighbour(std::size_t dimension) const noexcept { return upper_[dimension]; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  Index ranks_{};
+  Box box_;
+  std::array<int, kDimensions> lower_{};
+  std::array<int, kDimensions> upper_{};
+};
+
+/// Fills the ghost layers of fields of one extent. The faces are described to MPI as they lie in memory: no copies.
+class HaloExchange {
+ public:
+  /// Not collective. @p topology must outlive this.
+  HaloExchange(const Topology& topology, const Field& field);
+  ~HaloExchange();
+  HaloExchange(const HaloExchange&) = delete;
+  HaloExchange& operator=(const HaloExchange&) = delete;
+
+  /// Begins the exchange. Until `finish` the interior of @p field may be read, and its ghost layers may not.
+  /// Collective.
+  void start(Field& field);
+  /// Waits until the ghost layers are there.
+  void finish();
+
+ private:
+  /// The layers of one dimension.
+  struct Faces {
+    MPI_Datatype lower_ghost;
+    MPI_Datatype lower;
+    MPI_Datatype upper;
+    MPI_Datatype upper_ghost;
+  };
+
+  const Topology& topology_;
+  std::array<Faces, kDimensions> faces_{};
+  std::vector<MPI_Request> requests_;
+};
 
 /// What a run is about. Saved with it, so that one is not continued as another.
 struct Parameters {
@@ -81,5 +156,22 @@ class Simulation {
   std::uint64_t step_ = 0;
   double time_ = 0;
 };
+
+// The result of a run as JSON, for scripts.
+
+struct Summary : apps::Outcome {
+  Index ranks{};
+  std::uint64_t step = 0;
+  double time = 0;
+  std::uint64_t digest = 0;  ///< of the field
+  double error = 0;
+  double expected_error = 0;
+};
+
+/// Collective; the same on every rank.
+Summary summary_of(const Simulation& simulation);
+
+/// apps/heat/README.md describes the keys.
+apps::Json to_json(const Summary& summary);
 
 }  // namespace heat

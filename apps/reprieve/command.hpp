@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprieve/error.hpp"
+
 namespace reprieve::tool {
 
 /// Exit codes, the same for every subcommand.
@@ -37,58 +39,35 @@ struct Tool {
 };
 
 // Each subcommand has a namespace of its own: they have options and functions of the same names.
-namespace status_command {
-void add(const Tool& tool);
-}
-namespace report_command {
-void add(const Tool& tool);
-}
-namespace ls_command {
-void add(const Tool& tool);
-}
-namespace show_command {
-void add(const Tool& tool);
-}
-namespace verify_command {
-void add(const Tool& tool);
-}
-namespace diff_command {
-void add(const Tool& tool);
-}
-namespace prune_command {
-void add(const Tool& tool);
-}
-namespace unquarantine_command {
-void add(const Tool& tool);
-}
-namespace drain_command {
-void add(const Tool& tool);
-}
-namespace xdmf_command {
-void add(const Tool& tool);
-}
-namespace run_command {
-void add(const Tool& tool);
-}
-namespace drill_command {
-void add(const Tool& tool);
-}
-namespace doctor_command {
-void add(const Tool& tool);
-}
-namespace advise_command {
-void add(const Tool& tool);
-}
-namespace launch_agent_command {
-void add(const Tool& tool);
-}
-namespace sbatch_template_command {
-void add(const Tool& tool);
-}
+// clang-format off
+namespace status_command { void add(const Tool& tool); }
+namespace report_command { void add(const Tool& tool); }
+namespace ls_command { void add(const Tool& tool); }
+namespace show_command { void add(const Tool& tool); }
+namespace verify_command { void add(const Tool& tool); }
+namespace diff_command { void add(const Tool& tool); }
+namespace prune_command { void add(const Tool& tool); }
+namespace unquarantine_command { void add(const Tool& tool); }
+namespace drain_command { void add(const Tool& tool); }
+namespace xdmf_command { void add(const Tool& tool); }
+namespace run_command { void add(const Tool& tool); }
+namespace drill_command { void add(const Tool& tool); }
+namespace doctor_command { void add(const Tool& tool); }
+namespace advise_command { void add(const Tool& tool); }
+namespace launch_agent_command { void add(const Tool& tool); }
+namespace sbatch_template_command { void add(const Tool& tool); }
+// clang-format on
 
 /// Gives @p take a time with a unit, in seconds: "90", "90s", "5m", "2h".
-CLI::Option* add_duration(CLI::App& command, const char* name, std::function<void(double seconds)> take,
-                          const std::string& meaning);
+inline CLI::Option* add_duration(CLI::App& command, const char* name, std::function<void(double seconds)> take,
+                                 const std::string& meaning) {
+  const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},    {"m", 60},
+                                            {"min", 60},   {"h", 3600}, {"d", 86'400}};
+  return command.add_option_function<double>(name, std::move(take), meaning)
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE).description(""))
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->type_name("TIME");
+}
 
 /// Takes a time with a unit into @p time, whose value is the default.
 template <class Rep, class Period>
@@ -133,10 +112,29 @@ CLI::Option* add_choice(CLI::App& command, const char* name, Value& value, std::
 }
 
 /// The usage line of a command that runs a program shows that too: "reprieve run [OPTIONS] -- COMMAND...".
-void show_program_in_usage(CLI::App& command);
+inline void show_program_in_usage(CLI::App& command) {
+  class WithProgram : public CLI::Formatter {
+   public:
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+      std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+      return usage.substr(0, usage.find_last_not_of('\n') + 1) + " -- COMMAND...\n";
+    }
+  };
+  const auto formatter = std::make_shared<WithProgram>();
+  formatter->column_width(command.get_formatter()->get_column_width());
+  command.formatter(formatter);
+}
 
 /// @throws UsageError unless there is a program, and nothing else that is no option
-void require_program(const CLI::App& command, const std::vector<std::string>& program);
+inline void require_program(const CLI::App& command, const std::vector<std::string>& program) {
+  const std::string usage = fmt::format("reprieve {} [options] -- mpirun -n 4 ./program", command.get_name());
+  if (const auto strays = command.remaining(); !strays.empty()) {
+    throw UsageError(fmt::format("{} is neither an option nor behind the --: {}", strays.front(), usage));
+  }
+  if (program.empty()) {
+    throw UsageError(fmt::format("the program to run is missing behind the --: {}", usage));
+  }
+}
 
 /// Makes a subcommand whose options are bound by @p define and which runs @p run with them. A command whose options
 /// have a `program` gets there what stands behind the `--`.

@@ -39,6 +39,75 @@ fs::file_status status_of(const fs::path& path) {
   return status;
 }
 
+using nlohmann::json;
+
+/// One entry for each copy that some of these parts belong to; one without a copy if there are none.
+std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
+  std::map<std::string, LocalListEntry> copies;
+  std::map<std::string, std::set<int>> ranks;
+  for (const manager::FoundPart& part : folder.parts) {
+    const std::string name = storage::to_json({part.name.copy, 0}).dump();
+    LocalListEntry& entry = copies[name];
+    entry.copy = part.name.copy;
+    entry.partner_parts += manager::NodeDirectory::is_of_partner(part.file) ? 1U : 0U;
+    entry.size_bytes += part.bytes;
+    ranks[name].insert(part.name.rank);
+    entry.parts = ranks[name].size();
+  }
+  if (copies.empty()) {
+    copies[""] = {};
+  }
+  std::vector<LocalListEntry> entries;
+  for (auto& [name, entry] : copies) {
+    entry.folder = folder.path;
+    entry.in_use = folder.in_use;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+const char* state_of(const LocalListEntry& entry) {
+  return entry.is_flushed ? "flushed into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
+}
+
+/// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
+constexpr int kDepth = 6;
+
+/// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
+bool chief_lives(const RunStatus& status) {
+  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
+}
+
+/// Nothing if the log has no run.
+std::optional<RunStatus> status_of_run(const fs::path& directory, const Timeline& timeline) {
+  termination::RunFollower follower(directory);
+  auto status = timeline.status(directory, !follower.living().empty());
+  if (status && status->state == RunState::gone && chief_lives(*status)) {
+    // With a handler the list of its ranks says more: another process may have got the number of an ended rank 0.
+    auto alone = timeline.status(directory, true);
+    return alone->has_handler ? status : alone;
+  }
+  return status;
+}
+
+/// A directory that is removed meanwhile, or that cannot be read, ends no other one's list.
+void look_below(const fs::path& directory, int depth, std::set<fs::path>& found) {
+  std::error_code error;
+  if (fs::is_regular_file(directory / manager::kEventLogName, error)) {
+    found.insert(directory);
+  }
+  if (depth == 0) {
+    return;
+  }
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored) &&
+        !entry->path().filename().string().starts_with('.')) {
+      look_below(entry->path(), depth - 1, found);
+    }
+  }
+}
+
 }  // namespace
 
 void require_file(const fs::path& file) {
@@ -134,41 +203,6 @@ std::string corruption_text(const storage::Corruption& corruption) {
   return printable(place + ": " + corruption.problem);
 }
 
-namespace {
-
-using nlohmann::json;
-
-/// One entry for each copy that some of these parts belong to; one without a copy if there are none.
-std::vector<LocalListEntry> entries_of(const manager::LocalFolder& folder) {
-  std::map<std::string, LocalListEntry> copies;
-  std::map<std::string, std::set<int>> ranks;
-  for (const manager::FoundPart& part : folder.parts) {
-    const std::string name = storage::to_json({part.name.copy, 0}).dump();
-    LocalListEntry& entry = copies[name];
-    entry.copy = part.name.copy;
-    entry.partner_parts += manager::NodeDirectory::is_of_partner(part.file) ? 1U : 0U;
-    entry.size_bytes += part.bytes;
-    ranks[name].insert(part.name.rank);
-    entry.parts = ranks[name].size();
-  }
-  if (copies.empty()) {
-    copies[""] = {};
-  }
-  std::vector<LocalListEntry> entries;
-  for (auto& [name, entry] : copies) {
-    entry.folder = folder.path;
-    entry.in_use = folder.in_use;
-    entries.push_back(std::move(entry));
-  }
-  return entries;
-}
-
-const char* state_of(const LocalListEntry& entry) {
-  return entry.is_flushed ? "flushed into this directory" : entry.in_use ? "in use" : "left by a run that is gone";
-}
-
-}  // namespace
-
 std::vector<LocalListEntry> list_local(const std::filesystem::path& local, const std::filesystem::path& directory) {
   std::vector<LocalListEntry> entries;
   for (const manager::LocalFolder& folder :
@@ -255,51 +289,27 @@ json to_json(const std::vector<LocalListEntry>& entries) {
   return list;
 }
 
-namespace {
-
-/// Deeper than anybody lays out runs; keeps a wrong start (`/`) from taking for ever.
-constexpr int kDepth = 6;
-
-/// A run lists its ranks when it has restored. Before that its rank 0 alone is known, and seen on its own node only.
-bool chief_lives(const RunStatus& status) {
-  return status.host == core::host_name() && core::start_of_process(status.pid) != 0;
-}
-
-/// A directory that is removed meanwhile, or that cannot be read, ends no other one's list.
-void look_below(const fs::path& directory, int depth, std::set<fs::path>& found) {
-  std::error_code error;
-  if (fs::is_regular_file(directory / manager::kEventLogName, error)) {
-    found.insert(directory);
-  }
-  if (depth == 0) {
-    return;
-  }
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored) && !entry->is_symlink(ignored) &&
-        !entry->path().filename().string().starts_with('.')) {
-      look_below(entry->path(), depth - 1, found);
-    }
-  }
-}
-
-}  // namespace
-
 std::set<fs::path> run_directories(const fs::path& top) {
   std::set<fs::path> found;
   look_below(top, kDepth, found);
   return found;
 }
 
-std::optional<RunStatus> look_at(const fs::path& directory, const Timeline& timeline) {
-  termination::RunFollower follower(directory);
-  auto status = timeline.status(directory, !follower.living().empty());
-  if (status && status->state == RunState::gone && chief_lives(*status)) {
-    // With a handler the list of its ranks says more: another process may have got the number of an ended rank 0.
-    auto alone = timeline.status(directory, true);
-    return alone->has_handler ? status : alone;
+void for_each_run(const std::vector<fs::path>& tops, const std::function<void(const Timeline&, RunStatus)>& take) {
+  std::set<fs::path> seen;
+  for (const fs::path& top : tops) {
+    require_directory(top);
+    for (const fs::path& found : run_directories(top)) {
+      const fs::path directory = found.lexically_normal();
+      if (!seen.insert(directory.has_filename() ? directory : directory.parent_path()).second) {  // "run/" is "run"
+        continue;
+      }
+      const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
+      if (auto status = status_of_run(directory, timeline)) {
+        take(timeline, *std::move(status));
+      }
+    }
   }
-  return status;
 }
 
 }  // namespace reprieve::tool

@@ -113,7 +113,9 @@ void print_text(std::ostream& out, const LocalListing& listing);
 /// Those with an event log, at @p top and below it.
 std::set<std::filesystem::path> run_directories(const std::filesystem::path& top);
 
-/// By its event log, and by whether its processes live, as far as can be seen from here. Nothing if the log has no run.
-std::optional<RunStatus> look_at(const std::filesystem::path& directory, const Timeline& timeline);
+/// Calls @p take with the log of each run at the directories and below, each once, and with how it stands: by its log,
+/// and by whether its processes live, as far as can be seen from here. @throws UsageError, StorageError
+void for_each_run(const std::vector<std::filesystem::path>& tops,
+                  const std::function<void(const Timeline&, RunStatus)>& take);
 
 }  // namespace reprieve::tool

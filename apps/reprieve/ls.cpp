@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // reprieve ls DIR
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <iostream>
 #include <optional>

@@ -13,13 +13,10 @@
 #include <functional>
 #include <iostream>
 #include <numeric>
-#include <set>
 #include <system_error>
 
 #include "command.hpp"
-#include "core/event_log.hpp"
 #include "files.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/version.hpp"
 #include "text.hpp"
@@ -245,20 +242,11 @@ void define(CLI::App& command, Options& options) {
 }
 
 std::vector<RunReport> report_below(const Options& options, TimePoint now) {
-  std::set<fs::path> directories;
-  for (const fs::path& top : options.directories) {
-    require_directory(top);
-    for (const fs::path& directory : run_directories(top)) {
-      directories.insert(directory.lexically_normal());
-    }
-  }
   std::vector<RunReport> reports;
-  for (const fs::path& directory : directories) {
-    const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
-    if (const auto status = look_at(directory, timeline)) {
-      reports.push_back(timeline.report(*status, options.question, now));
-    }
-  }
+  for_each_run(options.directories, [&](const Timeline& timeline, const RunStatus& status) {
+    reports.push_back(timeline.report(status, options.question, now));
+  });
+  std::ranges::sort(reports, {}, [](const RunReport& report) { return report.status.directory; });
   if (reports.empty()) {
     throw UsageError(
         "there is no run: no directory here has an event log (events.jsonl) that tells of one. A run makes one in its "

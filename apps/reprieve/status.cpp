@@ -14,7 +14,6 @@
 #include "command.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
-#include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
 #include "termination/slurm_job.hpp"
 #include "timeline.hpp"
@@ -25,6 +24,10 @@ namespace {
 
 /// The name comes last: it may hold anything.
 constexpr const char* kFormat = "%i|%T|%L|%R|%j";
+
+using Seconds = std::chrono::duration<double>;
+
+Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
 
 }  // namespace
 
@@ -45,17 +48,9 @@ std::vector<QueuedJob> parse_squeue(const std::string& text) {
   return jobs;
 }
 
-namespace {
-
-using Seconds = std::chrono::duration<double>;
-
 bool works(RunState state) {
   return state == RunState::starting || state == RunState::running || state == RunState::leaving;
 }
-
-Json time_or_null(const std::optional<TimePoint>& time) { return time ? Json(utc_time(*time)) : Json(); }
-
-}  // namespace
 
 RunState state_of(const supervisor::ChiefProgress& chief, bool lives, bool saves_alone) {
   using Stage = supervisor::ChiefProgress::Stage;
@@ -245,21 +240,6 @@ void look_at_local(RunStatus& status) {
   }
 }
 
-std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
-  std::vector<RunStatus> runs;
-  for (const fs::path& top : directories) {
-    require_directory(top);
-    for (const fs::path& directory : run_directories(top)) {
-      const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
-      if (auto status = look_at(directory.lexically_normal(), timeline)) {
-        look_at_local(*status);
-        runs.push_back(std::move(*status));
-      }
-    }
-  }
-  return runs;
-}
-
 /// The end of a path says more than its beginning.
 std::string short_name(const fs::path& directory) {
   std::string name = printable(directory.string());
@@ -373,7 +353,11 @@ void print_jobs(std::ostream& out, const std::vector<QueuedJob>& jobs, const std
 }
 
 void show(std::ostream& out, const Options& options) {
-  const std::vector<RunStatus> runs = look_below(options.directories);
+  std::vector<RunStatus> runs;
+  for_each_run(options.directories, [&](const Timeline&, RunStatus status) {
+    look_at_local(status);
+    runs.push_back(std::move(status));
+  });
   const TimePoint now = Clock::now();
   if (options.json) {
     print_json(out, list_json(runs, [&](const RunStatus& run) { return to_json(run, now); }));

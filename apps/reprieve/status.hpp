@@ -73,6 +73,8 @@ enum class RunState {
 };
 
 const char* to_string(RunState state);
+/// Whether it has begun, and has not ended.
+bool works(RunState state);
 
 /// The last checkpoint that the run has committed.
 struct SavedState {

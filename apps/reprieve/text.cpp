@@ -88,6 +88,22 @@ std::size_t text_column(const std::string& line, std::size_t width) {
   return column != std::string::npos && column < width * 3 / 4 ? column : begin;
 }
 
+using Clock = std::chrono::steady_clock;
+constexpr auto kDelay = std::chrono::milliseconds(500);
+constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr auto kLogInterval = std::chrono::seconds(10);
+constexpr const char* kWipe = "\r\x1b[K";
+
+using supervisor::Finding;
+
+/// For lines on a terminal.
+constexpr std::size_t kWidth = 110;
+
+const char* mark_of(Finding::Grade grade) {
+  constexpr std::array kMarks{"ok       ", "look at  ", "PROBLEM  ", "unknown  "};
+  return kMarks.at(static_cast<std::size_t>(grade));
+}
+
 }  // namespace
 
 std::string wrapped(const std::string& text, std::size_t width) {
@@ -132,14 +148,6 @@ void print_json(std::ostream& out, const Json& json) {
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-namespace {
-using Clock = std::chrono::steady_clock;
-constexpr auto kDelay = std::chrono::milliseconds(500);
-constexpr auto kInterval = std::chrono::milliseconds(100);
-constexpr auto kLogInterval = std::chrono::seconds(10);
-constexpr const char* kWipe = "\r\x1b[K";
-}  // namespace
-
 Progress::Progress(std::string label)
     : label_(std::move(label)),
       terminal_(::isatty(STDERR_FILENO) == 1),
@@ -167,20 +175,6 @@ void Progress::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
     next_ = now + kLogInterval;
   }
 }
-
-namespace {
-
-using supervisor::Finding;
-
-/// For lines on a terminal.
-constexpr std::size_t kWidth = 110;
-
-const char* mark_of(Finding::Grade grade) {
-  constexpr std::array kMarks{"ok       ", "look at  ", "PROBLEM  ", "unknown  "};
-  return kMarks.at(static_cast<std::size_t>(grade));
-}
-
-}  // namespace
 
 void print_findings(std::ostream& out, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/text.hpp"
+#include "common/table.hpp"
 #include "reprieve/checkpoint_manager.hpp"
 
 namespace reprieve::supervisor {

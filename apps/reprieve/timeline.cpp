@@ -162,6 +162,49 @@ std::string advice_text(const Advice& advice) {
   return text.str();
 }
 
+using ChiefStage = supervisor::ChiefProgress::Stage;
+
+bool is_preemption(const std::optional<SaveReason>& reason) {
+  return reason && reason->kind == SaveReason::Kind::preemption;
+}
+
+/// What becomes of the work after the last save.
+Fate fate_of_rest(Ending ending) {
+  if (ending == Ending::untold) {
+    return Fate::untold;
+  }
+  return ending == Ending::saved || ending == Ending::finished ? Fate::kept : Fate::lost;
+}
+
+/// The work of the starts, by what became of it.
+void sum_up(RunReport& report) {
+  for (const WorkSpan& span : report.spans) {
+    ReportedStart& start = report.starts[span.start];
+    TimeSums work;
+    switch (span.fate) {
+      case Fate::kept:
+        work.kept_s = span.work_s;
+        report.kept_steps += span.steps();
+        break;
+      case Fate::lost:
+        work.lost_s = span.work_s;
+        start.lost_steps += span.steps();
+        break;
+      case Fate::unsaved:
+        work.unsaved_s = span.work_s;
+        break;
+      case Fate::untold:
+        work.unknown_s = span.work_s;
+        break;
+    }
+    start.times.add(work);
+  }
+  for (const ReportedStart& start : report.starts) {
+    report.times.add(start.times);
+    report.lost_steps += start.lost_steps;
+  }
+}
+
 }  // namespace
 
 Json to_json(const RunReport& report, TimePoint now) {
@@ -257,53 +300,6 @@ void WorkAccounting::end_start(Fate fate) {
   }
   open_.clear();
 }
-
-namespace {
-
-using ChiefStage = supervisor::ChiefProgress::Stage;
-
-bool is_preemption(const std::optional<SaveReason>& reason) {
-  return reason && reason->kind == SaveReason::Kind::preemption;
-}
-
-/// What becomes of the work after the last save.
-Fate fate_of_rest(Ending ending) {
-  if (ending == Ending::untold) {
-    return Fate::untold;
-  }
-  return ending == Ending::saved || ending == Ending::finished ? Fate::kept : Fate::lost;
-}
-
-/// The work of the starts, by what became of it.
-void sum_up(RunReport& report) {
-  for (const WorkSpan& span : report.spans) {
-    ReportedStart& start = report.starts[span.start];
-    TimeSums work;
-    switch (span.fate) {
-      case Fate::kept:
-        work.kept_s = span.work_s;
-        report.kept_steps += span.steps();
-        break;
-      case Fate::lost:
-        work.lost_s = span.work_s;
-        start.lost_steps += span.steps();
-        break;
-      case Fate::unsaved:
-        work.unsaved_s = span.work_s;
-        break;
-      case Fate::untold:
-        work.unknown_s = span.work_s;
-        break;
-    }
-    start.times.add(work);
-  }
-  for (const ReportedStart& start : report.starts) {
-    report.times.add(start.times);
-    report.lost_steps += start.lost_steps;
-  }
-}
-
-}  // namespace
 
 Timeline::Timeline(const std::vector<core::LoggedEvent>& events) {
   for (const core::LoggedEvent& event : events) {
@@ -730,9 +726,7 @@ Ending Timeline::ending() const {
 }
 
 void Timeline::end_last_start(const RunStatus& status, TimePoint now) {
-  const bool works =
-      status.state == RunState::starting || status.state == RunState::running || status.state == RunState::leaving;
-  if (!works) {
+  if (!works(status.state)) {
     end_start(0);
     return;
   }

@@ -89,6 +89,11 @@ std::vector<double> input_delta(const LayerView& layer, std::span<const double> 
   return result;
 }
 
+constexpr double kMomentum = 0.9;
+constexpr double kFirstDecay = 0.9;
+constexpr double kSecondDecay = 0.999;
+constexpr double kEpsilon = 1e-8;
+
 }  // namespace
 
 Model::Model(std::vector<std::size_t> layer_sizes) : layer_sizes_(std::move(layer_sizes)) {
@@ -160,15 +165,6 @@ Score Model::add_gradient(std::span<const double> parameters, const Samples& sam
 Score Model::evaluate(std::span<const double> parameters, const Samples& samples) const {
   return score(forward(parameters, samples).back(), samples);
 }
-
-namespace {
-
-constexpr double kMomentum = 0.9;
-constexpr double kFirstDecay = 0.9;
-constexpr double kSecondDecay = 0.999;
-constexpr double kEpsilon = 1e-8;
-
-}  // namespace
 
 std::string_view name_of(OptimizerKind kind) noexcept { return kind == OptimizerKind::sgd ? "sgd" : "adam"; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "trainer/options.hpp"
-
 #include <CLI/CLI.hpp>
 #include <map>
+
+#include "trainer/training.hpp"
 
 namespace trainer {
 namespace {

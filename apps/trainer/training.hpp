@@ -2,18 +2,105 @@
 #pragma once
 
 /// @file
-/// The training itself: one step at a time, data-parallel.
+/// The training: what it is asked to do, everything that it must remember, one step at a time, data-parallel, and its
+/// result.
 
+#include <array>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <reprieve/checkpoint.hpp>
 #include <span>
+#include <vector>
 
+#include "common/program.hpp"
 #include "common/ranks.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/model.hpp"
-#include "trainer/options.hpp"
-#include "trainer/state.hpp"
 
 namespace trainer {
+
+/// Where in a step `--fail-rank` throws.
+enum class FailPoint : std::uint8_t {
+  begin,  ///< before the ranks exchange gradients: the others are stuck in the exchange
+  end,    ///< after it: the others get it at the next check, unless they wait in the next exchange before that
+};
+
+struct Options : apps::ProgramOptions {
+  std::filesystem::path data;  ///< empty: the data set that comes with the program
+  std::uint64_t epochs = 40;
+  std::uint64_t steps_per_epoch = 0;  ///< 0: as many as the training set has batches
+  std::uint64_t batch_size = 64;      ///< of all ranks together
+  std::vector<std::size_t> hidden{64};
+  OptimizerKind optimizer = OptimizerKind::adam;
+  std::optional<double> learning_rate;
+  double noise = 0.1;
+  std::uint64_t seed = 1;
+
+  int fail_rank = -1;
+  std::uint64_t fail_step = 0;
+  FailPoint fail_point = FailPoint::end;
+};
+
+/// Reads the command line, the file that `--config` names, and the environment. Not collective.
+/// @throws reprieve::ConfigError, reprieve::StorageError
+Options parse_options(int argc, const char* const* argv);
+
+struct Progress {
+  std::uint64_t epoch = 0;          ///< epochs completed
+  std::uint64_t step_in_epoch = 0;  ///< steps completed in the present epoch
+  std::uint64_t step = 0;           ///< steps completed
+};
+
+/// One value per completed epoch.
+struct History {
+  std::vector<double> training_loss;
+  std::vector<double> held_out_loss;
+  std::vector<double> accuracy;  ///< on the held-out images, 0 to 1
+};
+
+struct TrainingState {
+  // Replicated: equal on all ranks.
+  std::vector<double> parameters;
+  Sampler sampler;
+  Progress progress;
+  History history;
+  std::uint64_t data_fingerprint = 0;  ///< of the data set; restored, so compare it after a restore
+
+  // Distributed: the moments of this rank's slice of the parameters.
+  Optimizer optimizer;
+
+  // Per rank.
+  std::mt19937_64 noise_engine;                ///< of the noise on this rank's samples
+  std::array<double, 2> epoch_loss_samples{};  ///< sum of losses and number of samples in the present epoch
+};
+
+/// The engine of a rank's noise: another one on every rank.
+std::mt19937_64 noise_engine_of(std::uint64_t seed, int rank);
+
+/// Registers everything; @p state must outlive @p checkpoint.
+/// @param mine  the slice of the parameters whose moments are in @p state
+void register_state(reprieve::Checkpoint& checkpoint, TrainingState& state, const Model& model, apps::Slice mine);
+
+/// Per-rank variables on another number of ranks: rank r gets the engine of the old rank r; ranks beyond those derive
+/// one of their own from it.
+std::mt19937_64 redistribute_engine(const reprieve::PerRankPieces& pieces, int rank);
+
+/// The sums of all old ranks go to rank 0, so that the sum over the ranks stays what it was.
+std::array<double, 2> redistribute_sums(const reprieve::PerRankPieces& pieces, int rank);
+
+// A fingerprint of a run's state, to see whether two runs came to the same bits.
+
+/// XXH3-64, over bytes in the order of the ranks. Times and counts of restarts are not part of it.
+struct Digests {
+  std::uint64_t shared = 0;  ///< replicated and distributed state: does not depend on the number of ranks
+  std::uint64_t all = 0;     ///< that and the per-rank state
+};
+
+/// Collective; the result is rank 0's, zeros elsewhere.
+/// @throws reprieve::ClusterError on every rank if what is replicated is not equal on all ranks
+Digests digest_of(const TrainingState& state, const apps::Ranks& ranks);
 
 /// Means over the samples.
 struct Evaluation {
@@ -69,5 +156,19 @@ class Training {
   std::uint64_t steps_per_epoch_;
   TrainingState state_;
 };
+
+// The result of a run as JSON, for scripts.
+
+struct Summary : apps::Outcome {
+  Progress progress;
+  Evaluation evaluation;
+  Digests digests;
+};
+
+/// Collective; the digests are rank 0's.
+Summary summary_of(const Training& training);
+
+/// apps/trainer/README.md describes the keys.
+apps::Json to_json(const Summary& summary);
 
 }  // namespace trainer

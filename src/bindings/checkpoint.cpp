@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registration: reprieve_checkpoint_..., reprieve_add_...
-
-#include "bindings/checkpoint.hpp"
+// Registration: reprieve_checkpoint_..., reprieve_add_...; state that differs between versions of a program; per-rank
+// values on another number of ranks; memory on devices.
 
 #include <algorithm>
 
-#include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
+#include "reprieve/memory_space.hpp"
 #include "reprieve/particles.hpp"
 #include "state/staging.hpp"
 #include "storage/format/blocks.hpp"
@@ -15,6 +14,8 @@
 namespace reprieve::bindings {
 
 namespace {
+
+// Values in a C program's memory, or behind its callbacks, as the registry wants to see them.
 
 [[noreturn]] void reject(const std::string& name, const std::string& problem) {
   throw UsageError("variable '" + name + "': " + problem);
@@ -119,8 +120,8 @@ class CustomValue final : public ValueAccess {
   std::vector<std::byte> restored_;
 };
 
-}  // namespace
-
+/// An array (or a scalar: no dimensions) in memory that stays where it is.
+/// @param strides_bytes  empty: dense, in C order
 std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType type, std::byte* data, Extents shape,
                                          std::vector<std::ptrdiff_t> strides_bytes) {
   if (size_bytes(name, shape, type.size_bytes) == 0) {
@@ -138,6 +139,7 @@ std::unique_ptr<ValueAccess> fixed_value(const std::string& name, ElementType ty
   return detail::make_strided_access(type, data, std::move(shape), std::move(strides_bytes));
 }
 
+/// A list that can change its length.
 std::unique_ptr<ValueAccess> resizable_value(const std::string& name, ElementType type, std::int64_t item_elements,
                                              reprieve_memory_fn memory, void* user) {
   if (memory == nullptr) {
@@ -149,6 +151,7 @@ std::unique_ptr<ValueAccess> resizable_value(const std::string& name, ElementTyp
   return std::make_unique<ResizableValue>(name, type, static_cast<std::uint64_t>(item_elements), memory, user);
 }
 
+/// A value that callbacks turn into bytes and back.
 std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save_fn save, reprieve_load_fn load,
                                           void* user) {
   if (save == nullptr || load == nullptr) {
@@ -157,7 +160,14 @@ std::unique_ptr<ValueAccess> custom_value(const std::string& name, reprieve_save
   return std::make_unique<CustomValue>(name, save, load, user);
 }
 
-namespace {
+/// The array that a function of C describes by its arguments.
+std::unique_ptr<ValueAccess> fixed_value(const std::string& name, int type, void* data, int dimensions,
+                                         const std::int64_t* shape, const std::ptrdiff_t* strides_bytes) {
+  return fixed_value(name, element_type(type), static_cast<std::byte*>(data), extents(name, "shape", dimensions, shape),
+                     strides(dimensions, strides_bytes));
+}
+
+// Per-rank values on another number of ranks.
 
 /// The bytes of one piece; asking for the size and then for the content reads it once.
 const std::vector<std::byte>& piece(reprieve_pieces& pieces, int saved_rank) {
@@ -227,10 +237,10 @@ void take_even_part(reprieve_pieces& pieces, int rank, int size) {
   pieces.list->commit();
 }
 
-}  // namespace
-
+/// A C function as a redistribution; none if it is null.
+/// @param list, item_bytes  of a resizable value, for `reprieve_in_order`
 Checkpoint::RedistributeAny redistribution(const std::string& name, reprieve_redistribute_fn redistribute, void* user,
-                                           ValueAccess* list, std::size_t item_bytes) {
+                                           ValueAccess* list = nullptr, std::size_t item_bytes = 0) {
   if (redistribute == nullptr) {
     return {};
   }
@@ -245,6 +255,102 @@ Checkpoint::RedistributeAny redistribution(const std::string& name, reprieve_red
   };
 }
 
+// Distributed variables, and checkpoints that are being restored.
+
+void add_box(reprieve_boxes& boxes, void* data, const std::int64_t* offset, const std::int64_t* extent,
+             const std::ptrdiff_t* strides_bytes) {
+  const auto dimensions = static_cast<int>(boxes.array.global_shape.size());
+  boxes.array.boxes.push_back({static_cast<std::byte*>(data), extents(boxes.name, "offset", dimensions, offset),
+                               extents(boxes.name, "extent", dimensions, extent), strides(dimensions, strides_bytes)});
+}
+
+void add_boxes(Checkpoint& state, const std::string& name, int type, int dimensions, const std::int64_t* global_shape,
+               reprieve_describe_fn describe, void* user) {
+  if (describe == nullptr) {
+    throw UsageError("variable '" + name + "': the describe function is NULL");
+  }
+  const DistributedArray empty{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
+  state.add_distributed(name, [name, empty, describe, user] {
+    reprieve_boxes boxes{name, empty};
+    check_callback("the describe function of variable '" + name + "'", [&] { return describe(&boxes, user); });
+    return boxes.array;
+  });
+}
+
+const StoredState& source_of(const reprieve_stored_state* stored) { return *checked(stored, "stored state").source; }
+
+DistributedArray one_box(const std::string& name, int type, void* data, int dimensions,
+                         const std::int64_t* global_shape, MemoryBox box) {
+  box.data = static_cast<std::byte*>(data);
+  DistributedArray array{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
+  array.boxes.push_back(std::move(box));
+  return array;
+}
+
+// Memory spaces of a C program.
+
+struct SpaceCalls {
+  reprieve_owner_fn owner_of;
+  reprieve_device_fn settle;
+  reprieve_copy_fn copy_out;
+  reprieve_copy_fn copy_in;
+  reprieve_device_fn wait;
+  void* user;
+};
+
+class SpaceOfC final : public MemorySpace {
+ public:
+  SpaceOfC(std::string name, const SpaceCalls& calls) : name_(std::move(name)), calls_(calls) {}
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] MemoryOwner owner_of(const void* address) const override {
+    switch (const int owner = calls_.owner_of(address, calls_.user)) {
+      case REPRIEVE_MEMORY_OTHER:
+        return MemoryOwner::other;
+      case REPRIEVE_MEMORY_DEVICE:
+        return MemoryOwner::device;
+      case REPRIEVE_MEMORY_UNIFIED:
+        return MemoryOwner::unified;
+      default:
+        check("owner_of", [owner] { return owner; });
+        return MemoryOwner::other;
+    }
+  }
+  void settle(const void* address) override {
+    check("settle", [&] { return calls_.settle(address, calls_.user); });
+  }
+  void copy_out(void* host, const void* device, const CopiedRows& rows) override {
+    check("copy_out", [&] {
+      return calls_.copy_out(host, rows.host_pitch, device, rows.device_pitch, rows.row_bytes, rows.rows, calls_.user);
+    });
+  }
+  void copy_in(void* device, const void* host, const CopiedRows& rows) override {
+    check("copy_in", [&] {
+      return calls_.copy_in(device, rows.device_pitch, host, rows.host_pitch, rows.row_bytes, rows.rows, calls_.user);
+    });
+  }
+  void wait(const void* address) override {
+    check("wait", [&] { return calls_.wait(address, calls_.user); });
+  }
+
+ private:
+  void check(const char* function, const std::function<int()>& call) const {
+    check_callback(std::string("the function ") + function + " of the memory space '" + name_ + "'", call);
+  }
+
+  std::string name_;
+  SpaceCalls calls_;
+};
+
+void add_space(const std::string& name, const SpaceCalls& calls) {
+  if (calls.owner_of == nullptr || calls.settle == nullptr || calls.copy_out == nullptr || calls.copy_in == nullptr ||
+      calls.wait == nullptr) {
+    throw UsageError("the memory space '" + name + "': a function is NULL");
+  }
+  add_memory_space(std::make_shared<SpaceOfC>(name, calls));
+}
+
+}  // namespace
 }  // namespace reprieve::bindings
 
 using namespace reprieve;            // NOLINT: the C interface of that namespace
@@ -271,36 +377,6 @@ int reprieve_in_order(reprieve_pieces* pieces, int rank, int size, void* user) {
   return status == REPRIEVE_OK ? 0 : reprieve_callback_error(reprieve_last_error_message());
 }
 
-}  // extern "C"
-
-namespace reprieve::bindings {
-namespace {
-
-void add_box(reprieve_boxes& boxes, void* data, const std::int64_t* offset, const std::int64_t* extent,
-             const std::ptrdiff_t* strides_bytes) {
-  const auto dimensions = static_cast<int>(boxes.array.global_shape.size());
-  boxes.array.boxes.push_back({static_cast<std::byte*>(data), extents(boxes.name, "offset", dimensions, offset),
-                               extents(boxes.name, "extent", dimensions, extent), strides(dimensions, strides_bytes)});
-}
-
-void add_boxes(Checkpoint& state, const std::string& name, int type, int dimensions, const std::int64_t* global_shape,
-               reprieve_describe_fn describe, void* user) {
-  if (describe == nullptr) {
-    throw UsageError("variable '" + name + "': the describe function is NULL");
-  }
-  const DistributedArray empty{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
-  state.add_distributed(name, [name, empty, describe, user] {
-    reprieve_boxes boxes{name, empty};
-    check_callback("the describe function of variable '" + name + "'", [&] { return describe(&boxes, user); });
-    return boxes.array;
-  });
-}
-
-}  // namespace
-}  // namespace reprieve::bindings
-
-extern "C" {
-
 int reprieve_checkpoint_create(reprieve_checkpoint** checkpoint) {
   return guarded([&] {
     place_for(checkpoint, "checkpoint") = nullptr;
@@ -320,19 +396,15 @@ int reprieve_checkpoint_destroy(reprieve_checkpoint** checkpoint) {
 
 int reprieve_add_replicated(reprieve_checkpoint* checkpoint, const char* name, int type, void* data, int dimensions,
                             const int64_t* shape, const ptrdiff_t* strides_bytes) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
-    state.add_replicated_value(
-        key, fixed_value(key, element_type(type), static_cast<std::byte*>(data),
-                         extents(key, "shape", dimensions, shape), strides(dimensions, strides_bytes)));
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_replicated_value(key, fixed_value(key, type, data, dimensions, shape, strides_bytes));
   });
 }
 
 int reprieve_add_distributed(reprieve_checkpoint* checkpoint, const char* name, int type, void* data, int dimensions,
                              const int64_t* global_shape, const int64_t* offset, const int64_t* extent,
                              const ptrdiff_t* strides_bytes) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     state.add_distributed_array(
         key, element_type(type), static_cast<std::byte*>(data),
         {extents(key, "global shape", dimensions, global_shape), extents(key, "offset", dimensions, offset),
@@ -347,35 +419,30 @@ int reprieve_boxes_add(reprieve_boxes* boxes, void* data, const int64_t* offset,
 
 int reprieve_add_distributed_boxes(reprieve_checkpoint* checkpoint, const char* name, int type, int dimensions,
                                    const int64_t* global_shape, reprieve_describe_fn describe, void* user) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    add_boxes(state, checked_text(name, "name"), type, dimensions, global_shape, describe, user);
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    add_boxes(state, key, type, dimensions, global_shape, describe, user);
   });
 }
 
 int reprieve_add_per_rank(reprieve_checkpoint* checkpoint, const char* name, int type, void* data, int dimensions,
                           const int64_t* shape, const ptrdiff_t* strides_bytes, reprieve_redistribute_fn redistribute,
                           void* user) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
-    state.add_per_rank_value(key,
-                             fixed_value(key, element_type(type), static_cast<std::byte*>(data),
-                                         extents(key, "shape", dimensions, shape), strides(dimensions, strides_bytes)),
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_per_rank_value(key, fixed_value(key, type, data, dimensions, shape, strides_bytes),
                              redistribution(key, redistribute, user));
   });
 }
 
 int reprieve_add_replicated_resizable(reprieve_checkpoint* checkpoint, const char* name, int type,
                                       int64_t item_elements, reprieve_memory_fn memory, void* user) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     state.add_replicated_value(key, resizable_value(key, element_type(type), item_elements, memory, user));
   });
 }
 
 int reprieve_add_per_rank_resizable(reprieve_checkpoint* checkpoint, const char* name, int type, int64_t item_elements,
                                     reprieve_memory_fn memory, reprieve_redistribute_fn redistribute, void* user) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     auto list = resizable_value(key, element_type(type), item_elements, memory, user);
     ValueAccess* const place = list.get();
     const auto item_bytes = static_cast<std::size_t>(item_elements) * element_type(type).size_bytes;
@@ -385,22 +452,20 @@ int reprieve_add_per_rank_resizable(reprieve_checkpoint* checkpoint, const char*
 
 int reprieve_add_replicated_custom(reprieve_checkpoint* checkpoint, const char* name, reprieve_save_fn save,
                                    reprieve_load_fn load, void* user) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     state.add_replicated_value(key, custom_value(key, save, load, user));
   });
 }
 
 int reprieve_add_per_rank_custom(reprieve_checkpoint* checkpoint, const char* name, reprieve_save_fn save,
                                  reprieve_load_fn load, reprieve_redistribute_fn redistribute, void* user) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     state.add_per_rank_value(key, custom_value(key, save, load, user), redistribution(key, redistribute, user));
   });
 }
 
 int reprieve_allow_shared(reprieve_checkpoint* checkpoint, const char* name) {
-  return registering(checkpoint, [&](Checkpoint& state) { state.allow_shared(checked_text(name, "name")); });
+  return registering(checkpoint, name, [](Checkpoint& state, const std::string& key) { state.allow_shared(key); });
 }
 
 int reprieve_add_component(reprieve_checkpoint* checkpoint, const char* name, reprieve_checkpoint** part) {
@@ -420,28 +485,6 @@ int reprieve_registration_error(reprieve_checkpoint* checkpoint, const char* mes
                           [&] { throw UsageError(checked_text(message, "message")); });
 }
 
-}  // extern "C"
-
-// State that differs between versions of a program, and what happens in the middle of a restore.
-
-namespace reprieve::bindings {
-namespace {
-
-const StoredState& source_of(const reprieve_stored_state* stored) { return *checked(stored, "stored state").source; }
-
-DistributedArray one_box(const std::string& name, int type, void* data, int dimensions,
-                         const std::int64_t* global_shape, MemoryBox box) {
-  box.data = static_cast<std::byte*>(data);
-  DistributedArray array{element_type(type), extents(name, "global shape", dimensions, global_shape), {}};
-  array.boxes.push_back(std::move(box));
-  return array;
-}
-
-}  // namespace
-}  // namespace reprieve::bindings
-
-extern "C" {
-
 int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_restored_fn prepare, void* user) {
   return registering(checkpoint, [&](Checkpoint& state) {
     if (prepare == nullptr) {
@@ -454,17 +497,17 @@ int reprieve_when_values_restored(reprieve_checkpoint* checkpoint, reprieve_rest
 }
 
 int reprieve_allow_missing(reprieve_checkpoint* checkpoint, const char* name) {
-  return registering(checkpoint, [&](Checkpoint& state) { state.allow_missing(checked_text(name, "name")); });
+  return registering(checkpoint, name, [](Checkpoint& state, const std::string& key) { state.allow_missing(key); });
 }
 
 int reprieve_add_former_name(reprieve_checkpoint* checkpoint, const char* name, const char* former) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    state.add_former_name(checked_text(name, "name"), checked_text(former, "former name"));
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_former_name(key, checked_text(former, "former name"));
   });
 }
 
 int reprieve_allow_dropped(reprieve_checkpoint* checkpoint, const char* name) {
-  return registering(checkpoint, [&](Checkpoint& state) { state.allow_dropped(checked_text(name, "name")); });
+  return registering(checkpoint, name, [](Checkpoint& state, const std::string& key) { state.allow_dropped(key); });
 }
 
 int reprieve_on_migration(reprieve_checkpoint* checkpoint, reprieve_migration_fn migrate, void* user) {
@@ -480,17 +523,14 @@ int reprieve_on_migration(reprieve_checkpoint* checkpoint, reprieve_migration_fn
 }
 
 int reprieve_stored_contains(const reprieve_stored_state* stored, const char* name) {
-  int answer = 0;
-  static_cast<void>(guarded([&] { answer = source_of(stored).contains(checked_text(name, "name")) ? 1 : 0; }));
-  return answer;
+  return answer_of([&] { return source_of(stored).contains(checked_text(name, "name")); });
 }
 
 int reprieve_stored_read(const reprieve_stored_state* stored, const char* name, int type, void* data, int dimensions,
                          const int64_t* shape, const ptrdiff_t* strides_bytes) {
   return guarded([&] {
     const std::string key = checked_text(name, "name");
-    const auto value = fixed_value(key, element_type(type), static_cast<std::byte*>(data),
-                                   extents(key, "shape", dimensions, shape), strides(dimensions, strides_bytes));
+    const auto value = fixed_value(key, type, data, dimensions, shape, strides_bytes);
     source_of(stored).read_value(key, *value);
   });
 }
@@ -504,6 +544,18 @@ int reprieve_stored_read_distributed(const reprieve_stored_state* stored, const 
         key, one_box(key, type, data, dimensions, global_shape,
                      {nullptr, extents(key, "offset", dimensions, offset), extents(key, "extent", dimensions, extent),
                       strides(dimensions, strides_bytes)}));
+  });
+}
+
+int reprieve_add_memory_space(const char* name, reprieve_owner_fn owner_of, reprieve_device_fn settle,
+                              reprieve_copy_fn copy_out, reprieve_copy_fn copy_in, reprieve_device_fn wait,
+                              void* user) {
+  return guarded([&] { add_space(checked_text(name, "name"), {owner_of, settle, copy_out, copy_in, wait, user}); });
+}
+
+int reprieve_set_memory_space(reprieve_checkpoint* checkpoint, const char* name, const char* space, void* stream) {
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.set_memory_space(key, memory_space(checked_text(space, "space"), stream));
   });
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
 #include "settings/settings.hpp"
@@ -20,6 +19,14 @@ int configuring(reprieve_config* config, Operation&& operation) {
     return guarded([] { reject_null("config"); });
   }
   return guarded_and_kept(config->first_failure, [&] { operation(config->settings); });
+}
+
+/// Makes @p call the function of the settings; none if that of the program is null.
+template <class Member, class Function, class Call>
+int set_function(reprieve_config* config, Member TerminationConfig::*member, Function function, Call call) {
+  return configuring(config, [&](Settings& settings) {
+    settings.termination.*member = function == nullptr ? Member() : Member(std::move(call));
+  });
 }
 
 /// Takes over @p read, but for the functions, which no text can hold.
@@ -138,55 +145,32 @@ int reprieve_config_set_exit(reprieve_config* config, int way) {
 }
 
 int reprieve_config_set_exit_fn(reprieve_config* config, reprieve_exit_fn exit, void* user) {
-  return configuring(config, [&](Settings& settings) {
-    settings.termination.exit_fn = {};
-    if (exit != nullptr) {
-      settings.termination.exit_fn = [exit, user](const ExitContext& context) {
-        check_callback("the exit function",
-                       [&] { return exit(context.comm, context.exit_code, context.checkpoint.c_str(), user); });
-      };
-    }
+  return set_function(config, &TerminationConfig::exit_fn, exit, [exit, user](const ExitContext& context) {
+    check_callback("the exit function",
+                   [&] { return exit(context.comm, context.exit_code, context.checkpoint.c_str(), user); });
   });
 }
 
 int reprieve_config_set_save_fn(reprieve_config* config, reprieve_save_files_fn save, void* user) {
-  return configuring(config, [&](Settings& settings) {
-    settings.termination.save_fn = {};
-    if (save != nullptr) {
-      settings.termination.save_fn = [save, user](const SaveFnContext& context) {
-        check_callback("the save function", [&] {
-          return save(context.write_directory.c_str(), context.number, context.is_chief ? 1 : 0, user);
-        });
-      };
-    }
+  return set_function(config, &TerminationConfig::save_fn, save, [save, user](const SaveFnContext& context) {
+    check_callback("the save function", [&] {
+      return save(context.write_directory.c_str(), context.number, context.is_chief ? 1 : 0, user);
+    });
   });
 }
 
 int reprieve_config_set_step_fn(reprieve_config* config, reprieve_step_fn step, void* user) {
-  return configuring(config, [&](Settings& settings) {
-    settings.termination.step_fn = {};
-    if (step != nullptr) {
-      settings.termination.step_fn = [step, user] { return step(user); };
-    }
-  });
+  return set_function(config, &TerminationConfig::step_fn, step, [step, user] { return step(user); });
 }
 
 int reprieve_config_set_watcher_fn(reprieve_config* config, reprieve_watcher_fn watcher, void* user) {
-  return configuring(config, [&](Settings& settings) {
-    settings.termination.termination_watcher_fn = {};
-    if (watcher != nullptr) {
-      settings.termination.termination_watcher_fn = [watcher, user] { return ask(watcher, user); };
-    }
-  });
+  return set_function(config, &TerminationConfig::termination_watcher_fn, watcher,
+                      [watcher, user] { return ask(watcher, user); });
 }
 
 int reprieve_config_set_abort_fn(reprieve_config* config, reprieve_abort_fn abort_job, void* user) {
-  return configuring(config, [&](Settings& settings) {
-    settings.termination.abort_fn = {};
-    if (abort_job != nullptr) {
-      settings.termination.abort_fn = [abort_job, user](MPI_Comm comm, int code) { abort_job(comm, code, user); };
-    }
-  });
+  return set_function(config, &TerminationConfig::abort_fn, abort_job,
+                      [abort_job, user](MPI_Comm comm, int code) { abort_job(comm, code, user); });
 }
 
 }  // extern "C"

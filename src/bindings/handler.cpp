@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time loop: reprieve_handler_..., reprieve_step_... and what is asked of a handler.
 
-#include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
 
@@ -204,9 +203,7 @@ uint64_t reprieve_total_run_calls(const reprieve_handler* handler) {
 }
 
 int reprieve_preempted(const reprieve_handler* handler) {
-  int answer = 0;
-  static_cast<void>(guarded([&] { answer = checked(handler, "handler").handler->preempted() ? 1 : 0; }));
-  return answer;
+  return answer_of([&] { return checked(handler, "handler").handler->preempted(); });
 }
 
 int reprieve_preemption_notice(const reprieve_handler* handler, reprieve_notice* notice) {

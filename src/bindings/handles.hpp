@@ -2,14 +2,19 @@
 #pragma once
 
 /// @file
-/// What is behind the opaque handles of reprieve.h.
+/// The wall between the library's exceptions and C: what a function throws becomes a code and a message. And what is
+/// behind the opaque handles of reprieve.h.
 
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bindings/guard.hpp"
 #include "core/error.hpp"
 #include "reprieve/preemption_checkpoint_handler.hpp"
 #include "reprieve/reprieve.h"
@@ -46,6 +51,78 @@ struct reprieve_stored_state {
 
 namespace reprieve::bindings {
 
+/// Keeps the exception for `reprieve_last_error_message` of this thread. Returns its code.
+int remember(const std::exception_ptr& error) noexcept;
+
+/// Runs @p operation; what it throws is remembered. Returns the code for C.
+template <class Operation>
+int guarded(Operation&& operation) noexcept {
+  try {
+    std::invoke(std::forward<Operation>(operation));
+    return 0;
+  } catch (...) {
+    return remember(std::current_exception());
+  }
+}
+
+/// The same for calls whose failure must not get lost if nobody checks the code: the first one is kept in @p
+/// first_failure, and `open` reports it on every rank.
+template <class Operation>
+int guarded_and_kept(core::Outcome& first_failure, Operation&& operation) noexcept {
+  return guarded([&] {
+    try {
+      std::invoke(std::forward<Operation>(operation));
+    } catch (...) {
+      if (!first_failure) {
+        first_failure = core::failure_of(std::current_exception());
+      }
+      throw;
+    }
+  });
+}
+
+/// Calls a callback of the program's, whose result is 0 unless it failed.
+/// @param what  "the describe function of variable 'field'"
+/// @throws ClusterError with the text of `reprieve_callback_error`
+void check_callback(const std::string& what, const std::function<int()>& call);
+
+// Arguments from C, checked. All throw UsageError with a text that says what to pass instead.
+
+[[noreturn]] void reject_null(const char* what);
+[[noreturn]] void reject_place(const char* what);
+
+/// @p handle, which is not null. @param what  "handler"
+template <class Handle>
+Handle& checked(Handle* handle, const char* what) {
+  if (handle == nullptr) [[unlikely]] {
+    reject_null(what);
+  }
+  return *handle;
+}
+
+/// Where a result goes. @param what  "handler": its name
+template <class T>
+T& place_for(T* pointer, const char* what) {
+  if (pointer == nullptr) {
+    reject_place(what);
+  }
+  return *pointer;
+}
+
+/// @param what  "name", "directory"
+std::string checked_text(const char* text, const char* what);
+
+/// The element type that a number of the enumeration `reprieve_type` stands for.
+ElementType element_type(int type);
+
+/// @param name  of the variable, @param what  "shape", "offset"
+Extents extents(const std::string& name, const char* what, int dimensions, const std::int64_t* values);
+
+/// Null stands for dense memory, which is an empty vector here.
+std::vector<std::ptrdiff_t> strides(int dimensions, const std::ptrdiff_t* values);
+
+// What is behind the handles.
+
 /// Keeps a checkpoint from being destroyed.
 class Use {
  public:
@@ -67,6 +144,20 @@ int registering(reprieve_checkpoint* checkpoint, Operation&& operation) {
   return guarded_and_kept(checkpoint->first_failure, [&] { operation(checkpoint->state); });
 }
 
+/// The same of the variable of that name, which it is given too.
+template <class Operation>
+int registering(reprieve_checkpoint* checkpoint, const char* name, Operation&& operation) {
+  return registering(checkpoint, [&](Checkpoint& state) { operation(state, checked_text(name, "name")); });
+}
+
+/// The answer of @p question; 0 if it fails.
+template <class Question>
+int answer_of(Question&& question) noexcept {
+  bool answer = false;
+  static_cast<void>(guarded([&] { answer = question(); }));
+  return answer ? 1 : 0;
+}
+
 /// The parts of `PreemptionCheckpointHandler::run`, for loops that are not functions.
 class StepAccess {
  public:
@@ -83,7 +174,6 @@ class StepAccess {
 
 /// What opening a handler or a manager needs, after all ranks agreed that it is there.
 struct OpenArguments {
-  Checkpoint* state = nullptr;
   std::string directory;
   Settings settings;
 };

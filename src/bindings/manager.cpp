@@ -1,12 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checkpoints without a time loop: reprieve_manager_...
+// Checkpoints without a time loop: reprieve_manager_...; what a run and its variables are about:
+// reprieve_add_constant_...
 
 #include <algorithm>
 #include <iterator>
 
-#include "bindings/guard.hpp"
 #include "bindings/handles.hpp"
 #include "reprieve/error.hpp"
+
+namespace reprieve::bindings {
+namespace {
+
+std::string text_or_nothing(const char* text) { return text == nullptr ? "" : text; }
+
+std::vector<std::string> names_of_dimensions(const std::string& name, int dimensions, const char* const* dims) {
+  if (dimensions < 0 || (dimensions > 0 && dims == nullptr)) {
+    throw UsageError("variable '" + name + "': pass the names of its " + std::to_string(dimensions) +
+                     " dimensions, or 0 and NULL");
+  }
+  std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(dimensions));
+  for (int d = 0; d < dimensions; ++d) {
+    names.push_back(checked_text(dims[d], "name of a dimension"));
+  }
+  return names;
+}
+
+/// Shows whether a node-local copy was taken. @param place  may be null
+void show(bool was_taken, int* place) {
+  if (place != nullptr) {
+    *place = was_taken ? 1 : 0;
+  }
+}
+
+}  // namespace
+}  // namespace reprieve::bindings
 
 using namespace reprieve;            // NOLINT: the C interface of that namespace
 using namespace reprieve::bindings;  // NOLINT
@@ -53,15 +81,11 @@ int reprieve_manager_save_in_background(reprieve_manager* manager, uint64_t numb
 }
 
 int reprieve_manager_background_save_pending(const reprieve_manager* manager) {
-  int answer = 0;
-  static_cast<void>(guarded([&] { answer = checked(manager, "manager").manager->background_save_pending() ? 1 : 0; }));
-  return answer;
+  return answer_of([&] { return checked(manager, "manager").manager->background_save_pending(); });
 }
 
 int reprieve_manager_background_save_written(const reprieve_manager* manager) {
-  int answer = 0;
-  static_cast<void>(guarded([&] { answer = checked(manager, "manager").manager->background_save_written() ? 1 : 0; }));
-  return answer;
+  return answer_of([&] { return checked(manager, "manager").manager->background_save_written(); });
 }
 
 int reprieve_manager_finish_background_save(reprieve_manager* manager) {
@@ -69,21 +93,11 @@ int reprieve_manager_finish_background_save(reprieve_manager* manager) {
 }
 
 int reprieve_manager_local_copy(reprieve_manager* manager, uint64_t number, int* taken) {
-  return guarded([&] {
-    const bool was_taken = checked(manager, "manager").manager->local_copy(number);
-    if (taken != nullptr) {
-      *taken = was_taken ? 1 : 0;
-    }
-  });
+  return guarded([&] { show(checked(manager, "manager").manager->local_copy(number), taken); });
 }
 
 int reprieve_manager_local_copy_next(reprieve_manager* manager, int* taken) {
-  return guarded([&] {
-    const bool was_taken = checked(manager, "manager").manager->local_copy();
-    if (taken != nullptr) {
-      *taken = was_taken ? 1 : 0;
-    }
-  });
+  return guarded([&] { show(checked(manager, "manager").manager->local_copy(), taken); });
 }
 
 int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored, reprieve_checkpoint_info* info) {
@@ -95,10 +109,7 @@ int reprieve_manager_restore_latest(reprieve_manager* manager, int* restored, re
 }
 
 int reprieve_manager_restore(reprieve_manager* manager, const char* file) {
-  return guarded([&] {
-    reprieve_manager& open = checked(manager, "manager");
-    open.manager->restore(checked_text(file, "file"));
-  });
+  return guarded([&] { checked(manager, "manager").manager->restore(checked_text(file, "file")); });
 }
 
 int reprieve_manager_latest(reprieve_manager* manager, int* found, reprieve_checkpoint_info* info) {
@@ -122,57 +133,31 @@ int reprieve_manager_checkpoints(reprieve_manager* manager, size_t* count, const
   });
 }
 
-}  // extern "C"
-
-// What a run and its variables are about: reprieve_add_constant_..., reprieve_annotate
-
-namespace reprieve::bindings {
-namespace {
-
-std::string text_or_nothing(const char* text) { return text == nullptr ? "" : text; }
-
-std::vector<std::string> names_of_dimensions(const std::string& name, int dimensions, const char* const* dims) {
-  if (dimensions < 0 || (dimensions > 0 && dims == nullptr)) {
-    throw UsageError("variable '" + name + "': pass the names of its " + std::to_string(dimensions) +
-                     " dimensions, or 0 and NULL");
-  }
-  std::vector<std::string> names;
-  names.reserve(static_cast<std::size_t>(dimensions));
-  for (int d = 0; d < dimensions; ++d) {
-    names.push_back(checked_text(dims[d], "name of a dimension"));
-  }
-  return names;
-}
-
-}  // namespace
-}  // namespace reprieve::bindings
-
-extern "C" {
-
 int reprieve_add_constant(reprieve_checkpoint* checkpoint, const char* name, const char* value) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    state.add_constant(checked_text(name, "name"), std::string_view(checked_text(value, "value")));
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_constant(key, std::string_view(checked_text(value, "value")));
   });
 }
 
 int reprieve_add_constant_integer(reprieve_checkpoint* checkpoint, const char* name, int64_t value) {
-  return registering(checkpoint, [&](Checkpoint& state) { state.add_constant(checked_text(name, "name"), value); });
+  return registering(checkpoint, name,
+                     [&](Checkpoint& state, const std::string& key) { state.add_constant(key, value); });
 }
 
 int reprieve_add_constant_real(reprieve_checkpoint* checkpoint, const char* name, double value) {
-  return registering(checkpoint, [&](Checkpoint& state) { state.add_constant(checked_text(name, "name"), value); });
+  return registering(checkpoint, name,
+                     [&](Checkpoint& state, const std::string& key) { state.add_constant(key, value); });
 }
 
 int reprieve_add_constant_file(reprieve_checkpoint* checkpoint, const char* name, const char* file) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    state.add_constant_file(checked_text(name, "name"), checked_text(file, "file"));
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
+    state.add_constant_file(key, checked_text(file, "file"));
   });
 }
 
 int reprieve_annotate(reprieve_checkpoint* checkpoint, const char* name, const char* units, const char* description,
                       int dimensions, const char* const* dims) {
-  return registering(checkpoint, [&](Checkpoint& state) {
-    const std::string key = checked_text(name, "name");
+  return registering(checkpoint, name, [&](Checkpoint& state, const std::string& key) {
     state.annotate(key,
                    {text_or_nothing(units), text_or_nothing(description), names_of_dimensions(key, dimensions, dims)});
   });

@@ -96,7 +96,7 @@ class Types(Case):
         self.assertEqual((state["x"]["a"][0], state["x"]["b"][0]), (1, 2))
         self.fresh()
         now = {"x": np.zeros(1, "M8[s]"), "n" * 250: np.zeros(1, "M8[s]")}  # a name that leaves no place for more
-        with unittest.mock.patch("reprieve._elements.Element.meaning", lambda self: ""):
+        with unittest.mock.patch("reprieve._entries.Element.meaning", lambda self: ""):
             self.save({name: np.ones(1, "i8").view("M8[s]") for name in now})
         with reprieve.open(self.directory) as file:
             self.assertEqual(file.constants, {})

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "bench/statistics.hpp"
+#include "bench/measure.hpp"
 
 namespace reprieve::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "heat/grid.hpp"
-#include "heat/options.hpp"
+#include "heat/simulation.hpp"
 #include "reprieve/error.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"

@@ -9,7 +9,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "supervisor/hosts.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
 #include "support/environment_lookup.hpp"

@@ -99,6 +99,17 @@ TEST_F(ToolFiles, RunsAreFoundBesideDirectoriesThatComeAndGo) {
   saves.join();
 }
 
+TEST_F(ToolFiles, ARunBelowSeveralOfTheDirectoriesIsFoundOnce) {
+  for (const char* run : {"b", "a"}) {
+    fs::create_directories(directory / run);
+    std::ofstream(directory / run / "events.jsonl") << R"({"event":"start","time":"2026-01-01T00:00:00.000Z"})" << '\n';
+  }
+  std::vector<std::string> found;
+  for_each_run({directory / "b", directory.path(), directory / "a" / "."},
+               [&](const Timeline&, const RunStatus& run) { found.push_back(run.directory.filename().string()); });
+  EXPECT_THAT(found, ElementsAre("b", "a"));
+}
+
 using namespace std::chrono_literals;
 
 TEST(ToolText, Ages) {

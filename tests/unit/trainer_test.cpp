@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "common/ranks.hpp"
-#include "common/text.hpp"
 #include "reprieve/error.hpp"
 #include "reprieve/serializer.hpp"
 #include "support/error_text.hpp"
@@ -26,9 +25,7 @@
 #include "support/temporary_directory.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/model.hpp"
-#include "trainer/options.hpp"
-#include "trainer/report.hpp"
-#include "trainer/state.hpp"
+#include "trainer/training.hpp"
 
 namespace trainer {
 namespace {

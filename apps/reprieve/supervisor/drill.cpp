@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "core/directory.hpp"
@@ -15,7 +14,6 @@
 #include "core/process.hpp"
 #include "core/run_record.hpp"
 #include "core/values.hpp"
-#include "reprieve/error.hpp"
 #include "supervisor/supervised_run.hpp"
 #include "termination/signal_flag.hpp"
 

@@ -21,7 +21,6 @@
 #include "core/run_record.hpp"
 #include "core/values.hpp"
 #include "reprieve/error.hpp"
-#include "supervisor/hosts.hpp"
 #include "supervisor/launcher.hpp"
 #include "supervisor/processes.hpp"
 #include "supervisor/supervised_run.hpp"

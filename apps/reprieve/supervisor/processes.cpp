@@ -33,6 +33,10 @@ namespace fs = std::filesystem;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
+[[noreturn]] void fail(const char* what, int error = errno) {
+  throw Error(ErrorCode::io, fmt::format("cannot {}: {}", what, error_text(error)));
+}
+
 sigset_t termination_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -110,137 +114,6 @@ std::string program_of(pid_t pid) {
   return fs::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
 }
 
-}  // namespace
-
-pid_t spawn(const SpawnOptions& options) {
-  std::vector<std::string> argument_texts = options.arguments;
-  std::vector<std::string> environment_texts = core::merged_environment(options.environment);
-  const std::vector<char*> arguments = core::pointers_to(argument_texts);
-  const std::vector<char*> environment = core::pointers_to(environment_texts);
-  std::array<int, 2> failure{};
-  if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
-    throw Error(ErrorCode::io, fmt::format("cannot make a pipe: {}", error_text(errno)));
-  }
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    become(options, arguments.data(), environment.data(), parent, failure[1]);
-  }
-  const int fork_error = errno;
-  ::close(failure[1]);
-  const int exec_error = child > 0 ? failure_of_exec(failure[0]) : 0;
-  ::close(failure[0]);
-  if (child < 0) {
-    throw Error(ErrorCode::io, fmt::format("cannot start a process: {}", error_text(fork_error)));
-  }
-  if (exec_error != 0) {
-    ::waitpid(child, nullptr, 0);
-    throw UsageError(fmt::format("cannot start {}: {}", options.arguments.front(), error_text(exec_error)));
-  }
-  return child;
-}
-
-void block_termination_signals() {
-  const sigset_t set = termination_signals();
-  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) {
-    throw Error(ErrorCode::io, fmt::format("cannot block signals: {}", error_text(errno)));
-  }
-}
-
-std::vector<EndedChild> reap() {
-  std::vector<EndedChild> ended;
-  int status = 0;
-  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    ended.push_back({pid, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)});
-  }
-  return ended;
-}
-
-bool has_children() {
-  siginfo_t info{};
-  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
-void adopt_orphans() {
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
-    throw Error(ErrorCode::io, fmt::format("cannot adopt orphaned processes: {}", error_text(errno)));
-  }
-}
-
-std::vector<ProcessInfo> descendants_of(pid_t root) {
-  std::multimap<pid_t, pid_t> children;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
-    const auto pid = number(entry->path().filename().string());
-    if (const auto parent = pid ? parent_of(*pid) : std::nullopt) {
-      children.emplace(*parent, *pid);
-    }
-  }
-  std::vector<ProcessInfo> found;
-  std::vector<pid_t> parents{root};
-  for (std::size_t next = 0; next < parents.size(); ++next) {
-    const auto [first, last] = children.equal_range(parents[next]);
-    for (auto child = first; child != last; ++child) {
-      found.push_back({child->second, child->first, program_of(child->second)});
-      parents.push_back(child->second);
-    }
-  }
-  return found;
-}
-
-std::vector<std::string> with_all_output(const std::vector<std::string>& command) {
-  std::vector<std::string> words{"sh", "-c", "exec \"$@\" 2>&1", "sh"};
-  words.insert(words.end(), command.begin(), command.end());
-  return words;
-}
-
-Command::Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    throw Error(ErrorCode::io, fmt::format("cannot make a pipe: {}", std::generic_category().message(errno)));
-  }
-  pipe_ = ends[0];
-  try {
-    pid_ = spawn({.arguments = arguments, .environment = environment, .output = ends[1]});
-  } catch (...) {
-    ::close(ends[0]);
-    ::close(ends[1]);
-    throw;
-  }
-  ::close(ends[1]);
-}
-
-Command::~Command() { ::close(pipe_); }
-
-void Command::kill_all() const {
-  if (code_) {
-    return;  // the number may be that of another process by now
-  }
-  std::vector<ProcessInfo> processes = descendants_of(pid_);
-  processes.insert(processes.begin(),
-                   ProcessInfo{pid_, ::getpid(), ""});  // the first to end, so that it starts no others
-  for (const ProcessInfo& process : processes) {
-    static_cast<void>(::kill(process.pid, SIGKILL));  // it may have ended
-  }
-}
-
-void Command::on_ended(const EndedChild& child) {
-  if (child.pid != pid_ || code_) {
-    return;
-  }
-  std::array<char, 4096> buffer{};
-  for (ssize_t got = 0; (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
-    output_.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  code_ = child.code;
-}
-
-namespace {
-
-[[noreturn]] void fail(const char* what) {
-  throw Error(ErrorCode::io, fmt::format("cannot {}: {}", what, std::generic_category().message(errno)));
-}
-
 /// An ignored signal never reaches the queue, and ignored SIGCHLD loses exit codes.
 void stop_ignoring(int signal) {
   struct sigaction standard {};
@@ -249,53 +122,6 @@ void stop_ignoring(int signal) {
     fail("set a signal's disposition");
   }
 }
-
-}  // namespace
-
-SignalQueue::SignalQueue() {
-  sigset_t queued;
-  sigemptyset(&queued);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
-    sigaddset(&queued, signal);
-  }
-  // Blocked first, so that none comes to its default action in between.
-  if (::pthread_sigmask(SIG_BLOCK, &queued, &before_) != 0) {
-    fail("block signals");
-  }
-  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
-    stop_ignoring(signal);
-  }
-  // Output into a closed pipe must not end the supervisor while the job runs.
-  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
-    fail("ignore SIGPIPE");
-  }
-  descriptor_ = ::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (descriptor_ < 0) {
-    fail("make a signal queue");
-  }
-}
-
-SignalQueue::~SignalQueue() {
-  ::close(descriptor_);
-  if (::pthread_sigmask(SIG_SETMASK, &before_, nullptr) != 0) {
-    core::log::error("cannot restore the signal mask");
-  }
-}
-
-std::vector<int> SignalQueue::wait(std::chrono::milliseconds limit) {
-  pollfd entry{descriptor_, POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(limit.count())) < 0 && errno != EINTR) {
-    fail("wait for signals");
-  }
-  std::vector<int> signals;
-  signalfd_siginfo info{};
-  while (::read(descriptor_, &info, sizeof info) == ssize_t{sizeof info}) {
-    signals.push_back(static_cast<int>(info.ssi_signo));
-  }
-  return signals;
-}
-
-namespace {
 
 fs::path proc(pid_t pid) { return fs::path("/proc") / std::to_string(pid); }
 
@@ -368,7 +194,175 @@ bool task_writes_output(const fs::path& task) {
   return id && kWrites.contains(*id) && (descriptor == "0x1" || descriptor == "0x2");
 }
 
+constexpr int kUnseenFactor = 4;
+
 }  // namespace
+
+pid_t spawn(const SpawnOptions& options) {
+  std::vector<std::string> argument_texts = options.arguments;
+  std::vector<std::string> environment_texts = core::merged_environment(options.environment);
+  const std::vector<char*> arguments = core::pointers_to(argument_texts);
+  const std::vector<char*> environment = core::pointers_to(environment_texts);
+  std::array<int, 2> failure{};
+  if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
+    fail("make a pipe");
+  }
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    become(options, arguments.data(), environment.data(), parent, failure[1]);
+  }
+  const int fork_error = errno;
+  ::close(failure[1]);
+  const int exec_error = child > 0 ? failure_of_exec(failure[0]) : 0;
+  ::close(failure[0]);
+  if (child < 0) {
+    fail("start a process", fork_error);
+  }
+  if (exec_error != 0) {
+    ::waitpid(child, nullptr, 0);
+    throw UsageError(fmt::format("cannot start {}: {}", options.arguments.front(), error_text(exec_error)));
+  }
+  return child;
+}
+
+void block_termination_signals() {
+  const sigset_t set = termination_signals();
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) {
+    fail("block signals");
+  }
+}
+
+std::vector<EndedChild> reap() {
+  std::vector<EndedChild> ended;
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    ended.push_back({pid, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)});
+  }
+  return ended;
+}
+
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+void adopt_orphans() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    fail("adopt orphaned processes");
+  }
+}
+
+std::vector<ProcessInfo> descendants_of(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    const auto pid = number(entry->path().filename().string());
+    if (const auto parent = pid ? parent_of(*pid) : std::nullopt) {
+      children.emplace(*parent, *pid);
+    }
+  }
+  std::vector<ProcessInfo> found;
+  std::vector<pid_t> parents{root};
+  for (std::size_t next = 0; next < parents.size(); ++next) {
+    const auto [first, last] = children.equal_range(parents[next]);
+    for (auto child = first; child != last; ++child) {
+      found.push_back({child->second, child->first, program_of(child->second)});
+      parents.push_back(child->second);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> with_all_output(const std::vector<std::string>& command) {
+  std::vector<std::string> words{"sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+Command::Command(const std::vector<std::string>& arguments, const EnvironmentChanges& environment) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    fail("make a pipe");
+  }
+  pipe_ = ends[0];
+  try {
+    pid_ = spawn({.arguments = arguments, .environment = environment, .output = ends[1]});
+  } catch (...) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
+  }
+  ::close(ends[1]);
+}
+
+Command::~Command() { ::close(pipe_); }
+
+void Command::kill_all() const {
+  if (code_) {
+    return;  // the number may be that of another process by now
+  }
+  std::vector<ProcessInfo> processes = descendants_of(pid_);
+  processes.insert(processes.begin(),
+                   ProcessInfo{pid_, ::getpid(), ""});  // the first to end, so that it starts no others
+  for (const ProcessInfo& process : processes) {
+    static_cast<void>(::kill(process.pid, SIGKILL));  // it may have ended
+  }
+}
+
+void Command::on_ended(const EndedChild& child) {
+  if (child.pid != pid_ || code_) {
+    return;
+  }
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = ::read(pipe_, buffer.data(), buffer.size())) > 0;) {
+    output_.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  code_ = child.code;
+}
+
+SignalQueue::SignalQueue() {
+  sigset_t queued;
+  sigemptyset(&queued);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
+    sigaddset(&queued, signal);
+  }
+  // Blocked first, so that none comes to its default action in between.
+  if (::pthread_sigmask(SIG_BLOCK, &queued, &before_) != 0) {
+    fail("block signals");
+  }
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGURG, SIGXCPU, SIGALRM, SIGCHLD}) {
+    stop_ignoring(signal);
+  }
+  // Output into a closed pipe must not end the supervisor while the job runs.
+  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+    fail("ignore SIGPIPE");
+  }
+  descriptor_ = ::signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor_ < 0) {
+    fail("make a signal queue");
+  }
+}
+
+SignalQueue::~SignalQueue() {
+  ::close(descriptor_);
+  if (::pthread_sigmask(SIG_SETMASK, &before_, nullptr) != 0) {
+    core::log::error("cannot restore the signal mask");
+  }
+}
+
+std::vector<int> SignalQueue::wait(std::chrono::milliseconds limit) {
+  pollfd entry{descriptor_, POLLIN, 0};
+  if (::poll(&entry, 1, static_cast<int>(limit.count())) < 0 && errno != EINTR) {
+    fail("wait for signals");
+  }
+  std::vector<int> signals;
+  signalfd_siginfo info{};
+  while (::read(descriptor_, &info, sizeof info) == ssize_t{sizeof info}) {
+    signals.push_back(static_cast<int>(info.ssi_signo));
+  }
+  return signals;
+}
 
 std::vector<RunProcess> processes_of_run(const fs::path& run_directory) {
   std::set<pid_t> own;
@@ -420,12 +414,6 @@ bool writes_output(pid_t pid) {
   }
   return false;
 }
-
-namespace {
-
-constexpr int kUnseenFactor = 4;
-
-}  // namespace
 
 std::vector<ProcessInfo> HungLaunchers::find(const std::vector<ProcessInfo>& processes, Clock::time_point now) {
   std::set<pid_t> parents;

@@ -121,6 +121,106 @@ bool has_ended(const ChiefProgress& chief) {
   return chief.stage == Stage::saved || chief.stage == Stage::failed || chief.stage == Stage::finished;
 }
 
+/// Codes of errors that lie in the program, its settings or its directory, not in the run.
+bool is_hopeless(const std::string& error_code) {
+  static const std::set<std::string> kCodes{"config", "usage", "mismatch", "corrupt"};
+  return kCodes.contains(error_code);
+}
+
+/// That of the ranks; or, of a program that ended badly, the last that it met.
+const RunError* error_in(const RunProgress& progress, int launcher_code) {
+  const RunError* const error = progress.error();
+  return error == nullptr && launcher_code != 0 ? progress.uncaught() : error;
+}
+
+std::string failure_text(const RunProgress& progress, int launcher_code) {
+  if (const RunError* error = error_in(progress, launcher_code)) {
+    return error->message;
+  }
+  std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
+  if (progress.chiefs().empty()) {
+    return text + ", and no rank has opened a checkpoint directory";
+  }
+  if (const auto file = progress.restoring()) {
+    return text + ", while the ranks were reading " + file->filename().string();
+  }
+  if (const auto directory = progress.unfinished(); directory && launcher_code == 0) {
+    return text + fmt::format(
+                      ", but the run in {} did not come to its end: its handler was never closed. A script returns "
+                      "the code of its last command (set -o pipefail helps), and a program has to close its "
+                      "handler before it ends",
+                      directory->string());
+  }
+  return text + ", and the run did not say that it saved or finished";
+}
+
+/// What is known of a program that ended with 0.
+std::string end_text(const RunProgress& progress) {
+  const auto& chiefs = progress.chiefs();
+  if (chiefs.empty()) {
+    return "the program ended with 0; it opened no checkpoint directory, so there is no more to go by";
+  }
+  const bool has_handler = std::ranges::any_of(
+      chiefs, [](const ChiefProgress& chief) { return chief.stage == Stage::finished; }, core::kMapped);
+  return has_handler ? "the program came to its end"
+                     : "the program ended with 0; it made no handler, so there is no more to go by";
+}
+
+std::string step_text(events::Step step) { return step ? std::to_string(*step) : "?"; }
+
+std::string time_text(double seconds) { return core::seconds_text(std::chrono::duration<double>(seconds)); }
+
+/// Empty for those that only tools care about.
+struct EventWords {
+  std::string operator()(const auto&) const { return ""; }
+  std::string operator()(const events::Restored& e) const {
+    return fmt::format("restored {} (step {}) in {}", e.file.ends_with(".part") ? "a node-local copy" : e.file,
+                       step_text(e.run_calls), time_text(e.seconds));
+  }
+  std::string operator()(const events::Drained& e) const {
+    return fmt::format("made checkpoint {} of a node-local copy in {}", e.number, time_text(e.seconds));
+  }
+  std::string operator()(const events::Fallback& e) const {
+    return fmt::format("WORK IS LOST: {} is corrupt, the run resumes from {} (step {}){}", e.instead_of, e.file,
+                       step_text(e.run_calls), e.steps_lost ? fmt::format(", {} steps before", *e.steps_lost) : "");
+  }
+  std::string operator()(const events::RestoreFailed& e) const {
+    return fmt::format("cannot restore {}: {}", e.file, e.message);
+  }
+  std::string operator()(const events::Ready& e) const {
+    return fmt::format("the ranks are ready, at step {}", step_text(e.run_calls));
+  }
+  std::string operator()(const events::Agreement& e) const {
+    return fmt::format("the notice arrived: all ranks agreed on step {}", step_text(e.run_calls));
+  }
+  std::string operator()(const events::SaveFinished& e) const {
+    return fmt::format("saved {} (step {}) in {}", e.file, step_text(e.run_calls), time_text(e.seconds));
+  }
+  std::string operator()(const events::SaveFailed& e) const {
+    return fmt::format("checkpoint {} was NOT saved: {}", step_text(e.number), e.message);
+  }
+  std::string operator()(const events::TrainOn& e) const {
+    return fmt::format("continuing, {} are left: another save before the end", time_text(e.time_left_s));
+  }
+  std::string operator()(const events::Exit& e) const {
+    return fmt::format("the ranks leave with code {}, {} after the notice", e.exit_code,
+                       time_text(e.seconds_from_notice));
+  }
+  std::string operator()(const events::WentOn&) const { return "the program continues after the notice"; }
+  std::string operator()(const events::Failed& e) const { return "error: " + e.message; }
+  std::string operator()(const events::AlreadyFinished& e) const {
+    return "the run is already finished, at step " + step_text(e.run_calls);
+  }
+  std::string operator()(const events::Finished& e) const { return "the steps are done: " + step_text(e.run_calls); }
+};
+
+/// So often may a run die while it reads a checkpoint, before the checkpoint is suspected to be the cause.
+constexpr int kDeathsAllowed = 1;
+constexpr int kMaxDoublings = 20;
+/// The pause after the first notice; it doubles up to the longest.
+constexpr std::chrono::seconds kFirstPause{1};
+constexpr int kMaxPauseDoublings = 4;
+
 }  // namespace
 
 void ChiefProgress::take(const core::LoggedEvent& logged) { std::visit(Reaction{*this, logged.time}, logged.event); }
@@ -247,55 +347,6 @@ std::vector<std::filesystem::path> RunProgress::directories() const {
   return found;
 }
 
-namespace {
-
-/// Codes of errors that lie in the program, its settings or its directory, not in the run.
-bool is_hopeless(const std::string& error_code) {
-  static const std::set<std::string> kCodes{"config", "usage", "mismatch", "corrupt"};
-  return kCodes.contains(error_code);
-}
-
-/// That of the ranks; or, of a program that ended badly, the last that it met.
-const RunError* error_in(const RunProgress& progress, int launcher_code) {
-  const RunError* const error = progress.error();
-  return error == nullptr && launcher_code != 0 ? progress.uncaught() : error;
-}
-
-std::string failure_text(const RunProgress& progress, int launcher_code) {
-  if (const RunError* error = error_in(progress, launcher_code)) {
-    return error->message;
-  }
-  std::string text = fmt::format("the launcher ended with {}", code_text(launcher_code));
-  if (progress.chiefs().empty()) {
-    return text + ", and no rank has opened a checkpoint directory";
-  }
-  if (const auto file = progress.restoring()) {
-    return text + ", while the ranks were reading " + file->filename().string();
-  }
-  if (const auto directory = progress.unfinished(); directory && launcher_code == 0) {
-    return text + fmt::format(
-                      ", but the run in {} did not come to its end: its handler was never closed. A script returns "
-                      "the code of its last command (set -o pipefail helps), and a program has to close its "
-                      "handler before it ends",
-                      directory->string());
-  }
-  return text + ", and the run did not say that it saved or finished";
-}
-
-/// What is known of a program that ended with 0.
-std::string end_text(const RunProgress& progress) {
-  const auto& chiefs = progress.chiefs();
-  if (chiefs.empty()) {
-    return "the program ended with 0; it opened no checkpoint directory, so there is no more to go by";
-  }
-  const bool has_handler = std::ranges::any_of(
-      chiefs, [](const ChiefProgress& chief) { return chief.stage == Stage::finished; }, core::kMapped);
-  return has_handler ? "the program came to its end"
-                     : "the program ended with 0; it made no handler, so there is no more to go by";
-}
-
-}  // namespace
-
 std::string code_text(int shell_code) {
   constexpr int kSignalled = 128;
   constexpr int kLastSignal = 64;
@@ -335,58 +386,6 @@ Verdict judge(const RunProgress& progress, int launcher_code) {
   return verdict;
 }
 
-namespace {
-
-std::string step_text(events::Step step) { return step ? std::to_string(*step) : "?"; }
-
-std::string time_text(double seconds) { return core::seconds_text(std::chrono::duration<double>(seconds)); }
-
-/// Empty for those that only tools care about.
-struct EventWords {
-  std::string operator()(const auto&) const { return ""; }
-  std::string operator()(const events::Restored& e) const {
-    return fmt::format("restored {} (step {}) in {}", e.file.ends_with(".part") ? "a node-local copy" : e.file,
-                       step_text(e.run_calls), time_text(e.seconds));
-  }
-  std::string operator()(const events::Drained& e) const {
-    return fmt::format("made checkpoint {} of a node-local copy in {}", e.number, time_text(e.seconds));
-  }
-  std::string operator()(const events::Fallback& e) const {
-    return fmt::format("WORK IS LOST: {} is corrupt, the run resumes from {} (step {}){}", e.instead_of, e.file,
-                       step_text(e.run_calls), e.steps_lost ? fmt::format(", {} steps before", *e.steps_lost) : "");
-  }
-  std::string operator()(const events::RestoreFailed& e) const {
-    return fmt::format("cannot restore {}: {}", e.file, e.message);
-  }
-  std::string operator()(const events::Ready& e) const {
-    return fmt::format("the ranks are ready, at step {}", step_text(e.run_calls));
-  }
-  std::string operator()(const events::Agreement& e) const {
-    return fmt::format("the notice arrived: all ranks agreed on step {}", step_text(e.run_calls));
-  }
-  std::string operator()(const events::SaveFinished& e) const {
-    return fmt::format("saved {} (step {}) in {}", e.file, step_text(e.run_calls), time_text(e.seconds));
-  }
-  std::string operator()(const events::SaveFailed& e) const {
-    return fmt::format("checkpoint {} was NOT saved: {}", step_text(e.number), e.message);
-  }
-  std::string operator()(const events::TrainOn& e) const {
-    return fmt::format("continuing, {} are left: another save before the end", time_text(e.time_left_s));
-  }
-  std::string operator()(const events::Exit& e) const {
-    return fmt::format("the ranks leave with code {}, {} after the notice", e.exit_code,
-                       time_text(e.seconds_from_notice));
-  }
-  std::string operator()(const events::WentOn&) const { return "the program continues after the notice"; }
-  std::string operator()(const events::Failed& e) const { return "error: " + e.message; }
-  std::string operator()(const events::AlreadyFinished& e) const {
-    return "the run is already finished, at step " + step_text(e.run_calls);
-  }
-  std::string operator()(const events::Finished& e) const { return "the steps are done: " + step_text(e.run_calls); }
-};
-
-}  // namespace
-
 std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded) {
   std::string text = std::visit(EventWords(), recorded.event);
   if (text.empty()) {
@@ -397,17 +396,6 @@ std::optional<SupervisorEvent> describe(const core::LoggedEvent& recorded) {
   fields.erase("event");
   return SupervisorEvent{std::move(name), std::move(text), std::move(fields)};
 }
-
-namespace {
-
-/// So often may a run die while it reads a checkpoint, before the checkpoint is suspected to be the cause.
-constexpr int kDeathsAllowed = 1;
-constexpr int kMaxDoublings = 20;
-/// The pause after the first notice; it doubles up to the longest.
-constexpr std::chrono::seconds kFirstPause{1};
-constexpr int kMaxPauseDoublings = 4;
-
-}  // namespace
 
 RestartDecision RestartPolicy::decide(const Verdict& verdict, bool begins_elsewhere) {
   RestartDecision decision;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "reprieve/error.hpp"
 
 namespace reprieve::supervisor {
 
@@ -14,6 +13,9 @@ namespace {
 constexpr std::chrono::seconds kFresh{5};
 /// How long an answer that decides is waited for.
 constexpr std::chrono::seconds kPatience{5};
+
+/// SIGNALING is what Slurm shows while it sends a job a signal, thus at the very time of a notice.
+bool is_running(const std::string& state) { return state == "RUNNING" || state == "SIGNALING"; }
 
 }  // namespace
 
@@ -68,13 +70,6 @@ bool SlurmClient::notice_is_due() {
   ask();
   return now >= *due + kPatience;
 }
-
-namespace {
-
-/// SIGNALING is what Slurm shows while it sends a job a signal, thus at the very time of a notice.
-bool is_running(const std::string& state) { return state == "RUNNING" || state == "SIGNALING"; }
-
-}  // namespace
 
 std::optional<std::string> requeue_refusal(const RequeueFacts& facts) {
   if (!facts.saved && (facts.hopeless || !facts.job || !facts.job->preempted)) {

@@ -111,6 +111,18 @@ core::Directory open_place(const fs::path& path) {
   }
 }
 
+/// False if the process has gone.
+bool send(pid_t pid, int signal) {
+  if (::kill(pid, signal) == 0) {
+    return true;
+  }
+  if (errno != ESRCH) {
+    core::log::warning("cannot send {} to process {}: {}", termination::signal_name(signal), pid,
+                       std::generic_category().message(errno));
+  }
+  return false;
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(const std::optional<fs::path>& parent, const std::vector<std::string>& command)
@@ -205,22 +217,6 @@ void RunRecordReader::read_file(const std::filesystem::path& file, std::vector<R
     }
   }
 }
-
-namespace {
-
-/// False if the process has gone.
-bool send(pid_t pid, int signal) {
-  if (::kill(pid, signal) == 0) {
-    return true;
-  }
-  if (errno != ESRCH) {
-    core::log::warning("cannot send {} to process {}: {}", termination::signal_name(signal), pid,
-                       std::generic_category().message(errno));
-  }
-  return false;
-}
-
-}  // namespace
 
 SupervisedRun::SupervisedRun(const std::vector<std::string>& command, const LaunchSettings& settings)
     : reader_(settings.run_directory),

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <iosfwd>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -34,7 +34,6 @@ module reprieve
   use reprieve_c, only: reprieve_array, reprieve_view => c_fortran_view
   use reprieve_constants
   use reprieve_errors
-  use reprieve_facts, only: reprieve_checkpoint_info, reprieve_save_report, reprieve_notice
   use reprieve_loop
   use reprieve_settings
   use reprieve_state

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-!> The time loop: type reprieve_handler; and reprieve_manager. Use module reprieve.
+!> The time loop: type reprieve_handler; reprieve_manager; and what these two report. Use module reprieve.
 module reprieve_loop
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64, real64
@@ -9,16 +9,45 @@ module reprieve_loop
   use reprieve_c
   use reprieve_callbacks, only: callback_list, hold, release
   use reprieve_errors
-  use reprieve_facts
   use reprieve_settings
   use reprieve_state
   implicit none
   private
 
+  public :: reprieve_checkpoint_info, reprieve_save_report, reprieve_notice
   public :: reprieve_handler, reprieve_manager, reprieve_watch_signals, reprieve_unwatch_signals
 
   !> For next_step: the program leaves the loop by itself.
   integer(int64), parameter, public :: reprieve_no_limit = huge(1_int64)
+
+  !> What is known about a checkpoint.
+  type :: reprieve_checkpoint_info
+    character(:), allocatable :: path
+    integer(int64) :: number = 0      !< from the file name
+    integer(int64) :: run_calls = 0   !< total_run_calls() at the save; -1 if no handler lived then
+    integer :: world_size = 0         !< ranks that saved
+    real(real64) :: time_s = 0        !< of the save, in seconds since 1970
+    integer(int64) :: size_bytes = 0  !< of the file
+    character(:), allocatable :: reason           !< 'user', 'periodic' or 'preemption'
+    character(:), allocatable :: files_directory  !< rank 0's files of the save procedure; empty if there are none
+  end type
+
+  !> Figures of a save.
+  type :: reprieve_save_report
+    character(:), allocatable :: path
+    integer(int64) :: number = 0
+    integer(int64) :: size_bytes = 0       !< of the state, all ranks together
+    real(real64) :: seconds = 0            !< to the commit, the slowest rank's
+    real(real64) :: blocked_seconds = 0    !< for how much of that the program stood still
+  end type
+
+  !> What a rank learned about the end of the job.
+  type :: reprieve_notice
+    integer :: rank = -1
+    character(:), allocatable :: host, source, message
+    logical :: has_deadline = .false.
+    real(real64) :: time_left_s = 0
+  end type
 
   !> Coordinates all ranks to save one checkpoint when any of them is about to be taken away.
   type :: reprieve_handler
@@ -86,6 +115,19 @@ module reprieve_loop
   end type
 
 contains
+
+  function info_of(c) result(info)
+    type(c_checkpoint_info), intent(in) :: c
+    type(reprieve_checkpoint_info) :: info
+    info%path = text_of(c%path)
+    info%number = c%number
+    info%run_calls = c%run_calls
+    info%world_size = c%world_size
+    info%time_s = c%time_s
+    info%size_bytes = c%size_bytes
+    info%reason = text_of(c%reason)
+    info%files_directory = text_of(c%files_directory)
+  end function
 
   !> First thing in the program, before MPI_Init: a notice that comes while it starts is kept.
   subroutine reprieve_watch_signals(ierr)

@@ -42,11 +42,12 @@ contains
     call hold(self%owned)
   end subroutine
 
-  type(c_funptr) function address_if(wanted, procedure_address)
-    logical, intent(in) :: wanted
-    type(c_funptr), intent(in) :: procedure_address
-    address_if = c_null_funptr
-    if (wanted) address_if = procedure_address
+  !> For the next procedure.
+  function new_calls(self) result(calls)
+    class(reprieve_config), intent(inout) :: self
+    type(callbacks), pointer :: calls
+    call create(self)
+    calls => new_callbacks(self%owned%first)
   end function
 
   !> Whether the variables REPRIEVE_... of rank 0 go before these settings (.true., the default), or are not read.
@@ -67,15 +68,9 @@ contains
     procedure(reprieve_leave), optional :: leave
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    type(c_ptr) :: user
-    call create(self)
-    user = c_null_ptr
-    if (present(leave)) then
-      calls => new_callbacks(self%owned%first)
-      calls%leave => leave
-      user = c_loc(calls)
-    end if
-    call reprieve_finish(c_fortran_config_set_exit_fn(self%handle, user), ierr)
+    calls => new_calls(self)
+    if (present(leave)) calls%leave => leave
+    call reprieve_finish(c_fortran_config_set_exit_fn(self%handle, merge(c_loc(calls), c_null_ptr, present(leave))), ierr)
   end subroutine
 
   !> The program's own part of a save, called on every rank before the commit.
@@ -84,10 +79,9 @@ contains
     procedure(reprieve_save_files), optional :: save
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned%first)
+    calls => new_calls(self)
     if (present(save)) calls%save_files => save
-    call reprieve_finish(c_config_set_save_fn(self%handle, address_if(present(save), c_funloc(call_save_files)), &
+    call reprieve_finish(c_config_set_save_fn(self%handle, merge(c_funloc(call_save_files), c_null_funptr, present(save)), &
                                               c_loc(calls)), ierr)
   end subroutine
 
@@ -97,10 +91,9 @@ contains
     procedure(reprieve_step), optional :: step
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned%first)
+    calls => new_calls(self)
     if (present(step)) calls%step => step
-    call reprieve_finish(c_config_set_step_fn(self%handle, address_if(present(step), c_funloc(call_step)), &
+    call reprieve_finish(c_config_set_step_fn(self%handle, merge(c_funloc(call_step), c_null_funptr, present(step)), &
                                               c_loc(calls)), ierr)
   end subroutine
 
@@ -110,10 +103,9 @@ contains
     procedure(reprieve_watch), optional :: watch
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned%first)
+    calls => new_calls(self)
     if (present(watch)) calls%watch => watch
-    call reprieve_finish(c_config_set_watcher_fn(self%handle, address_if(present(watch), c_funloc(call_watch)), &
+    call reprieve_finish(c_config_set_watcher_fn(self%handle, merge(c_funloc(call_watch), c_null_funptr, present(watch)), &
                                                  c_loc(calls)), ierr)
   end subroutine
 
@@ -124,15 +116,9 @@ contains
     procedure(reprieve_abort), optional :: abort_job
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    type(c_ptr) :: user
-    call create(self)
-    user = c_null_ptr
-    if (present(abort_job)) then
-      calls => new_callbacks(self%owned%first)
-      calls%abort_job => abort_job
-      user = c_loc(calls)
-    end if
-    call reprieve_finish(c_fortran_config_set_abort_fn(self%handle, user), ierr)
+    calls => new_calls(self)
+    if (present(abort_job)) calls%abort_job => abort_job
+    call reprieve_finish(c_fortran_config_set_abort_fn(self%handle, merge(c_loc(calls), c_null_ptr, present(abort_job))), ierr)
   end subroutine
 
   !> All settings as JSON text.

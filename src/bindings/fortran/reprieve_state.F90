@@ -68,6 +68,14 @@ contains
     if (.not. c_associated(self%handle)) call reprieve_finish(c_checkpoint_create(self%handle))
   end subroutine
 
+  !> For the procedures of the next variable.
+  function new_calls(self) result(calls)
+    class(reprieve_checkpoint), intent(inout) :: self
+    type(callbacks), pointer :: calls
+    call create(self)
+    calls => new_callbacks(self%owned)
+  end function
+
   subroutine add_replicated(self, name, value, ierr)
     class(reprieve_checkpoint), intent(inout) :: self
     character(*), intent(in) :: name
@@ -85,8 +93,7 @@ contains
     procedure(reprieve_redistribute), optional :: redistribute
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     if (present(redistribute)) calls%redistribute => redistribute
     call reprieve_finish(c_fortran_add_per_rank(self%handle, c_text(name), value, redistribute_address(calls), &
                                                 c_loc(calls)), ierr)
@@ -130,8 +137,7 @@ contains
     type(callbacks), pointer :: calls
     type(reprieve_array) :: mold
     integer :: status
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     mold = find()
     calls%find => find
     calls%lower = lower
@@ -164,8 +170,7 @@ contains
     procedure(reprieve_describe) :: describe
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%describe => describe
     call reprieve_finish(c_fortran_add_distributed_boxes(self%handle, c_text(name), mold, &
         int(size(global_shape), c_int), global_shape, c_funloc(call_describe), c_loc(calls)), ierr)
@@ -188,8 +193,7 @@ contains
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
     type(reprieve_list) :: list
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%memory => memory
     call memory(list, -1_int64)
     if (refused(self, name, list, ierr)) return
@@ -206,8 +210,7 @@ contains
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
     type(reprieve_list) :: list
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%memory => memory
     if (present(redistribute)) calls%redistribute => redistribute
     call memory(list, -1_int64)
@@ -237,8 +240,7 @@ contains
     procedure(reprieve_load) :: load
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%save => save
     calls%load => load
     call reprieve_finish(c_add_replicated_custom(self%handle, c_text(name), c_funloc(call_save), &
@@ -253,8 +255,7 @@ contains
     procedure(reprieve_redistribute), optional :: redistribute
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%save => save
     calls%load => load
     if (present(redistribute)) calls%redistribute => redistribute
@@ -288,8 +289,7 @@ contains
     procedure(reprieve_prepare) :: prepare
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%prepare => prepare
     call reprieve_finish(c_when_values_restored(self%handle, c_funloc(call_prepare), c_loc(calls)), ierr)
   end subroutine
@@ -342,8 +342,7 @@ contains
     procedure(reprieve_migrate) :: migrate
     integer, intent(out), optional :: ierr
     type(callbacks), pointer :: calls
-    call create(self)
-    calls => new_callbacks(self%owned)
+    calls => new_calls(self)
     calls%migrate => migrate
     call reprieve_finish(c_on_migration(self%handle, c_funloc(call_migrate), c_loc(calls)), ierr)
   end subroutine

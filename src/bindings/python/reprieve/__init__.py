@@ -32,11 +32,11 @@ from ._errors import (
     UnresponsiveError,
     UsageError,
 )
-from ._facts import CheckpointInfo, Notice, SaveReport
 from ._handler import Handler, unwatch_signals, watch_signals
 from ._manager import Manager
 from ._markers import custom, distributed, per_rank, pickled, replicated
 from ._native import version_details
+from ._open import CheckpointInfo, Notice, SaveReport
 from ._reader import StoredCheckpoint, StoredVariable, open
 from ._registry import Stored
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each variable of the state: how it is registered in C, what C asks of it, and where the program has it."""
+"""Each variable of the state: its elements as the types of C, how it is registered in C, what C asks of it, and where the
+program has it.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,107 @@ from typing import Any
 import numpy as np
 
 from . import _records, _tensors
-from ._elements import Element, address, check_array
 from ._errors import UsageError
 from ._markers import Custom, Distributed, PerRank, Pickled, Replicated, Slot, Variable
 from ._native import CALLBACKS, CONSTANTS, function, numbers
 from ._tensors import array_of, is_on_device
+
+
+_NAMES = {
+    "i1": "INT8",
+    "i2": "INT16",
+    "i4": "INT32",
+    "i8": "INT64",
+    "u1": "UINT8",
+    "u2": "UINT16",
+    "u4": "UINT32",
+    "u8": "UINT64",
+    "b1": "BOOL",
+    "f2": "HALF",
+    "f4": "FLOAT",
+    "f8": "DOUBLE",
+    "c8": "COMPLEX_FLOAT",
+    "c16": "COMPLEX_DOUBLE",
+    f"f{np.dtype(np.longdouble).itemsize}": "LONG_DOUBLE" if np.dtype(np.longdouble).itemsize > 8 else "DOUBLE",
+    f"c{np.dtype(np.clongdouble).itemsize}": "COMPLEX_LONG_DOUBLE"
+    if np.dtype(np.longdouble).itemsize > 8
+    else "COMPLEX_DOUBLE",
+}
+
+
+class Element:
+    """What C knows about the elements of an array.
+
+    Attributes:
+        type: the number of the type in C.
+        bytes: for what C does not know (structs, texts of a fixed length) how many bytes make an element; they are a
+            last dimension of the array then. 0 otherwise.
+    """
+
+    def __init__(self, dtype: np.dtype, where: str) -> None:
+        self.dtype = dtype
+        self.bytes = 0
+        if dtype.hasobject:
+            raise UsageError(
+                f"{where}: an array of Python objects has no bytes that could be saved. Make it an array of numbers, "
+                "or wrap it in reprieve.pickled(...)"
+            )
+        if not dtype.isnative:
+            raise UsageError(
+                f"{where}: the numbers have the byte order of another machine ({dtype.str}). Convert the array by "
+                "array.astype(array.dtype.newbyteorder('='))"
+            )
+        name = _NAMES.get(f"{dtype.kind}{dtype.itemsize}")
+        if dtype.kind in "mM":  # times count in 64 bits
+            name = "INT64"
+        if name is None:
+            name = "BYTE"
+            self.bytes = dtype.itemsize
+            if self.bytes == 0:
+                raise UsageError(f"{where}: elements of the type {dtype} have no bytes: give it a length")
+        self.type = CONSTANTS[name]
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """As C takes it."""
+        return (*shape, self.bytes) if self.bytes else tuple(shape)
+
+    def strides(self, array: np.ndarray) -> Any:
+        """The distances in bytes between neighbours, as C takes them; None if they follow from the shape."""
+        if array.flags.c_contiguous:
+            return None
+        return numbers((*array.strides, 1) if self.bytes else array.strides, ctypes.c_ssize_t)
+
+    def offset(self, offset: tuple[int, ...]) -> tuple[int, ...]:
+        """The same for an offset in a global array."""
+        return (*offset, 0) if self.bytes else tuple(offset)
+
+    def meaning(self) -> str:
+        """What C does not know of the elements: the fields of structs, the unit of times. Empty for other elements."""
+        return _meaning(self.dtype) if self.dtype.names or self.dtype.kind in "mM" else ""
+
+
+def _meaning(dtype: np.dtype) -> str:
+    """A text that is the same for types that lie alike in memory, with every version of numpy (`str(dtype)` is not)."""
+    if dtype.subdtype is not None:
+        return f"{_meaning(dtype.subdtype[0])} {dtype.shape}"
+    if dtype.names is None:
+        return dtype.str
+    fields = sorted((dtype.fields[name][1], name) for name in dtype.names)
+    texts = [f"{ascii(name)}: {_meaning(dtype.fields[name][0])} at {offset}" for offset, name in fields]
+    return f"{{{', '.join(texts)}; {dtype.itemsize} bytes}}"
+
+
+def check_array(array: np.ndarray, where: str) -> None:
+    """Raises UsageError for arrays that cannot be saved and restored where they are."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise UsageError(f"{where}: a masked array is two arrays: save its .data and its .mask, each by its own name")
+    if not array.flags.writeable:
+        raise UsageError(f"{where}: the array is read-only, so a restore could not write it. Pass a copy: array.copy()")
+
+
+def address(array: np.ndarray) -> int | None:
+    """Of the first element; None if there is none."""
+    return array.__array_interface__["data"][0] if array.size else None
 
 
 class Entry:
@@ -355,32 +453,11 @@ class BytesEntry(Entry):
 
     def restored(self) -> None:
         if self.incoming is not None:
-            data = memoryview(self.incoming)[: self.incoming_size]
-            self.incoming = None
-            self.take(data)
-
-    def take(self, data: memoryview) -> None:
-        """Makes the value from its bytes: in place where it can be."""
-        self.outgoing = None
-        value = self.slot.get()
-        if self.is_packed:
-            value.load_state_dict(_records.unpack(data))
-        elif isinstance(value, Custom):
-            value.load(bytes(data))
-        elif isinstance(value, Pickled):
-            value.value = pickle.loads(data)
-        elif isinstance(value, bytearray):
-            value[:] = data
-        elif _records.generator_state(value) is not None:
-            _records.set_generator_state(value, _records.from_text(bytes(data)))
-        else:
-            new = self.decode(data)
-            if isinstance(value, list) and isinstance(new, list):
-                value[:] = new
-            else:
-                self.slot.set(new)
+            data, self.incoming = memoryview(self.incoming)[: self.incoming_size], None
+            self.assign(self.decode(data))
 
     def assign(self, value: Any) -> None:
+        """Makes it the value: in place where it can be."""
         self.incoming = self.outgoing = None
         present = self.slot.get()
         if self.is_packed:
@@ -391,18 +468,17 @@ class BytesEntry(Entry):
             present.value = value
         elif _records.generator_state(present) is not None:
             _records.set_generator_state(present, value)
+        elif isinstance(present, bytearray) or isinstance(present, list) and isinstance(value, list):
+            present[:] = value
         else:
             self.slot.set(value)
 
     def decode(self, data: Any) -> Any:
-        value = self.slot.get()
         if self.is_packed:
             return _records.unpack(data)
-        if isinstance(value, Pickled):
+        if isinstance(self.slot.get(), Pickled):
             return pickle.loads(data)
-        if not self.is_text:
-            return bytes(data)
-        return _records.from_text(bytes(data))
+        return _records.from_text(bytes(data)) if self.is_text else bytes(data)
 
 
 #: Values that are stored as a text, which says what it is.

@@ -12,7 +12,6 @@ from typing import Any
 
 from . import _open
 from ._errors import Error, Preempted, UsageError
-from ._facts import CheckpointInfo, Notice, SaveReport
 from ._native import (
     CONSTANTS,
     NO_LIMIT,
@@ -24,6 +23,7 @@ from ._native import (
     call,
     function,
 )
+from ._open import CheckpointInfo, Notice, SaveReport
 
 
 def watch_signals() -> None:
@@ -101,16 +101,7 @@ class Handler(_open.Opened):
             config.set_exit("later" if return_when_saved else exit)
             config.set_functions(step, save_files, watcher, abort)
 
-        self._open(
-            comm,
-            directory,
-            state,
-            configure,
-            when_values_restored=when_values_restored,
-            constants=constants,
-            dropped=dropped,
-            on_migration=on_migration,
-        )
+        self._open(comm, directory, state, configure, when_values_restored, constants, dropped, on_migration)
         try:
             if self.restored_from is not None:
                 self._registry.restored()
@@ -293,5 +284,3 @@ class Handler(_open.Opened):
         else:
             with contextlib.suppress(Error, Preempted):
                 self.close()
-
-

@@ -13,8 +13,8 @@ import numpy as np
 
 from . import _open
 from ._errors import ClusterError
-from ._facts import CheckpointInfo
 from ._native import NO_LIMIT, CheckpointInfoStruct, function
+from ._open import CheckpointInfo
 from ._registry import checked_range
 
 
@@ -50,16 +50,10 @@ class Manager(_open.Opened):
         dropped: Sequence[str] = (),
         on_migration: Callable[[Any], None] | None = None,
     ) -> None:
-        self._open(
-            comm,
-            directory,
-            state,
-            lambda config: config.set_settings(settings),
-            when_values_restored=when_values_restored,
-            constants=constants,
-            dropped=dropped,
-            on_migration=on_migration,
-        )
+        def configure(config: Any) -> None:
+            config.set_settings(settings)
+
+        self._open(comm, directory, state, configure, when_values_restored, constants, dropped, on_migration)
         self._comm = comm
         self._pending: list[Any] = []
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What handlers and managers have in common: their settings and functions as a config of C, how they are opened, closed,
-and what happens if nobody closes them.
+what happens if nobody closes them, and what they report.
 """
 
 from __future__ import annotations
@@ -8,7 +8,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import dataclasses
+import datetime
 import os
+import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -63,7 +66,7 @@ class Config:
             def leave(_comm: Any, code: int, path: bytes, _user: Any) -> None:
                 way(self._comm, code, os.fsdecode(path))
 
-            call("config_set_exit_fn", self.handle, self._registry.callback("exit_fn", leave), None)
+            self._set("exit_fn", "exit_fn", leave)
         elif way in _WAYS:
             call("config_set_exit", self.handle, CONSTANTS[_WAYS[way]])
         else:
@@ -77,32 +80,33 @@ class Config:
         abort: Callable[[Any, int], None] | None = None,
     ) -> None:
         """Functions of the program, which the handler calls."""
-        callback = self._registry.callback
         if step is not None:
             count = step  # not None
 
             def report_step(_user: Any) -> int:
                 return checked_range(int(count()), "the program's own count of steps", 0, NO_LIMIT - 1)
 
-            call("config_set_step_fn", self.handle, callback("step_fn", report_step, 0), None)
+            self._set("step_fn", "step_fn", report_step, 0)
         if save_files is not None:
             save = save_files
 
             def files(directory: bytes, number: int, is_chief: int, _user: Any) -> None:
                 save(os.fsdecode(directory), number, bool(is_chief))
 
-            call("config_set_save_fn", self.handle, callback("save_files_fn", files), None)
+            self._set("save_fn", "save_files_fn", files)
         if watcher is not None:
             ask = watcher
 
             def watch(message: int, size: int, time_left: Any, _user: Any) -> int:
                 return _tell(ask(), message, size, time_left)
 
-            call("config_set_watcher_fn", self.handle, callback("watcher_fn", watch, 0), None)
+            self._set("watcher_fn", "watcher_fn", watch, 0)
         if abort is not None:
             end = abort
-            run = callback("abort_fn", lambda _comm, code, _user: end(self._comm, code))
-            call("config_set_abort_fn", self.handle, run, None)
+            self._set("abort_fn", "abort_fn", lambda _comm, code, _user: end(self._comm, code))
+
+    def _set(self, name: str, kind: str, run: Callable[..., Any], at_error: int = 1) -> None:
+        call("config_set_" + name, self.handle, self._registry.callback(kind, run, at_error), None)
 
     def destroy(self) -> None:
         call("config_destroy", ctypes.byref(self.handle))
@@ -121,6 +125,89 @@ def _tell(answer: Any, message: int, size: int, time_left: Any) -> int:
     return 1
 
 
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "surrogateescape")
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointInfo:
+    """A checkpoint.
+
+    Attributes:
+        path: of the file.
+        number: from its name.
+        completed_steps: of the run at the save; None if it was saved without a handler.
+        world_size: ranks that saved.
+        time: of the save, in UTC.
+        size_bytes: of the file.
+        reason: "user", "periodic" or "preemption".
+        files_directory: of the files that the program added, or None.
+    """
+
+    path: pathlib.Path
+    number: int
+    completed_steps: int | None
+    world_size: int
+    time: datetime.datetime
+    size_bytes: int
+    reason: str
+    files_directory: pathlib.Path | None
+
+    @staticmethod
+    def of(struct: Any) -> CheckpointInfo:
+        steps = None if struct.run_calls == NO_LIMIT else struct.run_calls
+        time = datetime.datetime.fromtimestamp(struct.time_s, datetime.timezone.utc)
+        files = pathlib.Path(_text(struct.files_directory)) if struct.files_directory else None
+        path = pathlib.Path(_text(struct.path))
+        return CheckpointInfo(
+            path, struct.number, steps, struct.world_size, time, struct.size_bytes, _text(struct.reason), files
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveReport:
+    """A save: its file, its number, the bytes of the state, and the seconds of the slowest rank.
+
+    Attributes:
+        blocked_seconds: for how much of `seconds` the program stood still.
+    """
+
+    path: pathlib.Path
+    number: int
+    size_bytes: int
+    seconds: float
+    blocked_seconds: float
+
+    @staticmethod
+    def of(struct: Any) -> SaveReport:
+        path = pathlib.Path(_text(struct.path))
+        return SaveReport(path, struct.number, struct.size_bytes, struct.seconds, struct.blocked_seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    """What a rank learned about the end of the job.
+
+    Attributes:
+        rank: the rank that learned it.
+        host: its host.
+        source: "signal SIGTERM", "watcher function", ...
+        message: free text.
+        time_left_s: seconds until the job will be killed; None if that is not known.
+    """
+
+    rank: int
+    host: str
+    source: str
+    message: str
+    time_left_s: float | None
+
+    @staticmethod
+    def of(struct: Any) -> Notice:
+        left = struct.time_left_s if struct.has_deadline else None
+        return Notice(struct.rank, _text(struct.host), _text(struct.source), _text(struct.message), left)
+
+
 #: All that are open, the newest last. It keeps them alive: closing one is collective, so no collector may do it.
 _open_ones: list[Opened] = []
 
@@ -136,7 +223,6 @@ class Opened:
         directory: str | os.PathLike[str] | None,
         state: Any,
         configure: Callable[[Config], None],
-        *,
         when_values_restored: Callable[[], None] | None,
         constants: Mapping[str, Any] | None,
         dropped: Sequence[str],

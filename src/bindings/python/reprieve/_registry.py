@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._entries import Entry, make_entry
+from ._entries import Element, Entry, address, make_entry
 from ._errors import UsageError
 from ._markers import Node, Replicated, Slot, Variable
 from ._native import CALLBACKS, OK, PREEMPTED, call, function, last_error, numbers
@@ -49,8 +49,6 @@ class Stored:
 
     def read(self, name: str, out: np.ndarray) -> np.ndarray:
         """Reads a replicated value into an array of its type and shape, and returns that."""
-        from ._elements import Element, address
-
         element = Element(out.dtype, f"out for '{name}'")
         shape = element.shape(out.shape)
         strides = element.strides(out)

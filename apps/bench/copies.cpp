@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `near`: what a node-local copy costs the program, and a start from one.
+// `background` and `local`: what a save in the background and a node-local copy cost the program, and a start from one.
 #include <mpi.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "manager/local_copies.hpp"
 #include "manager/manager_impl.hpp"
@@ -20,49 +22,107 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct LocalOptions {
+/// Of `background`, and of `local`.
+struct CopyOptions {
   std::vector<double> sizes_mib{64, 512};
   double loop_s = 0.3;
+  CommonOptions common;
+};
+struct LocalOptions : CopyOptions {
   fs::path local = "/dev/shm";
   bool partner = false;
-  CommonOptions common;
+};
+
+constexpr const char* kMemcpy = "memcpy of the state";
+constexpr const char* kLoop = "a loop of work";
+
+/// A manager that makes copies of a state, and what they are compared with: a memcpy, and a loop of work.
+class Copying {
+ public:
+  Copying(Workload& workload, const fs::path& directory, const ManagerOptions& options, double loop_s)
+      : workload_(workload),
+        manager_(MPI_COMM_WORLD, workload.checkpoint(), directory, options),
+        copy_(workload.bytes().size()),
+        iterations_(work_.iterations(loop_s)) {}
+
+ protected:
+  Candidate memcpy_of_state(const std::function<void()>& prepare) {
+    return {kMemcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, prepare};
+  }
+  Candidate loop(const std::string& name, const std::function<void()>& prepare, const std::string& reference = "") {
+    return {name, [this] { Work::run(iterations_); }, prepare, reference};
+  }
+
+  Workload& workload_;
+  CheckpointManager manager_;
+  std::vector<std::byte> copy_;
+  Work work_;
+  std::uint64_t iterations_;
+  std::uint64_t number_ = 0;
+};
+
+/// Saves in the background.
+class BackgroundSaving : private Copying {
+ public:
+  BackgroundSaving(Workload& workload, const fs::path& directory, double loop_s)
+      : Copying(workload, directory, {.max_to_keep = 1}, loop_s) {}
+
+  [[nodiscard]] std::vector<Candidate> candidates() {
+    const auto finish = [this] { manager_.finish_background_save(); };
+    const auto begin = [this] {
+      CheckpointManager::SaveRequest request;
+      request.number = ++number_;
+      manager_.save_in_background(request);
+    };
+    const auto all_written = [this, begin] {
+      begin();
+      while (!manager_.background_save_written()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    };
+    const auto begin_and_finish = [begin, finish] {
+      begin();
+      finish();
+    };
+    return {memcpy_of_state(finish),
+            {"to begin a save in the background", begin, finish, kMemcpy},
+            {"to commit it once it is written", finish, all_written, kMemcpy},
+            {"to begin it and wait for the commit", begin_and_finish, finish, kMemcpy},
+            {"an ordinary save", [this] { manager_.save(++number_); }, finish, kMemcpy},
+            loop(kLoop, finish),
+            loop("the same loop while a save is written", begin, kLoop)};
+  }
 };
 
 /// What a node-local copy costs the program that takes it.
-class LocalCopying {
+class LocalCopying : private Copying {
  public:
   LocalCopying(Workload& workload, const fs::path& directory, const LocalOptions& options)
-      : workload_(workload),
-        manager_(MPI_COMM_WORLD, workload.checkpoint(), directory,
-                 {.max_to_keep = 1, .local_directory = options.local.string(), .local_partner = options.partner}),
-        partner_(options.partner),
-        copy_(workload.bytes().size()),
-        iterations_(work_.iterations(options.loop_s)) {}
+      : Copying(workload, directory,
+                {.max_to_keep = 1, .local_directory = options.local.string(), .local_partner = options.partner},
+                options.loop_s),
+        partner_(options.partner) {}
 
   [[nodiscard]] std::vector<Candidate> candidates() {
-    const auto all_complete = [this] {
+    const auto complete = [this] {
       if (manager_.impl().local) {
         manager_.impl().local->wait();
       }
     };
-    const auto complete_then_copy = [this, all_complete] {
-      all_complete();
+    const auto complete_then_copy = [this, complete] {
+      complete();
       copy();
     };
-    const std::string memcpy = "memcpy of the state";
-    const std::string loop = "a loop of work";
+    const auto complete_then_change = [this, complete] {
+      complete();
+      workload_.change(Workload::Change::everywhere, number_ + 1);
+    };
     const std::string completed = "the same loop while a node-local copy is completed";
-    std::vector<Candidate> all{
-        {memcpy, [this] { std::memcpy(copy_.data(), workload_.bytes().data(), copy_.size()); }, all_complete},
-        {"a node-local copy", [this] { copy(); }, all_complete, memcpy},
-        {"a checkpoint", [this] { manager_.save(++number_); },
-         [this, all_complete] {
-           all_complete();
-           workload_.change(Workload::Change::everywhere, number_ + 1);
-         },
-         memcpy},
-        {loop, [this] { Work::run(iterations_); }, all_complete},
-        {completed, [this] { Work::run(iterations_); }, complete_then_copy, loop}};
+    std::vector<Candidate> all{memcpy_of_state(complete),
+                               {"a node-local copy", [this] { copy(); }, complete, kMemcpy},
+                               {"a checkpoint", [this] { manager_.save(++number_); }, complete_then_change, kMemcpy},
+                               loop(kLoop, complete),
+                               loop(completed, complete_then_copy, kLoop)};
     if (partner_) {
       all.push_back(
           {"the same loop while it goes to a partner", [this] { work_in_steps(); }, complete_then_copy, completed});
@@ -89,13 +149,7 @@ class LocalCopying {
     }
   }
 
-  Workload& workload_;
-  CheckpointManager manager_;
   bool partner_;
-  std::vector<std::byte> copy_;
-  Work work_;
-  std::uint64_t iterations_;
-  std::uint64_t number_ = 0;
 };
 
 /// What a start costs after a crash.
@@ -200,20 +254,46 @@ void run(const LocalOptions& options, bool json) {
   report.finish();
 }
 
+void run(const CopyOptions& options, bool json) {
+  Report report("background", json);
+  for (const double mib : options.sizes_mib) {
+    const Scratch scratch(options.common.directory);
+    const WorkloadSpec spec{.large_mib = mib};
+    Workload workload(spec, rank_in(MPI_COMM_WORLD), size_of(MPI_COMM_WORLD));
+    BackgroundSaving saving(workload, scratch.path() / "run", options.loop_s);
+    Experiment experiment(MPI_COMM_WORLD, "Saves in the background: " + spec.name());
+    experiment.measure(saving.candidates(), options.common.rounds);
+    experiment.add_to(report);
+  }
+  report.finish();
+}
+
+void add_options(CLI::App& command, CopyOptions& options) {
+  add_sizes(command, options.sizes_mib);
+  command.add_option("--loop-seconds", options.loop_s, "Length of the loop of work")->capture_default_str();
+  add_options(command, options.common);
+}
+
 }  // namespace
 
 void add_local_command(CLI::App& app, const bool& json) {
   auto options = std::make_shared<LocalOptions>();
   CLI::App* command =
       app.add_subcommand("local", "For how long a node-local copy stops the program, and what a start from one takes");
-  add_sizes(*command, options->sizes_mib);
-  command->add_option("--loop-seconds", options->loop_s, "Length of the loop of work")->capture_default_str();
+  add_options(*command, static_cast<CopyOptions&>(*options));
   command->add_flag(
       "--partner", options->partner,
       "Keep each part on another host too, and measure a loop while it goes there; needs ranks on several "
       "hosts");
   command->add_option("--local", options->local, "Where the node-local copies lie")->capture_default_str();
-  add_options(*command, options->common);
+  command->callback([options, &json] { run(*options, json); });
+}
+
+void add_background_command(CLI::App& app, const bool& json) {
+  auto options = std::make_shared<CopyOptions>();
+  CLI::App* command = app.add_subcommand(
+      "background", "For how long a save in the background stops the program, and how much it slows it down");
+  add_options(*command, *options);
   command->callback([options, &json] { run(*options, json); });
 }
 

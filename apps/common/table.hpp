@@ -2,26 +2,16 @@
 #pragma once
 
 /// @file
-/// Numbers and times as people read them.
+/// Tables as people read them.
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace apps {
-
-/// "1 rank", "4 ranks".
-std::string ranks_text(int count);
-
-/// "7.3 s", "42 s", "3:05", "1:02:03".
-std::string format_duration(std::chrono::duration<double> duration);
-
-// Tables as people read them.
 
 /// Rows of text under a header, in columns as wide as needed.
 class Table {
