@@ -221,7 +221,7 @@ void print_text(std::ostream& out, const LocalListing& listing) {
                {"AGE", kRight},
                {"STATE"}});
   for (const LocalListEntry& entry : listing.entries) {
-    const std::string owner = entry.is_of_directory ? "this directory" : printable(entry.folder.string());
+    const std::string owner = entry.is_of_directory ? "this directory" : core::escaped(entry.folder.string());
     if (entry.copy) {
       table.add_row({owner, std::to_string(entry.step()), fmt::format("{} of {}", entry.parts, entry.copy->ranks),
                      std::to_string(entry.partner_parts), core::size_text(entry.size_bytes), human_age(entry.time()),

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <system_error>
 
+#include "core/log.hpp"
 #include "reprieve/error.hpp"
 
 namespace reprieve {
@@ -144,7 +145,7 @@ std::string available_space(const std::filesystem::path& path) {
 
 StorageError storage_error(const std::string& action, const std::filesystem::path& path, int error_number) {
   const bool is_full = code_of(error_number) == ErrorCode::no_space;
-  return {code_of(error_number), "cannot " + action + " " + path.string() + ": " +
+  return {code_of(error_number), "cannot " + action + " " + escaped(path.string()) + ": " +
                                      std::generic_category().message(error_number) +
                                      (is_full ? available_space(path) : "")};
 }
