@@ -17,7 +17,9 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "core/event_log.hpp"
+#include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
 #include "reprieve/error.hpp"
@@ -249,7 +251,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
   for (const fs::path& top : options.directories) {
     require_directory(top);
     for (const fs::path& directory : run_directories(top)) {
-      directories.insert(directory.lexically_normal());
+      directories.insert(core::without_dots(directory));
     }
   }
   std::vector<RunReport> reports;
@@ -268,7 +270,7 @@ std::vector<RunReport> report_below(const Options& options, TimePoint now) {
 }
 
 [[noreturn]] void refuse_to_write(const fs::path& file, const std::string& problem) {
-  throw StorageError(ErrorCode::io, fmt::format("cannot write {}: {}", printable(file.string()), problem));
+  throw StorageError(ErrorCode::io, fmt::format("cannot write {}: {}", core::escaped(file.string()), problem));
 }
 
 /// Only what an earlier report has written may be written over.
@@ -283,7 +285,7 @@ void require_ours(const fs::path& file, std::string_view marker) {
     std::ifstream(file, std::ios::binary).read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   }
   if (beginning != marker) {
-    throw UsageError(printable(file.string()) +
+    throw UsageError(core::escaped(file.string()) +
                      " is there already and is not from an earlier report: it is left as it is; name another file, or "
                      "remove it");
   }

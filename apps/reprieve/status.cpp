@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "command.hpp"
+#include "core/directory.hpp"
 #include "core/log.hpp"
 #include "files.hpp"
 #include "manager/checkpoint_directory.hpp"
@@ -247,7 +248,7 @@ std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
     require_directory(top);
     for (const fs::path& directory : run_directories(top)) {
       const Timeline timeline(core::read_events(directory / manager::kEventLogName, core::kLongestLog));
-      if (auto status = look_at(directory.lexically_normal(), timeline)) {
+      if (auto status = look_at(core::without_dots(directory), timeline)) {
         look_at_local(*status);
         runs.push_back(std::move(*status));
       }
@@ -258,7 +259,7 @@ std::vector<RunStatus> look_below(const std::vector<fs::path>& directories) {
 
 /// The end of a path says more than its beginning.
 std::string short_name(const fs::path& directory) {
-  std::string name = printable(directory.string());
+  std::string name = core::escaped(directory.string());
   return name.size() <= kLongestName ? name : "..." + name.substr(name.size() - kLongestName + 3);
 }
 
@@ -305,7 +306,7 @@ std::string local_text(const RunStatus& run, TimePoint now) {
   std::string text =
       fmt::format("{}: node-local copy of step {}{}, {} of memory in {}{}", short_name(run.directory), local.step,
                   local.time ? ", " + human_age(*local.time) + " old" : "", core::size_text(local.memory()),
-                  printable(run.local_directory.string()), local.has_partners ? ", on partner nodes too" : "");
+                  core::escaped(run.local_directory.string()), local.has_partners ? ", on partner nodes too" : "");
   if (const auto risk = run.at_risk_with_nodes(now)) {
     return text + fmt::format("; if {} lost, {} of work is at risk",
                               local.has_partners ? "a node and its partner are" : "a node is",
