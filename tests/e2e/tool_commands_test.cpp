@@ -13,7 +13,10 @@
 namespace reprieve::test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ToolGeneral : public ToolTest {};
 
@@ -173,6 +176,18 @@ TEST_F(ToolLs, TellsCorruptFromValid) {
   EXPECT_THAT(text.out, Not(HasSubstr("notes")));
 }
 
+/// The disk of an archive is not mounted, or the file is another user's alone: nobody knows whether it is valid.
+TEST_F(ToolLs, WhatCannotBeReadIsNotCalledInvalid) {
+  const std::string directory = write("checkpoints", "plain", {1});
+  std::filesystem::create_symlink(directory_ / "archive", file("checkpoints", 2));
+  const Result listed = tool({"ls", directory});
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("UNREADABLE: cannot open"), Not(HasSubstr("INVALID"))));
+  EXPECT_TRUE(tool_json({"ls", directory}).at("checkpoints").at(1).at("valid").is_null());
+  const Result verified = tool({"verify", directory});
+  EXPECT_EQ(verified.code, 2);
+  EXPECT_THAT(verified.out, AllOf(HasSubstr("ckpt-2.h5: UNREADABLE"), Not(HasSubstr("CORRUPT"))));
+}
+
 TEST_F(ToolLs, QuickDoesNotReadTheData) {
   const std::string directory = write("run", "plain", {1});
   corrupt_value(file("run", 1), kRareWeight);
@@ -285,6 +300,33 @@ TEST_F(ToolVerify, ForeignFileIsNotValid) {
 
 TEST_F(ToolVerify, DirectoryWithoutCheckpointsGivesTwo) {
   expect_trouble({"verify", directory_.path()}, "there is no checkpoint in " + directory_.path().string());
+}
+
+/// Somebody else may have chosen them: they must neither steer the terminal nor look like a line of the tool.
+TEST_F(ToolVerify, NamesOfFilesAreEscaped) {
+  namespace fs = std::filesystem;
+  write("checkpoints", "plain", {1});
+  const std::string evil = "a\x1b[2J\u009b\nckpt-99.h5: valid";
+  const std::string directory = directory_ / evil;
+  fs::rename(directory_ / "checkpoints", directory);
+  const std::string checkpoint = directory + "/" + evil + "-1.h5";
+  fs::rename(directory + "/ckpt-1.h5", checkpoint);
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"verify", directory},
+                                             {"verify", checkpoint},
+                                             {"show", checkpoint},
+                                             {"diff", checkpoint, checkpoint},
+                                             {"ls", directory},
+                                             {"status", directory},
+                                             {"prune", directory, "--keep", "1", "--dry-run"},
+                                             {"ls", directory + "/none"},
+                                             {"verify", directory + "/none"},
+                                             {"show", directory}}) {
+    const Result result = tool(command);
+    const std::string text = result.out + result.err;
+    EXPECT_THAT(text, Not(AnyOf(HasSubstr("\x1b"), HasSubstr("\u009b"), HasSubstr("\nckpt-99")))) << command[0];
+    EXPECT_THAT(text, HasSubstr("a\\x1b[2J\\xc2\\x9b")) << command[0];
+  }
 }
 
 TEST_F(ToolVerify, WhatIsNoFileGivesTwo) { EXPECT_EQ(tool({"verify", "/dev/null"}).code, 2); }
