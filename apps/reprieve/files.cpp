@@ -30,11 +30,11 @@ fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    throw UsageError(path.string() + " does not exist; check the spelling, relative paths start at " +
+    throw UsageError(core::escaped(path.string()) + " does not exist; check the spelling, relative paths start at " +
                      fs::current_path().string());
   }
   if (error) {
-    throw UsageError("cannot look at " + path.string() + ": " + error.message());
+    throw UsageError("cannot look at " + core::escaped(path.string()) + ": " + error.message());
   }
   return status;
 }
@@ -44,11 +44,11 @@ fs::file_status status_of(const fs::path& path) {
 void require_file(const fs::path& file) {
   const fs::file_status status = status_of(file);
   if (fs::is_directory(status)) {
-    throw UsageError(file.string() + " is a directory; name one of its checkpoints (`reprieve ls " + file.string() +
-                     "` lists them)");
+    throw UsageError(core::escaped(file.string()) + " is a directory; name one of its checkpoints (`reprieve ls " +
+                     core::escaped(file.string()) + "` lists them)");
   }
   if (!fs::is_regular_file(status)) {
-    throw UsageError(file.string() + " is not a regular file, so it cannot be a checkpoint");
+    throw UsageError(core::escaped(file.string()) + " is not a regular file, so it cannot be a checkpoint");
   }
 }
 
@@ -57,7 +57,8 @@ void require_directory(const fs::path& directory) {
     throw UsageError("DIR is missing: give the directory that holds the checkpoints (--help has examples)");
   }
   if (!fs::is_directory(status_of(directory))) {
-    throw UsageError(directory.string() + " is not a directory; give the one that holds the checkpoints");
+    throw UsageError(core::escaped(directory.string()) +
+                     " is not a directory; give the one that holds the checkpoints");
   }
 }
 

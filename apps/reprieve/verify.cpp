@@ -104,7 +104,8 @@ void verify_all(const std::filesystem::path& path, const std::function<void(cons
     return true;
   });
   if (!has_any) {
-    throw UsageError("there is no checkpoint in " + path.string() + "; their names are <prefix>-<number>.h5");
+    throw UsageError("there is no checkpoint in " + core::escaped(path.string()) +
+                     "; their names are <prefix>-<number>.h5");
   }
 }
 
