@@ -198,7 +198,7 @@ StandardDescriptors::StandardDescriptors() noexcept {
   for (std::size_t number = 0; number < filled_.size(); ++number) {
     const int wanted = static_cast<int>(number);
     if (::fcntl(wanted, F_GETFD) < 0 && errno == EBADF) {
-      const int got = ::open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest that is free
+      const int got = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest that is free; a write fails as before
       filled_.at(number) = got == wanted;
       if (got >= 0 && got != wanted) {
         ::close(got);
